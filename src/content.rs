@@ -1,0 +1,77 @@
+//! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
+
+mod decoded;
+mod slice;
+mod text;
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::source::Source;
+
+pub use decoded::{Decoded, Decoder, Sequential};
+pub use slice::Slice;
+pub use text::Text;
+
+/// What is known of whether all bytes of a content can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Soundness {
+    /// Not all of it was read yet.
+    Unknown,
+    /// All of it was read, and nothing was wrong.
+    Sound,
+    /// Bytes from this offset on can't be had.
+    Broken(u64),
+}
+
+/// Random-access bytes of known length.
+pub trait Content: Send + Sync + std::fmt::Debug {
+    /// Bytes in all; what `ls -l` shows. Known without decoding anything.
+    fn len(&self) -> u64;
+
+    /// Whether there is nothing to read.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads into `buf` from `offset` on and says how many bytes were read.
+    ///
+    /// Fewer than asked come only at the end of the content, or when the byte after them can't be
+    /// had: then a read that starts there is the error. Never returns bytes that are not right.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
+
+    /// Where the bytes lie in a source, if they lie there as they are, in one piece.
+    ///
+    /// The range is `len()` long, from the offset on.
+    fn stored(&self) -> Option<(&Arc<dyn Source>, u64)> {
+        None
+    }
+
+    /// Whether reading needs real work (decoding), so that it should not hold up other requests.
+    fn is_slow(&self) -> bool {
+        false
+    }
+
+    /// What is known of whether all bytes can be had.
+    fn soundness(&self) -> Soundness {
+        Soundness::Sound
+    }
+}
+
+/// Reads exactly `buf.len()` bytes, or says that they are not there.
+pub fn read_exact_at(content: &dyn Content, offset: u64, buf: &mut [u8]) -> Result<()> {
+    let mut done = 0;
+    while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        let at = offset.saturating_add(done as u64);
+        match content.read_at(at, rest)? {
+            0 => {
+                return Err(crate::Error::damaged(format!(
+                    "the data ends at byte {at}, {} bytes early",
+                    rest.len()
+                )));
+            }
+            read => done += read,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Errors: what was wanted, of which file, at which place.
+//!
+//! A [`Kind`] stands for what the caller, or the kernel, is to do about it; [`Error::errno`] is the
+//! only place that chooses an errno. Messages are lower case, without a full stop, and say what is
+//! wrong and, where there is something to do, what to do.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of anything that reads a source.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What an error means to whoever meets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// There is no such name, block or attribute.
+    NotFound,
+    /// The file is of none of the formats that can be mounted.
+    Unrecognised,
+    /// The bytes contradict their format: cut off, overlapping, overflowing, broken stream.
+    Damaged,
+    /// The bytes may be right, but this program can't read them: an unknown codec or version.
+    Unsupported,
+    /// The source was changed or replaced by another program; what was known of it is void.
+    Changed,
+    /// The arguments make no sense.
+    Usage,
+    /// The system refused; the errno is passed on as it came.
+    System(i32),
+}
+
+/// An error with its file and place.
+#[derive(Clone, Debug, thiserror::Error)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    file: Option<PathBuf>,
+    offset: Option<u64>,
+}
+
+impl Error {
+    /// Makes an error of `kind`.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), file: None, offset: None }
+    }
+
+    /// Makes an error of bytes that contradict their format.
+    pub fn damaged(message: impl Into<String>) -> Self {
+        Self::new(Kind::Damaged, message)
+    }
+
+    /// Makes an error of bytes that this program can't read.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(Kind::Unsupported, message)
+    }
+
+    /// Says where in the source (bytes from its start) the trouble lies; the first place named stays.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> Self {
+        self.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Says which file; the first one named stays.
+    #[must_use]
+    pub fn of(mut self, file: impl AsRef<Path>) -> Self {
+        self.file.get_or_insert_with(|| file.as_ref().to_owned());
+        self
+    }
+
+    /// Puts `context` and a colon before the message.
+    #[must_use]
+    pub fn within(mut self, context: impl fmt::Display) -> Self {
+        self.message = format!("{context}: {}", self.message);
+        self
+    }
+
+    /// What the error means.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What is wrong, without file and place.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Where in the source the trouble lies, if that is known.
+    pub fn offset(&self) -> Option<u64> {
+        self.offset
+    }
+
+    /// The errno that a program reading the mount sees.
+    pub fn errno(&self) -> i32 {
+        match self.kind {
+            Kind::NotFound => libc::ENOENT,
+            Kind::Unrecognised | Kind::Damaged | Kind::Unsupported => libc::EIO,
+            Kind::Changed => libc::ESTALE,
+            Kind::Usage => libc::EINVAL,
+            Kind::System(errno) => errno,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(out, "{}: ", file.display())?;
+        }
+        out.write_str(&self.message)?;
+        match self.offset {
+            Some(offset) => write!(out, " (at byte {offset})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        // An io::Error without an errno is made by a library about data it was given.
+        match error.raw_os_error() {
+            Some(errno) => Self::new(Kind::System(errno), error.to_string()),
+            None => Self::damaged(error.to_string()),
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for Error {
+    fn from(errno: rustix::io::Errno) -> Self {
+        io::Error::from(errno).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_file_message_and_place_and_keeps_the_first_of_each() {
+        let error = Error::damaged("bad magic").at(7).at(9).of("a.asdf").of("b.asdf").within("block 3");
+        assert_eq!(error.to_string(), "a.asdf: block 3: bad magic (at byte 7)");
+        assert_eq!(error.errno(), libc::EIO);
+    }
+
+    #[test]
+    fn a_system_error_keeps_its_errno() {
+        let error = Error::from(io::Error::from_raw_os_error(libc::EACCES));
+        assert_eq!(error.errno(), libc::EACCES);
+    }
+}

@@ -1,0 +1,25 @@
+//! Mounts ASDF files as directories.
+//!
+//! The house on one page; arrows go one way, from the top of this list down:
+//!
+//! | room | what it is |
+//! |---|---|
+//! | [`cli`], [`daemon`] | the arguments; one mount from start to end |
+//! | [`fuse`] | translates the kernel's requests, nothing else |
+//! | [`tree`] | the mount's nodes, neutral of fuser and of every format |
+//! | [`view`] | what is derived from a container: status, block table |
+//! | [`format`](mod@format) | what knows one kind of file; [`format::Container`] is what each opens to |
+//! | [`codec`], [`yaml`] | stored bytes to content; what we ask of YAML |
+//! | [`cache`], [`content`] | decoded chunks under a byte budget; random-access bytes of known length |
+//! | [`source`] | the file under the mount |
+//! | [`error`] | what went wrong, in which file, at which place |
+
+pub mod cache;
+pub mod codec;
+pub mod content;
+pub mod error;
+pub mod format;
+pub mod source;
+pub mod yaml;
+
+pub use error::{Error, Kind, Result};

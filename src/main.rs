@@ -1,0 +1,3 @@
+//! The `asdf-mount` program.
+
+fn main() {}

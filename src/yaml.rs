@@ -1,0 +1,1 @@
+//! What we ask of YAML: events of a text (`yaml/event.rs`).
