@@ -1,1 +1,3 @@
 //! What we ask of YAML: events of a text (`yaml/event.rs`).
+
+pub mod event;
