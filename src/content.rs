@@ -56,6 +56,11 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     fn soundness(&self) -> Soundness {
         Soundness::Sound
     }
+
+    /// The first thing that was found wrong while reading.
+    fn trouble(&self) -> Option<crate::Error> {
+        None
+    }
 }
 
 /// Reads exactly `buf.len()` bytes, or says that they are not there.

@@ -112,6 +112,22 @@ pub struct Facts {
     pub checksum: String,
 }
 
+impl Facts {
+    /// What is known of a block whose header can't be read: only where it should be.
+    pub fn unknown(offset: u64) -> Self {
+        Self {
+            offset,
+            header_size: 0,
+            flags: 0,
+            compression: String::new(),
+            allocated_size: 0,
+            used_size: 0,
+            data_size: 0,
+            checksum: String::new(),
+        }
+    }
+}
+
 /// What checking a block's checksum found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verified {

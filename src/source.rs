@@ -5,6 +5,9 @@
 
 #![allow(unsafe_code)] // the mapping, in `FileSource::map`
 
+mod memory;
+mod window;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -15,6 +18,9 @@ use std::sync::{Arc, RwLock};
 use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
 
 use crate::error::{Error, Kind, Result};
+
+pub use memory::MemorySource;
+pub use window::Window;
 
 /// After this many bytes were lent from the mapping its pages are let go, so that the daemon's
 /// resident size does not grow with the file. The bytes stay in the kernel's page cache.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Content;
+use super::{Content, Soundness};
 use crate::error::{Error, Result};
 use crate::source::Source;
 
@@ -12,12 +12,26 @@ pub struct Slice {
     source: Arc<dyn Source>,
     offset: u64,
     len: u64,
+    /// Bytes that may be read; fewer than `len` where something else begins in the source.
+    there: u64,
 }
 
 impl Slice {
     /// Makes the slice; nothing is read, and the range may reach past the end of the source.
     pub fn new(source: Arc<dyn Source>, offset: u64, len: u64) -> Self {
-        Self { source, offset, len }
+        Self { source, offset, len, there: len }
+    }
+
+    /// The same with only its first `there` bytes readable: behind them lies something else.
+    #[must_use]
+    pub fn cut(self, there: u64) -> Self {
+        Self { there: there.min(self.len), ..self }
+    }
+
+    fn missing(&self, offset: u64) -> Error {
+        let (len, there) = (self.len, self.len.min(offset));
+        let place = self.offset.saturating_add(offset);
+        Error::damaged(format!("the data are cut off: {there} of {len} bytes are there")).at(place)
     }
 }
 
@@ -27,22 +41,52 @@ impl Content for Slice {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
-        if wanted == 0 {
+        if offset >= self.len || buf.is_empty() {
             return Ok(0);
         }
-        let place = self.offset.checked_add(offset).ok_or_else(|| Error::damaged("an offset overflows"))?;
+        let wanted = self.there.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let Some(place) = self.offset.checked_add(offset).filter(|_| wanted > 0) else {
+            return Err(self.missing(offset));
+        };
         match self.source.read_at(place, &mut buf[..wanted])? {
-            0 => Err(Error::damaged(format!(
-                "the file ends {} bytes before this block does",
-                self.len - offset
-            ))
-            .at(place)),
+            0 => Err(self.missing(offset)),
             read => Ok(read),
         }
     }
 
     fn stored(&self) -> Option<(&Arc<dyn Source>, u64)> {
-        Some((&self.source, self.offset))
+        (self.there == self.len).then_some((&self.source, self.offset))
+    }
+
+    fn soundness(&self) -> Soundness {
+        let size = self.source.identity().map_or(0, |identity| identity.size);
+        let there = size.saturating_sub(self.offset).min(self.there);
+        if there < self.len { Soundness::Broken(there) } else { Soundness::Sound }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::FileSource;
+
+    #[test]
+    fn gives_what_is_there_and_then_the_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"0123456789").unwrap();
+        let source: Arc<dyn Source> = Arc::new(FileSource::open(file.path()).unwrap());
+        let whole = Slice::new(source.clone(), 2, 8);
+        let past = Slice::new(source.clone(), 2, 20);
+        let cut = Slice::new(source, 2, 8).cut(3);
+        let mut buf = [0; 16];
+        assert_eq!(whole.read_at(6, &mut buf).unwrap(), 2);
+        assert_eq!(whole.read_at(8, &mut buf).unwrap(), 0);
+        assert_eq!(whole.soundness(), Soundness::Sound);
+        assert_eq!((past.read_at(6, &mut buf).unwrap(), &buf[..2]), (2, &b"89"[..]));
+        assert!(past.read_at(8, &mut buf).is_err());
+        assert_eq!(past.soundness(), Soundness::Broken(8));
+        assert_eq!((cut.read_at(1, &mut buf).unwrap(), &buf[..2]), (2, &b"34"[..]));
+        assert!(cut.read_at(3, &mut buf).is_err());
+        assert_eq!((cut.soundness(), cut.stored().is_none()), (Soundness::Broken(3), true));
     }
 }

@@ -1,21 +1,256 @@
 //! ASDF, all three generations of its layout.
+//!
+//! A file is a head (header line, comments, tree), padding, blocks, and perhaps a block index. Opening
+//! reads the head; the blocks are looked for when someone first asks for one.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::{Container, Context};
-use crate::error::{Error, Result};
-use crate::source::Source;
+use lru::LruCache;
+
+use self::block::Blocks;
+use self::head::Head;
+use self::header::{Header, LONGEST_FIELDS};
+use super::{Block, Container, Context, Defect, Facts, Severity, Verified};
+use crate::codec::{self, Codec};
+use crate::content::{Content, Slice};
+use crate::error::{Error, Kind, Result};
+use crate::source::{Identity, Source, read_up_to};
+
+pub mod block;
+pub mod checksum;
+pub mod head;
+pub mod header;
+pub mod index;
 
 /// The format's name.
 pub const NAME: &str = "asdf";
 
+/// Decoded contents kept between two opens of a block, so that its readers share what they decode.
+const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
+
 /// Whether a file that begins with `head` is an ASDF file.
 pub fn recognises(head: &[u8]) -> bool {
-    head.starts_with(b"#ASDF ") || head.starts_with(b"%ASDF ")
+    (head.starts_with(b"#ASDF") || head.starts_with(b"%ASDF"))
+        && head.get(5).is_none_or(u8::is_ascii_whitespace)
 }
 
 /// Opens an ASDF file.
 pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
-    let _ = (source, context);
-    Err(Error::unsupported("not built yet"))
+    Ok(Arc::new(AsdfFile::open(source, context)?))
+}
+
+/// An ASDF file whose head was read.
+#[derive(Debug)]
+pub struct AsdfFile {
+    source: Arc<dyn Source>,
+    identity: Identity,
+    context: Context,
+    head: Head,
+    blocks: OnceLock<Result<Blocks>>,
+    contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
+    /// What was wrong with the data of blocks that are no longer among `contents`.
+    troubles: Mutex<BTreeMap<usize, Error>>,
+}
+
+impl AsdfFile {
+    /// Reads the head of `source`, which [`recognises`] has accepted.
+    pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Self> {
+        let identity = source.identity()?;
+        let head = head::read(&*source).map_err(|error| error.of(source.path()))?;
+        Ok(Self {
+            source,
+            identity,
+            context: context.clone(),
+            head,
+            blocks: OnceLock::new(),
+            contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
+            troubles: Mutex::new(BTreeMap::new()),
+        })
+    }
+
+    /// The blocks, found at the first call.
+    pub fn blocks(&self) -> Result<&Blocks> {
+        let found = self.blocks.get_or_init(|| {
+            block::find(&*self.source, self.identity.size, self.head.generation, self.head.end)
+                .map_err(|error| error.of(self.source.path()))
+        });
+        found.as_ref().map_err(Clone::clone)
+    }
+
+    fn offset(&self, n: usize) -> Result<u64> {
+        let offset = self.blocks()?.offsets.get(n).copied();
+        offset.ok_or_else(|| {
+            Error::new(Kind::NotFound, format!("there is no block {n}")).of(self.source.path())
+        })
+    }
+
+    /// The header of block `n`, read anew.
+    fn header(&self, offset: u64) -> Result<Header> {
+        let mut bytes = [0; LONGEST_FIELDS];
+        let read = read_up_to(&*self.source, offset, &mut bytes)?;
+        Header::parse(self.head.generation, offset, &bytes[..read])
+    }
+
+    /// The used bytes of a block as they lie in the file.
+    fn stored(&self, n: usize, header: &Header) -> Result<Slice> {
+        let start = header.data_offset();
+        if header.streamed() {
+            let size = self.source.identity()?.size;
+            return Ok(Slice::new(self.source.clone(), start, size.saturating_sub(start)));
+        }
+        let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
+        let there = header.allocated_size.min(next.saturating_sub(start));
+        Ok(Slice::new(self.source.clone(), start, header.used_size).cut(there))
+    }
+
+    fn content(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
+        if header.used_size.max(header.data_size) > i64::MAX as u64 {
+            return Err(Error::damaged("the block's sizes are beyond any file").at(header.offset));
+        }
+        let stored = self.stored(n, header)?;
+        if !header.encoded() && header.label_text().is_empty() {
+            return Ok(Arc::new(stored));
+        }
+        if let Some(content) = self.kept().get(&n) {
+            return Ok(content.clone());
+        }
+        let (stored, size): (Arc<dyn Content>, u64) = (Arc::new(stored), header.data_size);
+        let cache = &self.context.cache;
+        let content = match header.encoded() {
+            true => Err(Error::unsupported("encoding chains are not read yet")),
+            false => codec_of(header.label_text()).and_then(|codec| codec::open(codec, stored, size, cache)),
+        };
+        let content = content.map_err(|error| error.at(header.offset))?;
+        if let Some((n, dropped)) = self.kept().push(n, content.clone()) {
+            self.remember_trouble(n, &*dropped);
+        }
+        Ok(content)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<usize, Arc<dyn Content>>> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember_trouble(&self, n: usize, content: &dyn Content) {
+        if let Some(trouble) = content.trouble() {
+            self.troubles.lock().unwrap_or_else(PoisonError::into_inner).entry(n).or_insert(trouble);
+        }
+    }
+
+    /// What was wrong with the data of blocks as far as they were read.
+    fn troubles(&self) -> Vec<Defect> {
+        for (n, content) in self.kept().iter() {
+            self.remember_trouble(*n, &**content);
+        }
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        let defect = |(n, error): (&usize, &Error)| Defect {
+            severity: Severity::Damage,
+            offset: error.offset().or_else(|| self.offset(*n).ok()).unwrap_or(0),
+            block: Some(*n),
+            what: error.message().to_owned(),
+        };
+        troubles.iter().map(defect).collect()
+    }
+}
+
+impl Container for AsdfFile {
+    fn format(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> String {
+        self.head.version.clone()
+    }
+
+    fn tree(&self) -> Arc<dyn Content> {
+        Arc::new(Slice::new(self.source.clone(), 0, self.head.end))
+    }
+
+    fn block_count(&self) -> Result<usize> {
+        Ok(self.blocks()?.offsets.len())
+    }
+
+    fn block(&self, n: usize) -> Result<Block> {
+        let offset = self.offset(n)?;
+        let block = match self.header(offset) {
+            Ok(header) => Block {
+                facts: facts(&header),
+                streamed: header.streamed(),
+                content: self.content(n, &header).map_err(|error| error.within(format!("block {n}"))),
+            },
+            Err(error) => Block {
+                facts: Facts::unknown(offset),
+                streamed: false,
+                content: Err(error.within(format!("block {n}"))),
+            },
+        };
+        Ok(block)
+    }
+
+    fn verify(&self, n: usize) -> Result<Verified> {
+        let header = self.header(self.offset(n)?)?;
+        let stored = self.stored(n, &header)?;
+        checksum::verify(&header, &stored, || self.content(n, &header))
+    }
+
+    fn tree_end(&self) -> u64 {
+        self.head.end
+    }
+
+    fn defects(&self) -> Vec<Defect> {
+        let blocks = self.blocks.get().and_then(|found| found.as_ref().ok());
+        let mut defects = self.head.defects.clone();
+        defects.extend(blocks.iter().flat_map(|blocks| blocks.defects.iter().cloned()));
+        defects.extend(self.troubles());
+        defects
+    }
+
+    fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+}
+
+fn facts(header: &Header) -> Facts {
+    let compression = match header.encoded() {
+        true => "encoded".to_owned(),
+        false => header.label_text().escape_ascii().to_string(),
+    };
+    Facts {
+        offset: header.offset,
+        header_size: header.header_size,
+        flags: header.flags,
+        compression,
+        allocated_size: header.allocated_size,
+        used_size: header.used_size,
+        data_size: header.data_size,
+        checksum: hexadecimal(&header.checksum),
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The codec of a compression label.
+fn codec_of(label: &[u8]) -> Result<Codec> {
+    match label {
+        b"zlib" => Ok(Codec::Zlib),
+        b"bzp2" => Ok(Codec::Bzip2),
+        b"lz4" => Ok(Codec::Lz4),
+        b"lz4f" => Ok(Codec::Lz4Frame),
+        b"zstd" => Ok(Codec::Zstd),
+        b"blsc" => Ok(Codec::Blosc),
+        _ => Err(Error::unsupported(format!("the compression \"{}\" is not known", label.escape_ascii()))),
+    }
 }

@@ -1,0 +1,315 @@
+//! Where the blocks are: the chain of headers, from the first block on.
+//!
+//! Each block ends where the next begins; the chain ends at the end of the file, at the block index,
+//! or at bytes that are neither. Only what the chain reaches is a block. The index helps in two ways:
+//! its offsets are asked for ahead of the walk, and behind a damaged header the walk goes on where
+//! the index and a chain from there agree.
+
+use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
+use super::index::{self, Index};
+use crate::error::Result;
+use crate::format::{Defect, Severity};
+use crate::source::{Source, Window};
+
+mod first;
+
+use first::first_block;
+
+/// Zeros or spaces between two blocks that are looked over for the next one. The first edition of
+/// the standard's 1.0.0 allowed such gaps.
+const LONGEST_GAP: u64 = 64 << 20;
+/// A bound on the table of offsets (8 bytes each) that a hostile file can make grow.
+const MOST_BLOCKS: usize = 1 << 24;
+/// Headers asked for ahead of the walk.
+const AHEAD: usize = 64;
+
+/// The blocks of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// Where each one's magic begins (or should begin, where that is damaged).
+    pub offsets: Vec<u64>,
+    /// What is wrong with the chain and the index.
+    pub defects: Vec<Defect>,
+}
+
+/// Finds all blocks of a file whose head ends at `head_end`.
+pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
+    let index = index::find(source, size, head_end)?;
+    let mut chain =
+        Chain { source, size, generation, window: Window::new(source), index, blocks: Blocks::default() };
+    if let Some(first) = first_block(&mut chain, head_end)? {
+        let end = chain.walk(first)?;
+        chain.judge_index(end);
+    } else if let Some(index) = &chain.index {
+        let (offset, what) = (index.offset, "there is a block index, but there are no blocks");
+        chain.blocks.defects.push(Defect {
+            severity: Severity::Note,
+            offset,
+            block: None,
+            what: what.to_owned(),
+        });
+    }
+    Ok(chain.blocks)
+}
+
+/// What comes after a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Block(u64),
+    Index(u64),
+    EndOfFile,
+    Neither(u64),
+}
+
+/// How the chain ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct End {
+    /// Where the last block ends.
+    offset: u64,
+    /// Whether its data reach to the end of the file.
+    streamed: bool,
+}
+
+#[derive(Debug)]
+struct Chain<'a> {
+    source: &'a dyn Source,
+    size: u64,
+    generation: Generation,
+    window: Window<'a>,
+    index: Option<Index>,
+    blocks: Blocks,
+}
+
+impl Chain<'_> {
+    fn note(&mut self, severity: Severity, offset: u64, block: Option<usize>, what: impl Into<String>) {
+        self.blocks.defects.push(Defect { severity, offset, block, what: what.into() });
+    }
+
+    fn header(&mut self, offset: u64) -> Result<Header> {
+        let bytes = self.window.at(offset, LONGEST_FIELDS)?;
+        Header::parse(self.generation, offset, bytes)
+    }
+
+    /// Follows the chain from the first block on.
+    fn walk(&mut self, first: u64) -> Result<End> {
+        let mut offset = first;
+        loop {
+            if self.blocks.offsets.len() == MOST_BLOCKS {
+                let what = format!("there are more than {MOST_BLOCKS} blocks; the rest is not shown");
+                self.note(Severity::Damage, offset, None, what);
+                return Ok(End { offset, streamed: false });
+            }
+            self.ask_ahead(offset);
+            let n = self.blocks.offsets.len();
+            self.blocks.offsets.push(offset);
+            let end = match self.header(offset) {
+                Ok(header) if header.streamed() => return Ok(End { offset: self.size, streamed: true }),
+                Ok(header) => self.judge(n, &header),
+                Err(error) if matches!(error.kind(), crate::Kind::System(_)) => return Err(error),
+                Err(error) => {
+                    self.note(Severity::Damage, offset, Some(n), error.message());
+                    None
+                }
+            };
+            let next = match end {
+                Some(end) => self.next(end)?,
+                None => Next::Neither(offset.saturating_add(PREFIX)),
+            };
+            offset = match next {
+                Next::Block(offset) => {
+                    if Some(offset) != end {
+                        let from = end.unwrap_or(offset);
+                        let what = format!("{} bytes of padding before the next block", offset - from);
+                        self.note(Severity::Note, from, Some(n), what);
+                    }
+                    offset
+                }
+                Next::Index(offset) => return Ok(End { offset, streamed: false }),
+                Next::EndOfFile => return Ok(End { offset: self.size, streamed: false }),
+                Next::Neither(from) => match self.behind_damage(from)? {
+                    Some(next) => {
+                        self.bridge(n, end, next);
+                        next
+                    }
+                    None => {
+                        self.trailing_bytes(n, end)?;
+                        return Ok(End { offset: end.unwrap_or(self.size), streamed: false });
+                    }
+                },
+            };
+        }
+    }
+
+    /// Says what is wrong with the sizes of block `n`; where it ends, if that can be believed.
+    fn judge(&mut self, n: usize, header: &Header) -> Option<u64> {
+        let offset = header.offset;
+        if header.used_size > header.allocated_size {
+            let what = format!(
+                "used_size {} is more than allocated_size {}",
+                header.used_size, header.allocated_size
+            );
+            self.note(Severity::Damage, offset, Some(n), what);
+        }
+        let end = header.end();
+        if end.is_none_or(|end| end > self.size) {
+            let there = self.size.saturating_sub(header.data_offset());
+            let (size, severity) = match there < header.used_size {
+                true => (header.used_size, Severity::Damage),
+                // All data are there, only unused space is missing.
+                false => (header.allocated_size, Severity::Note),
+            };
+            let what = format!("the file is cut off: {there} bytes of the block's {size} are there");
+            self.note(severity, offset, Some(n), what);
+            return None;
+        }
+        end
+    }
+
+    /// What begins at `end`, or behind zeros or spaces there.
+    fn next(&mut self, end: u64) -> Result<Next> {
+        let mut at = end;
+        while at < self.size && at - end < LONGEST_GAP {
+            let bytes = self.window.at(at, index::MARKER.len())?;
+            if self.generation.is_magic(bytes) {
+                return Ok(Next::Block(at));
+            }
+            if bytes.starts_with(index::MARKER) {
+                return Ok(Next::Index(at));
+            }
+            let padding = bytes.iter().take_while(|byte| matches!(byte, 0 | b' ')).count();
+            if padding == 0 {
+                return Ok(Next::Neither(end));
+            }
+            at += padding as u64;
+        }
+        Ok(if at >= self.size { Next::EndOfFile } else { Next::Neither(end) })
+    }
+
+    /// The first offset of the index, from `from` on, at which a block begins whose end fits.
+    fn behind_damage(&mut self, from: u64) -> Result<Option<u64>> {
+        let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return Ok(None) };
+        if !is_ascending(offsets) {
+            return Ok(None);
+        }
+        let mut n = offsets.partition_point(|offset| *offset < from);
+        while let Some(offset) = self.listed(n).filter(|offset| *offset < self.size) {
+            if self.is_chained(offset)? {
+                return Ok(Some(offset));
+            }
+            n += 1;
+        }
+        Ok(None)
+    }
+
+    /// Entry `n` of the index.
+    fn listed(&self, n: usize) -> Option<u64> {
+        self.index.as_ref()?.offsets.as_ref().ok()?.get(n).copied()
+    }
+
+    /// Whether a block stands at `offset` whose end fits what comes there.
+    fn is_chained(&mut self, offset: u64) -> Result<bool> {
+        let Ok(header) = self.header(offset) else { return Ok(false) };
+        Ok(match header.end() {
+            _ if header.streamed() => true,
+            Some(end) if end <= self.size => !matches!(self.next(end)?, Next::Neither(_)),
+            _ => false,
+        })
+    }
+
+    /// Block `n` is followed by something that is no block, and the chain goes on at `next`: keeps the
+    /// numbers of the blocks between that the index lists, though they can't be read.
+    fn bridge(&mut self, n: usize, end: Option<u64>, next: u64) {
+        let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return };
+        let from = end.unwrap_or_else(|| self.blocks.offsets[n].saturating_add(1));
+        let lost: Vec<u64> = offsets.iter().copied().filter(|offset| (from..next).contains(offset)).collect();
+        for offset in lost {
+            let n = self.blocks.offsets.len();
+            let what = "the block index lists a block here, but its header is damaged";
+            self.note(Severity::Damage, offset, Some(n), what);
+            self.blocks.offsets.push(offset);
+        }
+        if end.is_none() {
+            // Sizes that seemed to be those of a file cut short are wrong: the file goes on.
+            for defect in self.blocks.defects.iter_mut().filter(|defect| defect.block == Some(n)) {
+                defect.severity = Severity::Damage;
+            }
+        } else if self.blocks.offsets.len() == n + 1 {
+            let what = "bytes that belong to no block follow; the block index says where the next one is";
+            self.note(Severity::Note, from, Some(n), what);
+        }
+    }
+
+    /// Says what follows the last block, `n`.
+    fn trailing_bytes(&mut self, n: usize, end: Option<u64>) -> Result<()> {
+        let Some(end) = end else { return Ok(()) };
+        let rest = self.size - end;
+        let bytes = self.window.at(end, LONGEST_FIELDS)?;
+        let another = super::recognises(bytes);
+        let broken_magic = bytes.get(1..4) == Some(b"BLK") || b"\xd3BLK".starts_with(bytes);
+        let (severity, what) = if another {
+            (Severity::Note, "another ASDF file begins here; only the first one is shown".to_owned())
+        } else if broken_magic {
+            (
+                Severity::Damage,
+                format!("the header of a further block is damaged: {rest} bytes can't be read"),
+            )
+        } else {
+            (
+                Severity::Note,
+                format!("{rest} bytes follow the last block that are neither a block nor an index"),
+            )
+        };
+        self.note(severity, end, (!another).then_some(n), what);
+        Ok(())
+    }
+
+    /// Tells the system which headers will be read soon, if there is an index to take them from.
+    fn ask_ahead(&self, offset: u64) {
+        let n = self.blocks.offsets.len();
+        let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return };
+        if !n.is_multiple_of(AHEAD) || offsets.get(n) != Some(&offset) {
+            return;
+        }
+        for ahead in offsets.iter().skip(n + 1).take(AHEAD).filter(|ahead| **ahead < self.size) {
+            self.source.will_need(*ahead, LONGEST_FIELDS as u64);
+        }
+    }
+
+    /// Compares the index with the blocks.
+    fn judge_index(&mut self, end: End) {
+        let Some(index) = self.index.take() else { return };
+        // Bytes within a block's data only look like an index.
+        if index.offset < end.offset && (end.streamed || self.covers(index.offset)) {
+            return;
+        }
+        let what = match &index.offsets {
+            Err(why) => format!("the block index can't be read: {why}"),
+            Ok(offsets) if *offsets == self.blocks.offsets => return,
+            Ok(offsets) => stale(offsets, &self.blocks.offsets),
+        };
+        self.note(Severity::Note, index.offset, None, what);
+    }
+
+    /// Whether `offset` lies within the last block that begins before it.
+    fn covers(&mut self, offset: u64) -> bool {
+        let n = self.blocks.offsets.partition_point(|start| *start <= offset);
+        let Some(start) = n.checked_sub(1).map(|n| self.blocks.offsets[n]) else { return false };
+        self.header(start).ok().and_then(|header| header.end()).is_some_and(|end| offset < end)
+    }
+}
+
+fn is_ascending(offsets: &[u64]) -> bool {
+    offsets.is_sorted_by(|a, b| a < b)
+}
+
+fn stale(listed: &[u64], found: &[u64]) -> String {
+    let why = match listed.iter().zip(found).position(|(listed, found)| listed != found) {
+        _ if !is_ascending(listed) => "its offsets are not in ascending order".to_owned(),
+        Some(n) => format!("it says {} for block {n}, which is at {}", listed[n], found[n]),
+        None => format!("it lists {} blocks of {}", listed.len(), found.len()),
+    };
+    format!("the block index is stale: {why}")
+}
+
+#[cfg(test)]
+mod tests;

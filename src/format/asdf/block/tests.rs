@@ -1,0 +1,215 @@
+//! The chain on files built byte by byte.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::format::asdf::header;
+use crate::source::MemorySource;
+
+const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n";
+
+fn block(flags: u32, allocated: u64, used: u64, data: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\xd3BLK\0\x30".to_vec();
+    bytes.extend(flags.to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(allocated.to_be_bytes());
+    bytes.extend(used.to_be_bytes());
+    bytes.extend(used.to_be_bytes());
+    bytes.extend([0; 16]);
+    bytes.extend(data);
+    bytes
+}
+
+fn plain(data: &[u8]) -> Vec<u8> {
+    block(0, data.len() as u64, data.len() as u64, data)
+}
+
+fn index_of(offsets: &[u64]) -> Vec<u8> {
+    format!("#ASDF BLOCK INDEX\n%YAML 1.1\n--- {offsets:?}\n...\n").into_bytes()
+}
+
+/// The parts one after the other behind a head, and where each begins.
+fn file(parts: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
+    let mut bytes = HEAD.to_vec();
+    let starts = parts
+        .iter()
+        .map(|part| {
+            let start = bytes.len() as u64;
+            bytes.extend(part);
+            start
+        })
+        .collect();
+    (bytes, starts)
+}
+
+fn blocks_of(bytes: Vec<u8>) -> Blocks {
+    let size = bytes.len() as u64;
+    find(&MemorySource(bytes), size, Generation::One, HEAD.len() as u64).unwrap()
+}
+
+fn severities(blocks: &Blocks) -> Vec<Severity> {
+    blocks.defects.iter().map(|defect| defect.severity).collect()
+}
+
+#[test]
+fn the_chain_is_followed_and_every_index_is_only_a_hint() {
+    let (bytes, starts) = file(&[plain(b"one"), plain(b""), block(0, 10, 4, b"fourxxxxxx")]);
+    let right = index_of(&starts);
+    assert_eq!(blocks_of(bytes.clone()), Blocks { offsets: starts.clone(), defects: vec![] });
+    let zeros = [&right[..], &[0; 5000]].concat();
+    for index in [right.clone(), zeros] {
+        assert_eq!(
+            blocks_of([&bytes[..], &index].concat()),
+            Blocks { offsets: starts.clone(), defects: vec![] }
+        );
+    }
+    let wrong = [
+        vec![starts[0]],
+        vec![starts[0], starts[1] + 1, starts[2]],
+        vec![starts[2], starts[1], starts[0]],
+        vec![starts[0], starts[1], starts[2], starts[2] + 60],
+        vec![0, 1, 2],
+        vec![u64::MAX; 3],
+        vec![],
+    ];
+    for offsets in wrong {
+        let found = blocks_of([&bytes[..], &index_of(&offsets)].concat());
+        assert_eq!(found.offsets, starts, "{offsets:?}");
+        assert_eq!(severities(&found), [Severity::Note], "{offsets:?}");
+    }
+    for len in 18..right.len() - 5 {
+        let found = blocks_of([&bytes[..], &right[..len]].concat());
+        assert_eq!((found.offsets, found.defects.len()), (starts.clone(), 1), "{len}");
+    }
+}
+
+#[test]
+fn what_looks_like_an_index_inside_a_block_is_none() {
+    let (inner, _) = file(&[plain(b"inner")]);
+    let fake = [&inner[..], &index_of(&[1, 2, 3])].concat();
+    let (bytes, starts) = file(&[plain(b"one"), plain(&fake)]);
+    assert_eq!(blocks_of(bytes), Blocks { offsets: starts, defects: vec![] });
+    let (bytes, starts) = file(&[plain(b"one"), block(header::STREAMED, 0, 0, &fake)]);
+    assert_eq!(blocks_of(bytes), Blocks { offsets: starts, defects: vec![] });
+}
+
+#[test]
+fn magic_in_the_padding_is_stepped_over() {
+    for padding in [&b"   \xd3BLK      "[..], b"\0\0\xd3BLK\0\0\0\0\0\0\0\0", b"\xd3BLK", b"\xd3BLK\xd3BLK\0"]
+    {
+        let (bytes, starts) = file(&[padding.to_vec(), plain(b"one"), plain(b"two")]);
+        for index in [vec![], index_of(&starts[1..])] {
+            let found = blocks_of([&bytes[..], &index].concat());
+            assert_eq!(found.offsets, starts[1..], "{}", padding.escape_ascii());
+            assert_eq!(severities(&found), [Severity::Note]);
+        }
+    }
+    // A leftover of a block in the padding: only an index can tell.
+    let leftover = block(0, 50, 50, b"old");
+    let (bytes, starts) = file(&[leftover, b"  ".to_vec(), plain(&[7; 99])]);
+    let found = blocks_of([&bytes[..], &index_of(&starts[2..])].concat());
+    assert_eq!(found.offsets, starts[2..]);
+}
+
+#[test]
+fn a_damaged_header_is_bridged_by_the_index_and_keeps_the_numbers() {
+    let parts = [plain(b"one"), plain(b"two"), plain(b"three"), plain(b"four")];
+    let (bytes, starts) = file(&parts);
+    for broken in [0, 5, 14, 22] {
+        for value in [0xff, 0x00] {
+            let mut bytes = bytes.clone();
+            bytes[starts[1] as usize + broken] = value;
+            let found = blocks_of([&bytes[..], &index_of(&starts)].concat());
+            if bytes == file(&parts).0 {
+                continue;
+            }
+            assert_eq!(found.offsets, starts, "byte {broken}");
+            assert!(severities(&found).contains(&Severity::Damage), "byte {broken}");
+        }
+    }
+}
+
+#[test]
+fn cut_anywhere_the_blocks_before_the_cut_are_found() {
+    let (bytes, starts) = file(&[plain(b"one"), plain(&[7; 100])]);
+    for len in HEAD.len()..bytes.len() {
+        let found = blocks_of(bytes[..len].to_vec());
+        let whole = starts.iter().filter(|start| **start + 4 <= len as u64).count();
+        assert_eq!(found.offsets, starts[..whole], "{len}");
+        let clean_cut = [HEAD.len() as u64, starts[1]].contains(&(len as u64)) || len < HEAD.len() + 4;
+        assert_eq!(found.defects.is_empty(), clean_cut, "{len}: {:?}", found.defects);
+    }
+}
+
+#[test]
+fn what_follows_the_last_block_is_told_but_not_taken() {
+    let (bytes, starts) = file(&[plain(b"one")]);
+    let (another, _) = file(&[plain(b"of another file")]);
+    for (rest, defects) in [
+        (vec![0; 5000], vec![]),
+        (b"junk".to_vec(), vec![Severity::Note]),
+        ([&another[..], &index_of(&[99])].concat(), vec![Severity::Note, Severity::Note]),
+        (b"\xd4BLK\0\x30 and so on".to_vec(), vec![Severity::Damage]),
+        (b"\xd3BL".to_vec(), vec![Severity::Damage]),
+    ] {
+        let found = blocks_of([&bytes[..], &rest].concat());
+        assert_eq!(found.offsets, starts);
+        assert_eq!(severities(&found), defects, "{}", rest.escape_ascii());
+    }
+}
+
+#[test]
+fn sizes_beyond_the_file_are_damage_not_disaster() {
+    for (allocated, used) in
+        [(u64::MAX, 3), (u64::MAX, u64::MAX), (i64::MAX as u64, 3), (3, 4), (1 << 40, 1 << 39)]
+    {
+        let (bytes, starts) = file(&[block(0, allocated, used, b"one")]);
+        let found = blocks_of(bytes);
+        assert_eq!(found.offsets, starts);
+        assert_eq!(found.defects.len(), 1, "{allocated} {used}");
+    }
+}
+
+#[test]
+fn padding_between_blocks_is_allowed_for() {
+    for gap in [vec![0; 10], vec![b' '; 70_000]] {
+        let (bytes, starts) = file(&[plain(b"one"), gap, plain(b"two")]);
+        let found = blocks_of(bytes);
+        assert_eq!(found.offsets, [starts[0], starts[2]]);
+        assert_eq!(severities(&found), [Severity::Note]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_sequence_of_blocks_is_found(
+        sizes in prop::collection::vec((0usize..3000, 0usize..50), 0..40),
+        padding in 0usize..9000,
+        indexed: bool,
+    ) {
+        let mut parts = vec![vec![b' '; padding]];
+        parts.extend(sizes.iter().map(|(data, slack)| {
+            let bytes = vec![0xd3; data + slack];
+            block(0, (data + slack) as u64, *data as u64, &bytes)
+        }));
+        let (mut bytes, starts) = file(&parts);
+        if indexed && !sizes.is_empty() {
+            bytes.extend(index_of(&starts[1..]));
+        }
+        let found = blocks_of(bytes);
+        prop_assert_eq!(&found.offsets[..], &starts[1..]);
+        prop_assert_eq!(found.defects, vec![]);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic_or_run_away(mut noise in prop::collection::vec(any::<u8>(), 0..600), at in 0usize..600) {
+        let (mut bytes, _) = file(&[plain(b"one"), plain(b"two")]);
+        bytes.extend(index_of(&[35, 92]));
+        let at = HEAD.len() + at % (bytes.len() - HEAD.len());
+        noise.truncate(bytes.len() - at);
+        bytes[at..at + noise.len()].copy_from_slice(&noise);
+        let found = blocks_of(bytes.clone());
+        prop_assert!(found.offsets.iter().all(|offset| *offset < bytes.len() as u64));
+        prop_assert!(found.offsets.is_sorted_by(|a, b| a < b));
+    }
+}

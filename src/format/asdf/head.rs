@@ -1,0 +1,301 @@
+//! The head of a file: header line, comments, tree. It is what `tree.yaml` shows.
+//!
+//! The header line is `#ASDF 1.0.0` (`%ASDF 0.1.0` in 2014). Lines that begin with `#` may follow,
+//! then the tree, which ends with the first line `...`; both may be missing. (ASDF standard, *Low-level
+//! file layout*, Header, Comments, Tree.) What follows up to the first block is padding.
+
+use memchr::memmem;
+
+use super::header::Generation;
+use crate::error::Result;
+use crate::format::{Defect, Severity};
+use crate::source::{Source, read_up_to};
+
+/// Bytes looked at in one go.
+const PIECE: usize = 256 << 10;
+/// A header line is a dozen bytes; what has no end by then is not one.
+const LONGEST_HEADER_LINE: usize = 1 << 10;
+/// A tree that has not ended by then is not looked at further: a bound on what a file without any
+/// `...` can cost.
+const LONGEST_TREE: u64 = 4 << 30;
+
+/// The head of an ASDF file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Which of the three documents the file follows.
+    pub generation: Generation,
+    /// The version of the header line, as written: `1.0.0`.
+    pub version: String,
+    /// Where the tree's text ends, in bytes from the start of the file.
+    pub end: u64,
+    /// What is wrong with it.
+    pub defects: Vec<Defect>,
+}
+
+/// Reads the head; `source` is known to begin with `#ASDF` or `%ASDF`.
+pub fn read(source: &dyn Source) -> Result<Head> {
+    let mut line = vec![0; LONGEST_HEADER_LINE];
+    let read = read_up_to(source, 0, &mut line)?;
+    line.truncate(read);
+    let line_end = memchr::memchr(b'\n', &line).map(|at| at + 1);
+    let line = &line[..line_end.unwrap_or(line.len())];
+
+    let mut head = Head {
+        generation: Generation::One,
+        version: version_word(line),
+        end: line.len() as u64,
+        defects: Vec::new(),
+    };
+    head.generation = generation(line, &head.version);
+    if let Some(what) = version_trouble(&head) {
+        head.defects.push(Defect { severity: Severity::Note, offset: 0, block: None, what });
+    }
+    if line_end.is_none() {
+        head.damage(0, "the header line does not end: the file is cut off, or is not text");
+        return Ok(head);
+    }
+    let mut scan = Scan {
+        source,
+        generation: head.generation,
+        at: head.end,
+        piece: Vec::new(),
+        start: 0,
+        at_end_of_file: false,
+    };
+    scan.comments()?;
+    head.end = scan.at;
+    if scan.tree_follows()? {
+        let start = scan.at;
+        match scan.tree_end()? {
+            TreeEnd::Line(end) => head.end = end,
+            TreeEnd::Cut(end, why) => {
+                head.end = end;
+                head.damage(start, why);
+            }
+        }
+    }
+    Ok(head)
+}
+
+impl Head {
+    fn damage(&mut self, offset: u64, what: &str) {
+        self.defects.push(Defect { severity: Severity::Damage, offset, block: None, what: what.to_owned() });
+    }
+}
+
+fn version_word(line: &[u8]) -> String {
+    let rest = line.get(b"#ASDF".len()..).unwrap_or_default();
+    String::from_utf8_lossy(rest).split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+fn generation(line: &[u8], version: &str) -> Generation {
+    match version.split('.').next() {
+        _ if line.starts_with(b"%") => Generation::Draft,
+        Some("0") => Generation::Zero,
+        _ => Generation::One,
+    }
+}
+
+fn version_trouble(head: &Head) -> Option<String> {
+    let version = &head.version;
+    let numbers: Vec<Option<u32>> = version.split('.').map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [Some(0 | 1), Some(_), Some(_)] => None,
+        [Some(_), Some(_), Some(_)] => {
+            Some(format!("version {} is newer than 1.x and is read as that", version.escape_debug()))
+        }
+        _ => Some(format!("the header line has no version: \"{}\"", version.escape_debug())),
+    }
+}
+
+enum TreeEnd {
+    /// After the line `...`.
+    Line(u64),
+    /// Where something begins that can't be part of a tree.
+    Cut(u64, &'static str),
+}
+
+/// Looks along the head in pieces.
+struct Scan<'a> {
+    source: &'a dyn Source,
+    generation: Generation,
+    /// Where it looks.
+    at: u64,
+    piece: Vec<u8>,
+    start: u64,
+    /// Whether the piece is the file's last.
+    at_end_of_file: bool,
+}
+
+impl Scan<'_> {
+    /// The bytes from `offset` on; at least `least` of them unless the file ends.
+    fn from(&mut self, offset: u64, least: usize) -> Result<&[u8]> {
+        let end = self.start + self.piece.len() as u64;
+        let missing = offset.saturating_add(least as u64) > end && !(self.at_end_of_file && offset <= end);
+        if offset < self.start || missing {
+            self.piece.resize(PIECE.max(least), 0);
+            let read = read_up_to(self.source, offset, &mut self.piece)?;
+            self.at_end_of_file = read < self.piece.len();
+            self.piece.truncate(read);
+            self.start = offset;
+        }
+        Ok(self.piece.get((offset - self.start) as usize..).unwrap_or_default())
+    }
+
+    /// Moves past lines that begin with `#`.
+    fn comments(&mut self) -> Result<()> {
+        loop {
+            let at = self.at;
+            let bytes = self.from(at, super::index::MARKER.len())?;
+            if bytes.first() != Some(&b'#') || bytes.starts_with(super::index::MARKER) {
+                return Ok(());
+            }
+            let mut next = at;
+            self.at = loop {
+                let bytes = self.from(next, 1)?;
+                match memchr::memchr(b'\n', bytes) {
+                    Some(end) => break next + end as u64 + 1,
+                    None if bytes.is_empty() => break next,
+                    None => next += bytes.len() as u64,
+                }
+            };
+        }
+    }
+
+    /// Whether text follows, rather than padding, a block or nothing.
+    fn tree_follows(&mut self) -> Result<bool> {
+        let at = self.at;
+        let generation = self.generation;
+        let bytes = self.from(at, 4)?;
+        let padding = matches!(bytes.first(), None | Some(b' ' | 0));
+        Ok(!padding && !generation.is_magic(bytes) && !bytes.starts_with(b"#"))
+    }
+
+    /// Finds the first line `...` from here on.
+    fn tree_end(&mut self) -> Result<TreeEnd> {
+        let finder = memmem::Finder::new(b"\n...");
+        // The line may be the first of the tree: the newline before it belongs to the comments.
+        let mut from = self.at.saturating_sub(1);
+        let limit = self.at.saturating_add(LONGEST_TREE);
+        loop {
+            let generation = self.generation;
+            let bytes = self.from(from, PIECE)?;
+            let foreign = foreign_byte(bytes, generation);
+            let text = &bytes[..foreign.unwrap_or(bytes.len())];
+            let mut looked = 0;
+            while let Some(found) = finder.find(&text[looked..]) {
+                let after = looked + found + 4;
+                match &text[after..] {
+                    [b'\n', ..] => return Ok(TreeEnd::Line(from + after as u64 + 1)),
+                    [b'\r', b'\n', ..] => return Ok(TreeEnd::Line(from + after as u64 + 2)),
+                    // At the end of the piece: look again with more of the file in sight.
+                    [] | [b'\r'] if foreign.is_none() => break,
+                    _ => looked += found + 1,
+                }
+            }
+            if let Some(at) = foreign {
+                let why = "the tree has no line '...': a block or binary data begins before one";
+                return Ok(TreeEnd::Cut(from + at as u64, why));
+            }
+            let end = from + text.len() as u64;
+            if self.at_end_of_file {
+                return self.tree_at_end_of_file(end);
+            }
+            if end > limit {
+                return Ok(TreeEnd::Cut(end, "the tree has no line '...' within 4 GiB"));
+            }
+            // `\n...\r\n` may lie across the border of two pieces.
+            from = end.saturating_sub(5).max(from + 1);
+        }
+    }
+
+    /// The file ends within the tree, or right after `...` without a newline.
+    fn tree_at_end_of_file(&mut self, end: u64) -> Result<TreeEnd> {
+        let tail_start = end.saturating_sub(5).max(self.at.saturating_sub(1));
+        let mut tail = [0; 5];
+        let read = read_up_to(self.source, tail_start, &mut tail)?;
+        let tail = &tail[..read];
+        if tail.ends_with(b"\n...") || tail.ends_with(b"\n...\r") {
+            return Ok(TreeEnd::Line(end));
+        }
+        Ok(TreeEnd::Cut(end, "the file ends within the tree: there is no line '...'"))
+    }
+}
+
+/// Where the first byte is that no tree may hold: the magic of a block, or a zero byte.
+fn foreign_byte(bytes: &[u8], generation: Generation) -> Option<usize> {
+    let zero = memchr::memchr(0, bytes);
+    let before = &bytes[..zero.unwrap_or(bytes.len())];
+    generation.find_magic(before).or(zero)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::MemorySource;
+
+    fn head(bytes: &[u8]) -> Head {
+        read(&MemorySource(bytes.to_vec())).unwrap()
+    }
+
+    /// `text` ends where the head should end.
+    fn ends_at(text: &[u8], rest: &[u8]) -> Head {
+        let head = head(&[text, rest].concat());
+        assert_eq!(head.end, text.len() as u64, "{}", text.escape_ascii());
+        head
+    }
+
+    #[test]
+    fn the_tree_ends_with_its_dots() {
+        for text in [
+            &b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- {a: 1}\n...\n"[..],
+            b"#ASDF 1.0.0\r\n%YAML 1.1\r\n---\r\na: 1\r\n...\r\n",
+            b"#ASDF 1.0.0\n# a comment\n#\n%YAML 1.1\n---\na: ...\n ...\n....\n... x\n...\n",
+            b"%ASDF 0.1.0\n%YAML 1.1\n---\na: 1\n...\n",
+            b"#ASDF 1.0.0\n...\n",
+            b"#ASDF 1.0.0\n",
+            b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n",
+        ] {
+            for rest in
+                [&b""[..], b"    \n...\n", b"\0\0\0", b"\xd3BLK\0\x30", b"#ASDF BLOCK INDEX\n--- [1]\n...\n"]
+            {
+                if text.ends_with(b"...\n") || text.ends_with(b"...\r\n") || !rest.starts_with(b" ") {
+                    assert_eq!(ends_at(text, rest).defects, [], "{}", text.escape_ascii());
+                }
+            }
+        }
+        assert_eq!(ends_at(b"#ASDF 1.0.0\n%YAML 1.1\n---\n...", b"").defects, []);
+    }
+
+    #[test]
+    fn a_tree_without_end_reaches_to_what_can_not_be_tree() {
+        let text = b"#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n";
+        for rest in [&b""[..], b"\xd3BLK\0\x30", b"\0\0\xd3BLK"] {
+            let head = ends_at(text, rest);
+            assert_eq!(head.defects.len(), 1);
+            assert_eq!(head.defects[0].severity, Severity::Damage);
+        }
+    }
+
+    #[test]
+    fn the_end_is_found_across_the_borders_of_pieces() {
+        for len in (PIECE - 40..PIECE + 10).chain([3 * PIECE - 7]) {
+            for end in ["\n...\n", "\n...\r\n", "\n..."] {
+                let mut text = b"#ASDF 1.0.0\n%YAML 1.1\n---\n#".to_vec();
+                text.resize(len, b'x');
+                text.extend(end.as_bytes());
+                assert_eq!(ends_at(&text, if end == "\n..." { b"" } else { b"   " }).defects, []);
+            }
+        }
+    }
+
+    #[test]
+    fn odd_header_lines_are_told() {
+        for line in ["#ASDF\n", "#ASDF one\n", "#ASDF 2.0.0\n", "#ASDF 1.0\n"] {
+            assert_eq!(head(line.as_bytes()).defects.len(), 1, "{line}");
+        }
+        assert_eq!(head(b"#ASDF 1.0").defects.len(), 2);
+        assert_eq!(head(b"%ASDF 0.1.0\n").generation, Generation::Draft);
+        assert_eq!(head(b"#ASDF 0.1.0\n").generation, Generation::Zero);
+    }
+}

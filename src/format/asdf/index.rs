@@ -1,0 +1,126 @@
+//! The block index: `#ASDF BLOCK INDEX` and a YAML list of the blocks' offsets, after the last block.
+//!
+//! It is a hint and never more: blocks are where the chain of headers says. (ASDF standard,
+//! *Low-level file layout*, Block index.) A whole one lets the headers be asked for ahead of time,
+//! and says where the chain goes on behind a header that is damaged.
+
+use memchr::memmem;
+
+use crate::error::{Error, Result};
+use crate::source::{Source, read_up_to};
+use crate::yaml::event::{Events, What};
+
+/// What an index begins with.
+pub const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
+
+/// How much of the file's end is looked at for an index, in steps: a usual one is short, one of a
+/// million blocks is not. Never more than the last step.
+const TAILS: [u64; 3] = [64 << 10, 1 << 20, 16 << 20];
+
+/// A block index as it stands in the file, not checked against the blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    /// Where [`MARKER`] begins, in bytes from the start of the file.
+    pub offset: u64,
+    /// The offsets it lists, or what is wrong with its text.
+    pub offsets: std::result::Result<Vec<u64>, String>,
+}
+
+/// Finds the last index within a bounded tail of the file, not before `start`.
+pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>> {
+    let mut looked_from = size;
+    for tail in TAILS {
+        let from = size.saturating_sub(tail).max(start);
+        if from >= looked_from {
+            break;
+        }
+        let mut bytes = vec![0; (size - from) as usize];
+        let read = read_up_to(source, from, &mut bytes)?;
+        bytes.truncate(read);
+        if let Some(at) = memmem::rfind(&bytes, MARKER) {
+            let offset = from + at as u64;
+            let offsets = parse(&bytes[at + MARKER.len()..]).map_err(|error| error.message().to_owned());
+            return Ok(Some(Index { offset, offsets }));
+        }
+        looked_from = from;
+    }
+    Ok(None)
+}
+
+/// Parses the text after [`MARKER`]; zero bytes may follow it.
+pub fn parse(text: &[u8]) -> Result<Vec<u64>> {
+    let text = &text[..memchr::memchr(0, text).unwrap_or(text.len())];
+    let end = [&b"\n...\n"[..], b"\n...\r\n"]
+        .iter()
+        .filter_map(|end| Some(memmem::find(text, end)? + end.len()))
+        .min();
+    let mut events = Events::new(&text[..end.unwrap_or(text.len())]);
+    let mut offsets = Vec::new();
+    let mut depth = 0;
+    let mut documents = 0;
+    while let Some(event) = events.next_event()? {
+        match event.what {
+            What::DocumentStart { .. } => documents += 1,
+            What::SequenceStart { .. } => depth += 1,
+            What::SequenceEnd => depth -= 1,
+            What::Scalar { value, .. } if depth == 1 => offsets.push(number(value)?),
+            What::Scalar { .. } | What::MappingStart { .. } | What::Alias(_) => return Err(not_a_list()),
+            _ => {}
+        }
+        if depth > 1 || documents > 1 {
+            return Err(not_a_list());
+        }
+    }
+    if documents == 0 || offsets.is_empty() {
+        return Err(Error::damaged("it lists no blocks"));
+    }
+    Ok(offsets)
+}
+
+fn number(word: &str) -> Result<u64> {
+    let digits = word.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if digits { word.parse().ok() } else { None };
+    number.ok_or_else(|| Error::damaged(format!("\"{}\" is not an offset", word.escape_debug())))
+}
+
+fn not_a_list() -> Error {
+    Error::damaged("it is not one list of numbers")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_style_that_writers_use() {
+        for text in [
+            "\n%YAML 1.1\n---\n- 755\n- 1209\n...\n",
+            "\n%YAML 1.1\n--- [755, 1209]\n...\n",
+            "\n%YAML 1.1\n---\n[755,\n 1209]\n...\n",
+            "\r\n%YAML 1.1\r\n---\r\n- 755\r\n- 1209\r\n...\r\n\0\0\0",
+            "\n--- [755, 1209]\n...\n\0\0",
+            "\n--- [755, 1209]\n",
+        ] {
+            assert_eq!(parse(text.as_bytes()).unwrap(), [755, 1209], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_list_of_offsets() {
+        for text in [
+            "",
+            "\n--- []\n",
+            "\n--- [1, [2]]\n",
+            "\n--- {a: 1}\n",
+            "\n--- [-1]\n",
+            "\n--- [1.5]\n",
+            "\n--- [99999999999999999999999]\n",
+            "\n--- [1\n",
+            "\n--- [1]\n--- [2]\n",
+            "\n--- 7\n",
+            "\n--- [\u{7}]\n",
+        ] {
+            assert!(parse(text.as_bytes()).is_err(), "{text:?}");
+        }
+    }
+}
