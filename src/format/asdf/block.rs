@@ -150,6 +150,11 @@ impl Chain<'_> {
             );
             self.note(Severity::Damage, offset, Some(n), what);
         }
+        if header.label_text().is_empty() && !header.encoded() && header.data_size != header.used_size {
+            let (data, used) = (header.data_size, header.used_size);
+            let what = format!("data_size is {data}, but {used} bytes are stored uncompressed; these are shown");
+            self.note(Severity::Note, offset, Some(n), what);
+        }
         let end = header.end();
         if end.is_none_or(|end| end > self.size) {
             let there = self.size.saturating_sub(header.data_offset());

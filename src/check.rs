@@ -1,0 +1,184 @@
+//! `asdf-mount --check`: reads all of a file, without a mount, and says what is wrong with it.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::cache::Cache;
+use crate::error::{Error, Result};
+use crate::format::{self, Container, Context, Defect, Severity, Verified};
+use crate::source::FileSource;
+use crate::yaml;
+
+mod progress;
+
+use progress::Progress;
+
+/// Bytes read at once.
+const PIECE: usize = 1 << 20;
+/// Decoded chunks kept: one pass from start to end needs few.
+const CACHE_BUDGET: u64 = 16 << 20;
+
+/// What was found in one file.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The file as it was named.
+    pub file: PathBuf,
+    /// The verdict.
+    pub status: Status,
+    /// How many blocks it has, as far as they can be found.
+    pub blocks: usize,
+    /// What is wrong, in the order of the file.
+    pub defects: Vec<Defect>,
+    /// Why it can't be read at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The verdict on a file; its number is the exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// Nothing is wrong.
+    Sound = 0,
+    /// Something is wrong; what can be read may still be right.
+    Damaged = 1,
+    /// Not a file that can be read, or not one of a known format.
+    Unreadable = 2,
+}
+
+/// Checks the files and prints a line a defect, or with `json` an object a file; the worst verdict.
+///
+/// # Errors
+///
+/// Only if the output can't be written.
+pub fn run(files: &[PathBuf], json: bool, out: &mut dyn Write) -> io::Result<Status> {
+    let mut worst = Status::Sound;
+    for file in files {
+        let report = file_report(file);
+        worst = worst.max(report.status);
+        if json {
+            serde_json::to_writer(&mut *out, &report)?;
+            writeln!(out)?;
+        } else {
+            print(&report, out)?;
+        }
+    }
+    Ok(worst)
+}
+
+fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(error) = &report.error {
+        writeln!(io::stderr(), "asdf-mount: {error}")?;
+    }
+    for defect in &report.defects {
+        let severity = match defect.severity {
+            Severity::Note => "note",
+            Severity::Damage => "damage",
+        };
+        write!(out, "{}: byte {}: ", report.file.display(), defect.offset)?;
+        if let Some(block) = defect.block {
+            write!(out, "block {block}: ")?;
+        }
+        writeln!(out, "{severity}: {}", defect.what)?;
+    }
+    Ok(())
+}
+
+/// Checks one file.
+pub fn file_report(file: &Path) -> Report {
+    let mut report =
+        Report { file: file.to_owned(), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None };
+    match open(file).and_then(|container| check(&*container, &mut report)) {
+        Ok(()) if report.defects.is_empty() => {}
+        Ok(()) => report.status = Status::Damaged,
+        Err(error) => {
+            report.status = Status::Unreadable;
+            report.error = Some(error.of(file).to_string());
+        }
+    }
+    report
+}
+
+fn open(file: &Path) -> Result<Arc<dyn Container>> {
+    let context = Context { cache: Arc::new(Cache::new(CACHE_BUDGET)) };
+    format::open(Arc::new(FileSource::open(file)?), &context)
+}
+
+fn check(container: &dyn Container, report: &mut Report) -> Result<()> {
+    report.blocks = container.block_count()?;
+    report.defects = container.defects();
+    check_tree(container, report)?;
+    let total = (0..report.blocks).map(|n| container.block(n).map_or(0, |block| size_of(&block))).sum();
+    let progress = Progress::new(&report.file, total);
+    for n in 0..report.blocks {
+        check_block(container, n, report, &progress)?;
+    }
+    report.defects.sort_by_key(|defect| defect.offset);
+    Ok(())
+}
+
+fn size_of(block: &format::Block) -> u64 {
+    block.content.as_ref().map_or(0, |content| content.len())
+}
+
+fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
+    // A tree that is known to be cut off can't be whole YAML.
+    if report.defects.iter().any(|defect| defect.block.is_none() && defect.severity == Severity::Damage) {
+        return Ok(());
+    }
+    match yaml::check_tree(&*container.tree()) {
+        Err(error) if !matches!(error.kind(), crate::Kind::System(_)) => {
+            let what = format!("the tree is not valid YAML: {}", error.message());
+            let offset = error.offset().unwrap_or(0);
+            report.defects.push(Defect { severity: Severity::Damage, offset, block: None, what });
+            Ok(())
+        }
+        checked => checked,
+    }
+}
+
+/// Decodes a block from start to end while its checksum is computed beside.
+fn check_block(container: &dyn Container, n: usize, report: &mut Report, progress: &Progress) -> Result<()> {
+    let known = report.defects.iter().any(|defect| defect.block == Some(n) && defect.severity == Severity::Damage);
+    let block = container.block(n)?;
+    let (read, verified) = std::thread::scope(|scope| {
+        let verified = scope.spawn(|| container.verify(n));
+        let read = block.content.and_then(|content| read_through(&*content, progress));
+        (read, verified.join())
+    });
+    let mut damage = |offset: Option<u64>, what: &str| {
+        let (offset, what) = (offset.unwrap_or(block.facts.offset), what.to_owned());
+        report.defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
+    };
+    match read {
+        Err(error) if !known => damage(error.offset(), error.message()),
+        Ok(Some(trouble)) => damage(trouble.offset(), trouble.message()),
+        _ => {}
+    }
+    match verified {
+        Ok(Ok(Verified::Mismatch)) if !known => {
+            damage(None, "the checksum fits neither the stored nor the decoded data");
+        }
+        Ok(_) => {}
+        Err(_) => damage(None, "the checksum could not be computed"),
+    }
+    Ok(())
+}
+
+/// Reads a content to its end; what was wrong although all of it could be read.
+fn read_through(content: &dyn crate::content::Content, progress: &Progress) -> Result<Option<Error>> {
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    while at < content.len() {
+        let read = content.read_at(at, &mut piece)?;
+        if read == 0 {
+            return Err(Error::damaged(format!("the data end after {at} of {} bytes", content.len())));
+        }
+        at += read as u64;
+        progress.add(read as u64);
+    }
+    Ok(content.trouble())
+}
