@@ -35,10 +35,10 @@ pub fn check_document(text: &[u8]) -> Result<()> {
             }
             What::Scalar { anchor: Some(anchor), .. }
             | What::SequenceStart { anchor: Some(anchor), .. }
-            | What::MappingStart { anchor: Some(anchor), .. } => {
-                if !anchors.insert(anchor.to_owned()) {
-                    return Err(refused(&format!("anchor \"{anchor}\" comes twice"), event.start));
-                }
+            | What::MappingStart { anchor: Some(anchor), .. }
+                if !anchors.insert(anchor.to_owned()) =>
+            {
+                return Err(refused(&format!("anchor \"{anchor}\" comes twice"), event.start));
             }
             _ => {}
         }

@@ -432,7 +432,7 @@ mod tests {
                 assert_eq!(unpack(&packed, 0, bits), value as f64, "{value}");
             }
         }
-        assert_eq!(unpack(&[[0x80].repeat(1), vec![0; 31 + SPARE]].concat(), 0, 255), -(2f64.powi(254)));
+        assert_eq!(unpack(&[vec![0x80], vec![0; 31 + SPARE]].concat(), 0, 255), -(2f64.powi(254)));
     }
 
     #[test]

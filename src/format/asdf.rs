@@ -1,5 +1,7 @@
 //! ASDF, all three generations of its layout.
 
+pub mod chain;
+
 use std::sync::Arc;
 
 use super::{Container, Context};
