@@ -7,10 +7,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::cache::Cache;
+use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::source::FileSource;
-use crate::yaml;
+use crate::yaml::event::Events;
 
 mod progress;
 
@@ -129,7 +130,7 @@ fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
     if report.defects.iter().any(|defect| defect.block.is_none() && defect.severity == Severity::Damage) {
         return Ok(());
     }
-    match yaml::check_tree(&*container.tree()) {
+    match check_yaml(&*container.tree()) {
         Err(error) if !matches!(error.kind(), crate::Kind::System(_)) => {
             let what = format!("the tree is not valid YAML: {}", error.message());
             let offset = error.offset().unwrap_or(0);
@@ -140,9 +141,17 @@ fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
     }
 }
 
+/// Reads the events of a tree to their end. The first line of 2014, `%ASDF`, is no YAML directive.
+fn check_yaml(tree: &dyn Content) -> Result<()> {
+    let mut events = Events::of(tree);
+    while events.next_event()?.is_some() {}
+    Ok(())
+}
+
 /// Decodes a block from start to end while its checksum is computed beside.
 fn check_block(container: &dyn Container, n: usize, report: &mut Report, progress: &Progress) -> Result<()> {
-    let known = report.defects.iter().any(|defect| defect.block == Some(n) && defect.severity == Severity::Damage);
+    let known =
+        report.defects.iter().any(|defect| defect.block == Some(n) && defect.severity == Severity::Damage);
     let block = container.block(n)?;
     let (read, verified) = std::thread::scope(|scope| {
         let verified = scope.spawn(|| container.verify(n));
@@ -169,7 +178,7 @@ fn check_block(container: &dyn Container, n: usize, report: &mut Report, progres
 }
 
 /// Reads a content to its end; what was wrong although all of it could be read.
-fn read_through(content: &dyn crate::content::Content, progress: &Progress) -> Result<Option<Error>> {
+fn read_through(content: &dyn Content, progress: &Progress) -> Result<Option<Error>> {
     let mut piece = vec![0; PIECE];
     let mut at = 0;
     while at < content.len() {

@@ -15,6 +15,7 @@
 //! | [`error`] | what went wrong, in which file, at which place |
 
 pub mod cache;
+pub mod check;
 pub mod codec;
 pub mod content;
 pub mod error;

@@ -28,6 +28,18 @@ impl Slice {
         Self { there: there.min(self.len), ..self }
     }
 
+    /// The same without its first `skip` bytes.
+    #[must_use]
+    pub fn from(self, skip: u64) -> Self {
+        let skip = skip.min(self.len);
+        Self {
+            offset: self.offset.saturating_add(skip),
+            len: self.len - skip,
+            there: self.there.saturating_sub(skip),
+            source: self.source,
+        }
+    }
+
     fn missing(&self, offset: u64) -> Error {
         let (len, there) = (self.len, self.len.min(offset));
         let place = self.offset.saturating_add(offset);

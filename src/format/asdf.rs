@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use lru::LruCache;
 
 use self::block::Blocks;
+use self::chain::Chain;
 use self::head::Head;
 use self::header::{Header, LONGEST_FIELDS};
 use super::{Block, Container, Context, Defect, Facts, Severity, Verified};
@@ -20,6 +21,7 @@ use crate::error::{Error, Kind, Result};
 use crate::source::{Identity, Source, read_up_to};
 
 pub mod block;
+pub mod chain;
 pub mod checksum;
 pub mod head;
 pub mod header;
@@ -117,17 +119,38 @@ impl AsdfFile {
         if let Some(content) = self.kept().get(&n) {
             return Ok(content.clone());
         }
-        let (stored, size): (Arc<dyn Content>, u64) = (Arc::new(stored), header.data_size);
-        let cache = &self.context.cache;
-        let content = match header.encoded() {
-            true => Err(Error::unsupported("encoding chains are not read yet")),
-            false => codec_of(header.label_text()).and_then(|codec| codec::open(codec, stored, size, cache)),
-        };
-        let content = content.map_err(|error| error.at(header.offset))?;
+        let content = self.decoded(header, stored).map_err(|error| error.at(header.offset))?;
         if let Some((n, dropped)) = self.kept().push(n, content.clone()) {
             self.remember_trouble(n, &*dropped);
         }
         Ok(content)
+    }
+
+    fn decoded(&self, header: &Header, stored: Slice) -> Result<Arc<dyn Content>> {
+        let cache = &self.context.cache;
+        if header.encoded() {
+            let (chain, len) = read_chain(&stored)?;
+            return chain::open(&chain, Arc::new(stored.from(len)), header.data_size, cache);
+        }
+        codec::open(codec_of(header.label_text())?, Arc::new(stored), header.data_size, cache)
+    }
+
+    /// What a block's header says, and the names of its encoding chain.
+    fn facts(&self, n: usize, header: &Header) -> Facts {
+        let compression = match header.encoded() {
+            true => self.stored(n, header).and_then(|stored| Ok(read_chain(&stored)?.0.to_string())),
+            false => Ok(header.label_text().escape_ascii().to_string()),
+        };
+        Facts {
+            offset: header.offset,
+            header_size: header.header_size,
+            flags: header.flags,
+            compression: compression.unwrap_or_else(|_| "?".to_owned()),
+            allocated_size: header.allocated_size,
+            used_size: header.used_size,
+            data_size: header.data_size,
+            checksum: hexadecimal(&header.checksum),
+        }
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<usize, Arc<dyn Content>>> {
@@ -177,7 +200,7 @@ impl Container for AsdfFile {
         let offset = self.offset(n)?;
         let block = match self.header(offset) {
             Ok(header) => Block {
-                facts: facts(&header),
+                facts: self.facts(n, &header),
                 streamed: header.streamed(),
                 content: self.content(n, &header).map_err(|error| error.within(format!("block {n}"))),
             },
@@ -217,21 +240,19 @@ impl Container for AsdfFile {
     }
 }
 
-fn facts(header: &Header) -> Facts {
-    let compression = match header.encoded() {
-        true => "encoded".to_owned(),
-        false => header.label_text().escape_ascii().to_string(),
-    };
-    Facts {
-        offset: header.offset,
-        header_size: header.header_size,
-        flags: header.flags,
-        compression,
-        allocated_size: header.allocated_size,
-        used_size: header.used_size,
-        data_size: header.data_size,
-        checksum: hexadecimal(&header.checksum),
+/// The encoding chain at the start of a block's data, and the length of its text.
+fn read_chain(stored: &Slice) -> Result<(Chain, u64)> {
+    let mut head = vec![0; chain::HEAD.min(usize::try_from(stored.len()).unwrap_or(usize::MAX))];
+    let mut read = 0;
+    while read < head.len() {
+        match stored.read_at(read as u64, &mut head[read..]) {
+            Ok(more @ 1..) => read += more,
+            // What is there may hold all of the chain.
+            Ok(0) | Err(_) => break,
+        }
     }
+    let (chain, len) = chain::parse(&head[..read])?;
+    Ok((chain, len as u64))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -152,7 +152,8 @@ impl Chain<'_> {
         }
         if header.label_text().is_empty() && !header.encoded() && header.data_size != header.used_size {
             let (data, used) = (header.data_size, header.used_size);
-            let what = format!("data_size is {data}, but {used} bytes are stored uncompressed; these are shown");
+            let what =
+                format!("data_size is {data}, but {used} bytes are stored uncompressed; these are shown");
             self.note(Severity::Note, offset, Some(n), what);
         }
         let end = header.end();

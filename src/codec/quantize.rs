@@ -1,0 +1,566 @@
+//! Quantised floating-point values: integers of any bit width with a scale and an offset, in chunks.
+//!
+//! The stream is one chunk after the other (document of ASDF 0.1.0, January 2015, "Built-in
+//! array-to-binary encodings"); all numbers are big-endian:
+//!
+//! | bytes | field | |
+//! |---|---|---|
+//! | 1 | `encoded_bits` | bits of a value |
+//! | 8 | `offset` | double |
+//! | 8 | `scale` | double |
+//! | 8 | `nvalues` | values of the chunk |
+//! | ⌈`encoded_bits` · `nvalues` / 8⌉ | the values | two's complement, packed without gaps, most significant bit first, zero-padded to a byte |
+//!
+//! A value decodes to `encoded · scale + offset`, here in double precision, rounded to single at the end
+//! where 32 bits are asked for. The document doesn't say in which byte order the decoded values are to
+//! stand in memory; that is the `byteorder` of the tree's ndarray, so the caller names it.
+//!
+//! Nothing is decoded that is not read. The headers have to be walked from the first chunk on to find a
+//! value; a bounded number of places on the way is kept, so that the next walk starts near.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::content::{Content, Soundness, read_exact_at};
+use crate::error::{Error, Result};
+
+/// Bytes of a chunk's header.
+const HEADER: u64 = 25;
+
+/// How many values are unpacked at once; 64 KiB of them at the widest.
+const BATCH: u64 = 2048;
+
+/// How many places of the chain of chunks are kept, by values and again by bytes.
+const MARKS: u64 = 4096;
+
+/// How many chunks without values may follow each other: no writer has a use for one.
+const EMPTY_CHUNKS: u32 = 1000;
+
+/// The floating-point type of the decoded values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Float {
+    /// 32 bits.
+    Single,
+    /// 64 bits.
+    Double,
+}
+
+impl Float {
+    /// Bytes of a value.
+    pub fn size(self) -> u64 {
+        match self {
+            Self::Single => 4,
+            Self::Double => 8,
+        }
+    }
+}
+
+/// The order of the bytes of the decoded values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ByteOrder {
+    /// Least significant byte first.
+    #[default]
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+/// One chunk's header, and where it stands.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    /// Which value of the array its first one is.
+    first: u64,
+    /// How many values it has.
+    nvalues: u64,
+    /// Where its packed values begin, in bytes of the stream.
+    data: u64,
+    /// Where the next chunk begins.
+    next: u64,
+    encoded_bits: u8,
+    offset: f64,
+    scale: f64,
+}
+
+impl Chunk {
+    fn end(&self) -> u64 {
+        self.first + self.nvalues
+    }
+}
+
+/// A place where a chunk begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Mark {
+    /// Which value its first one is.
+    first: u64,
+    /// Where its header stands.
+    at: u64,
+}
+
+/// What is known of the chain of chunks.
+#[derive(Debug, Default)]
+struct Walked {
+    /// Places far enough from each other, in order.
+    marks: Vec<Mark>,
+    /// Where the chunk that holds the last value ends.
+    end: Option<u64>,
+}
+
+/// Values, read from their chunks.
+#[derive(Debug)]
+pub struct Quantized {
+    packed: Arc<dyn Content>,
+    ends_known: bool,
+    values: u64,
+    len: u64,
+    float: Float,
+    order: ByteOrder,
+    walked: Mutex<Walked>,
+}
+
+impl Quantized {
+    /// The `values` values whose chunks are `packed`.
+    ///
+    /// `ends_known` says whether the length of `packed` is right; if not, it is only more than enough, as
+    /// behind a decompressor whose output nobody measured, and an error past the last chunk is the end.
+    pub fn new(
+        packed: Arc<dyn Content>,
+        ends_known: bool,
+        values: u64,
+        float: Float,
+        order: ByteOrder,
+    ) -> Result<Self> {
+        let len = values
+            .checked_mul(float.size())
+            .ok_or_else(|| Error::damaged("more quantized values than a file can hold"))?;
+        Ok(Self { packed, ends_known, values, len, float, order, walked: Mutex::default() })
+    }
+
+    /// Reads the header at `at`, of the chunk whose first value is `first`.
+    fn header(&self, Mark { first, at }: Mark) -> Result<Chunk> {
+        let mut head = [0; HEADER as usize];
+        read_exact_at(&*self.packed, at, &mut head)
+            .map_err(|error| error.within(format!("the header of a chunk at byte {at}")))?;
+        let word = |start: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&head[start..start + 8]);
+            u64::from_be_bytes(word)
+        };
+        let (encoded_bits, nvalues) = (head[0], word(17));
+        if nvalues > self.values - first {
+            return Err(Error::damaged(format!(
+                "the chunk at byte {at} takes the number of values past the {} of the array",
+                self.values
+            )));
+        }
+        let bytes = (u128::from(encoded_bits) * u128::from(nvalues)).div_ceil(8);
+        let data = at.saturating_add(HEADER);
+        let next = u64::try_from(u128::from(data) + bytes)
+            .map_err(|_| Error::damaged(format!("the chunk at byte {at} is larger than a file can be")))?;
+        let (offset, scale) = (f64::from_bits(word(1)), f64::from_bits(word(9)));
+        Ok(Chunk { first, nvalues, data, next, encoded_bits, offset, scale })
+    }
+
+    fn walked(&self) -> std::sync::MutexGuard<'_, Walked> {
+        // Every change is complete in itself, so a panic elsewhere leaves nothing half done.
+        self.walked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the place where the chunk after `chunk` begins, if it is far enough from the last one kept.
+    fn keep(&self, chunk: &Chunk) {
+        let mut walked = self.walked();
+        if chunk.end() == self.values {
+            walked.end.get_or_insert(chunk.next);
+        }
+        let last = walked.marks.last().copied().unwrap_or_default();
+        let values = chunk.end().saturating_sub(last.first);
+        let bytes = chunk.next.saturating_sub(last.at);
+        if values > self.values / MARKS || bytes > (self.packed.len() / MARKS).max(64 * HEADER) {
+            walked.marks.push(Mark { first: chunk.end(), at: chunk.next });
+        }
+    }
+
+    /// The chunk that holds `value`, looked for from `chunk` on, or from the nearest place kept.
+    fn find(&self, value: u64, chunk: Option<Chunk>) -> Result<Chunk> {
+        let mut place = match chunk {
+            Some(chunk) if chunk.end() <= value => Mark { first: chunk.end(), at: chunk.next },
+            _ => {
+                let walked = self.walked();
+                let after = walked.marks.partition_point(|mark| mark.first <= value);
+                after.checked_sub(1).and_then(|n| walked.marks.get(n)).copied().unwrap_or_default()
+            }
+        };
+        let mut empty = 0;
+        loop {
+            let chunk = self.header(place)?;
+            self.keep(&chunk);
+            if value < chunk.end() {
+                return Ok(chunk);
+            }
+            empty = if chunk.nvalues == 0 { empty + 1 } else { 0 };
+            if empty > EMPTY_CHUNKS {
+                return Err(Error::damaged(format!("only empty chunks before byte {}", chunk.next)));
+            }
+            place = Mark { first: chunk.end(), at: chunk.next };
+        }
+    }
+
+    /// After the last value was met: whether nothing but empty chunks follows it.
+    fn check_end(&self) -> Result<()> {
+        let Some(mut at) = self.walked().end else { return Ok(()) };
+        for _ in 0..EMPTY_CHUNKS {
+            match self.packed.read_at(at, &mut [0]) {
+                Ok(0) => return Ok(()),
+                Ok(_) => at = self.header(Mark { first: self.values, at })?.next,
+                Err(error) if self.ends_known => return Err(error),
+                Err(_) => return Ok(()),
+            }
+        }
+        Err(Error::damaged(format!("empty chunks follow the last value up to byte {at}")))
+    }
+
+    /// Reads packed values `start..start + count` of a chunk into `bits`, as many as there are, and says
+    /// how many and at which bit they begin.
+    fn fetch(&self, chunk: &Chunk, start: u64, count: u64, bits: &mut Vec<u8>) -> Result<(u64, u64)> {
+        let width = u64::from(chunk.encoded_bits);
+        if width == 0 {
+            bits.clear();
+            bits.resize(SPARE, 0);
+            return Ok((count, 0));
+        }
+        // A chunk's bits may be more than a u64 counts, its bytes not.
+        let first_bit = u128::from(start) * u128::from(width);
+        let skip = (first_bit % 8) as u64;
+        let at = chunk.data + (first_bit / 8) as u64;
+        let len = (skip + count * width).div_ceil(8) as usize;
+        bits.clear();
+        bits.resize(len + SPARE, 0);
+        let mut done = 0;
+        while done < len {
+            match self.packed.read_at(at + done as u64, &mut bits[done..len]) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        let there = (done as u64 * 8).saturating_sub(skip) / width;
+        if there == 0 {
+            // Met anew, so that the error is the content's own.
+            read_exact_at(&*self.packed, at, &mut bits[..len])?;
+        }
+        Ok((there.min(count), skip))
+    }
+
+    /// A decoded value's bytes, in the first `float.size()` places.
+    fn bytes(&self, value: f64) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        match (self.float, self.order) {
+            (Float::Single, ByteOrder::Little) => bytes[..4].copy_from_slice(&(value as f32).to_le_bytes()),
+            (Float::Single, ByteOrder::Big) => bytes[..4].copy_from_slice(&(value as f32).to_be_bytes()),
+            (Float::Double, ByteOrder::Little) => bytes = value.to_le_bytes(),
+            (Float::Double, ByteOrder::Big) => bytes = value.to_be_bytes(),
+        }
+        bytes
+    }
+}
+
+impl Content for Quantized {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
+        if wanted == 0 {
+            return self.check_end().map(|()| 0);
+        }
+        let size = self.float.size();
+        let mut packed = Vec::new();
+        let mut chunk = None::<Chunk>;
+        let mut done = 0;
+        while done < wanted {
+            let place = offset + done as u64;
+            let value = place / size;
+            let mut skip = (place % size) as usize;
+            let fetched = match chunk {
+                Some(chunk) if value < chunk.end() => Ok(chunk),
+                _ => self.find(value, chunk),
+            }
+            .and_then(|found| {
+                chunk = Some(found);
+                let count = (skip as u64 + (wanted - done) as u64).div_ceil(size);
+                let count = count.min(found.end() - value).min(BATCH);
+                let (count, first_bit) = self.fetch(&found, value - found.first, count, &mut packed)?;
+                Ok((found, count, first_bit))
+            });
+            let (found, count, first_bit) = match fetched {
+                Ok(fetched) => fetched,
+                Err(error) if done == 0 => return Err(error),
+                // What came before is right; a read that starts here meets the error.
+                Err(_) => break,
+            };
+            for n in 0..count {
+                let bit = first_bit + n * u64::from(found.encoded_bits);
+                let decoded = unpack(&packed, bit as usize, found.encoded_bits) * found.scale + found.offset;
+                let bytes = self.bytes(decoded);
+                let part = &bytes[skip..size as usize];
+                let len = part.len().min(wanted - done);
+                buf[done..done + len].copy_from_slice(&part[..len]);
+                done += len;
+                skip = 0;
+            }
+        }
+        Ok(done)
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn soundness(&self) -> Soundness {
+        // Finding out takes a read of all of it.
+        Soundness::Unknown
+    }
+}
+
+/// Zero bytes after the packed ones, so that a value can be taken out of 16 bytes wherever it begins.
+const SPARE: usize = 16;
+
+/// The signed integer of `width` bits that begins at bit `bit`, as the nearest double.
+///
+/// `packed` ends in [`SPARE`] bytes that belong to no value.
+fn unpack(packed: &[u8], bit: usize, width: u8) -> f64 {
+    if width > 64 {
+        return unpack_wide(packed, bit, width);
+    }
+    if width == 0 {
+        return 0.0;
+    }
+    // Sixteen bytes hold any 64 bits, wherever in a byte they begin.
+    let bytes: [u8; 16] = packed[bit / 8..].first_chunk().copied().unwrap_or_default();
+    let word = i128::from_be_bytes(bytes) << (bit % 8) >> (128 - u32::from(width));
+    // No more than 64 bits are left.
+    word as i64 as f64
+}
+
+/// The same for more than 64 bits.
+fn unpack_wide(packed: &[u8], bit: usize, width: u8) -> f64 {
+    let take = |n: usize| packed[(bit + n) / 8] >> (7 - (bit + n) % 8) & 1 == 1;
+    let width = usize::from(width);
+    let negative = take(0);
+    // The magnitude of a negative number is its bits turned round, plus one: the bits above its last
+    // one are turned round, that one and the zeros below it stay.
+    let last = (0..width).rev().find(|&n| take(n)).unwrap_or(0);
+    let bit_of = |n: usize| if negative && n < last { !take(n) } else { take(n) };
+    let Some(first) = (0..width).find(|&n| bit_of(n)) else { return 0.0 };
+    // The first 64 bits of the magnitude; whether any follow goes into the last, which is enough to round.
+    let kept = 64.min(width - first);
+    let mut word = (first..first + kept).fold(0u64, |word, n| word << 1 | u64::from(bit_of(n)));
+    let below = width - first - kept;
+    word |= u64::from(below > 0 && last >= first + kept);
+    let magnitude = word as f64 * 2f64.powi(below as i32);
+    if negative { -magnitude } else { magnitude }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::content::Text;
+
+    /// A chunk of values, each a two's complement number in an `i128`; wider ones are sign-extended.
+    fn chunk(bits: u8, offset: f64, scale: f64, values: &[i128]) -> Vec<u8> {
+        let mut bytes = vec![bits];
+        bytes.extend(offset.to_be_bytes());
+        bytes.extend(scale.to_be_bytes());
+        bytes.extend((values.len() as u64).to_be_bytes());
+        let mut stream = Vec::new();
+        for value in values {
+            stream.extend((0..i32::from(bits)).rev().map(|bit| value >> bit.min(127) & 1 == 1));
+        }
+        bytes.extend(
+            stream
+                .chunks(8)
+                .map(|byte| byte.iter().enumerate().fold(0, |sum, (n, &bit)| sum | u8::from(bit) << (7 - n))),
+        );
+        bytes
+    }
+
+    fn quantized(stream: Vec<u8>, values: u64, float: Float, order: ByteOrder) -> Quantized {
+        Quantized::new(Arc::new(Text::new(stream)), true, values, float, order).unwrap()
+    }
+
+    /// The value that `bits` bits of `value` stand for.
+    fn cut(value: i128, bits: u8) -> i128 {
+        match bits {
+            0 => 0,
+            1..=127 => value << (128 - u32::from(bits)) >> (128 - u32::from(bits)),
+            _ => value,
+        }
+    }
+
+    #[test]
+    fn twelve_bits_across_byte_borders_by_hand() {
+        // 0x001 0xfff 0x7ff: 1, -1, 2047.
+        let mut stream = vec![12];
+        stream.extend(10f64.to_be_bytes());
+        stream.extend(0.5f64.to_be_bytes());
+        stream.extend(3u64.to_be_bytes());
+        stream.extend([0x00, 0x1f, 0xff, 0x7f, 0xf0]);
+        for (float, order, expected) in [
+            (Float::Single, ByteOrder::Little, [10.5f32, 9.5, 1033.5].map(f32::to_le_bytes).concat()),
+            (Float::Single, ByteOrder::Big, [10.5f32, 9.5, 1033.5].map(f32::to_be_bytes).concat()),
+            (Float::Double, ByteOrder::Little, [10.5f64, 9.5, 1033.5].map(f64::to_le_bytes).concat()),
+            (Float::Double, ByteOrder::Big, [10.5f64, 9.5, 1033.5].map(f64::to_be_bytes).concat()),
+        ] {
+            let content = quantized(stream.clone(), 3, float, order);
+            let mut buf = [0; 30];
+            let read = content.read_at(0, &mut buf).unwrap();
+            assert_eq!(buf[..read], expected);
+            assert_eq!(content.read_at(read as u64, &mut buf).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn wide_integers_are_rounded_to_the_nearest_double() {
+        for (bits, value) in
+            [(65u8, -(1i128 << 64)), (100, (1 << 98) + 1), (128, i128::MIN), (128, i128::MAX)]
+        {
+            for value in [value, value ^ 1, value / 3, -(value / 5), 0, -1, 1, (1 << 60) + 129] {
+                let value = cut(value, bits);
+                let packed = [chunk(bits, 0.0, 1.0, &[value])[25..].to_vec(), vec![0; SPARE]].concat();
+                assert_eq!(unpack(&packed, 0, bits), value as f64, "{value}");
+            }
+        }
+        assert_eq!(unpack(&[vec![0x80], vec![0; 31 + SPARE]].concat(), 0, 255), -(2f64.powi(254)));
+    }
+
+    #[test]
+    fn a_stream_that_breaks_gives_its_prefix_and_then_the_reason() {
+        let one = chunk(16, 0.0, 1.0, &[1, 2, 3]);
+        let two = chunk(16, 0.0, 1.0, &[4, 5]);
+        let whole = [&one[..], &two].concat();
+        let mut buf = [0; 100];
+        for (cut, good, reason) in [
+            (whole.len() - 1, 4, "the data ends"),
+            (one.len() + 10, 3, "the header of a chunk at byte 31"),
+            (26, 0, "the data ends"),
+            (0, 0, "the header of a chunk at byte 0"),
+        ] {
+            let content = quantized(whole[..cut].to_vec(), 5, Float::Single, ByteOrder::Little);
+            let read = content.read_at(0, &mut buf).unwrap_or(0);
+            assert_eq!(read, good * 4, "{cut}");
+            let message = content.read_at(read as u64, &mut buf).unwrap_err().to_string();
+            assert!(message.contains(reason), "{message}");
+        }
+    }
+
+    #[test]
+    fn more_values_than_the_array_has_are_named() {
+        let mut buf = [0; 8];
+        let one = chunk(8, 0.0, 1.0, &[1, 2]);
+        let content = quantized(one.clone(), 1, Float::Double, ByteOrder::Little);
+        assert!(content.read_at(0, &mut buf).unwrap_err().to_string().contains("past the 1 of the array"));
+        let content = quantized([&one[..], &one].concat(), 2, Float::Double, ByteOrder::Little);
+        assert_eq!(content.read_at(8, &mut buf).unwrap(), 8);
+        assert!(content.read_at(16, &mut buf).unwrap_err().to_string().contains("past the 2 of the array"));
+        let empty = chunk(8, 0.0, 1.0, &[]);
+        let content = quantized([&empty[..], &one, &empty].concat(), 2, Float::Double, ByteOrder::Little);
+        assert_eq!(content.read_at(8, &mut buf).unwrap(), 8);
+        assert_eq!(content.read_at(16, &mut buf).unwrap(), 0);
+        let content = quantized(empty.repeat(2000), 2, Float::Double, ByteOrder::Little);
+        assert!(content.read_at(0, &mut buf).unwrap_err().to_string().contains("only empty chunks"));
+    }
+
+    #[test]
+    fn hostile_headers_are_errors() {
+        let mut buf = [0; 64];
+        for (bits, count, values) in
+            [(255, u64::MAX, u64::MAX / 8), (1, u64::MAX, 9), (255, u64::MAX / 8, u64::MAX / 8)]
+        {
+            let mut stream = chunk(bits, f64::NAN, f64::INFINITY, &[]);
+            stream[17..25].copy_from_slice(&count.to_be_bytes());
+            let content = quantized(stream, values, Float::Double, ByteOrder::Big);
+            assert!(content.read_at(0, &mut buf).is_err());
+            assert!(content.read_at(content.len() - 1, &mut buf).is_err());
+        }
+        let packed = Arc::new(Text::default());
+        assert!(Quantized::new(packed, true, u64::MAX / 4, Float::Double, ByteOrder::Big).is_err());
+        // Values of no bits take no room: all are the offset, however many there are.
+        let mut stream = chunk(0, 2.5, 1.0, &[]);
+        stream[17..25].copy_from_slice(&(1u64 << 60).to_be_bytes());
+        let content = quantized(stream, 1 << 60, Float::Double, ByteOrder::Big);
+        assert_eq!(content.read_at((1 << 63) - 64, &mut buf).unwrap(), 64);
+        assert_eq!(buf[..8], 2.5f64.to_be_bytes());
+    }
+
+    #[test]
+    fn the_kept_places_are_bounded_and_lead_to_the_right_chunk() {
+        let values = 100_000u64;
+        let stream: Vec<u8> = (0..values).flat_map(|n| chunk(32, n as f64, 1.0, &[1])).collect();
+        let content = quantized(stream, values, Float::Double, ByteOrder::Little);
+        let mut buf = [0; 8];
+        for value in [values - 1, 0, 77_777, 5, values - 2] {
+            assert_eq!(content.read_at(value * 8, &mut buf).unwrap(), 8);
+            assert_eq!(f64::from_le_bytes(buf), value as f64 + 1.0);
+        }
+        let marks = content.walked().marks.len() as u64;
+        assert!((1000..=2 * MARKS).contains(&marks), "{marks}");
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_model_bit_by_bit(
+            chunks in prop::collection::vec(
+                (0u8..=128, -1e3f64..1e3, -1e3f64..1e3, prop::collection::vec(any::<i128>(), 0..40)),
+                1..6,
+            ),
+            single: bool,
+            big: bool,
+            reads in prop::collection::vec((any::<prop::sample::Index>(), 1usize..200), 1..8),
+        ) {
+            let stream: Vec<u8> = chunks.iter().flat_map(|c| chunk(c.0, c.1, c.2, &c.3)).collect();
+            let decoded = chunks.iter().flat_map(|(bits, offset, scale, values)| {
+                values.iter().map(move |&value| cut(value, *bits) as f64 * scale + offset)
+            });
+            let model: Vec<u8> = decoded
+                .flat_map(|value| match (single, big) {
+                    (true, true) => (value as f32).to_be_bytes().to_vec(),
+                    (true, false) => (value as f32).to_le_bytes().to_vec(),
+                    (false, true) => value.to_be_bytes().to_vec(),
+                    (false, false) => value.to_le_bytes().to_vec(),
+                })
+                .collect();
+            let float = if single { Float::Single } else { Float::Double };
+            let order = if big { ByteOrder::Big } else { ByteOrder::Little };
+            let content = quantized(stream, model.len() as u64 / float.size(), float, order);
+            prop_assert_eq!(content.len(), model.len() as u64);
+            for (start, len) in reads.iter().map(|(at, len)| (at.index(model.len() + 1), *len)) {
+                let mut buf = vec![0; len];
+                let read = content.read_at(start as u64, &mut buf).unwrap();
+                prop_assert_eq!(read, len.min(model.len() - start));
+                prop_assert!(buf[..read] == model[start..start + read]);
+            }
+        }
+
+        #[test]
+        fn any_bytes_never_panic(
+            mut stream in prop::collection::vec(any::<u8>(), 0..200),
+            values in prop_oneof![0u64..50, any::<u64>()],
+            zeros in 0usize..30,
+            offset: u64,
+        ) {
+            // Small counts, so that some chunks fit.
+            for byte in stream.iter_mut().skip(17).take(zeros) {
+                *byte = 0;
+            }
+            let packed = Arc::new(Text::new(stream));
+            if let Ok(content) = Quantized::new(packed, false, values, Float::Single, ByteOrder::Little) {
+                let mut buf = [0; 64];
+                for offset in [0, offset, content.len().saturating_sub(3), content.len()] {
+                    let _ = content.read_at(offset, &mut buf);
+                }
+            }
+        }
+    }
+}
