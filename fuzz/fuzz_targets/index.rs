@@ -1,0 +1,11 @@
+//! The text of a block index.
+#![no_main]
+
+use asdf_mount::format::asdf::index;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    if let Ok(offsets) = index::parse(data) {
+        // Each offset takes a digit and something between.
+        assert!(offsets.len() <= data.len());
+    }
+});
