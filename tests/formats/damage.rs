@@ -99,8 +99,9 @@ fn a_broken_stream_gives_its_good_prefix_then_an_error() {
         let opened = open(&built.bytes).unwrap();
         let content = match opened.container.block(2).unwrap().content {
             Ok(content) => content,
-            // One Blosc buffer says in its header how long it is: cut, it is no buffer at all.
-            Err(_) => continue,
+            // One Blosc buffer says in its header how long it is: cut, it may be no buffer at all.
+            Err(_) if matches!(encoding, Encoding::Blosc) => continue,
+            Err(error) => panic!("{encoding:?}: {error}"),
         };
         let (prefix, end) = read_prefix(&*content);
         assert!(data.starts_with(&prefix), "{encoding:?}: wrong bytes");
