@@ -1,0 +1,203 @@
+//! A builder of ASDF files in every layout that was ever written, whole or damaged.
+//!
+//! ```text
+//! let file = AsdfBuilder::new()
+//!     .block(Block::new(data).encoding(Encoding::Zlib))
+//!     .index(Index::Stale)
+//!     .build();
+//! file.bytes            what goes to disk
+//! file.blocks[0].data   what a reader has to find
+//! ```
+
+mod block;
+mod index;
+
+pub use block::{Block, Checksum, Expected, Header, MAGIC, MAGIC_2014, STREAMED};
+pub use index::{Index, index_text};
+
+/// The version line and comments that today's writers begin with.
+pub const HEAD: &str = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n";
+
+/// An ASDF file to be built. By default: [`HEAD`], a tree that names each block, no padding, a right
+/// index if there are blocks and none is streamed.
+#[derive(Clone, Debug)]
+pub struct AsdfBuilder {
+    head: Vec<u8>,
+    tree: Tree,
+    crlf: bool,
+    padding: Vec<u8>,
+    blocks: Vec<Block>,
+    index: Index,
+    trailing: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+enum Tree {
+    /// One ndarray per block.
+    Generated,
+    /// These bytes, `...` and all.
+    Given(Vec<u8>),
+    None,
+}
+
+/// A built file, and what a reader has to find in it.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The file.
+    pub bytes: Vec<u8>,
+    /// Its blocks, in file order.
+    pub blocks: Vec<Expected>,
+    /// Where head and tree end, the line break of the `...` line included.
+    pub tree_end: usize,
+}
+
+impl Default for AsdfBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AsdfBuilder {
+    /// A file with nothing but a head, a tree without arrays and no blocks.
+    pub fn new() -> Self {
+        Self {
+            head: HEAD.into(),
+            tree: Tree::Generated,
+            crlf: false,
+            padding: Vec::new(),
+            blocks: Vec::new(),
+            index: Index::Right,
+            trailing: Vec::new(),
+        }
+    }
+
+    /// Replaces the version line and comments; line breaks are the caller's.
+    pub fn head(mut self, head: impl AsRef<[u8]>) -> Self {
+        self.head = head.as_ref().to_vec();
+        self
+    }
+
+    /// Replaces the tree, from `%YAML` to `...`; line breaks are the caller's.
+    pub fn tree(mut self, tree: impl AsRef<[u8]>) -> Self {
+        self.tree = Tree::Given(tree.as_ref().to_vec());
+        self
+    }
+
+    /// Leaves the tree out: blocks follow the head at once.
+    pub fn no_tree(mut self) -> Self {
+        self.tree = Tree::None;
+        self
+    }
+
+    /// Ends the lines of head and tree with `\r\n`.
+    pub fn crlf(mut self) -> Self {
+        self.crlf = true;
+        self
+    }
+
+    /// Puts bytes between the tree and the first block.
+    pub fn padding(mut self, padding: impl AsRef<[u8]>) -> Self {
+        self.padding = padding.as_ref().to_vec();
+        self
+    }
+
+    /// Adds a block.
+    pub fn block(mut self, block: Block) -> Self {
+        self.blocks.push(block);
+        self
+    }
+
+    /// Adds several blocks.
+    pub fn blocks(mut self, blocks: impl IntoIterator<Item = Block>) -> Self {
+        self.blocks.extend(blocks);
+        self
+    }
+
+    /// Chooses the block index.
+    pub fn index(mut self, index: Index) -> Self {
+        self.index = index;
+        self
+    }
+
+    /// Puts bytes behind everything else.
+    pub fn trailing(mut self, trailing: impl AsRef<[u8]>) -> Self {
+        self.trailing = trailing.as_ref().to_vec();
+        self
+    }
+
+    /// Builds the file.
+    pub fn build(&self) -> Built {
+        let mut bytes = self.head.clone();
+        match &self.tree {
+            Tree::Generated => bytes.extend(self.generated_tree()),
+            Tree::Given(tree) => bytes.extend(tree),
+            Tree::None => {}
+        }
+        if self.crlf {
+            bytes = with_crlf(&bytes);
+        }
+        let tree_end = bytes.len();
+        bytes.extend(&self.padding);
+
+        let blocks: Vec<Expected> = self.blocks.iter().map(|block| block.write(&mut bytes)).collect();
+        let offsets: Vec<u64> = blocks.iter().map(|block| block.offset).collect();
+        if !offsets.is_empty() && !blocks.iter().any(|block| block.streamed) {
+            bytes.extend(self.index.text(&offsets));
+        }
+        bytes.extend(&self.trailing);
+        Built { bytes, blocks, tree_end }
+    }
+
+    fn generated_tree(&self) -> Vec<u8> {
+        let mut tree = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n".to_owned();
+        if self.blocks.is_empty() {
+            tree.push_str("answer: 42\n");
+        }
+        for (n, block) in self.blocks.iter().enumerate() {
+            let (source, shape) = match block.is_streamed() {
+                true => ("-1".to_owned(), "'*'".to_owned()),
+                false => (n.to_string(), block.data().len().to_string()),
+            };
+            tree.push_str(&format!(
+                "block{n}: !core/ndarray-1.1.0\n  source: {source}\n  datatype: uint8\n  byteorder: little\n  shape: [{shape}]\n"
+            ));
+        }
+        tree.push_str("...\n");
+        tree.into_bytes()
+    }
+}
+
+impl Built {
+    /// The text that `tree.yaml` has to show.
+    pub fn tree(&self) -> &[u8] {
+        &self.bytes[..self.tree_end]
+    }
+
+    /// This file with another one right behind it.
+    pub fn followed_by(&self, other: &Self) -> Vec<u8> {
+        [&self.bytes[..], &other.bytes[..]].concat()
+    }
+
+    /// Writes the file into a folder and gives its path.
+    pub fn save(&self, folder: &std::path::Path, name: &str) -> std::path::PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, &self.bytes).unwrap();
+        path
+    }
+}
+
+fn with_crlf(text: &[u8]) -> Vec<u8> {
+    text.iter().flat_map(|&byte| if byte == b'\n' { b"\r\n".to_vec() } else { vec![byte] }).collect()
+}
+
+/// Data that no codec shrinks to nothing and none fails to shrink: a ramp with noise in it.
+pub fn sample(len: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2_654_435_761).max(1);
+    let mut noise = move || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    (0..len).map(|i| if i % 7 == 0 { noise() as u8 } else { (i / 16) as u8 }).collect()
+}

@@ -1,0 +1,284 @@
+//! A block: its header in one of the layouts, its data, and whatever is wrong with it.
+//!
+//! | header | after `header_size` (all numbers big endian) | bytes |
+//! |---|---|---|
+//! | [`Header::Label48`], 1.0.0 and 0.1.0 of March 2015 on | flags u32, compression 4, allocated u64, used u64, data u64, checksum 16 | 48 |
+//! | [`Header::Label40`], 0.1.0 of February 2015 | flags u32, compression 4, allocated u64, used u64, data u64, checksum u64 | 40 |
+//! | [`Header::Chain`], 0.1.0 of January 2015 | flags u32, allocated u64, used u64, memory u64, checksum u64 | 36 |
+//! | [`Header::Encoding44`], 2014 | flags u32, allocated u64, used u64, checksum u64, encoding 16 | 44 |
+//! | [`Header::Encoding40`], 2014, as long as its text says | the same, encoding cut to 12 | 40 |
+
+use md5::{Digest, Md5};
+
+use crate::common::encode::Encoding;
+
+/// The magic of a block.
+pub const MAGIC: [u8; 4] = *b"\xd3BLK";
+
+/// The magic of a block in the document of 2014.
+pub const MAGIC_2014: [u8; 4] = *b"\x89BLK";
+
+/// The flag of a block that reaches to the end of the file.
+pub const STREAMED: u32 = 1;
+
+/// The flag of a block that begins with a YAML chain of encodings (0.1.0 only).
+pub const ENCODED: u32 = 2;
+
+/// A header's layout; the table above has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    Label48,
+    Label40,
+    Chain,
+    Encoding44,
+    Encoding40,
+}
+
+/// What the checksum field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// The MD5 of the stored bytes, as the standard says.
+    Stored,
+    /// The MD5 of the decoded bytes, as Python asdf up to 5.2 wrote it.
+    Decoded,
+    /// Zeros.
+    None,
+    /// One that fits nothing.
+    Wrong,
+}
+
+/// A block to be built. By default: 48-byte header, stored as it is, with the standard's checksum.
+#[derive(Clone, Debug)]
+pub struct Block {
+    data: Vec<u8>,
+    header: Header,
+    encoding: Encoding,
+    checksum: Checksum,
+    streamed: bool,
+    magic: [u8; 4],
+    extra: Vec<u8>,
+    slack: Vec<u8>,
+    gap: Vec<u8>,
+    chain: Option<Vec<u8>>,
+    claims: Claims,
+}
+
+/// What the header says in place of what is so.
+#[derive(Clone, Debug, Default)]
+struct Claims {
+    flags: Option<u32>,
+    header_size: Option<u16>,
+    allocated_size: Option<u64>,
+    used_size: Option<u64>,
+    data_size: Option<u64>,
+}
+
+/// What a reader has to find of a block.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// Where the magic begins.
+    pub offset: u64,
+    /// The header's `header_size`.
+    pub header_size: u16,
+    /// Where the stored bytes begin.
+    pub data_offset: u64,
+    pub flags: u32,
+    /// The compression label, zeros included; zeros where the layout has none.
+    pub label: [u8; 4],
+    pub allocated_size: u64,
+    pub used_size: u64,
+    pub data_size: u64,
+    /// The decoded data.
+    pub data: Vec<u8>,
+    pub checksum: Vec<u8>,
+    pub streamed: bool,
+}
+
+impl Block {
+    /// A block of `data`.
+    pub fn new(data: impl Into<Vec<u8>>) -> Self {
+        Self {
+            data: data.into(),
+            header: Header::Label48,
+            encoding: Encoding::Stored,
+            checksum: Checksum::Stored,
+            streamed: false,
+            magic: MAGIC,
+            extra: Vec::new(),
+            slack: Vec::new(),
+            gap: Vec::new(),
+            chain: None,
+            claims: Claims::default(),
+        }
+    }
+
+    /// Chooses the header's layout.
+    pub fn header(mut self, header: Header) -> Self {
+        self.header = header;
+        self
+    }
+
+    /// Chooses how the data is stored.
+    pub fn encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
+    }
+
+    /// Makes a 36-byte ENCODED block: the chain as YAML text, then `stored`, which it decodes to the data.
+    pub fn chain(mut self, chain: &str, stored: Vec<u8>) -> Self {
+        self.header = Header::Chain;
+        self.chain = Some([chain.as_bytes(), &stored].concat());
+        self
+    }
+
+    /// Chooses what the checksum field holds.
+    pub fn checksum(mut self, checksum: Checksum) -> Self {
+        self.checksum = checksum;
+        self
+    }
+
+    /// Makes it reach to the end of the file; its sizes are zero then.
+    pub fn streamed(mut self) -> Self {
+        self.streamed = true;
+        self
+    }
+
+    /// Chooses the magic.
+    pub fn magic(mut self, magic: [u8; 4]) -> Self {
+        self.magic = magic;
+        self
+    }
+
+    /// Adds bytes to the header that no layout knows.
+    pub fn extra_header(mut self, extra: impl AsRef<[u8]>) -> Self {
+        self.extra = extra.as_ref().to_vec();
+        self
+    }
+
+    /// Adds bytes that are allocated and not used.
+    pub fn slack(mut self, slack: impl AsRef<[u8]>) -> Self {
+        self.slack = slack.as_ref().to_vec();
+        self
+    }
+
+    /// Puts bytes that belong to nothing before the block.
+    pub fn gap(mut self, gap: impl AsRef<[u8]>) -> Self {
+        self.gap = gap.as_ref().to_vec();
+        self
+    }
+
+    /// Has the header say other flags.
+    pub fn claim_flags(mut self, flags: u32) -> Self {
+        self.claims.flags = Some(flags);
+        self
+    }
+
+    /// Has the header say another `header_size`.
+    pub fn claim_header_size(mut self, size: u16) -> Self {
+        self.claims.header_size = Some(size);
+        self
+    }
+
+    /// Has the header say another `allocated_size`.
+    pub fn claim_allocated(mut self, size: u64) -> Self {
+        self.claims.allocated_size = Some(size);
+        self
+    }
+
+    /// Has the header say another `used_size`.
+    pub fn claim_used(mut self, size: u64) -> Self {
+        self.claims.used_size = Some(size);
+        self
+    }
+
+    /// Has the header say another `data_size`.
+    pub fn claim_data(mut self, size: u64) -> Self {
+        self.claims.data_size = Some(size);
+        self
+    }
+
+    /// The decoded data.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Whether it reaches to the end of the file.
+    pub fn is_streamed(&self) -> bool {
+        self.streamed
+    }
+
+    /// Appends the block to a file.
+    pub(super) fn write(&self, file: &mut Vec<u8>) -> Expected {
+        let stored = self.chain.clone().unwrap_or_else(|| self.encoding.encode(&self.data));
+        let flags = self.claims.flags.unwrap_or_else(|| {
+            let streamed = if self.streamed { STREAMED } else { 0 };
+            streamed | if self.chain.is_some() { ENCODED } else { 0 }
+        });
+        let size_of = |bytes: usize| if self.streamed { 0 } else { bytes as u64 };
+        let allocated_size =
+            self.claims.allocated_size.unwrap_or_else(|| size_of(stored.len() + self.slack.len()));
+        let used_size = self.claims.used_size.unwrap_or_else(|| size_of(stored.len()));
+        let data_size = self.claims.data_size.unwrap_or_else(|| size_of(self.data.len()));
+        let checksum = self.checksum_of(&stored);
+        let label = match self.header {
+            Header::Label48 | Header::Label40 => self.encoding.label(),
+            Header::Chain | Header::Encoding44 | Header::Encoding40 => [0; 4],
+        };
+
+        let mut fields = flags.to_be_bytes().to_vec();
+        if matches!(self.header, Header::Label48 | Header::Label40) {
+            fields.extend(label);
+        }
+        fields.extend(allocated_size.to_be_bytes());
+        fields.extend(used_size.to_be_bytes());
+        if matches!(self.header, Header::Label48 | Header::Label40 | Header::Chain) {
+            fields.extend(data_size.to_be_bytes());
+        }
+        fields.extend(&checksum);
+        match self.header {
+            Header::Encoding44 => fields.extend([0; 16]),
+            Header::Encoding40 => fields.extend([0; 12]),
+            Header::Label48 | Header::Label40 | Header::Chain => {}
+        }
+        fields.extend(&self.extra);
+        let header_size =
+            self.claims.header_size.unwrap_or_else(|| u16::try_from(fields.len()).expect("a short header"));
+
+        file.extend(&self.gap);
+        let offset = file.len() as u64;
+        file.extend(self.magic);
+        file.extend(header_size.to_be_bytes());
+        file.extend(fields);
+        let data_offset = file.len() as u64;
+        file.extend(stored);
+        file.extend(&self.slack);
+        Expected {
+            offset,
+            header_size,
+            data_offset,
+            flags,
+            label,
+            allocated_size,
+            used_size,
+            data_size,
+            data: self.data.clone(),
+            checksum,
+            streamed: self.streamed,
+        }
+    }
+
+    /// The checksum field: 16 bytes of MD5 in today's header, zeros of 8 bytes in the older ones,
+    /// whose rule was never settled.
+    fn checksum_of(&self, stored: &[u8]) -> Vec<u8> {
+        if self.header != Header::Label48 {
+            return vec![0; 8];
+        }
+        match self.checksum {
+            _ if self.streamed => vec![0; 16],
+            Checksum::Stored => Md5::digest(stored).to_vec(),
+            Checksum::Decoded => Md5::digest(&self.data).to_vec(),
+            Checksum::None => vec![0; 16],
+            Checksum::Wrong => vec![0xab; 16],
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Stored forms of a block's data: one variant per codec and dialect seen in the wild.
+
+use std::io::Write;
+
+/// How the data of a block is stored.
+#[derive(Clone, Debug)]
+pub enum Encoding {
+    /// As it is.
+    Stored,
+    /// One zlib stream.
+    Zlib,
+    /// So many bzip2 streams in a row, each of an equal part of the data.
+    Bzip2(usize),
+    /// Python's framing of raw LZ4 blocks, each of so many bytes decoded.
+    Lz4(usize),
+    /// An LZ4 frame under the label of Python's framing, as some Julia writers made it.
+    Lz4FrameAsLz4,
+    /// An LZ4 frame under its own label.
+    Lz4Frame,
+    /// One zstd frame.
+    Zstd,
+    /// One Blosc buffer whose bytes are stored as they are.
+    Blosc,
+    /// Several Blosc buffers of so many bytes each, every one behind its length, as Abacus has them.
+    BloscAbacus(usize),
+    /// Any label with any bytes: unknown codecs, broken streams.
+    Raw([u8; 4], Vec<u8>),
+}
+
+impl Encoding {
+    /// Every codec and dialect with ordinary parameters.
+    pub fn all() -> Vec<Self> {
+        vec![
+            Self::Stored,
+            Self::Zlib,
+            Self::Bzip2(1),
+            Self::Bzip2(3),
+            Self::Lz4(4096),
+            Self::Lz4FrameAsLz4,
+            Self::Lz4Frame,
+            Self::Zstd,
+            Self::Blosc,
+            Self::BloscAbacus(4096),
+        ]
+    }
+
+    /// The four bytes of the header's `compression` field.
+    pub fn label(&self) -> [u8; 4] {
+        match self {
+            Self::Stored => [0; 4],
+            Self::Zlib => *b"zlib",
+            Self::Bzip2(_) => *b"bzp2",
+            Self::Lz4(_) | Self::Lz4FrameAsLz4 => *b"lz4\0",
+            Self::Lz4Frame => *b"lz4f",
+            Self::Zstd => *b"zstd",
+            Self::Blosc | Self::BloscAbacus(_) => *b"blsc",
+            Self::Raw(label, _) => *label,
+        }
+    }
+
+    /// The stored bytes of `data`.
+    pub fn encode(&self, data: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Stored => data.to_vec(),
+            Self::Zlib => zlib(data),
+            Self::Bzip2(streams) => {
+                data.chunks(data.len().div_ceil(*streams).max(1)).flat_map(bzip2).collect()
+            }
+            Self::Lz4(size) => data.chunks(*size).flat_map(|part| behind_length(lz4_block(part))).collect(),
+            Self::Lz4FrameAsLz4 | Self::Lz4Frame => lz4_frame(data),
+            Self::Zstd => zstd::encode_all(data, 3).unwrap(),
+            Self::Blosc => blosc(data),
+            Self::BloscAbacus(size) => {
+                data.chunks(*size).flat_map(|part| behind_length(blosc(part))).collect()
+            }
+            Self::Raw(_, bytes) => bytes.clone(),
+        }
+    }
+}
+
+/// One zlib stream.
+pub fn zlib(data: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// One bzip2 stream with blocks of 100 kB, so that a few hundred kB already make several.
+pub fn bzip2(data: &[u8]) -> Vec<u8> {
+    let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::new(1));
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A raw LZ4 block behind its decoded length (u32, little endian).
+fn lz4_block(data: &[u8]) -> Vec<u8> {
+    lz4_flex::block::compress_prepend_size(data)
+}
+
+fn lz4_frame(data: &[u8]) -> Vec<u8> {
+    let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A Blosc 1 buffer with flag 2: the bytes follow the header as they are.
+fn blosc(data: &[u8]) -> Vec<u8> {
+    let nbytes = u32::try_from(data.len()).unwrap();
+    let mut buffer = vec![2, 1, 2, 1];
+    for word in [nbytes, nbytes.max(1), nbytes + 16] {
+        buffer.extend(word.to_le_bytes());
+    }
+    buffer.extend(data);
+    buffer
+}
+
+/// The bytes behind their length (u32, big endian).
+fn behind_length(bytes: Vec<u8>) -> Vec<u8> {
+    let mut framed = u32::try_from(bytes.len()).unwrap().to_be_bytes().to_vec();
+    framed.extend(bytes);
+    framed
+}

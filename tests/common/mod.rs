@@ -1,0 +1,14 @@
+//! What the integration tests share.
+//!
+//! * [`asdf`]: a builder of ASDF files, whole or damaged, with what a reader has to find in them. It
+//!   uses nothing of the library, so that it can be held against it as a model.
+//! * [`encode`]: stored forms of a block's data, one per codec and dialect.
+//! * [`mount`]: a mount that cleans up after itself.
+//! * [`python`]: the Python environment with the reference implementation.
+
+#![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]
+
+pub mod asdf;
+pub mod encode;
+pub mod mount;
+pub mod python;

@@ -1,0 +1,192 @@
+//! A mount by the real program that cleans up after itself.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// How long anything may take that the machine could hold up, before a test gives up on it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A mount under a fresh folder. Dropping it unmounts and sees the daemon off.
+#[derive(Debug)]
+pub struct Mounted {
+    folder: tempfile::TempDir,
+    mountpoint: PathBuf,
+}
+
+impl Mounted {
+    /// Mounts one source without options.
+    pub fn file(source: impl AsRef<Path>) -> Self {
+        Self::new([source.as_ref()])
+    }
+
+    /// Runs `asdf-mount ARGS… MOUNTPOINT` and fails the test if it fails.
+    pub fn new<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Self {
+        match Self::try_new(args) {
+            Ok(mounted) => mounted,
+            Err(output) => panic!(
+                "asdf-mount failed with {}\n{}{}",
+                output.status,
+                String::from_utf8_lossy(&output.stdout),
+                String::from_utf8_lossy(&output.stderr)
+            ),
+        }
+    }
+
+    /// Runs `asdf-mount ARGS… MOUNTPOINT`; what it said, if it failed.
+    ///
+    /// The output goes to files rather than pipes: a daemon that kept them open would hold the test up.
+    pub fn try_new<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<Self, Output> {
+        let folder = fresh_folder();
+        let mountpoint = folder.path().join("mnt");
+        fs::create_dir(&mountpoint).unwrap();
+        let (stdout, stderr) = (folder.path().join("stdout"), folder.path().join("stderr"));
+        let status = Command::new(program())
+            .args(args)
+            .arg(&mountpoint)
+            .stdin(std::process::Stdio::null())
+            .stdout(fs::File::create(&stdout).unwrap())
+            .stderr(fs::File::create(&stderr).unwrap())
+            .status()
+            .unwrap();
+        if !status.success() {
+            let (stdout, stderr) = (fs::read(stdout).unwrap(), fs::read(stderr).unwrap());
+            return Err(Output { status, stdout, stderr });
+        }
+        assert!(is_mounted(&mountpoint), "asdf-mount returned 0, but nothing is mounted");
+        Ok(Self { folder, mountpoint })
+    }
+
+    /// The mountpoint.
+    pub fn root(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// A folder beside the mountpoint that goes with the mount.
+    pub fn scratch(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A path in the mount.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.mountpoint.join(name)
+    }
+
+    /// The path of block `n`.
+    pub fn block_path(&self, n: usize) -> PathBuf {
+        self.path(format!("blocks/{n}.bin"))
+    }
+
+    /// The bytes of block `n`.
+    pub fn block(&self, n: usize) -> Vec<u8> {
+        let path = self.block_path(n);
+        fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// The bytes of `tree.yaml`.
+    pub fn tree(&self) -> Vec<u8> {
+        fs::read(self.path("tree.yaml")).unwrap()
+    }
+
+    /// How many blocks there are, and that they are named 0.bin, 1.bin, ….
+    pub fn block_count(&self) -> usize {
+        let mut names: Vec<OsString> =
+            fs::read_dir(self.path("blocks")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut wanted: Vec<OsString> = (0..names.len()).map(|n| format!("{n}.bin").into()).collect();
+        names.sort();
+        wanted.sort();
+        assert_eq!(names, wanted, "blocks/ lists other names than 0.bin, 1.bin, …");
+        names.len()
+    }
+
+    /// An extended attribute of a name in the mount, as text.
+    pub fn attribute(&self, name: impl AsRef<Path>, attribute: &str) -> rustix::io::Result<String> {
+        let mut value = [0; 1024];
+        let length = rustix::fs::getxattr(self.path(name), attribute, &mut value)?;
+        Ok(String::from_utf8_lossy(&value[..length]).into_owned())
+    }
+
+    /// The daemon's process, if it lives.
+    pub fn daemon(&self) -> Option<u32> {
+        daemon_of(&self.mountpoint)
+    }
+
+    /// Unmounts now and fails the test if the daemon does not end.
+    pub fn unmount(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let trouble = take_down(&self.mountpoint);
+        if let (Some(trouble), false) = (trouble, std::thread::panicking()) {
+            panic!("{trouble}");
+        }
+    }
+}
+
+/// The program under test.
+pub fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_asdf-mount")
+}
+
+/// A fresh folder on the disk that holds the build; /tmp may be another kind of file system.
+pub fn fresh_folder() -> tempfile::TempDir {
+    tempfile::Builder::new().prefix("mount-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// Whether something is mounted at `mountpoint`, alive or not.
+pub fn is_mounted(mountpoint: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let wanted = mountpoint.to_str().expect("test folders have plain names");
+    mounts.lines().any(|line| line.split(' ').nth(4) == Some(wanted))
+}
+
+/// The process of our program that has `mountpoint` among its arguments.
+pub fn daemon_of(mountpoint: &Path) -> Option<u32> {
+    let program = fs::canonicalize(program()).unwrap();
+    let processes = fs::read_dir("/proc").unwrap();
+    processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).find(|pid: &u32| {
+        let is_ours = fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let wanted = mountpoint.as_os_str().as_encoded_bytes();
+        is_ours && command.split(|&byte| byte == 0).any(|argument| argument == wanted)
+    })
+}
+
+/// Waits until `condition` holds; `false` if it does not within reason.
+pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        if condition() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    condition()
+}
+
+/// Unmounts, lazily, and waits for the daemon; what went wrong, if anything did.
+fn take_down(mountpoint: &Path) -> Option<String> {
+    let lazily = |program: &str, args: &[&str]| {
+        let status =
+            Command::new(program).args(args).arg(mountpoint).stderr(std::process::Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let unmounted = !is_mounted(mountpoint)
+        || lazily("fusermount3", &["-u", "-z"])
+        || lazily("umount", &["-l"])
+        || !is_mounted(mountpoint);
+    if !unmounted {
+        return Some(format!("{} can't be unmounted", mountpoint.display()));
+    }
+    if wait_until(|| daemon_of(mountpoint).is_none()) {
+        return None;
+    }
+    let pid = daemon_of(mountpoint)?;
+    let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+    Some(format!("the daemon of {} did not end after the unmount", mountpoint.display()))
+}

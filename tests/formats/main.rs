@@ -1,0 +1,10 @@
+//! Containers opened through the library, without a mount, held against the tests' builder.
+
+#![allow(clippy::unwrap_used)] // a test fails where it panics
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod damage;
+mod layouts;
+mod open;

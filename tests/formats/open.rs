@@ -1,0 +1,72 @@
+//! Opening built files, and comparing what the library finds with what the builder put there.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use asdf_mount::cache::Cache;
+use asdf_mount::content::Content;
+use asdf_mount::error::Result;
+use asdf_mount::format::{self, Container, Context};
+use asdf_mount::source::FileSource;
+
+use crate::common::asdf::Built;
+use crate::common::mount::fresh_folder;
+
+/// A container together with the folder its file lies in.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) container: Arc<dyn Container>,
+    _folder: tempfile::TempDir,
+}
+
+/// Opens bytes as a file.
+pub(crate) fn open(bytes: &[u8]) -> Result<Opened> {
+    let folder = fresh_folder();
+    let path = folder.path().join("file.asdf");
+    std::fs::write(&path, bytes).unwrap();
+    Ok(Opened { container: open_path(&path)?, _folder: folder })
+}
+
+fn open_path(path: &Path) -> Result<Arc<dyn Container>> {
+    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    format::open(Arc::new(FileSource::open(&PathBuf::from(path))?), &context)
+}
+
+/// Reads a content to its end in pieces of odd length.
+pub(crate) fn read(content: &dyn Content) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; 4099];
+    loop {
+        match content.read_at(bytes.len() as u64, &mut piece)? {
+            0 => return Ok(bytes),
+            n => bytes.extend(&piece[..n]),
+        }
+    }
+}
+
+/// Compares everything of a whole file: tree, count, facts and data of each block.
+pub(crate) fn assert_found(case: &str, built: &Built) -> Opened {
+    let opened = open(&built.bytes).unwrap_or_else(|error| panic!("{case}: {error}"));
+    assert_holds(case, &opened, built);
+    opened
+}
+
+/// Compares an opened container with what the builder put there.
+pub(crate) fn assert_holds(case: &str, opened: &Opened, built: &Built) {
+    let container = &opened.container;
+    assert_eq!(container.tree_end(), built.tree_end as u64, "{case}: end of the tree");
+    assert!(read(&*container.tree()).unwrap() == built.tree(), "{case}: text of the tree");
+    assert_eq!(container.block_count().unwrap(), built.blocks.len(), "{case}: how many blocks");
+    for (n, wanted) in built.blocks.iter().enumerate() {
+        let block = container.block(n).unwrap_or_else(|error| panic!("{case}: block {n}: {error}"));
+        assert_eq!(block.facts.offset, wanted.offset, "{case}: offset of block {n}");
+        assert_eq!(block.facts.header_size, wanted.header_size, "{case}: header_size of block {n}");
+        assert_eq!(block.facts.flags, wanted.flags, "{case}: flags of block {n}");
+        assert_eq!(block.streamed, wanted.streamed, "{case}: whether block {n} is streamed");
+        let content = block.content.unwrap_or_else(|error| panic!("{case}: block {n}: {error}"));
+        assert_eq!(content.len(), wanted.data.len() as u64, "{case}: size of block {n}");
+        let data = read(&*content).unwrap_or_else(|error| panic!("{case}: block {n}: {error}"));
+        assert!(data == wanted.data, "{case}: block {n} holds other bytes");
+    }
+    assert!(container.block(built.blocks.len()).is_err(), "{case}: a block past the last");
+}

@@ -1,0 +1,18 @@
+//! Mounts held against other programs: what Python asdf writes, what numpy reads, the reference set.
+//!
+//! | module | what is mounted | the truth |
+//! |---|---|---|
+//! | `python` | files written at test time by Python asdf, new and old | the numpy arrays before they were written |
+//! | `built` | files of the tests' builder | Python asdf: is the builder right? |
+//! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
+//! | `fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
+
+#![allow(clippy::unwrap_used)] // a test fails where it panics
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod built;
+mod fixtures;
+mod python;
+mod reference;

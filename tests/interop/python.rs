@@ -1,0 +1,71 @@
+//! Files written at test time by Python asdf, mounted, and held against numpy.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::mount::{Mounted, fresh_folder, program};
+use crate::common::python::{old_python, python, run};
+
+/// Mounts every file that `write_files.py` made in `folder` and compares every block.
+fn every_block_is_numpys(folder: &Path, names: &str) -> usize {
+    let mut compared = 0;
+    for name in names.lines() {
+        let source = folder.join(format!("{name}.asdf"));
+        let truth = folder.join(format!("{name}.blocks"));
+        let mounted = Mounted::file(&source);
+        let count = fs::read_dir(&truth).unwrap().count();
+        assert_eq!(mounted.block_count(), count, "{name}: how many blocks there are");
+        for n in 0..count {
+            let wanted = fs::read(truth.join(format!("{n}.bin"))).unwrap();
+            let size = fs::metadata(mounted.block_path(n)).unwrap().len();
+            assert_eq!(size, wanted.len() as u64, "{name}: size of block {n}");
+            assert!(mounted.block(n) == wanted, "{name}: block {n} holds other bytes than numpy had");
+        }
+        compared += count;
+
+        let arrays = run(&python(), "read_mount.py", [source.as_path(), mounted.root()]);
+        println!("{name}: {count} blocks, {} arrays read and mapped by numpy", arrays.trim());
+        mounted.unmount();
+    }
+    compared
+}
+
+#[test]
+fn files_of_todays_asdf() {
+    let folder = fresh_folder();
+    let names = run(&python(), "write_files.py", [folder.path()]);
+    for codec in ["stored", "zlib", "bzp2", "lz4", "lz4f", "zstd", "blsc", "streamed", "many"] {
+        assert!(names.lines().any(|name| name == codec), "Python wrote no file {codec}: {names}");
+    }
+    let compared = every_block_is_numpys(folder.path(), &names);
+    assert!(compared > 500, "only {compared} blocks");
+}
+
+#[test]
+fn files_of_an_asdf_with_the_old_checksum_rule() {
+    let folder = fresh_folder();
+    let names = run(&old_python(), "write_files.py", [folder.path().as_os_str(), "old-".as_ref()]);
+    every_block_is_numpys(folder.path(), &names);
+
+    for (name, word) in [("old-zlib", "decoded"), ("old-stored", "stored")] {
+        let mounted = Mounted::file(folder.path().join(format!("{name}.asdf")));
+        assert_eq!(mounted.attribute("blocks/0.bin", "user.asdf.verified").unwrap(), word, "{name}");
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn the_check_finds_nothing_wrong_with_pythons_files() {
+    let folder = fresh_folder();
+    let names = run(&python(), "write_files.py", [folder.path()]);
+    for name in names.lines() {
+        let output = Command::new(program())
+            .arg("--check")
+            .arg(folder.path().join(format!("{name}.asdf")))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{name}: {}\n{said}", output.status);
+    }
+}

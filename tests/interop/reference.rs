@@ -1,0 +1,57 @@
+//! The reference files of the ASDF standard, of every version, held against their `.yaml` twins.
+//!
+//! They are another project's and are not part of this one: where `../shared/fixtures/asdf-reference`
+//! does not exist beside the checkout, the test says so and passes.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::mount::Mounted;
+use crate::common::python::{python, root, run};
+
+/// The `.asdf` files of a folder, each with the twin that has its data in the tree.
+fn pairs(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut pairs: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "asdf"))
+        .map(|path| {
+            let stem = path.file_stem().unwrap().to_str().unwrap().trim_end_matches("0000").to_owned();
+            let twin = folder.join(format!("{stem}.yaml"));
+            (path, twin)
+        })
+        .filter(|(_, twin)| twin.exists())
+        .collect();
+    pairs.sort();
+    pairs
+}
+
+#[test]
+fn every_file_agrees_with_its_twin() {
+    let set = root().join("../shared/fixtures/asdf-reference");
+    if !set.is_dir() {
+        println!("the reference set is not at {}: nothing compared", set.display());
+        return;
+    }
+    let python = python();
+    let (mut files, mut arrays) = (0, 0);
+    let mut versions: Vec<PathBuf> = fs::read_dir(&set).unwrap().map(|entry| entry.unwrap().path()).collect();
+    versions.retain(|path| path.is_dir());
+    versions.sort();
+    for version in versions {
+        let pairs = pairs(&version);
+        let mounts: Vec<Mounted> = pairs.iter().map(|(file, _)| Mounted::file(file)).collect();
+        let args: Vec<OsString> = mounts
+            .iter()
+            .zip(&pairs)
+            .flat_map(|(mount, (_, twin))| [mount.root().as_os_str().to_owned(), twin.as_os_str().to_owned()])
+            .collect();
+        let compared = run(&python, "compare_reference.py", args);
+        files += pairs.len();
+        arrays += compared.trim().parse::<usize>().unwrap();
+        mounts.into_iter().for_each(Mounted::unmount);
+    }
+    println!("{files} files of the reference set compared, {arrays} arrays");
+    assert!(arrays > 0, "the reference set is there, but nothing was compared");
+}

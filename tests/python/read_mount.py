@@ -1,0 +1,39 @@
+"""Holds the arrays that Python asdf finds in a file against numpy's view of its mount.
+
+    read_mount.py FILE.asdf MOUNTPOINT
+
+Each block is read with numpy.fromfile and mapped with numpy.memmap. Prints how many arrays agreed.
+"""
+
+import os
+import sys
+import warnings
+
+import asdf
+import numpy as np
+import trees
+
+warnings.simplefilter("ignore")
+path, mountpoint = sys.argv[1:]
+with open(os.path.join(mountpoint, "tree.yaml"), "rb") as file:
+    tree = trees.load(file)
+count = len(os.listdir(os.path.join(mountpoint, "blocks")))
+
+compared = 0
+with asdf.open(path) as af:
+    for (key,), item in trees.arrays(tree):
+        if "source" not in item:
+            continue
+        array = np.asarray(af[key])
+        block = os.path.join(mountpoint, "blocks", f"{item['source'] % count}.bin")
+        place = item.get("offset", 0), item.get("strides")
+        compared += 1
+        if array.size == 0:
+            assert os.path.getsize(block) == 0, block
+            continue
+        read = np.ndarray(array.shape, array.dtype, np.fromfile(block, "u1"), *place)
+        mapped = np.ndarray(array.shape, array.dtype, np.memmap(block, "u1", mode="r"), *place)
+        assert read.tobytes() == array.tobytes(), f"{key}: {block} read"
+        assert mapped.tobytes() == array.tobytes(), f"{key}: {block} mapped"
+        assert np.array_equal(mapped[-1], array[-1]), f"{key}: {block} mapped, at the end"
+print(compared)
