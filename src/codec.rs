@@ -6,6 +6,8 @@
 //! Both are read through [`Decoded`](crate::content::Decoded), which keeps a bounded number of decoded
 //! chunks in the mount's [`Cache`]. No codec holds a block whole.
 
+pub mod blosc;
+
 use std::sync::Arc;
 
 use crate::cache::Cache;

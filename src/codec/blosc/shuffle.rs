@@ -1,0 +1,210 @@
+//! Puts shuffled bytes back into their order.
+//!
+//! Byte shuffle lays a block out as one plane a byte of the element: all first bytes, all second bytes,
+//! and so on; the bytes that are no whole element follow as they are. Bit shuffle does the same with
+//! bits: eight rows a byte of the element, the lowest bit first, each row one bit an element, packed
+//! from the lowest bit of a byte up. Bits are only shuffled where the number of elements is a multiple of
+//! eight; in any other block they stay as they are.
+//!
+//! Bits go back in three steps which all run in wide registers: the eight rows of a byte are interleaved
+//! as if they were the planes of an eight-byte element, which brings the 8 × 8 bits of eight elements
+//! together; these are transposed; and what comes out are the planes of the byte shuffle.
+
+use std::array;
+
+/// Elements that are interleaved at a time.
+const LANES: usize = 16;
+
+/// Undoes the byte shuffle of a block of elements of `typesize` bytes; both slices are equally long.
+pub(super) fn unshuffle_bytes(typesize: usize, shuffled: &[u8], out: &mut [u8]) {
+    match typesize {
+        2 => interleave::<2>(shuffled, out),
+        4 => interleave::<4>(shuffled, out),
+        8 => interleave::<8>(shuffled, out),
+        16 => interleave::<16>(shuffled, out),
+        0 | 1 => out.copy_from_slice(shuffled),
+        _ => {
+            let count = shuffled.len() / typesize;
+            let (planes, rest) = shuffled.split_at(count * typesize);
+            let (elements, tail) = out.split_at_mut(count * typesize);
+            if count > 0 {
+                for (byte, plane) in planes.chunks_exact(count).enumerate() {
+                    for (out, &byte) in elements.iter_mut().skip(byte).step_by(typesize).zip(plane) {
+                        *out = byte;
+                    }
+                }
+            }
+            tail.copy_from_slice(rest);
+        }
+    }
+}
+
+/// Undoes the bit shuffle of a block of elements of `typesize` bytes; both slices are equally long.
+///
+/// `planes` is scratch space of any length.
+pub(super) fn unshuffle_bits(typesize: usize, shuffled: &[u8], out: &mut [u8], planes: &mut Vec<u8>) {
+    let count = shuffled.len().checked_div(typesize).unwrap_or(0);
+    if count == 0 || !count.is_multiple_of(8) {
+        out.copy_from_slice(shuffled);
+        return;
+    }
+    let (rows, rest) = shuffled.split_at(count * typesize);
+    let (elements, tail) = out.split_at_mut(count * typesize);
+    if typesize == 1 {
+        rows_to_plane(rows, elements);
+    } else {
+        if planes.len() < rows.len() {
+            planes.resize(rows.len(), 0);
+        }
+        let planes = &mut planes[..rows.len()];
+        for (rows, plane) in rows.chunks_exact(count).zip(planes.chunks_exact_mut(count)) {
+            rows_to_plane(rows, plane);
+        }
+        unshuffle_bytes(typesize, planes, elements);
+    }
+    tail.copy_from_slice(rest);
+}
+
+/// Turns the eight rows of bits of one byte of the element into its plane of bytes.
+fn rows_to_plane(rows: &[u8], plane: &mut [u8]) {
+    interleave::<8>(rows, plane);
+    for eight in plane.chunks_exact_mut(8) {
+        if let Ok(bits) = <&mut [u8; 8]>::try_from(eight) {
+            *bits = transpose(u64::from_le_bytes(*bits)).to_le_bytes();
+        }
+    }
+}
+
+/// Swaps bit `b` of byte `a` with bit `a` of byte `b`: halves of halves (Hacker's Delight, 7-3).
+fn transpose(mut x: u64) -> u64 {
+    let mut swap = |shift: u32, mask: u64| {
+        let t = (x ^ (x >> shift)) & mask;
+        x ^= t ^ (t << shift);
+    };
+    swap(7, 0x00aa_00aa_00aa_00aa);
+    swap(14, 0x0000_cccc_0000_cccc);
+    swap(28, 0x0000_0000_f0f0_f0f0);
+    x
+}
+
+/// Interleaves `T` planes, `T` a power of two; what is no whole element is copied.
+fn interleave<const T: usize>(planes: &[u8], out: &mut [u8]) {
+    let count = planes.len() / T;
+    let (planes, rest) = planes.split_at(count * T);
+    let (elements, tail) = out.split_at_mut(count * T);
+    tail.copy_from_slice(rest);
+    let planes: [&[u8]; T] = array::from_fn(|byte| &planes[byte * count..(byte + 1) * count]);
+
+    let mut groups = elements.chunks_exact_mut(T * LANES);
+    for (group, out) in groups.by_ref().enumerate() {
+        let mut lanes: [[u8; LANES]; T] = array::from_fn(|byte| {
+            let mut lane = [0; LANES];
+            lane.copy_from_slice(&planes[byte][group * LANES..][..LANES]);
+            lane
+        });
+        // As a perfect shuffle of cards: log2(T) times the first half against the second.
+        let mut round = 1;
+        while round < T {
+            lanes = array::from_fn(|to| zip(&lanes[to / 2], &lanes[to / 2 + T / 2], to % 2));
+            round *= 2;
+        }
+        for (out, lane) in out.chunks_exact_mut(LANES).zip(&lanes) {
+            out.copy_from_slice(lane);
+        }
+    }
+    let done = count - count % LANES;
+    for (element, out) in groups.into_remainder().chunks_exact_mut(T).enumerate() {
+        for (out, plane) in out.iter_mut().zip(&planes) {
+            *out = plane[done + element];
+        }
+    }
+}
+
+/// The lower (0) or upper (1) half of two lanes, a byte of each in turn.
+#[inline(always)]
+fn zip(a: &[u8; LANES], b: &[u8; LANES], half: usize) -> [u8; LANES] {
+    let from = half * LANES / 2;
+    array::from_fn(|i| if i % 2 == 0 { a[from + i / 2] } else { b[from + i / 2] })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The definition of the byte shuffle, byte by byte.
+    pub(in super::super) fn shuffle_bytes(typesize: usize, data: &[u8]) -> Vec<u8> {
+        let count = data.len() / typesize;
+        let mut out = data.to_vec();
+        for element in 0..count {
+            for byte in 0..typesize {
+                out[byte * count + element] = data[element * typesize + byte];
+            }
+        }
+        out
+    }
+
+    /// The definition of the bit shuffle, bit by bit.
+    pub(in super::super) fn shuffle_bits(typesize: usize, data: &[u8]) -> Vec<u8> {
+        let count = data.len() / typesize;
+        let mut out = data.to_vec();
+        if !count.is_multiple_of(8) {
+            return out;
+        }
+        out[..count * typesize].fill(0);
+        for element in 0..count {
+            for bit in 0..typesize * 8 {
+                let set = data[element * typesize + bit / 8] >> (bit % 8) & 1;
+                out[bit * (count / 8) + element / 8] |= set << (element % 8);
+            }
+        }
+        out
+    }
+
+    fn typesize() -> impl Strategy<Value = usize> {
+        prop_oneof![Just(1), Just(2), Just(4), Just(8), Just(16), 1usize..=255]
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_come_back(typesize in typesize(), data in proptest::collection::vec(any::<u8>(), 0..3000)) {
+            let mut out = vec![0; data.len()];
+            unshuffle_bytes(typesize, &shuffle_bytes(typesize, &data), &mut out);
+            prop_assert_eq!(out, data);
+        }
+
+        #[test]
+        fn bits_come_back(
+            typesize in typesize(),
+            eights in 0usize..20,
+            odd in 0usize..20,
+            seed in proptest::collection::vec(any::<u8>(), 64),
+        ) {
+            let data: Vec<u8> = (0..eights * 8 * typesize + odd).map(|i| seed[i % 61].wrapping_mul(i as u8)).collect();
+            let mut out = vec![0; data.len()];
+            let mut planes = vec![7; odd];
+            unshuffle_bits(typesize, &shuffle_bits(typesize, &data), &mut out, &mut planes);
+            prop_assert_eq!(out, data);
+        }
+    }
+
+    #[test]
+    fn bits_of_an_odd_number_of_elements_stay_as_they_are() {
+        let data: Vec<u8> = (0..36).collect();
+        let mut out = vec![0; data.len()];
+        unshuffle_bits(4, &data, &mut out, &mut vec![]);
+        assert_eq!(out, data);
+    }
+
+    #[test]
+    fn a_block_shorter_than_an_element_is_copied() {
+        for typesize in [2, 3, 4, 8, 16, 255] {
+            let mut out = [0];
+            unshuffle_bytes(typesize, &[9], &mut out);
+            assert_eq!(out, [9]);
+            unshuffle_bits(typesize, &[7], &mut out, &mut vec![]);
+            assert_eq!(out, [7]);
+        }
+    }
+}
