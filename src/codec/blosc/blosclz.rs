@@ -193,6 +193,15 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_length_beyond_two_gib_stays_within_the_output() {
+        // The sum of the length bytes is what overflows in the C library.
+        let mut stored = vec![0, b'a', 7 << 5];
+        stored.resize(8_500_000, 255);
+        stored.extend([0, 0, 0, b'b']);
+        assert_eq!(decoded(&stored, 1000), None);
+    }
+
+    #[test]
     fn far_and_long_matches() {
         let mut data: Vec<u8> = (0..90_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         for (at, distance) in [(20_000, 8191), (30_000, 8192), (40_000, 8193), (80_000, 65_535 + 8191 + 1)] {

@@ -10,10 +10,10 @@
 //! as if they were the planes of an eight-byte element, which brings the 8 × 8 bits of eight elements
 //! together; these are transposed; and what comes out are the planes of the byte shuffle.
 
-use std::array;
-
 /// Elements that are interleaved at a time.
-const LANES: usize = 16;
+const TILE: usize = 256;
+/// Bytes in the widest element that is.
+const WIDEST: usize = 16;
 
 /// Undoes the byte shuffle of a block of elements of `typesize` bytes; both slices are equally long.
 pub(super) fn unshuffle_bytes(typesize: usize, shuffled: &[u8], out: &mut [u8]) {
@@ -87,44 +87,56 @@ fn transpose(mut x: u64) -> u64 {
     x
 }
 
-/// Interleaves `T` planes, `T` a power of two; what is no whole element is copied.
+/// Interleaves `T` planes, `T` one of 2, 4, 8 and 16; what is no whole element is copied.
+///
+/// Neighbours are woven until one stream is left, a tile at a time, so that what lies between stays in
+/// the nearest cache. The compiler turns each weaving into the machine's own instruction for it, which
+/// it does not when the bytes of an element are put together at once: that is four times slower.
 fn interleave<const T: usize>(planes: &[u8], out: &mut [u8]) {
     let count = planes.len() / T;
     let (planes, rest) = planes.split_at(count * T);
     let (elements, tail) = out.split_at_mut(count * T);
     tail.copy_from_slice(rest);
-    let planes: [&[u8]; T] = array::from_fn(|byte| &planes[byte * count..(byte + 1) * count]);
-
-    let mut groups = elements.chunks_exact_mut(T * LANES);
-    for (group, out) in groups.by_ref().enumerate() {
-        let mut lanes: [[u8; LANES]; T] = array::from_fn(|byte| {
-            let mut lane = [0; LANES];
-            lane.copy_from_slice(&planes[byte][group * LANES..][..LANES]);
-            lane
-        });
-        // As a perfect shuffle of cards: log2(T) times the first half against the second.
-        let mut round = 1;
-        while round < T {
-            lanes = array::from_fn(|to| zip(&lanes[to / 2], &lanes[to / 2 + T / 2], to % 2));
-            round *= 2;
+    let (mut one, mut other) = ([0; WIDEST * TILE], [0; WIDEST * TILE]);
+    for (tile, out) in elements.chunks_mut(T * TILE).enumerate() {
+        let width = out.len() / T;
+        for (byte, stream) in one.chunks_exact_mut(width).take(T).enumerate() {
+            stream.copy_from_slice(&planes[byte * count + tile * TILE..][..width]);
         }
-        for (out, lane) in out.chunks_exact_mut(LANES).zip(&lanes) {
-            out.copy_from_slice(lane);
-        }
-    }
-    let done = count - count % LANES;
-    for (element, out) in groups.into_remainder().chunks_exact_mut(T).enumerate() {
-        for (out, plane) in out.iter_mut().zip(&planes) {
-            *out = plane[done + element];
+        let (one, other) = (&mut one[..T * width], &mut other[..T * width]);
+        match T {
+            2 => weave::<1>(one, out, width),
+            4 => {
+                weave::<1>(one, other, width);
+                weave::<2>(other, out, width);
+            }
+            8 => {
+                weave::<1>(one, other, width);
+                weave::<2>(other, one, width);
+                weave::<4>(one, out, width);
+            }
+            _ => {
+                weave::<1>(one, other, width);
+                weave::<2>(other, one, width);
+                weave::<4>(one, other, width);
+                weave::<8>(other, out, width);
+            }
         }
     }
 }
 
-/// The lower (0) or upper (1) half of two lanes, a byte of each in turn.
+/// Weaves each two neighbouring streams of `width` items of `N` bytes into one of twice the item.
 #[inline(always)]
-fn zip(a: &[u8; LANES], b: &[u8; LANES], half: usize) -> [u8; LANES] {
-    let from = half * LANES / 2;
-    array::from_fn(|i| if i % 2 == 0 { a[from + i / 2] } else { b[from + i / 2] })
+fn weave<const N: usize>(streams: &[u8], out: &mut [u8], width: usize) {
+    let len = width * N;
+    for (pair, out) in streams.chunks_exact(2 * len).zip(out.chunks_exact_mut(2 * len)) {
+        let (left, right) = pair.split_at(len);
+        let items = left.as_chunks::<N>().0.iter().zip(right.as_chunks::<N>().0);
+        let (out, _) = out.as_chunks_mut::<N>();
+        for (out, (left, right)) in out.as_chunks_mut::<2>().0.iter_mut().zip(items) {
+            *out = [*left, *right];
+        }
+    }
 }
 
 #[cfg(test)]
