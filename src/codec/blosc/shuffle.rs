@@ -12,8 +12,6 @@
 
 /// Elements that are interleaved at a time.
 const TILE: usize = 256;
-/// Bytes in the widest element that is.
-const WIDEST: usize = 16;
 
 /// Undoes the byte shuffle of a block of elements of `typesize` bytes; both slices are equally long.
 pub(super) fn unshuffle_bytes(typesize: usize, shuffled: &[u8], out: &mut [u8]) {
@@ -23,19 +21,9 @@ pub(super) fn unshuffle_bytes(typesize: usize, shuffled: &[u8], out: &mut [u8]) 
         8 => interleave::<8>(shuffled, out),
         16 => interleave::<16>(shuffled, out),
         0 | 1 => out.copy_from_slice(shuffled),
-        _ => {
-            let count = shuffled.len() / typesize;
-            let (planes, rest) = shuffled.split_at(count * typesize);
-            let (elements, tail) = out.split_at_mut(count * typesize);
-            if count > 0 {
-                for (byte, plane) in planes.chunks_exact(count).enumerate() {
-                    for (out, &byte) in elements.iter_mut().skip(byte).step_by(typesize).zip(plane) {
-                        *out = byte;
-                    }
-                }
-            }
-            tail.copy_from_slice(rest);
-        }
+        _ if typesize.is_multiple_of(4) => scatter::<4>(typesize, shuffled, out),
+        _ if typesize.is_multiple_of(2) => scatter::<2>(typesize, shuffled, out),
+        _ => scatter::<1>(typesize, shuffled, out),
     }
 }
 
@@ -88,39 +76,74 @@ fn transpose(mut x: u64) -> u64 {
 }
 
 /// Interleaves `T` planes, `T` one of 2, 4, 8 and 16; what is no whole element is copied.
-///
-/// Neighbours are woven until one stream is left, a tile at a time, so that what lies between stays in
-/// the nearest cache. The compiler turns each weaving into the machine's own instruction for it, which
-/// it does not when the bytes of an element are put together at once: that is four times slower.
 fn interleave<const T: usize>(planes: &[u8], out: &mut [u8]) {
     let count = planes.len() / T;
     let (planes, rest) = planes.split_at(count * T);
     let (elements, tail) = out.split_at_mut(count * T);
     tail.copy_from_slice(rest);
-    let (mut one, mut other) = ([0; WIDEST * TILE], [0; WIDEST * TILE]);
+    let (mut one, mut other) = ([[0; TILE]; T], [[0; TILE]; T]);
     for (tile, out) in elements.chunks_mut(T * TILE).enumerate() {
-        let width = out.len() / T;
-        for (byte, stream) in one.chunks_exact_mut(width).take(T).enumerate() {
-            stream.copy_from_slice(&planes[byte * count + tile * TILE..][..width]);
+        weave_tile(planes, count, tile * TILE, out, &mut one, &mut other);
+    }
+}
+
+/// Interleaves the planes of elements of any size, `G` at a time; what is no whole element is copied.
+fn scatter<const G: usize>(typesize: usize, planes: &[u8], out: &mut [u8]) {
+    let count = planes.len() / typesize;
+    let (planes, rest) = planes.split_at(count * typesize);
+    let (elements, tail) = out.split_at_mut(count * typesize);
+    tail.copy_from_slice(rest);
+    let (mut one, mut other, mut woven) = ([[0; TILE]; G], [[0; TILE]; G], [[0; TILE]; G]);
+    // Without an element there is no tile, so neither `count` nor a tile's width is ever 0 below.
+    for (tile, out) in elements.chunks_mut(typesize * TILE).enumerate() {
+        let woven = &mut woven.as_flattened_mut()[..out.len() / typesize * G];
+        for (group, planes) in planes.chunks_exact(G * count).enumerate() {
+            weave_tile(planes, count, tile * TILE, woven, &mut one, &mut other);
+            for (out, item) in out.chunks_exact_mut(typesize).zip(woven.as_chunks::<G>().0) {
+                out[group * G..][..G].copy_from_slice(item);
+            }
         }
-        let (one, other) = (&mut one[..T * width], &mut other[..T * width]);
-        match T {
-            2 => weave::<1>(one, out, width),
-            4 => {
-                weave::<1>(one, other, width);
-                weave::<2>(other, out, width);
-            }
-            8 => {
-                weave::<1>(one, other, width);
-                weave::<2>(other, one, width);
-                weave::<4>(one, out, width);
-            }
-            _ => {
-                weave::<1>(one, other, width);
-                weave::<2>(other, one, width);
-                weave::<4>(one, other, width);
-                weave::<8>(other, out, width);
-            }
+    }
+}
+
+/// Fills `out` with the elements from `first` on, of `T` planes of `count` bytes; at most a tile.
+///
+/// Neighbours are woven until one stream is left. The compiler turns each weaving into the machine's
+/// own instruction for it, which it does not when the bytes of an element are put together at once:
+/// that is four times slower.
+///
+/// `one` and `other` are room for what lies between: each its own, or the compiler sees that they might
+/// overlap.
+fn weave_tile<const T: usize>(
+    planes: &[u8],
+    count: usize,
+    first: usize,
+    out: &mut [u8],
+    one: &mut [[u8; TILE]; T],
+    other: &mut [[u8; TILE]; T],
+) {
+    let width = out.len() / T;
+    let (one, other) = (&mut one.as_flattened_mut()[..T * width], &mut other.as_flattened_mut()[..T * width]);
+    for (stream, plane) in one.chunks_exact_mut(width).zip(planes.chunks_exact(count)) {
+        stream.copy_from_slice(&plane[first..][..width]);
+    }
+    match T {
+        1 => out.copy_from_slice(one),
+        2 => weave::<1>(one, out, width),
+        4 => {
+            weave::<1>(one, other, width);
+            weave::<2>(other, out, width);
+        }
+        8 => {
+            weave::<1>(one, other, width);
+            weave::<2>(other, one, width);
+            weave::<4>(one, out, width);
+        }
+        _ => {
+            weave::<1>(one, other, width);
+            weave::<2>(other, one, width);
+            weave::<4>(one, other, width);
+            weave::<8>(other, out, width);
         }
     }
 }
