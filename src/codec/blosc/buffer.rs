@@ -1,0 +1,258 @@
+//! One Blosc buffer (a "chunk" in Blosc's own words), decoded block by block.
+//!
+//! ```text
+//! header                16 bytes
+//! bstarts               i32 a block: where it begins, from the start of the header
+//! blocks, in any order  each: 1 or typesize times  [i32 size][size bytes]
+//! ```
+//!
+//! A split whose size is its decoded length is stored as it is. A memcpyed buffer has neither bstarts nor
+//! splits: its data follow the header. All numbers are little-endian.
+//!
+//! No more than a block is decoded at a time. Blocks of a few bytes are put together, and memcpyed data
+//! are cut up, into *pieces* of a size that is worth handing out; a buffer's last piece may be shorter.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::header::{HEADER_SIZE, Header, Shuffle};
+use super::inner::{self, Decoders};
+use super::scratch::{Scratch, Window, cut_off, fill, placed};
+use super::shuffle;
+use crate::content::Content;
+use crate::error::{Error, Result};
+
+/// The largest block that is decoded: one has to be held whole, and the C library never chooses more
+/// than a few MiB.
+pub const MAX_BLOCK: u32 = 256 << 20;
+
+/// What a stream may have besides twice its decoded bytes.
+const MAX_OVERHEAD: usize = 1 << 10;
+
+/// Blocks smaller than this are put together until they are not.
+pub(super) const MIN_PIECE: u32 = 256 << 10;
+/// How memcpyed data are cut.
+const STORED_PIECE: u32 = 1 << 20;
+
+/// One Blosc buffer in a content.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    stored: Arc<dyn Content>,
+    offset: u64,
+    header: Header,
+}
+
+impl Buffer {
+    /// Reads and checks the header that stands at `offset`; the rest of the buffer need not be there.
+    pub fn open(stored: Arc<dyn Content>, offset: u64) -> Result<Self> {
+        let bytes = Window::default().array(&*stored, offset, 0)?;
+        let header = Header::parse(&bytes).map_err(|error| placed(error, &*stored, offset))?;
+        Ok(Self { stored, offset, header })
+    }
+
+    /// The buffer at `offset` whose header was read before.
+    pub(super) fn new(stored: Arc<dyn Content>, offset: u64, header: Header) -> Self {
+        Self { stored, offset, header }
+    }
+
+    /// What the buffer says of itself.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// How many pieces there are.
+    pub fn pieces(&self) -> u32 {
+        self.header.nbytes().div_ceil(piece_len(&self.header))
+    }
+
+    /// Decoded bytes in each piece but the last, which may be shorter.
+    pub fn piece_len(&self) -> u32 {
+        piece_len(&self.header)
+    }
+
+    /// Appends piece `index`, decoded, to `out`.
+    ///
+    /// On an error, what was appended are the right bytes before the damage.
+    pub fn decode_piece(&self, index: u32, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+        let start = u64::from(index) * u64::from(self.piece_len());
+        let len = u64::from(self.header.nbytes()).saturating_sub(start).min(self.piece_len().into());
+        let end = start + len;
+        if len == 0 {
+            return Ok(());
+        }
+        if self.header.is_memcpyed() {
+            return self.copy(start, len, out);
+        }
+        let blocksize = u64::from(self.header.blocksize());
+        // Pieces are whole blocks, and `end` is at most `nbytes`: both fit.
+        self.decode_blocks((start / blocksize) as u32..end.div_ceil(blocksize) as u32, scratch, out)
+    }
+
+    /// Appends all that the buffer holds, as [`Buffer::decode_piece`].
+    pub fn decode(&self, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+        (0..self.pieces()).try_for_each(|index| self.decode_piece(index, scratch, out))
+    }
+
+    /// Where byte `offset` of the buffer lies in the content.
+    fn at(&self, offset: u64) -> Result<u64> {
+        self.offset.checked_add(offset).ok_or_else(|| Error::damaged("an offset overflows"))
+    }
+
+    fn copy(&self, start: u64, len: u64, out: &mut Vec<u8>) -> Result<()> {
+        let at = self.at(u64::from(HEADER_SIZE) + start)?;
+        let before = out.len();
+        fill(out, &*self.stored, at, len)?;
+        if (out.len() - before) as u64 == len { Ok(()) } else { Err(cut_off(&*self.stored, at, len)) }
+    }
+
+    fn decode_blocks(&self, blocks: Range<u32>, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+        scratch.window.forget();
+        // One more than is decoded: where a block ends is where the next begins, as a rule.
+        let count = (blocks.end + 1).min(self.header.blocks()) - blocks.start;
+        let table = self.at(u64::from(HEADER_SIZE) + u64::from(blocks.start) * 4)?;
+        let mut starts = std::mem::take(&mut scratch.starts);
+        starts.clear();
+        let mut result = fill(&mut starts, &*self.stored, table, u64::from(count) * 4);
+        let (words, _) = starts.as_chunks::<4>();
+        for (row, index) in blocks.enumerate() {
+            let Some(&start) = words.get(row) else {
+                result = result.and(Err(cut_off(&*self.stored, table, u64::from(count) * 4)));
+                break;
+            };
+            let start = u32::from_le_bytes(start);
+            let next = words.get(row + 1).map_or(self.header.cbytes(), |&next| u32::from_le_bytes(next));
+            result = self.decode_block(index, start, next, scratch, out).map_err(|error| {
+                let place = self.offset.saturating_add(start.into());
+                placed(error.within(format_args!("Blosc block {index}")), &*self.stored, place)
+            });
+            if result.is_err() {
+                break;
+            }
+        }
+        scratch.starts = starts;
+        result
+    }
+
+    /// Appends block `index`, which begins at `start` and ends at `next` unless they are out of order.
+    fn decode_block(
+        &self,
+        index: u32,
+        start: u32,
+        next: u32,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let header = &self.header;
+        let len = header.block_len(index);
+        if len > MAX_BLOCK {
+            return Err(Error::unsupported(format!(
+                "it has {len} bytes, but blocks of more than {} MiB are not decoded",
+                MAX_BLOCK >> 20
+            )));
+        }
+        let len = len as usize;
+        if u64::from(start) < u64::from(HEADER_SIZE) + u64::from(header.blocks()) * 4
+            || start > header.cbytes()
+        {
+            return Err(Error::damaged(format!("it begins at byte {start}, outside of its buffer's data")));
+        }
+        let next = if next > start { next.min(header.cbytes()) } else { header.cbytes() };
+        let Scratch { decoders, window, shuffled, planes, .. } = scratch;
+        let typesize = header.typesize() as usize;
+        match header.shuffle() {
+            Shuffle::None => {
+                let before = out.len();
+                let mut good = 0;
+                let result = self.decode_splits(index, start..next, decoders, window, out, before, &mut good);
+                out.truncate(before + good);
+                result
+            }
+            Shuffle::Bytes => {
+                self.decode_splits(index, start..next, decoders, window, shuffled, 0, &mut 0)?;
+                let before = out.len();
+                out.resize(before + len, 0);
+                shuffle::unshuffle_bytes(typesize, &shuffled[..len], &mut out[before..]);
+                Ok(())
+            }
+            Shuffle::Bits => {
+                self.decode_splits(index, start..next, decoders, window, shuffled, 0, &mut 0)?;
+                let before = out.len();
+                out.resize(before + len, 0);
+                shuffle::unshuffle_bits(typesize, &shuffled[..len], &mut out[before..], planes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Decodes the splits of block `index` into `out` from `from` on, which grows where it is too short;
+    /// `good` counts the bytes of the splits that came through.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a scratch that are lent one by one")]
+    fn decode_splits(
+        &self,
+        index: u32,
+        stored: Range<u32>,
+        decoders: &mut Decoders,
+        window: &mut Window,
+        out: &mut Vec<u8>,
+        from: usize,
+        good: &mut usize,
+    ) -> Result<()> {
+        let header = &self.header;
+        let splits = header.splits(index);
+        let each = (header.block_len(index) / splits) as usize;
+        let inner = header.inner().ok_or_else(|| Error::damaged("it has no codec"))?;
+        // What the block takes at most, in the words of its writer.
+        let most = u64::from(header.block_len(index)) + u64::from(splits) * 4;
+        let mut at = stored.start;
+        for _ in 0..splits {
+            let ahead = u64::from(stored.end.saturating_sub(at)).min(most);
+            let rest = header.cbytes() - at;
+            if rest < 4 {
+                return Err(Error::damaged("it reaches past the end of its buffer"));
+            }
+            let size = u32::from_le_bytes(window.array(&*self.stored, self.at(at.into())?, ahead)?);
+            // A negative size is a large one here.
+            if size > rest - 4 {
+                return Err(Error::damaged(format!(
+                    "a stream says that it is {size} bytes long, where its buffer has {}",
+                    rest - 4
+                )));
+            }
+            // No writer makes a stream much longer than what it decodes to: nothing so long is read.
+            if size as usize > each.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
+                return Err(Error::damaged(format!("a stream of {size} bytes stands for {each}")));
+            }
+            let bytes = window.get(&*self.stored, self.at(u64::from(at) + 4)?, size, ahead)?;
+            let stored_as_it_is = bytes.len() == each;
+            if !stored_as_it_is && !inner::may_hold(inner, bytes, each) {
+                let name = inner.name();
+                return Err(Error::damaged(format!(
+                    "a {name} stream of {size} bytes can't stand for {each}"
+                )));
+            }
+            let (start, end) = (from + *good, from + *good + each);
+            if out.len() < end {
+                out.resize(end, 0);
+            }
+            if stored_as_it_is {
+                out[start..end].copy_from_slice(bytes);
+            } else {
+                decoders.decode(inner, bytes, &mut out[start..end])?;
+            }
+            *good += each;
+            // Within the buffer, so below 2 GiB.
+            at += 4 + size;
+        }
+        Ok(())
+    }
+}
+
+/// Decoded bytes in each piece but the last; never 0.
+pub(super) fn piece_len(header: &Header) -> u32 {
+    if header.is_memcpyed() || header.blocksize() == 0 {
+        return STORED_PIECE;
+    }
+    let blocksize = header.blocksize();
+    // Both below 2 GiB, and less than one block above MIN_PIECE.
+    blocksize * MIN_PIECE.div_ceil(blocksize)
+}

@@ -1,0 +1,95 @@
+//! The codecs within Blosc: one split's stored bytes to its decoded ones.
+//!
+//! All but [`blosclz`] are crates. They decode into a slice of the length that is wanted, and never
+//! further; the larger ones keep their tables from split to split.
+
+use std::fmt;
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::blosclz;
+use super::header::Inner;
+use crate::error::{Error, Result};
+
+/// Whether `stored` may decode to `len` bytes; where not, nothing need be allocated to find it out.
+pub(super) fn may_hold(inner: Inner, stored: &[u8], len: usize) -> bool {
+    let ratio = match inner {
+        // A length goes on by bytes worth 255 each.
+        Inner::Blosclz | Inner::Lz4 => 256,
+        // The stream opens with its length, and a copy of 64 bytes takes three.
+        Inner::Snappy if snap::raw::decompress_len(stored).ok() != Some(len) => return false,
+        Inner::Snappy => 64,
+        // 258 bytes take two bits.
+        Inner::Zlib => 1032,
+        // A frame says its length, unless its writer did not know it; Blosc's does. A block of at most
+        // 128 KiB takes at least three bytes.
+        Inner::Zstd => match zstd::zstd_safe::get_frame_content_size(stored) {
+            Ok(Some(size)) if size == len as u64 => 1 << 16,
+            Ok(None) => 1 << 16,
+            _ => return false,
+        },
+    };
+    len <= stored.len().saturating_mul(ratio).saturating_add(1 << 10)
+}
+
+/// The codecs' tables, made when they are first needed.
+#[derive(Default)]
+pub(super) struct Decoders {
+    zlib: Option<Decompress>,
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl fmt::Debug for Decoders {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Decoders").finish_non_exhaustive()
+    }
+}
+
+impl Decoders {
+    /// Decodes `stored` into the whole of `out`; what is in `out` after an error means nothing.
+    pub(super) fn decode(&mut self, inner: Inner, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        let wanted = out.len();
+        let done = match inner {
+            Inner::Blosclz => {
+                blosclz::decode(stored, out).ok_or_else(|| broken(inner, &"it makes no sense"))?
+            }
+            Inner::Lz4 => {
+                lz4_flex::block::decompress_into(stored, out).map_err(|error| broken(inner, &error))?
+            }
+            Inner::Snappy => {
+                snap::raw::Decoder::new().decompress(stored, out).map_err(|error| broken(inner, &error))?
+            }
+            Inner::Zlib => self.zlib(stored, out)?,
+            Inner::Zstd => self.zstd(stored, out)?,
+        };
+        if done == wanted {
+            Ok(())
+        } else {
+            Err(broken(inner, &format_args!("it has {done} bytes, not {wanted}")))
+        }
+    }
+
+    fn zlib(&mut self, stored: &[u8], out: &mut [u8]) -> Result<usize> {
+        let zlib = self.zlib.get_or_insert_with(|| Decompress::new(true));
+        zlib.reset(true);
+        let status = zlib
+            .decompress(stored, out, FlushDecompress::Finish)
+            .map_err(|error| broken(Inner::Zlib, &error))?;
+        if status != Status::StreamEnd {
+            return Err(broken(Inner::Zlib, &"it does not end where it should"));
+        }
+        Ok(usize::try_from(zlib.total_out()).unwrap_or(usize::MAX))
+    }
+
+    fn zstd(&mut self, stored: &[u8], out: &mut [u8]) -> Result<usize> {
+        let zstd = match &mut self.zstd {
+            Some(zstd) => zstd,
+            none => none.insert(zstd::bulk::Decompressor::new()?),
+        };
+        zstd.decompress_to_buffer(stored, out).map_err(|error| broken(Inner::Zstd, &error))
+    }
+}
+
+fn broken(inner: Inner, why: &dyn fmt::Display) -> Error {
+    Error::damaged(format!("a {} stream within Blosc is broken: {why}", inner.name()))
+}

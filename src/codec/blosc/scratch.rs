@@ -1,0 +1,184 @@
+//! What decoding needs besides its input and output, kept from one block to the next.
+
+use std::cell::RefCell;
+
+use super::inner::Decoders;
+use crate::content::Content;
+use crate::error::{Error, Result};
+
+/// The most that is read ahead of what was asked for.
+const AHEAD: u64 = 4 << 20;
+/// Bytes by which a window grows before it has seen that there are more.
+const STEP: u64 = 1 << 20;
+/// A buffer larger than this is given back after use.
+const KEPT: usize = 8 << 20;
+
+/// Buffers and tables that a decoder uses again and again; a thread needs one at a time.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(super) decoders: Decoders,
+    pub(super) window: Window,
+    pub(super) starts: Vec<u8>,
+    pub(super) shuffled: Vec<u8>,
+    pub(super) planes: Vec<u8>,
+}
+
+impl Scratch {
+    /// Lends the thread's own scratch to `work`.
+    pub fn lend<T>(work: impl FnOnce(&mut Self) -> T) -> T {
+        thread_local!(static OWN: RefCell<Scratch> = RefCell::default());
+        OWN.with(|own| match own.try_borrow_mut() {
+            Ok(mut scratch) => {
+                scratch.window.forget();
+                let result = work(&mut scratch);
+                scratch.trim();
+                result
+            }
+            // A content that is itself decoded by Blosc is being read within another's decoding.
+            Err(_) => work(&mut Self::default()),
+        })
+    }
+
+    /// Bytes that are allocated for buffers.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        let Self { window, starts, shuffled, planes, .. } = self;
+        [&window.bytes, starts, shuffled, planes].iter().map(|buffer| buffer.capacity()).sum()
+    }
+
+    fn trim(&mut self) {
+        let Self { window, starts, shuffled, planes, .. } = self;
+        for buffer in [&mut window.bytes, starts, shuffled, planes] {
+            if buffer.capacity() > KEPT {
+                *buffer = Vec::new();
+            }
+        }
+    }
+}
+
+/// The part of a content that was read last.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    bytes: Vec<u8>,
+    at: u64,
+}
+
+impl Window {
+    /// Drops what was read: the next content is another one.
+    pub(super) fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// `len` bytes of `content` from `at` on; when they are not at hand, up to `ahead` bytes are read,
+    /// too.
+    pub(super) fn get(&mut self, content: &dyn Content, at: u64, len: u32, ahead: u64) -> Result<&[u8]> {
+        let len = u64::from(len);
+        let held = at.checked_sub(self.at).filter(|skip| skip.saturating_add(len) <= self.bytes.len() as u64);
+        let skip = match held {
+            Some(skip) => skip as usize,
+            None => {
+                self.load(content, at, len, len.max(ahead.min(AHEAD)))?;
+                0
+            }
+        };
+        Ok(&self.bytes[skip..skip + len as usize])
+    }
+
+    /// Whether what was read last begins less than `distance` bytes before `at`.
+    pub(super) fn is_before(&self, at: u64, distance: u64) -> bool {
+        !self.bytes.is_empty() && at.checked_sub(self.at).is_some_and(|gap| gap < distance)
+    }
+
+    /// `N` bytes, as [`Window::get`].
+    pub(super) fn array<const N: usize>(
+        &mut self,
+        content: &dyn Content,
+        at: u64,
+        ahead: u64,
+    ) -> Result<[u8; N]> {
+        let bytes = self.get(content, at, N as u32, ahead)?;
+        let mut array = [0; N];
+        array.copy_from_slice(bytes);
+        Ok(array)
+    }
+
+    /// Reads at least `len` and at most `wanted` bytes; grows only by what has really come.
+    fn load(&mut self, content: &dyn Content, at: u64, len: u64, wanted: u64) -> Result<()> {
+        self.bytes.clear();
+        self.at = at;
+        let result = fill(&mut self.bytes, content, at, wanted);
+        if self.bytes.len() as u64 >= len {
+            // What is only wanted ahead may be missing.
+            return Ok(());
+        }
+        self.bytes.clear();
+        result?;
+        Err(cut_off(content, at, len))
+    }
+}
+
+/// Appends up to `len` bytes of `content` from `at` on, as many as there are before an error or the end.
+pub(super) fn fill(out: &mut Vec<u8>, content: &dyn Content, at: u64, len: u64) -> Result<()> {
+    let start = out.len();
+    loop {
+        let done = (out.len() - start) as u64;
+        let step = (len - done).min(STEP) as usize;
+        if step == 0 {
+            return Ok(());
+        }
+        let from = out.len();
+        out.resize(from + step, 0);
+        let read = content.read_at(at.saturating_add(done), &mut out[from..]);
+        let count = *read.as_ref().unwrap_or(&0);
+        out.truncate(from + count.min(step));
+        read?;
+        if count == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// The error of `len` bytes at `at` that are not all there.
+pub(super) fn cut_off(content: &dyn Content, at: u64, len: u64) -> Error {
+    let missing = at.saturating_add(len).saturating_sub(content.len());
+    placed(Error::damaged(format!("the Blosc data is cut off, {missing} bytes early")), content, at)
+}
+
+/// Says where in the source byte `at` of the content lies, if that is known.
+pub(super) fn placed(error: Error, content: &dyn Content, at: u64) -> Error {
+    match content.stored().and_then(|(_, offset)| offset.checked_add(at)) {
+        Some(place) => error.at(place),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Text;
+
+    #[test]
+    fn a_window_gives_what_is_there_and_no_more() {
+        let content = Text::new((0..=255).collect::<Vec<u8>>());
+        let mut window = Window::default();
+        assert_eq!(window.get(&content, 10, 2, 100).expect("there"), [10, 11]);
+        assert_eq!(window.bytes.len(), 100);
+        assert_eq!(window.get(&content, 109, 1, 0).expect("held"), [109]);
+        assert_eq!(window.at, 10);
+        assert_eq!(window.get(&content, 109, 2, 0).expect("there"), [109, 110]);
+        assert_eq!(window.get(&content, 250, 6, 1000).expect("there"), [250, 251, 252, 253, 254, 255]);
+        let error = window.get(&content, 250, 7, 0).expect_err("not there");
+        assert!(error.message().contains("1 bytes early"), "{error}");
+        assert!(window.get(&content, u64::MAX, u32::MAX, 0).is_err());
+        assert!(window.bytes.capacity() <= 2 << 20, "not allocated on a word");
+    }
+
+    #[test]
+    fn what_is_large_is_given_back() {
+        Scratch::lend(|scratch| scratch.shuffled.resize(KEPT + 1, 0));
+        Scratch::lend(|scratch| {
+            assert_eq!(scratch.shuffled.capacity(), 0);
+            Scratch::lend(|inner| inner.shuffled.push(1));
+        });
+    }
+}

@@ -1,0 +1,172 @@
+//! Where the chunks of a row of Blosc buffers begin, found by hopping from one header to the next.
+//!
+//! What a hop finds is a *span*: one buffer, or a run of buffers that are too small to be chunks each.
+//! Hopping goes no further than it is asked to. A mark is kept for each span, or, when there are very
+//! many, for every second, fourth … one, so that the table stays small whatever the stored bytes say;
+//! those between are found again from the mark before them.
+
+use super::header::Header;
+use crate::codec::Chunk;
+use crate::error::Result;
+
+/// The most marks that are kept.
+const MAX_MARKS: usize = 1 << 14;
+
+/// A place between two spans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Bytes of the stored content before it.
+    pub(super) stored: u64,
+    /// Decoded bytes before it.
+    pub(super) decoded: u64,
+    /// Chunks before it.
+    pub(super) chunks: u64,
+}
+
+/// One buffer, or a run of small ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: Mark,
+    pub(super) end: Mark,
+    /// Decoded bytes in each chunk but the last; not 0.
+    pub(super) piece: u64,
+    /// The header of the buffer; `None` for a run, which is one chunk.
+    pub(super) header: Option<Header>,
+}
+
+impl Span {
+    /// The chunk that holds decoded byte `offset`, if the span does.
+    pub(super) fn chunk(&self, offset: u64) -> Option<Chunk> {
+        if offset < self.start.decoded || offset >= self.end.decoded {
+            return None;
+        }
+        let piece = (offset - self.start.decoded) / self.piece;
+        let offset = self.start.decoded + piece * self.piece;
+        let len = self.piece.min(self.end.decoded - offset);
+        Some(Chunk { index: self.start.chunks + piece, offset, len })
+    }
+}
+
+/// The spans that are known, in order.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// The starts of every `stride`-th span before the frontier.
+    marks: Vec<Mark>,
+    stride: u64,
+    /// Spans before the frontier.
+    spans: u64,
+    /// Where what is known ends.
+    frontier: Mark,
+    last: Option<Span>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { marks: vec![], stride: 1, spans: 0, frontier: Mark::default(), last: None }
+    }
+}
+
+impl Table {
+    /// The span that holds decoded byte `offset`; `None` past the end.
+    ///
+    /// `hop` gives the span that begins at a mark, `None` at the end, and must give the same each time.
+    pub(super) fn find(
+        &mut self,
+        offset: u64,
+        mut hop: impl FnMut(Mark) -> Result<Option<Span>>,
+    ) -> Result<Option<Span>> {
+        if let Some(span) = self.last.filter(|span| span.chunk(offset).is_some()) {
+            return Ok(Some(span));
+        }
+        let mut mark = self.nearest(offset);
+        while let Some(span) = hop(mark)? {
+            if mark == self.frontier {
+                self.extend(span);
+            }
+            if span.chunk(offset).is_some() {
+                self.last = Some(span);
+                return Ok(Some(span));
+            }
+            mark = span.end;
+        }
+        Ok(None)
+    }
+
+    fn nearest(&self, offset: u64) -> Mark {
+        if offset >= self.frontier.decoded {
+            return self.frontier;
+        }
+        let after = self.marks.partition_point(|mark| mark.decoded <= offset);
+        after.checked_sub(1).and_then(|before| self.marks.get(before)).copied().unwrap_or_default()
+    }
+
+    fn extend(&mut self, span: Span) {
+        if self.spans.is_multiple_of(self.stride) {
+            if self.marks.len() == MAX_MARKS {
+                let mut keep = false;
+                self.marks.retain(|_| {
+                    keep = !keep;
+                    keep
+                });
+                self.stride *= 2;
+            }
+            // MAX_MARKS is even, so this span is the next that the new stride falls on, too.
+            self.marks.push(span.start);
+        }
+        self.spans += 1;
+        self.frontier = span.end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A span for each stored byte, `i % 3` pieces of 10 bytes long.
+    fn hop(mark: Mark, count: u64) -> Option<Span> {
+        let len = mark.stored % 3 * 10;
+        let end =
+            Mark { stored: mark.stored + 1, decoded: mark.decoded + len, chunks: mark.chunks + len / 10 };
+        (mark.stored < count).then_some(Span { start: mark, end, piece: 10, header: None })
+    }
+
+    #[test]
+    fn the_table_stays_small_and_right() {
+        let count = 200_000;
+        let mut table = Table::default();
+        let mut hops = 0;
+        let mut find = |offset| {
+            let span = table.find(offset, |mark| {
+                hops += 1;
+                Ok(hop(mark, count))
+            });
+            (span.expect("no error").and_then(|span| span.chunk(offset)), hops, table.marks.len())
+        };
+        let all = count / 3 * 30 + 10; // spans 0 to 199 999: the last two hold 0 and 10
+        assert_eq!(find(25).0, Some(Chunk { index: 2, offset: 20, len: 10 }));
+        assert_eq!(find(25).1, 3, "no further than asked, and not twice");
+        for offset in (0..all).rev().step_by(99_991).chain((0..all).step_by(77_777)) {
+            let (chunk, _, marks) = find(offset);
+            assert_eq!(chunk, Some(Chunk { index: offset / 10, offset: offset / 10 * 10, len: 10 }));
+            assert!(marks <= MAX_MARKS);
+        }
+        assert_eq!(find(all).0, None);
+        let before = find(all).1;
+        let after = find(all / 2).1;
+        assert!(after - before <= 32, "{} hops from the nearest mark", after - before);
+    }
+
+    #[test]
+    fn what_lies_before_an_error_is_found() {
+        let mut table = Table::default();
+        let mut find = |offset| {
+            table.find(offset, |mark| match mark.stored {
+                9.. => Err(crate::Error::damaged("broken")),
+                _ => Ok(hop(mark, 100)),
+            })
+        };
+        assert!(find(1000).is_err());
+        assert!(find(89).expect("before it").is_some());
+        assert!(find(90).is_err());
+    }
+}
