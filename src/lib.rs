@@ -20,6 +20,7 @@ pub mod content;
 pub mod error;
 pub mod format;
 pub mod source;
+pub mod tree;
 pub mod view;
 pub mod yaml;
 
