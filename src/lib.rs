@@ -19,6 +19,7 @@ pub mod codec;
 pub mod content;
 pub mod error;
 pub mod format;
+pub mod fuse;
 pub mod source;
 pub mod tree;
 pub mod view;
