@@ -36,16 +36,18 @@ pub(crate) struct Entry {
 }
 
 /// What an entry is, for as long as it has its number.
+///
+/// Small, since the kernel may know a hundred thousand of them: what few entries have is boxed.
 #[derive(Debug)]
 pub(crate) enum Class {
     /// The root above several sources.
-    Sources { sources: Vec<(OsString, Place)>, stat: Stat, children: Children },
+    Sources { sources: Vec<(OsString, Place)>, stat: Box<Stat>, children: Box<Children> },
     /// A mirrored directory.
-    Directory { key: Key, children: Children },
+    Directory { key: Key, children: Box<Children> },
     /// A file that a format recognises.
     Folder(Folder),
     /// Any other regular file, and its source while someone reads it.
-    File { first: Stat, open: Mutex<Weak<FileSource>> },
+    File { first: Box<Stat>, open: Mutex<Weak<FileSource>> },
     /// A link with this text.
     Link { key: Key, text: OsString },
     /// A FIFO, socket or device.
@@ -99,9 +101,9 @@ impl Seen {
     pub(crate) fn entry(self, serial: u32, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
         let key = self.stat.key();
         let class = match self.shape {
-            Shape::Directory => Class::Directory { key, children: Children::default() },
+            Shape::Directory => Class::Directory { key, children: Box::default() },
             Shape::Folder => Class::Folder(Folder::default()),
-            Shape::File => Class::File { first: self.stat, open: Mutex::default() },
+            Shape::File => Class::File { first: Box::new(self.stat), open: Mutex::default() },
             Shape::Link(text) => Class::Link { key, text },
             Shape::Special => Class::Special { key, kind: self.stat.kind },
         };
@@ -276,7 +278,7 @@ pub(crate) fn stat_entry(entry: &Entry, key: Key) -> Result<Stat> {
     if let Class::File { first, open } = &entry.class
         && let Some(source) = locked(open).upgrade()
     {
-        return Ok(Stat { identity: source.identity()?, ..*first });
+        return Ok(Stat { identity: source.identity()?, ..**first });
     }
     match found {
         Ok(_) => Err(rustix::io::Errno::STALE.into()),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::attr::{Kind, Stat};
 use super::folder::Shelf;
 use super::link::{Mountpoint, Surroundings};
-use super::mirror::{Children, Class, Entry, Place, Scout, Seen};
+use super::mirror::{Class, Entry, Place, Scout, Seen};
 use super::node::{Known, Node, Serials};
 use super::spot::{Origin, Spot};
 use super::{Options, Tree};
@@ -105,7 +105,7 @@ fn side_by_side(found: Vec<(&PathBuf, Place, Seen)>) -> Result<Entry> {
         gid: rustix::process::getegid().as_raw(),
         ..stat
     };
-    let class = Class::Sources { sources, stat, children: Children::default() };
+    let class = Class::Sources { sources, stat: Box::new(stat), children: Box::default() };
     Ok(Entry { serial: 0, parent: None, name: OsString::new(), place, class })
 }
 
