@@ -20,7 +20,10 @@ pub mod codec;
 pub mod content;
 pub mod error;
 pub mod format;
+pub mod fuse;
 pub mod source;
+pub mod tree;
+pub mod view;
 pub mod yaml;
 
 pub use error::{Error, Kind, Result};

@@ -1,0 +1,456 @@
+//! Translates the kernel's requests into questions to the [`Tree`], and its answers back.
+//!
+//! Nothing is decided here but who does the work: what is at hand is answered on the thread that the
+//! request came in on, what has to be decoded by a few workers, the check of a whole block by others,
+//! so that `ls` answers meanwhile. A handler that panics answers EIO, and the mount lives on.
+//!
+//! The mount is read-only, and the kernel is told so when it is mounted; what would write is refused
+//! here all the same.
+
+mod handle;
+mod reply;
+mod workers;
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use fuser::{
+    AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+
+use crate::tree::{Caching, Ino, Listing, Reader, TTL, Tree, Xattr};
+use handle::Handles;
+use workers::Workers;
+
+/// What is asked of the kernel if it offers it.
+const WANTED: [InitFlags; 6] = [
+    // A new size or modification time drops the pages of a file.
+    InitFlags::FUSE_AUTO_INVAL_DATA,
+    // A file that is read past the cache can still be mapped.
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_ASYNC_DIO,
+];
+/// Read-ahead requests that may be under way at once.
+const BACKGROUND: u16 = 64;
+/// Bytes of the longest request, and with that of the longest read.
+const LONGEST: u32 = 1 << 20;
+/// Nodes never get a number that was used before, so none needs a second life.
+const GENERATION: Generation = Generation(0);
+
+/// The file system that the kernel talks to.
+#[derive(Debug)]
+pub struct Adapter {
+    tree: Arc<Tree>,
+    files: Handles<Reader>,
+    dirs: Handles<Listing>,
+    decoding: Workers,
+    checking: Workers,
+}
+
+impl Adapter {
+    /// Serves `tree`. Starts no thread yet.
+    pub fn new(tree: Tree) -> Self {
+        let cpus = std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2));
+        Self {
+            tree: Arc::new(tree),
+            files: Handles::new(),
+            dirs: Handles::new(),
+            decoding: Workers::new("decode", cpus),
+            checking: Workers::new("verify", 2),
+        }
+    }
+
+    fn dir(&self, handle: FileHandle) -> Result<Arc<Listing>, Errno> {
+        self.dirs.get(handle).ok_or(Errno::EBADF)
+    }
+}
+
+fn ino(number: INodeNo) -> Ino {
+    Ino(number.0)
+}
+
+/// Runs a handler. If it panics the reply it owns is dropped, which answers EIO.
+fn guarded(request: &str, handler: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(handler)).is_err() {
+        tracing::error!("{request} panicked: it was answered with EIO");
+    }
+}
+
+/// Answers a request for an attribute's value or for the list of them.
+fn answer_xattr(value: &[u8], size: u32, reply: ReplyXattr) {
+    match u32::try_from(value.len()) {
+        Ok(len) if size == 0 => reply.size(len),
+        Ok(len) if len <= size => reply.data(value),
+        _ => reply.error(Errno::ERANGE),
+    }
+}
+
+fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
+    reply.opened(
+        handle,
+        match reader.caching() {
+            Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
+            Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
+        },
+    );
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for wanted in WANTED {
+            // What an older kernel lacks is done without.
+            let _ = config.add_capabilities(wanted);
+        }
+        let _ = config.set_max_background(BACKGROUND);
+        let _ = config.set_max_write(LONGEST);
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.files.clear();
+        self.dirs.clear();
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        guarded("lookup", || match self.tree.lookup(ino(parent), name) {
+            Ok(attr) => reply.entry_with_ttls(&TTL, &TTL, &reply::attr(&attr), GENERATION),
+            Err(error) if error.errno() == libc::ENOENT => {
+                reply.entry_with_ttls(&TTL, &TTL, &reply::absent(), GENERATION);
+            }
+            Err(error) => {
+                tracing::debug!("lookup of {name:?}: {error}");
+                reply.error(reply::errno(&error));
+            }
+        });
+    }
+
+    fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
+        guarded("forget", || self.tree.forget(ino(node), count));
+    }
+
+    fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+        guarded("getattr", || match self.tree.attr(ino(node)) {
+            Ok(attr) => reply.attr(&TTL, &reply::attr(&attr)),
+            Err(error) => {
+                tracing::debug!("getattr: {error}");
+                reply.error(reply::errno(&error));
+            }
+        });
+    }
+
+    fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
+        guarded("readlink", || match self.tree.read_link(ino(node)) {
+            Ok(text) => reply.data(text.as_bytes()),
+            Err(error) => reply.error(reply::errno(&error)),
+        });
+    }
+
+    fn open(&self, _request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        guarded("open", || {
+            if flags.acc_mode() != OpenAccMode::O_RDONLY || flags.0 & libc::O_TRUNC != 0 {
+                return reply.error(Errno::EROFS);
+            }
+            match self.tree.open(ino(node)) {
+                Ok(reader) => {
+                    let (handle, reader) = self.files.add(reader);
+                    match reader.is_slow() {
+                        true => self.decoding.run(move || opened(&reader, handle, reply)),
+                        false => opened(&reader, handle, reply),
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!("open: {error}");
+                    reply.error(reply::errno(&error));
+                }
+            }
+        });
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        guarded("read", || match self.files.get(handle) {
+            Some(reader) if reader.is_slow() => {
+                self.decoding.run(move || reply::read(&reader, offset, size, reply));
+            }
+            Some(reader) => reply::read(&reader, offset, size, reply),
+            None => reply.error(Errno::EBADF),
+        });
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        // Nothing was written. The default, ENOSYS, would say so for good, which saving can't have.
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        guarded("release", || {
+            self.files.remove(handle);
+            reply.ok();
+        });
+    }
+
+    fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        guarded("opendir", || match self.tree.open_dir(ino(node)) {
+            Ok(listing) => reply.opened(self.dirs.add(listing).0, FopenFlags::empty()),
+            Err(error) => {
+                tracing::debug!("opendir: {error}");
+                reply.error(reply::errno(&error));
+            }
+        });
+    }
+
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        guarded("readdir", || {
+            let listing = match self.dir(handle) {
+                Ok(listing) => listing,
+                Err(errno) => return reply.error(errno),
+            };
+            let done = self.tree.read_dir(&listing, offset, false, &mut |item| {
+                reply.add(INodeNo(item.ino.0), item.next, reply::kind(item.kind), item.name)
+            });
+            match done {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(reply::errno(&error)),
+            }
+        });
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        guarded("readdirplus", || {
+            let listing = match self.dir(handle) {
+                Ok(listing) => listing,
+                Err(errno) => return reply.error(errno),
+            };
+            let done = self.tree.read_dir(&listing, offset, true, &mut |item| {
+                let attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
+                    // Of `.` and `..` the kernel takes no more than these.
+                    ino: INodeNo(item.ino.0),
+                    kind: reply::kind(item.kind),
+                    ..reply::absent()
+                });
+                reply.add(attr.ino, item.next, item.name, &TTL, &attr, GENERATION)
+            });
+            match done {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(reply::errno(&error)),
+            }
+        });
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        guarded("releasedir", || {
+            self.dirs.remove(handle);
+            reply.ok();
+        });
+    }
+
+    fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
+        guarded("statfs", || match self.tree.space() {
+            Ok(space) => reply.statfs(
+                space.blocks,
+                0,
+                0,
+                space.files,
+                0,
+                space.block_size,
+                space.name_max,
+                space.block_size,
+            ),
+            Err(error) => reply.error(reply::errno(&error)),
+        });
+    }
+
+    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        guarded("getxattr", || match self.tree.xattr(ino(node), name) {
+            Ok(Xattr::Ready(value)) => answer_xattr(&value, size, reply),
+            Ok(Xattr::Slow(find)) => self.checking.run(move || match find() {
+                Ok(value) => answer_xattr(&value, size, reply),
+                Err(error) => reply.error(reply::errno(&error)),
+            }),
+            Ok(Xattr::Absent) => reply.error(Errno::NO_XATTR),
+            Err(error) => reply.error(reply::errno(&error)),
+        });
+    }
+
+    fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        guarded("listxattr", || match self.tree.xattr_names(ino(node)) {
+            Ok(names) => answer_xattr(&names, size, reply),
+            Err(error) => reply.error(reply::errno(&error)),
+        });
+    }
+
+    fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        guarded("access", || {
+            if mask.contains(AccessFlags::W_OK) {
+                return reply.error(Errno::EROFS);
+            }
+            let wanted = (mask & (AccessFlags::R_OK | AccessFlags::X_OK)).bits() as u16;
+            match self.tree.attr(ino(node)) {
+                Ok(attr) if attr.allows(request.uid(), request.gid(), wanted) => reply.ok(),
+                Ok(_) => reply.error(Errno::EACCES),
+                Err(error) => reply.error(reply::errno(&error)),
+            }
+        });
+    }
+
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        // The kernel then takes every file as data from start to end, which it is.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn ioctl(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        _handle: FileHandle,
+        _flags: IoctlFlags,
+        _command: u32,
+        _input: &[u8],
+        _size: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    fn setattr(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        _mode: Option<u32>,
+        _uid: Option<u32>,
+        _gid: Option<u32>,
+        _size: Option<u64>,
+        _atime: Option<TimeOrNow>,
+        _mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        _handle: FileHandle,
+        _offset: u64,
+        _data: &[u8],
+        _write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn create(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: &OsStr,
+        _mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn mkdir(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn unlink(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: &OsStr,
+        _: INodeNo,
+        _: &OsStr,
+        _: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn setxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        reply.error(Errno::EROFS);
+    }
+
+    fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {
+        reply.error(Errno::EROFS);
+    }
+}

@@ -1,0 +1,146 @@
+//! Answers: the tree's words in the kernel's.
+
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyData};
+
+use crate::content::Content;
+use crate::error::{Error, Result};
+use crate::tree::{Attr, Kind, Reader, Time};
+
+/// From this length on bytes are lent to the kernel instead of being copied here first; for less, the
+/// mapping costs more than the copy.
+const WORTH_LENDING: u32 = 16 << 10;
+
+thread_local! {
+    /// What is read and not lent passes through here.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The errno of an error.
+pub(crate) fn errno(error: &Error) -> Errno {
+    Errno::from_i32(error.errno())
+}
+
+pub(crate) fn kind(kind: Kind) -> FileType {
+    match kind {
+        Kind::File => FileType::RegularFile,
+        Kind::Directory => FileType::Directory,
+        Kind::Link => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+pub(crate) fn attr(attr: &Attr) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attr.ino.0),
+        size: attr.size,
+        blocks: attr.blocks(),
+        atime: time(attr.atime),
+        mtime: time(attr.mtime),
+        ctime: time(attr.ctime),
+        crtime: UNIX_EPOCH,
+        kind: kind(attr.kind),
+        perm: attr.mode,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: attr.rdev,
+        blksize: attr.block_size,
+        flags: 0,
+    }
+}
+
+/// What says that a name does not exist, in a way that the kernel may remember.
+pub(crate) fn absent() -> FileAttr {
+    FileAttr {
+        ino: INodeNo(0),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 0,
+        flags: 0,
+    }
+}
+
+/// Seconds that any `SystemTime` holds with room to spare: a million years either way.
+const FARTHEST: i64 = 1 << 45;
+
+fn time((seconds, nanoseconds): Time) -> SystemTime {
+    let seconds = seconds.clamp(-FARTHEST, FARTHEST);
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let second = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    let time = second.and_then(|second| second.checked_add(Duration::from_nanos(nanoseconds.into())));
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+/// Answers a read.
+pub(crate) fn read(reader: &Reader, offset: u64, size: u32, reply: ReplyData) {
+    let content = match reader.content() {
+        Ok(content) => content,
+        Err(error) => {
+            reader.trouble(&error);
+            return reply.error(errno(&error));
+        }
+    };
+    if let Some(lent) = lend(&*content, offset, size) {
+        // If the file is cut just now the kernel finds no bytes in the mapping: the write of the answer
+        // fails, and the kernel itself has then ended the request with EIO.
+        return reply.data(lent.for_kernel());
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        let wanted = size as usize;
+        if buffer.len() < wanted {
+            buffer.resize(wanted, 0);
+        }
+        match fill(&*content, offset, &mut buffer[..wanted]) {
+            Ok(read) => reply.data(&buffer[..read]),
+            Err(error) => {
+                reader.trouble(&error);
+                reply.error(errno(&error));
+            }
+        }
+    });
+}
+
+fn fill(content: &dyn Content, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    content.read_at(offset, buffer).map(|read| read.min(buffer.len()))
+}
+
+fn lend(content: &dyn Content, offset: u64, size: u32) -> Option<crate::source::Lent<'_>> {
+    if size < WORTH_LENDING {
+        return None;
+    }
+    let (source, start) = content.stored()?;
+    let len = content.len().saturating_sub(offset).min(size.into());
+    if len < WORTH_LENDING.into() {
+        return None;
+    }
+    source.lend(start.checked_add(offset)?, usize::try_from(len).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_keep_their_fraction() {
+        assert_eq!(time((-1, 250_000_000)), UNIX_EPOCH - Duration::from_millis(750));
+        assert_eq!(time((1, 5)), UNIX_EPOCH + Duration::new(1, 5));
+        assert_eq!(time((i64::MIN, 0)), UNIX_EPOCH - Duration::from_secs(1 << 45));
+        assert_eq!(time((i64::MAX, 0)), UNIX_EPOCH + Duration::from_secs(1 << 45));
+    }
+}

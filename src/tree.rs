@@ -1,0 +1,247 @@
+//! The mount's nodes, as neutral of the kernel's interface as of any format.
+//!
+//! A [`Tree`] answers what a file system is asked: which node is at a name, what is it, what is in it.
+//! One file as a source makes the root that file's folder; one directory is mirrored by the root;
+//! several sources stand side by side in it, each under its own name.
+//!
+//! - `node`: numbers of nodes, and which of them the kernel knows
+//! - `spot`, `link`: how a source is reached, and where its symbolic links lead
+//! - `mirror`: entries of mirrored directories
+//! - `sources`, `names`: what the root is, and which node is at a name
+//! - `folder`: the folder that stands for a file: `tree.yaml`, `blocks/`, `.asdf-mount/`
+//! - `open`, `listing`: open files and directories
+//! - `attr`, `xattr`: what is said of a node
+//!
+//! Nothing here caches what a source is for longer than [`TTL`] allows the kernel to: a file that
+//! comes, goes or changes is seen within a second.
+
+mod attr;
+#[cfg(test)]
+mod fake;
+mod folder;
+mod link;
+mod listing;
+mod mirror;
+mod names;
+mod node;
+mod open;
+mod sources;
+mod spot;
+#[cfg(test)]
+mod tests;
+mod xattr;
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use attr::{Attr, Kind, Ownership, Time};
+pub use listing::{Item, Listing};
+pub use node::Ino;
+pub use open::{Caching, Reader};
+pub use xattr::Xattr;
+
+use crate::error::{Error, Result};
+use crate::format::{Container, Context};
+use crate::source::Source;
+use attr::Stat;
+use folder::{Shelf, Volume};
+use mirror::{Class, Entry, Scout};
+use node::{Known, Node, Part, Serials};
+
+/// How long the kernel may believe what it was told of a name or a node.
+pub const TTL: Duration = Duration::from_millis(500);
+
+/// Opens a source in whatever format it is.
+pub type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;
+
+/// How a tree is to be made.
+#[derive(Clone)]
+pub struct Options {
+    /// Where it will be mounted: a directory that exists, or nothing yet.
+    pub mountpoint: Option<PathBuf>,
+    /// Whose the nodes are.
+    pub ownership: Ownership,
+    /// Whether others than the owner may look; links that lead outside are then not followed.
+    pub allow_other: bool,
+    /// Tells from a file's first bytes whether a format knows it.
+    pub recognise: fn(&[u8]) -> Option<&'static str>,
+    /// Opens such files.
+    pub opener: Opener,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = out.debug_struct("Options");
+        out.field("mountpoint", &self.mountpoint).field("ownership", &self.ownership);
+        out.field("allow_other", &self.allow_other).finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// For all formats that are built in, with what their containers share.
+    pub fn new(context: Context) -> Self {
+        Self {
+            mountpoint: None,
+            ownership: Ownership::default(),
+            allow_other: false,
+            recognise: crate::format::recognise,
+            opener: Arc::new(move |source| crate::format::open(source, &context)),
+        }
+    }
+}
+
+/// The nodes of a mount.
+#[derive(Debug)]
+pub struct Tree {
+    root: Arc<Entry>,
+    ownership: Ownership,
+    known: Known,
+    serials: Serials,
+    scout: Scout,
+    shelf: Arc<Shelf>,
+}
+
+/// The space of the file system that a node comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Blocks in all; none of them is free, since nothing can be written.
+    pub blocks: u64,
+    /// Nodes in all.
+    pub files: u64,
+    /// Longest name, in bytes.
+    pub name_max: u32,
+}
+
+impl Tree {
+    /// Looks `name` up in the directory `parent`; its number is handed out once more with that.
+    pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
+        let (node, part) = self.find(parent, name)?;
+        let attr = self.attr_of(&node, part)?;
+        self.known.remember(node);
+        Ok(attr)
+    }
+
+    /// Takes back a number that was handed out `count` times.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        if ino.serial() != 0 {
+            self.known.forget(ino.serial(), count);
+        }
+    }
+
+    /// What is said of a node.
+    pub fn attr(&self, ino: Ino) -> Result<Attr> {
+        let (node, part) = self.node(ino)?;
+        self.attr_of(&node, part)
+    }
+
+    /// The text of a symbolic link.
+    pub fn read_link(&self, ino: Ino) -> Result<OsString> {
+        match self.node(ino)? {
+            (Node::Entry(entry), _) => match &entry.class {
+                Class::Link { text, .. } => Ok(text.clone()),
+                _ => Err(errno(libc::EINVAL)),
+            },
+            _ => Err(errno(libc::EINVAL)),
+        }
+    }
+
+    /// Opens a file for reading.
+    pub fn open(&self, ino: Ino) -> Result<Reader> {
+        match self.node(ino)? {
+            (Node::Entry(entry), _) => Reader::of_entry(&entry),
+            (Node::Volume(volume), part) => Reader::of_part(volume, part),
+        }
+    }
+
+    /// The space of the file system that the mount's first source lies on.
+    pub fn space(&self) -> Result<Space> {
+        let stat = rustix::fs::fstatvfs(self.root.place.spot.origin().fd())?;
+        Ok(Space {
+            block_size: u32::try_from(stat.f_frsize).unwrap_or(4096),
+            blocks: stat.f_blocks,
+            files: stat.f_files,
+            name_max: u32::try_from(stat.f_namemax).unwrap_or(255),
+        })
+    }
+
+    fn node(&self, ino: Ino) -> Result<(Node, Part)> {
+        let part = ino.part().ok_or_else(|| errno(libc::ESTALE))?;
+        match (self.known.get(ino.serial()), part) {
+            (Some(node @ Node::Entry(_)), Part::Whole) => Ok((node, part)),
+            (Some(node @ Node::Volume(_)), part) if part != Part::Whole => Ok((node, part)),
+            _ => Err(errno(libc::ESTALE)),
+        }
+    }
+
+    fn volume(&self, entry: &Entry) -> Result<Arc<Volume>> {
+        match &entry.class {
+            Class::Folder(folder) => folder.volume(&entry.place, &self.serials, &self.shelf),
+            _ => Err(errno(libc::ENOTDIR)),
+        }
+    }
+
+    fn attr_of(&self, node: &Node, part: Part) -> Result<Attr> {
+        match node {
+            Node::Entry(entry) => self.attr_of_entry(entry),
+            Node::Volume(volume) => self.attr_of_part(volume, part),
+        }
+    }
+
+    fn attr_of_entry(&self, entry: &Entry) -> Result<Attr> {
+        let ino = Ino::new(entry.serial, Part::Whole);
+        let own = |kind, size, stat: &Stat| self.ownership.attr(ino, kind, size, stat);
+        Ok(match &entry.class {
+            Class::Sources { sources, stat, .. } => {
+                Attr { nlink: 2 + sources.len() as u32, ..own(Kind::Directory, 0, stat) }
+            }
+            Class::Folder(_) => {
+                let look = match self.volume(entry) {
+                    Ok(volume) => volume.look().stat,
+                    // The root stays when its file is gone: it is where the mount is.
+                    Err(_) if entry.serial == 0 => entry.place.spot.origin().stat()?,
+                    Err(error) => return Err(error),
+                };
+                Attr { nlink: 4, ..own(Kind::Directory, 0, &look) }
+            }
+            Class::Directory { key, .. } => own(Kind::Directory, 0, &mirror::stat_entry(entry, *key)?),
+            Class::File { first, .. } => {
+                let stat = mirror::stat_entry(entry, first.key())?;
+                own(Kind::File, stat.identity.size, &stat)
+            }
+            Class::Link { key, text } => {
+                own(Kind::Link, text.len() as u64, &mirror::stat_entry(entry, *key)?)
+            }
+            Class::Special { key, kind } => own(*kind, 0, &mirror::stat_entry(entry, *key)?),
+        })
+    }
+
+    fn attr_of_part(&self, volume: &Arc<Volume>, part: Part) -> Result<Attr> {
+        volume.look();
+        let opened = volume.opened()?;
+        let (kind, size) = match part {
+            Part::Blocks | Part::About | Part::Whole => (Kind::Directory, 0),
+            Part::Tree => (Kind::File, opened.container()?.tree().len()),
+            Part::Status => (Kind::File, crate::content::Content::len(&volume.status(&opened))),
+            Part::Table => (Kind::File, crate::view::blocks::size(opened.container()?.block_count()?)),
+            Part::Block(n) => {
+                let block = opened.block(n)?;
+                (Kind::File, block.content.map_or(block.facts.data_size, |content| content.len()))
+            }
+        };
+        let attr = self.ownership.attr(Ino::new(volume.serial, part), kind, size, &volume.look().stat);
+        Ok(if kind == Kind::Directory { Attr { nlink: 2, ..attr } } else { attr })
+    }
+}
+
+fn errno(errno: i32) -> Error {
+    Error::from(std::io::Error::from_raw_os_error(errno))
+}
+
+/// Locks; what a thread left behind that panicked is as good as any other state here.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

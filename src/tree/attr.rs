@@ -1,0 +1,208 @@
+//! Attributes: what stat said of something in a source, and what the mount says of a node.
+
+use rustix::fs::FileType;
+
+use super::node::Ino;
+use crate::source::Identity;
+
+/// Bytes that programs are told to read at once.
+const BLOCK_SIZE: u32 = 128 << 10;
+
+/// Seconds since 1970, and nanoseconds.
+pub type Time = (i64, u32);
+
+/// Which file or directory of the system: device and inode number.
+pub(crate) type Key = (u64, u64);
+
+/// What stat said, in widths that do not depend on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) kind: Kind,
+    pub(crate) identity: Identity,
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) rdev: u64,
+    pub(crate) atime: Time,
+    pub(crate) ctime: Time,
+}
+
+impl Stat {
+    pub(crate) fn key(&self) -> Key {
+        (self.identity.device, self.identity.inode)
+    }
+}
+
+impl From<rustix::fs::Stat> for Stat {
+    // The fields are of another type on every machine.
+    #[allow(clippy::unnecessary_cast)]
+    fn from(stat: rustix::fs::Stat) -> Self {
+        Self {
+            kind: Kind::of(FileType::from_raw_mode(stat.st_mode as _)),
+            identity: Identity {
+                device: stat.st_dev as u64,
+                inode: stat.st_ino as u64,
+                size: u64::try_from(stat.st_size).unwrap_or(0),
+                mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            },
+            mode: stat.st_mode as u32 & 0o7777,
+            uid: stat.st_uid as u32,
+            gid: stat.st_gid as u32,
+            rdev: stat.st_rdev as u64,
+            atime: (stat.st_atime as i64, stat.st_atime_nsec as u32),
+            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+        }
+    }
+}
+
+/// The kinds of files that stat tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+}
+
+impl Kind {
+    fn of(kind: FileType) -> Self {
+        match kind {
+            FileType::Directory => Self::Directory,
+            FileType::Symlink => Self::Link,
+            FileType::Fifo => Self::Fifo,
+            FileType::Socket => Self::Socket,
+            FileType::CharacterDevice => Self::CharDevice,
+            FileType::BlockDevice => Self::BlockDevice,
+            _ => Self::File,
+        }
+    }
+}
+
+/// What the mount says of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// Its number.
+    pub ino: Ino,
+    /// What it is.
+    pub kind: Kind,
+    /// Bytes; 0 for what is not a file or link.
+    pub size: u64,
+    /// Permissions, already without those that the mount takes away.
+    pub mode: u16,
+    /// Directories that name it; 1 for a directory whose subdirectories were not counted.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number, of devices.
+    pub rdev: u32,
+    /// Last access.
+    pub atime: Time,
+    /// Last change of the bytes.
+    pub mtime: Time,
+    /// Last change of anything.
+    pub ctime: Time,
+    /// Bytes that are best read at once.
+    pub block_size: u32,
+}
+
+impl Attr {
+    /// Bytes in units of 512, as `du` counts them.
+    pub fn blocks(&self) -> u64 {
+        self.size.div_ceil(512)
+    }
+
+    /// Whether a process of `uid` and `gid` may do `wanted` (4 read, 1 execute; writing is never).
+    pub fn allows(&self, uid: u32, gid: u32, wanted: u16) -> bool {
+        let granted = match () {
+            // Root may read anything, and pass through every directory.
+            () if uid == 0 => 4 | u16::from(self.kind == Kind::Directory || self.mode & 0o111 != 0),
+            () if uid == self.uid => self.mode >> 6,
+            () if gid == self.gid => self.mode >> 3,
+            () => self.mode,
+        };
+        wanted & !(granted & 0o5) == 0
+    }
+}
+
+/// Whose the nodes are, and what is taken from their permissions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ownership {
+    /// Owner of everything; else that of the source.
+    pub uid: Option<u32>,
+    /// Group of everything; else that of the source.
+    pub gid: Option<u32>,
+    /// Permission bits that nothing has.
+    pub umask: u16,
+}
+
+impl Ownership {
+    /// What the mount says of a node that comes from something with `stat`.
+    pub(crate) fn attr(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
+        let source = (stat.mode & 0o777) as u16;
+        let mode = match kind {
+            // A mirrored directory keeps what it had, without writing.
+            Kind::Directory if stat.kind == Kind::Directory => source & 0o555,
+            // A folder that stands for a file can be entered by who can read the file.
+            Kind::Directory => ((source | 0o400) & 0o444) | (((source | 0o400) & 0o444) >> 2),
+            Kind::Link => 0o777,
+            _ => (source & 0o444) | 0o400,
+        };
+        let mode = if kind == Kind::Link { mode } else { mode & !self.umask };
+        Attr {
+            ino,
+            kind,
+            size,
+            mode,
+            nlink: 1,
+            uid: self.uid.unwrap_or(stat.uid),
+            gid: self.gid.unwrap_or(stat.gid),
+            rdev: u32::try_from(stat.rdev).unwrap_or(0),
+            atime: stat.atime,
+            mtime: stat.identity.mtime,
+            ctime: stat.ctime,
+            block_size: BLOCK_SIZE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(kind: Kind, mode: u32) -> Stat {
+        let identity = Identity { device: 1, inode: 2, size: 3, mtime: (-5, 6) };
+        Stat { kind, identity, mode, uid: 7, gid: 8, rdev: 0, atime: (0, 0), ctime: (0, 0) }
+    }
+
+    #[test]
+    fn nothing_can_be_written_and_the_owner_can_always_read() {
+        let own = Ownership::default();
+        let mode = |kind, source, mode| own.attr(Ino::ROOT, kind, 0, &stat(source, mode)).mode;
+        assert_eq!(mode(Kind::File, Kind::File, 0o666), 0o444);
+        assert_eq!(mode(Kind::File, Kind::File, 0o4755), 0o444);
+        assert_eq!(mode(Kind::File, Kind::File, 0), 0o400);
+        assert_eq!(mode(Kind::Directory, Kind::Directory, 0o1777), 0o555);
+        assert_eq!(mode(Kind::Directory, Kind::Directory, 0o700), 0o500);
+        assert_eq!(mode(Kind::Directory, Kind::File, 0o640), 0o550);
+    }
+
+    #[test]
+    fn the_options_win_over_the_source() {
+        let own = Ownership { uid: Some(1), gid: Some(2), umask: 0o077 };
+        let attr = own.attr(Ino::ROOT, Kind::File, 1025, &stat(Kind::File, 0o644));
+        assert_eq!((attr.uid, attr.gid, attr.mode, attr.blocks()), (1, 2, 0o400, 3));
+        assert!(attr.allows(1, 9, 4) && !attr.allows(5, 2, 4) && !attr.allows(1, 1, 2));
+    }
+}

@@ -1,0 +1,114 @@
+//! A format of nothing but lines, so that the tree can be tested without any real one.
+//!
+//! A file is `#ASDF fake`, lines of text up to `...`, then blocks: a line `BLOCK n` with n bytes after
+//! it, or `STREAM` with all the rest of the file. A line `BROKEN` makes the file unreadable.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::content::{Content, Slice};
+use crate::error::{Error, Kind, Result};
+use crate::format::{Block, Container, Defect, Facts, Verified};
+use crate::source::{Identity, Source, read_up_to};
+
+/// How often any file was opened, or verified.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) opened: AtomicUsize,
+    pub(crate) verified: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Fake {
+    source: Arc<dyn Source>,
+    identity: Identity,
+    tree_end: u64,
+    blocks: Vec<(u64, u64, bool)>,
+    counts: Arc<Counts>,
+}
+
+pub(crate) fn open(source: Arc<dyn Source>, counts: &Arc<Counts>) -> Result<Arc<dyn Container>> {
+    counts.opened.fetch_add(1, Ordering::Relaxed);
+    let identity = source.identity()?;
+    let mut bytes = vec![0; identity.size as usize];
+    let read = read_up_to(&*source, 0, &mut bytes)?;
+    bytes.truncate(read);
+    if !bytes.starts_with(b"#ASDF fake\n") {
+        return Err(Error::new(Kind::Unrecognised, "is not a fake file").of(source.path()));
+    }
+    let (mut at, mut tree_end, mut blocks) = (0, 0, Vec::new());
+    while let Some(len) = bytes[at..].iter().position(|byte| *byte == b'\n') {
+        let line = std::str::from_utf8(&bytes[at..at + len]).unwrap_or("");
+        at += len + 1;
+        match (line.split_once(' '), line) {
+            (_, "...") => tree_end = at as u64,
+            (_, "BROKEN") => return Err(Error::damaged("is broken on purpose").of(source.path())),
+            (_, "STREAM") => {
+                blocks.push((at as u64, (bytes.len() - at) as u64, true));
+                break;
+            }
+            (Some(("BLOCK", size)), _) => {
+                let size: usize = size.parse().unwrap();
+                blocks.push((at as u64, size as u64, false));
+                at = (at + size).min(bytes.len());
+            }
+            _ => {}
+        }
+    }
+    Ok(Arc::new(Fake { source, identity, tree_end, blocks, counts: counts.clone() }))
+}
+
+impl Container for Fake {
+    fn format(&self) -> &'static str {
+        "fake"
+    }
+
+    fn version(&self) -> String {
+        "1.2".into()
+    }
+
+    fn tree(&self) -> Arc<dyn Content> {
+        Arc::new(Slice::new(self.source.clone(), 0, self.tree_end))
+    }
+
+    fn block_count(&self) -> Result<usize> {
+        Ok(self.blocks.len())
+    }
+
+    fn block(&self, n: usize) -> Result<Block> {
+        let found = self.blocks.get(n).ok_or_else(|| Error::new(Kind::NotFound, "no such block"));
+        let (offset, size, streamed) = *found?;
+        let facts = Facts {
+            offset,
+            header_size: 48,
+            flags: streamed.into(),
+            compression: String::new(),
+            allocated_size: size,
+            used_size: size,
+            data_size: size,
+            checksum: "00".repeat(16),
+        };
+        Ok(Block { facts, content: Ok(Arc::new(Slice::new(self.source.clone(), offset, size))), streamed })
+    }
+
+    fn verify(&self, n: usize) -> Result<Verified> {
+        self.counts.verified.fetch_add(1, Ordering::Relaxed);
+        self.block(n).map(|_| Verified::Mismatch)
+    }
+
+    fn tree_end(&self) -> u64 {
+        self.tree_end
+    }
+
+    fn defects(&self) -> Vec<Defect> {
+        Vec::new()
+    }
+
+    fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+}

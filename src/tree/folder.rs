@@ -1,0 +1,303 @@
+//! The folder that stands for a file, and the lives of that file.
+//!
+//! A [`Volume`] is one life of the file: from when it was first looked into until another file takes
+//! its name. Written in place it lives on, in a new generation: it is parsed anew. Replaced, the
+//! folder goes on with a new volume, whose parts have numbers of their own, and what is open of the
+//! old one can be read to its end.
+//!
+//! What was parsed ([`Opened`]) is held by the handles that read it and by a bounded list of those
+//! used last; a volume alone keeps nothing open.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+
+use super::attr::{Kind, Stat};
+use super::mirror::Place;
+use super::node::Serials;
+use super::spot::Spot;
+use super::{Opener, locked};
+use crate::content::{Content, Text};
+use crate::error::{self, Error, Result};
+use crate::format::{Block, Container, Verified};
+use crate::source::Identity;
+use crate::view;
+
+/// A source is looked at again no more often than this.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// So many different troubles of a file are told in its status.
+const TROUBLES: usize = 64;
+
+/// Opens files, and keeps those used last open.
+pub(crate) struct Shelf {
+    opener: Opener,
+    kept: Mutex<LruCache<u32, Arc<Opened>>>,
+}
+
+impl std::fmt::Debug for Shelf {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Shelf").field("kept", &locked(&self.kept).len()).finish_non_exhaustive()
+    }
+}
+
+impl Shelf {
+    pub(crate) fn new(opener: Opener, bound: NonZeroUsize) -> Self {
+        Self { opener, kept: Mutex::new(LruCache::new(bound)) }
+    }
+
+    fn keep(&self, serial: u32, opened: &Arc<Opened>) {
+        let dropped = locked(&self.kept).push(serial, opened.clone());
+        drop(dropped); // closes a file, which is done after the lock was let go
+    }
+
+    fn let_go(&self, serial: u32) {
+        let dropped = locked(&self.kept).pop(&serial);
+        drop(dropped);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn clear(&self) {
+        locked(&self.kept).clear();
+    }
+}
+
+/// A file that was parsed, or the reason why it can't be.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) identity: Identity,
+    pub(crate) generation: u64,
+    pub(crate) container: Result<Arc<dyn Container>>,
+}
+
+impl Opened {
+    pub(crate) fn container(&self) -> Result<&Arc<dyn Container>> {
+        self.container.as_ref().map_err(Clone::clone)
+    }
+
+    /// Block `n`; an error of the system stays what it is, any other means that there is none.
+    pub(crate) fn block(&self, n: u32) -> Result<Block> {
+        let index = usize::try_from(n).map_err(|_| no_block(n))?;
+        self.container()?.block(index).map_err(|error| match error.kind() {
+            error::Kind::System(_) => error,
+            _ => no_block(n),
+        })
+    }
+}
+
+fn no_block(n: u32) -> Error {
+    Error::new(error::Kind::NotFound, format!("there is no block {n}"))
+}
+
+/// The folder of an entry: its present life.
+#[derive(Debug, Default)]
+pub(crate) struct Folder {
+    present: Mutex<Option<Arc<Volume>>>,
+}
+
+impl Folder {
+    /// The volume that lies at `place` now.
+    pub(crate) fn volume(&self, place: &Place, serials: &Serials, shelf: &Arc<Shelf>) -> Result<Arc<Volume>> {
+        let mut present = locked(&self.present);
+        if let Some(volume) = present.as_ref().filter(|volume| volume.look().attached) {
+            return Ok(volume.clone());
+        }
+        let stat = place.spot.stat()?;
+        if stat.kind != Kind::File {
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        if let Some(volume) = present.as_ref().filter(|volume| volume.is(&stat)) {
+            return Ok(volume.clone());
+        }
+        let volume = Arc::new(Volume::new(serials.next()?, place.spot.clone(), stat, shelf.clone()));
+        *present = Some(volume.clone());
+        Ok(volume)
+    }
+}
+
+/// One life of the file behind a folder.
+#[derive(Debug)]
+pub(crate) struct Volume {
+    pub(crate) serial: u32,
+    spot: Spot,
+    shelf: Arc<Shelf>,
+    state: Mutex<State>,
+    troubles: Mutex<Vec<String>>,
+    /// What checking the blocks found, in the generation named.
+    verified: Mutex<(u64, HashMap<u32, Check>)>,
+}
+
+/// A check of a block that someone makes or has made.
+type Check = Arc<OnceLock<Result<Verified>>>;
+
+#[derive(Debug)]
+struct State {
+    looked: Instant,
+    stat: Stat,
+    attached: bool,
+    /// Of the newest parse.
+    generation: u64,
+    parsed: Option<Identity>,
+    opened: Weak<Opened>,
+}
+
+/// What a look at the source found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) stat: Stat,
+    /// Whether the file still lies where it did; else only what is open of it can be read.
+    pub(crate) attached: bool,
+}
+
+impl Volume {
+    fn new(serial: u32, spot: Spot, stat: Stat, shelf: Arc<Shelf>) -> Self {
+        let state = State {
+            looked: Instant::now(),
+            stat,
+            attached: true,
+            generation: 0,
+            parsed: None,
+            opened: Weak::new(),
+        };
+        let (troubles, verified) = (Mutex::default(), Mutex::default());
+        Self { serial, spot, shelf, state: Mutex::new(state), troubles, verified }
+    }
+
+    /// Looks at the source, unless that was done a moment ago.
+    pub(crate) fn look(&self) -> Look {
+        let mut state = locked(&self.state);
+        if state.looked.elapsed() >= LOOK_AGAIN {
+            state.looked = Instant::now();
+            match self.spot.stat() {
+                Ok(stat) if same_life(&state.stat, &stat) => {
+                    state.stat = stat;
+                    state.attached = true;
+                }
+                _ => self.detach(&mut state),
+            }
+        }
+        Look { stat: state.stat, attached: state.attached }
+    }
+
+    /// Takes a stat of the name; whether it is this file.
+    fn is(&self, stat: &Stat) -> bool {
+        let mut state = locked(&self.state);
+        if same_life(&state.stat, stat) {
+            state.stat = *stat;
+            state.attached = true;
+            state.looked = Instant::now();
+            return true;
+        }
+        self.detach(&mut state);
+        false
+    }
+
+    /// The file parsed as it is now; of one that lies there no more, what is still open.
+    pub(crate) fn opened(&self) -> Result<Arc<Opened>> {
+        let mut state = locked(&self.state);
+        let live = state.opened.upgrade();
+        if !state.attached {
+            return live.ok_or_else(|| rustix::io::Errno::STALE.into());
+        }
+        if let Some(opened) = live.filter(|opened| opened.identity == state.stat.identity) {
+            self.shelf.keep(self.serial, &opened);
+            return Ok(opened);
+        }
+        let source = Arc::new(self.spot.open_file()?);
+        let identity = crate::source::Source::identity(&*source)?;
+        if !identity.same_file(&state.stat.identity) {
+            self.detach(&mut state);
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        let container = match (self.shelf.opener)(source) {
+            // Lack of memory or descriptors is no property of the file.
+            Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
+            container => container,
+        };
+        let identity = container.as_ref().map_or(identity, |container| container.identity());
+        if state.parsed.is_some_and(|parsed| parsed != identity) {
+            state.generation += 1;
+        }
+        state.parsed = Some(identity);
+        state.stat.identity = identity;
+        let opened = Arc::new(Opened { identity, generation: state.generation, container });
+        state.opened = Arc::downgrade(&opened);
+        drop(state);
+        if let Err(error) = &opened.container {
+            self.trouble(error);
+        }
+        self.shelf.keep(self.serial, &opened);
+        Ok(opened)
+    }
+
+    /// Notes what went wrong while reading, for the log and the status.
+    pub(crate) fn trouble(&self, error: &Error) {
+        let told = error.to_string();
+        let mut troubles = locked(&self.troubles);
+        if troubles.len() < TROUBLES && !troubles.contains(&told) {
+            tracing::warn!("{told}");
+            troubles.push(told);
+        }
+    }
+
+    /// The text of `status.yaml`.
+    pub(crate) fn status(&self, opened: &Opened) -> Text {
+        let troubles = locked(&self.troubles).clone();
+        let container = opened.container.as_ref().map(|container| &**container);
+        Text::new(view::status::text(&self.spot.label(), container, opened.generation, &troubles))
+    }
+
+    /// The text of `blocks.yaml`.
+    pub(crate) fn table(self: &Arc<Self>, opened: &Opened) -> Result<Arc<dyn Content>> {
+        let (volume, generation) = (self.clone(), opened.generation);
+        let known = move |n| volume.known(generation, n);
+        Ok(Arc::new(view::blocks::Table::new(opened.container()?.clone(), known)?))
+    }
+
+    fn known(&self, generation: u64, n: usize) -> Option<Verified> {
+        let verified = locked(&self.verified);
+        let check = verified.1.get(&u32::try_from(n).ok()?).filter(|_| verified.0 == generation)?;
+        check.get()?.as_ref().ok().copied()
+    }
+
+    /// Checks block `n`, once in a generation; reads all of it.
+    pub(crate) fn verify(&self, opened: &Opened, n: u32) -> Result<Verified> {
+        let index = usize::try_from(n).map_err(|_| no_block(n))?;
+        let check = {
+            let mut verified = locked(&self.verified);
+            if verified.0 != opened.generation {
+                *verified = (opened.generation, HashMap::new());
+            }
+            verified.1.entry(n).or_default().clone()
+        };
+        let container = opened.container()?;
+        let found = check.get_or_init(|| container.verify(index)).clone();
+        if let Err(error) = &found {
+            self.trouble(error);
+            // It may go better next time: a network file system was away, say.
+            let mut verified = locked(&self.verified);
+            if verified.1.get(&n).is_some_and(|noted| Arc::ptr_eq(noted, &check)) {
+                verified.1.remove(&n);
+            }
+        }
+        found
+    }
+
+    /// The file lies at its name no more: only its handles keep it, and its size is asked of them.
+    fn detach(&self, state: &mut State) {
+        state.attached = false;
+        self.shelf.let_go(self.serial);
+        if let Some(opened) = state.opened.upgrade()
+            && let Ok(container) = &opened.container
+            && let Ok(identity) = container.source().identity()
+        {
+            state.stat.identity = identity;
+        }
+    }
+}
+
+fn same_life(old: &Stat, new: &Stat) -> bool {
+    new.kind == Kind::File && old.identity.same_file(&new.identity)
+}

@@ -1,0 +1,178 @@
+//! The numbers of nodes, and which nodes the kernel knows.
+//!
+//! A number has two halves. The upper one is the serial of something that was met in a source: an
+//! entry of a mirrored directory, or one life of a file behind a folder. The lower one says which
+//! part of it: so the blocks of a file need no table, however many there are. Serials are counted
+//! up and never used again within a mount.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::folder::Volume;
+use super::locked;
+use super::mirror::Entry;
+use crate::error::{Error, Kind, Result};
+
+/// The number of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ino(pub u64);
+
+/// What of an entry or of a file's life a number means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    /// The entry itself.
+    Whole,
+    /// `tree.yaml`
+    Tree,
+    /// `blocks/`
+    Blocks,
+    /// `.asdf-mount/`
+    About,
+    /// `.asdf-mount/status.yaml`
+    Status,
+    /// `.asdf-mount/blocks.yaml`
+    Table,
+    /// `blocks/N.bin`
+    Block(u32),
+}
+
+/// The lower half of the number of block 0.
+const FIRST_BLOCK: u32 = 0x100;
+
+impl Ino {
+    /// The mount's root.
+    pub const ROOT: Self = Self(1);
+
+    /// What a directory listing says of a name that nobody looked up yet.
+    pub const UNKNOWN: Self = Self(0xffff_ffff);
+
+    pub(crate) fn new(serial: u32, part: Part) -> Self {
+        let part = match part {
+            Part::Whole => 1,
+            Part::Tree => 2,
+            Part::Blocks => 3,
+            Part::About => 4,
+            Part::Status => 5,
+            Part::Table => 6,
+            Part::Block(n) => FIRST_BLOCK + n.min(Self::LAST_BLOCK),
+        };
+        Self(u64::from(serial) << 32 | u64::from(part))
+    }
+
+    /// The highest block that has a number: more than fit in a file of 200 GiB.
+    pub(crate) const LAST_BLOCK: u32 = u32::MAX - FIRST_BLOCK - 1;
+
+    pub(crate) fn serial(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    pub(crate) fn part(self) -> Option<Part> {
+        Some(match self.0 as u32 {
+            1 => Part::Whole,
+            2 => Part::Tree,
+            3 => Part::Blocks,
+            4 => Part::About,
+            5 => Part::Status,
+            6 => Part::Table,
+            n => Part::Block(n.checked_sub(FIRST_BLOCK).filter(|n| *n <= Self::LAST_BLOCK)?),
+        })
+    }
+}
+
+/// What a serial stands for.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    Entry(Arc<Entry>),
+    Volume(Arc<Volume>),
+}
+
+impl Node {
+    fn serial(&self) -> u32 {
+        match self {
+            Self::Entry(entry) => entry.serial,
+            Self::Volume(volume) => volume.serial,
+        }
+    }
+}
+
+/// The serials given out so far.
+#[derive(Debug)]
+pub(crate) struct Serials(AtomicU32);
+
+impl Serials {
+    /// Serial 0 is the root's.
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(1))
+    }
+
+    pub(crate) fn next(&self) -> Result<u32> {
+        let next = |serial: u32| serial.checked_add(1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).map_err(|_| {
+            Error::new(Kind::System(libc::ENFILE), "all node numbers are used up: mount the source again")
+        })
+    }
+}
+
+/// The nodes that the kernel knows, with how often each was handed to it.
+///
+/// One count is kept for a serial, over all of its parts.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Mutex<HashMap<u32, (Node, u64)>>);
+
+impl Known {
+    /// Notes that a number with the serial of `node` was handed out.
+    pub(crate) fn remember(&self, node: Node) {
+        locked(&self.0).entry(node.serial()).or_insert((node, 0)).1 += 1;
+    }
+
+    /// Notes that `count` of them were given back; the node is dropped with the last.
+    pub(crate) fn forget(&self, serial: u32, count: u64) {
+        let mut known = locked(&self.0);
+        let Some((_, left)) = known.get_mut(&serial) else { return };
+        *left = left.saturating_sub(count);
+        if *left == 0 {
+            let dropped = known.remove(&serial);
+            drop(known); // what it owns is closed without the lock
+            if let Some((Node::Entry(entry), _)) = dropped {
+                entry.leave_parent();
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, serial: u32) -> Option<Node> {
+        locked(&self.0).get(&serial).map(|(node, _)| node.clone())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        locked(&self.0).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_says_what_it_was_made_from() {
+        let parts = [Part::Whole, Part::Tree, Part::Blocks, Part::About, Part::Status, Part::Table];
+        for part in parts.into_iter().chain([Part::Block(0), Part::Block(Ino::LAST_BLOCK)]) {
+            for serial in [0, 1, u32::MAX] {
+                let ino = Ino::new(serial, part);
+                assert_eq!((ino.serial(), ino.part()), (serial, Some(part)));
+                assert_ne!(ino, Ino::UNKNOWN);
+            }
+        }
+        assert_eq!(Ino::new(0, Part::Whole), Ino::ROOT);
+        assert_eq!((Ino(0).part(), Ino(7).part(), Ino::UNKNOWN.part()), (None, None, None));
+    }
+
+    #[test]
+    fn serials_end_instead_of_starting_again() {
+        let serials = Serials(AtomicU32::new(u32::MAX - 1));
+        assert!(serials.next().is_ok());
+        assert!(serials.next().is_err());
+        assert!(serials.next().is_err());
+    }
+}

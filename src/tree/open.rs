@@ -1,0 +1,232 @@
+//! Open files: what a handle reads, and what the kernel may keep of it.
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, RwLock};
+
+use super::folder::{Opened, Volume};
+use super::locked;
+use super::mirror::{Class, Entry};
+use super::node::Part;
+use super::spot::open_in;
+use crate::content::{Content, Soundness};
+use crate::error::{Error, Kind, Result};
+use crate::format::Block;
+use crate::source::{FileSource, Source};
+
+/// Contents up to this size are read through the kernel's cache, which is the faster way for many
+/// small reads; a larger stored one goes past it, straight from the source's cache to the reader.
+const SMALL: u64 = 1 << 20;
+
+/// What the kernel may keep of a file's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caching {
+    /// Nothing: every read comes here, so that a broken content gives its exact good prefix.
+    ///
+    /// Through its cache the kernel takes a short answer for the file's end, and an error for one of
+    /// the whole page.
+    Direct,
+    /// Everything, also from one open to the next.
+    Keep,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct Reader {
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// `tree.yaml` or a block: follows its file through the generations.
+    Part { volume: Arc<Volume>, part: Part, now: Box<RwLock<Now>> },
+    /// Generated when it was opened.
+    Generated(Arc<dyn Content>),
+    /// A mirrored file.
+    Plain(Arc<dyn Content>),
+}
+
+#[derive(Clone, Debug)]
+struct Now {
+    opened: Arc<Opened>,
+    content: Arc<dyn Content>,
+    block: Option<Block>,
+}
+
+impl Reader {
+    /// Opens a part of the file behind a folder.
+    pub(crate) fn of_part(volume: Arc<Volume>, part: Part) -> Result<Self> {
+        volume.look();
+        let opened = volume.opened()?;
+        let what = match part {
+            Part::Status => What::Generated(Arc::new(volume.status(&opened))),
+            Part::Table => What::Generated(volume.table(&opened)?),
+            _ => {
+                let (content, block) = find(&opened, part).inspect_err(|error| volume.trouble(error))?;
+                let now = Box::new(RwLock::new(Now { opened, content, block }));
+                What::Part { volume, part, now }
+            }
+        };
+        Ok(Self { what })
+    }
+
+    /// Opens a mirrored file.
+    pub(crate) fn of_entry(entry: &Entry) -> Result<Self> {
+        let Class::File { first, open } = &entry.class else {
+            return Err(Error::new(Kind::Usage, "is not a file that can be read here"));
+        };
+        let (dir, name) = entry.place.spot.holder()?;
+        let source = Arc::new(open_in(dir.as_fd(), &name, &entry.place.spot)?);
+        if !source.identity()?.same_file(&first.identity) {
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        *locked(open) = Arc::downgrade(&source);
+        Ok(Self { what: What::Plain(Arc::new(Plain::new(source))) })
+    }
+
+    /// The bytes as they are to be read now.
+    ///
+    /// An error of kind [`Kind::Changed`] (ESTALE) says that the file was written anew, and has no such
+    /// block any more.
+    pub fn content(&self) -> Result<Arc<dyn Content>> {
+        let (volume, part, now) = match &self.what {
+            What::Part { volume, part, now } => (volume, *part, now),
+            What::Generated(content) | What::Plain(content) => return Ok(content.clone()),
+        };
+        let look = volume.look();
+        {
+            let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if !look.attached || now.opened.identity == look.stat.identity {
+                return Ok(now.content.clone());
+            }
+        }
+        let opened = volume.opened()?;
+        let mut now = now.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if opened.identity != now.opened.identity {
+            let (content, block) = find(&opened, part).map_err(|error| match error.kind() {
+                Kind::System(_) => error,
+                _ => rewritten(),
+            })?;
+            if let (Some(old), Some(new)) = (&now.block, &block)
+                && !same_block(old, new)
+            {
+                return Err(rewritten());
+            }
+            *now = Now { opened, content, block };
+        }
+        Ok(now.content.clone())
+    }
+
+    /// Whether deciding on [`Reader::caching`], or reading, needs real work.
+    pub fn is_slow(&self) -> bool {
+        match &self.what {
+            What::Part { now, .. } => {
+                now.read().unwrap_or_else(std::sync::PoisonError::into_inner).content.is_slow()
+            }
+            What::Generated(_) | What::Plain(_) => false,
+        }
+    }
+
+    /// What the kernel may keep; decodes a small content to see whether it is sound.
+    pub fn caching(&self) -> Caching {
+        let sound = match &self.what {
+            What::Generated(_) => false,
+            // What says that it is empty may be a file of /proc.
+            What::Plain(content) => (1..=SMALL).contains(&content.len()),
+            What::Part { part, now, .. } => {
+                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+                match now.block {
+                    Some(block) if block.streamed => false,
+                    _ if *part == Part::Tree => is_all_there(&*now.content),
+                    _ if now.content.stored().is_some() => {
+                        now.content.len() <= SMALL && is_all_there(&*now.content)
+                    }
+                    _ => match now.content.soundness() {
+                        Soundness::Sound => true,
+                        Soundness::Broken(_) => false,
+                        Soundness::Unknown => now.content.len() <= SMALL && decodes(&*now.content),
+                    },
+                }
+            }
+        };
+        if sound { Caching::Keep } else { Caching::Direct }
+    }
+
+    /// Notes what went wrong while reading.
+    pub fn trouble(&self, error: &Error) {
+        match &self.what {
+            What::Part { volume, .. } => volume.trouble(error),
+            What::Generated(_) | What::Plain(_) => tracing::warn!("{error}"),
+        }
+    }
+}
+
+fn find(opened: &Opened, part: Part) -> Result<(Arc<dyn Content>, Option<Block>)> {
+    match part {
+        Part::Tree => Ok((opened.container()?.tree(), None)),
+        Part::Block(n) => {
+            let block = opened.block(n)?;
+            Ok((block.content.clone()?, Some(block)))
+        }
+        _ => Err(rustix::io::Errno::ISDIR.into()),
+    }
+}
+
+fn rewritten() -> Error {
+    Error::new(Kind::Changed, "another program rewrote the file: open it again")
+}
+
+/// Whether `new` is the block that `old` was; what is streamed may have grown.
+fn same_block(old: &Block, new: &Block) -> bool {
+    if !old.streamed || !new.streamed {
+        return old.streamed == new.streamed && old.facts == new.facts;
+    }
+    let (old, new) = (&old.facts, &new.facts);
+    (old.offset, old.header_size, old.flags, &old.compression, &old.checksum)
+        == (new.offset, new.header_size, new.flags, &new.compression, &new.checksum)
+}
+
+/// Whether the source reaches as far as a stored content says.
+fn is_all_there(content: &dyn Content) -> bool {
+    let Some((source, offset)) = content.stored() else { return content.soundness() == Soundness::Sound };
+    let end = offset.checked_add(content.len());
+    source.identity().is_ok_and(|identity| end.is_some_and(|end| end <= identity.size))
+}
+
+/// Whether a content can be decoded to its end.
+fn decodes(content: &dyn Content) -> bool {
+    let mut buf = vec![0; (64 << 10).min(content.len() as usize)];
+    let mut done = 0;
+    while done < content.len() {
+        match content.read_at(done, &mut buf) {
+            Ok(read) if read > 0 => done += read as u64,
+            _ => return false,
+        }
+    }
+    !matches!(content.soundness(), Soundness::Broken(_))
+}
+
+/// All of a file that no format recognises, however long it is at the moment.
+#[derive(Debug)]
+struct Plain {
+    source: Arc<dyn Source>,
+}
+
+impl Plain {
+    fn new(source: Arc<FileSource>) -> Self {
+        Self { source }
+    }
+}
+
+impl Content for Plain {
+    fn len(&self) -> u64 {
+        self.source.identity().map_or(0, |identity| identity.size)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.source.read_at(offset, buf)
+    }
+
+    fn stored(&self) -> Option<(&Arc<dyn Source>, u64)> {
+        Some((&self.source, 0))
+    }
+}

@@ -1,0 +1,117 @@
+//! The sources of a mount: where they lie, and the root that stands for them.
+
+use std::ffi::{OsStr, OsString};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::attr::{Kind, Stat};
+use super::folder::Shelf;
+use super::link::{Mountpoint, Surroundings};
+use super::mirror::{Class, Entry, Place, Scout, Seen};
+use super::node::{Known, Node, Serials};
+use super::spot::{Origin, Spot};
+use super::{Options, Tree};
+use crate::error::{self, Error, Result};
+
+/// At most so many files are kept open that no handle reads.
+const KEPT_OPEN: u64 = 64;
+
+impl Tree {
+    /// Makes the tree of `sources`, before it is mounted: what a mount covers must be opened first.
+    ///
+    /// A single file is parsed here, so that a file that can't be shown is refused at once; several
+    /// are only looked at. An error names the source.
+    pub fn new(sources: &[PathBuf], options: &Options) -> Result<Self> {
+        let mountpoint = options.mountpoint.as_deref().map(Mountpoint::find).transpose()?.flatten();
+        let mountpoint = mountpoint.map(Arc::new);
+        let scout = Scout::new(options.recognise);
+        let shelf = Arc::new(Shelf::new(options.opener.clone(), kept_open()));
+        let mut found = Vec::new();
+        for source in sources {
+            let place = place(source, &mountpoint, options)?;
+            let seen = scout.look_at(place.clone())?;
+            if seen.kind() == Kind::File {
+                // Says why, in the words of the format.
+                let refused = (options.opener)(Arc::new(place.spot.open_file()?)).err();
+                let unknown = || Error::new(error::Kind::Unrecognised, "is of no known format");
+                return Err(refused.unwrap_or_else(unknown).of(source));
+            } else if seen.kind() != Kind::Directory {
+                return Err(Error::new(error::Kind::Usage, "is neither a file nor a directory").of(source));
+            }
+            found.push((source, place, seen));
+        }
+        let serials = Serials::new();
+        let root = match found.len() {
+            0 => return Err(Error::new(error::Kind::Usage, "nothing to mount: name a file or directory")),
+            1 => {
+                let (_, _, seen) = found.remove(0);
+                Arc::new(seen.entry(0, None, OsStr::new("")))
+            }
+            _ => Arc::new(side_by_side(found)?),
+        };
+        if let Class::Folder(folder) = &root.class {
+            folder.volume(&root.place, &serials, &shelf)?.opened()?.container()?;
+        }
+        let tree =
+            Self { root, ownership: options.ownership, known: Known::default(), serials, scout, shelf };
+        // The kernel never looks the root up, and never forgets it.
+        tree.known.remember(Node::Entry(tree.root.clone()));
+        Ok(tree)
+    }
+}
+
+/// Where a source lies: a file by the directory that holds it, so that one put in its place is seen.
+fn place(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Options) -> Result<Place> {
+    let meta = source.metadata().map_err(|error| Error::from(error).of(source))?;
+    let around = |origin: &Arc<Origin>, path: &Path| {
+        Surroundings::new(origin, path, mountpoint.clone(), !options.allow_other)
+    };
+    if meta.is_dir() {
+        let origin = Origin::open(source)?;
+        let around = around(&origin, source)?;
+        return Ok(Place { spot: Spot::new(&origin, ""), around, depth: 0, followed: false });
+    }
+    let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = source.file_name().ok_or_else(|| Error::new(error::Kind::Usage, "has no name").of(source))?;
+    let origin = Origin::open(parent)?;
+    let around = around(&origin, parent)?;
+    let spot = Spot::new(&origin, name);
+    let followed = spot.stat()?.kind == Kind::Link;
+    let spot = if followed { spot.followed(&around) } else { spot };
+    Ok(Place { spot, around, depth: 0, followed })
+}
+
+/// The root above several sources.
+fn side_by_side(found: Vec<(&PathBuf, Place, Seen)>) -> Result<Entry> {
+    let mut sources: Vec<(OsString, Place)> = Vec::new();
+    let first = found.first().map(|(_, place, seen)| (place.clone(), seen.stat));
+    let (place, stat) = first.ok_or_else(|| Error::new(error::Kind::Usage, "nothing to mount"))?;
+    for (path, place, _) in found {
+        let full = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
+        let name = path.file_name().or(full.file_name());
+        let name = name.ok_or_else(|| Error::new(error::Kind::Usage, "has no name").of(path))?;
+        if sources.iter().any(|(known, _)| known == name) {
+            let message = format!("another source is called {name:?} too: mount them one by one");
+            return Err(Error::new(error::Kind::Usage, message).of(path));
+        }
+        sources.push((name.to_owned(), place));
+    }
+    // Of a directory of nobody's, that everybody may look into, with the times of the first source.
+    let stat = Stat {
+        kind: Kind::Directory,
+        mode: 0o555,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        ..stat
+    };
+    let class = Class::Sources { sources, stat: Box::new(stat), children: Box::default() };
+    Ok(Entry { serial: 0, parent: None, name: OsString::new(), place, class })
+}
+
+/// How many files may be kept open that nobody reads.
+fn kept_open() -> NonZeroUsize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let bound = limit.map_or(KEPT_OPEN, |limit| KEPT_OPEN.min(limit / 4));
+    usize::try_from(bound).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN)
+}

@@ -1,0 +1,286 @@
+//! A directory as the source.
+
+use super::*;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+#[test]
+fn files_that_a_format_knows_are_folders_and_others_themselves() {
+    let test = Test::new();
+    test.write("s/a.asdf", FILE);
+    test.write("s/named.asdf", "not one");
+    test.write("s/empty", "");
+    test.write("s/sub/deep/b.dat", FILE);
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, test.path("s/fifo"), kind, rustix::fs::Mode::RUSR, 0).unwrap();
+    let tree = test.tree("s");
+    assert_eq!(tree.names(""), ["a.asdf", "empty", "fifo", "named.asdf", "sub"]);
+    assert_eq!(test.counts.opened.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(tree.at("a.asdf").unwrap().kind, Kind::Directory);
+    assert_eq!(tree.read("named.asdf"), b"not one");
+    assert_eq!(tree.at("empty").unwrap().size, 0);
+    assert_eq!(tree.at("fifo").unwrap().kind, Kind::Fifo);
+    assert_eq!(tree.read("sub/deep/b.dat/blocks/0.bin"), b"hello");
+    assert_eq!(tree.errno("sub/none"), libc::ENOENT);
+    assert_eq!(tree.errno("named.asdf/x"), libc::ENOTDIR);
+}
+
+#[test]
+fn names_may_be_any_bytes_of_any_length() {
+    let test = Test::new();
+    let odd = OsString::from_vec(b"\xff\xfe \n.asdf".to_vec());
+    let long = OsString::from("n".repeat(255));
+    test.write(Path::new("s").join(&odd), FILE);
+    test.write(Path::new("s").join(&long), "x");
+    let tree = test.tree("s");
+    assert_eq!(tree.at(Path::new(&odd).join("blocks/0.bin")).unwrap().size, 5);
+    assert_eq!(tree.at(&long).unwrap().size, 1);
+    assert_eq!(tree.errno("n".repeat(256)), libc::ENAMETOOLONG);
+}
+
+#[test]
+fn a_very_deep_path_can_be_reached() {
+    let test = Test::new();
+    let name = "d".repeat(250);
+    fs::create_dir(test.path("s")).unwrap();
+    let mut dir = fs::File::open(test.path("s")).unwrap();
+    for _ in 0..20 {
+        rustix::fs::mkdirat(&dir, name.as_str(), rustix::fs::Mode::RWXU).unwrap();
+        let flags = rustix::fs::OFlags::RDONLY;
+        dir = rustix::fs::openat(&dir, name.as_str(), flags, rustix::fs::Mode::empty()).unwrap().into();
+    }
+    let tree = test.tree("s");
+    let path: PathBuf = std::iter::repeat_n(&name, 20).collect();
+    assert!(path.as_os_str().len() > 4096);
+    assert_eq!(tree.at(&path).unwrap().kind, Kind::Directory);
+    assert_eq!(tree.errno(path.join("x")), libc::ENOENT);
+}
+
+#[test]
+fn links_inside_stay_links_and_links_outside_are_followed() {
+    let test = Test::new();
+    test.write("s/a.asdf", FILE);
+    test.write("s/d/plain", "p");
+    test.write("out/o.asdf", FILE);
+    test.write("out/sub/p", "q");
+    let link = |target: &Path, name: &str| symlink(target, test.path(name)).unwrap();
+    link(Path::new("a.asdf"), "s/inside");
+    link(Path::new("../a.asdf"), "s/d/up");
+    link(&test.path("s/a.asdf"), "s/d/absolute");
+    link(&test.path("s"), "s/d/top");
+    link(Path::new("../s/d/plain"), "s/strays");
+    link(Path::new("../out/o.asdf"), "s/file");
+    link(&test.path("out"), "s/dir");
+    link(Path::new("dir/sub/../o.asdf"), "s/through");
+    link(Path::new("../s/a.asdf"), "out/back");
+    link(Path::new("none"), "s/broken");
+    link(Path::new("round"), "s/round");
+    let tree = test.tree("s");
+    assert_eq!(tree.link("inside"), "a.asdf");
+    assert_eq!(tree.link("d/up"), "../a.asdf");
+    assert_eq!(tree.link("d/absolute"), "../a.asdf");
+    assert_eq!(tree.link("d/top"), "../");
+    assert_eq!(tree.link("strays"), "d/plain");
+    assert_eq!(tree.link("broken"), "none");
+    assert_eq!(tree.link("round"), "round");
+    assert_eq!(tree.read("file/blocks/0.bin"), b"hello");
+    assert_eq!(tree.read("dir/o.asdf/blocks/0.bin"), b"hello");
+    assert_eq!(tree.read("dir/sub/p"), b"q");
+    assert_eq!(tree.read("through/blocks/0.bin"), b"hello");
+    assert_eq!(tree.link("dir/back"), "../a.asdf");
+    assert_eq!(tree.names("dir"), ["back", "o.asdf", "sub"]);
+}
+
+#[test]
+fn with_other_users_looking_no_link_leads_outside() {
+    let mut test = Test::new();
+    test.write("s/a", "");
+    test.write("out/o.asdf", FILE);
+    symlink("../out/o.asdf", test.path("s/file")).unwrap();
+    symlink(test.path("s/a"), test.path("s/absolute")).unwrap();
+    test.options.allow_other = true;
+    let tree = test.tree("s");
+    assert_eq!(tree.link("file"), "../out/o.asdf");
+    assert_eq!(tree.link("absolute"), "a");
+}
+
+#[test]
+fn a_directory_that_became_a_link_is_not_walked_through() {
+    let test = Test::new();
+    test.write("s/d/e/f", "inside");
+    test.write("out/e/f", "outside");
+    let tree = test.tree("s");
+    let e = tree.at("d/e").unwrap().ino;
+    fs::rename(test.path("s/d"), test.path("s/old")).unwrap();
+    symlink("../out", test.path("s/d")).unwrap();
+    assert!(tree.lookup(e, OsStr::new("f")).is_err());
+}
+
+#[test]
+fn a_link_to_a_directory_above_ends() {
+    let test = Test::new();
+    test.write("s/d/x", "");
+    symlink(test.dir.path(), test.path("s/d/up")).unwrap();
+    let tree = test.tree("s");
+    // The directory above is shown once; in it the way back to it is a link.
+    assert_eq!(tree.at("d/up").unwrap().kind, Kind::Directory);
+    assert_eq!(tree.at("d/up/s/d").unwrap().kind, Kind::Directory);
+    assert_eq!(tree.at("d/up/s/d/up").unwrap().kind, Kind::Link);
+}
+
+#[test]
+fn the_mount_itself_is_hidden_however_one_gets_there() {
+    let mut test = Test::new();
+    test.write("s/d/mnt/x", "");
+    test.write("s/d/other", "");
+    symlink(test.path("s/d/mnt"), test.path("s/to")).unwrap();
+    symlink(test.dir.path(), test.path("s/up")).unwrap();
+    test.options.mountpoint = Some(test.path("s/d/mnt"));
+    let tree = test.tree("s");
+    assert_eq!(tree.names("d"), ["other"]);
+    assert_eq!(tree.errno("d/mnt"), libc::ENOENT);
+    assert_eq!(tree.errno("up/s/d/mnt"), libc::ENOENT);
+    assert_eq!(tree.at("to").unwrap().kind, Kind::Link);
+}
+
+#[test]
+fn links_are_walked_under_a_mount_that_covers_the_source() {
+    let mut test = Test::new();
+    test.write("m/s/a.asdf", FILE);
+    test.write("m/other/o", "o");
+    for name in ["m", "m/s"] {
+        let _ = fs::remove_file(test.path("m/s/absolute"));
+        symlink(test.path("m/s/a.asdf"), test.path("m/s/absolute")).unwrap();
+        test.options.mountpoint = Some(test.path(name));
+        let tree = test.tree("m/s");
+        assert_eq!(tree.link("absolute"), "a.asdf", "mounted on {name}");
+    }
+    test.options.mountpoint = Some(test.path("m"));
+    symlink(test.path("m/other"), test.path("m/s/outside")).unwrap();
+    assert_eq!(test.tree("m/s").read("outside/o"), b"o");
+}
+
+#[test]
+fn files_come_and_go_and_change() {
+    let test = Test::new();
+    test.write("s/a", "one");
+    let tree = test.tree("s");
+    let a = tree.at("a").unwrap();
+    assert_eq!(tree.errno("b"), libc::ENOENT);
+    test.write("s/b", "two");
+    assert_eq!(tree.read("b"), b"two");
+    test.write("s/a", "longer");
+    assert_eq!(tree.at("a").unwrap().ino, a.ino);
+    assert_eq!(tree.attr(a.ino).unwrap().size, 6);
+    // Another file under the name is another node; the old one is gone, but for who has it open.
+    let reader = tree.open(a.ino).unwrap();
+    test.write("s/new", "newer!!");
+    fs::rename(test.path("s/new"), test.path("s/a")).unwrap();
+    assert_ne!(tree.at("a").unwrap().ino, a.ino);
+    assert_eq!(tree.attr(a.ino).unwrap().size, 6);
+    assert_eq!(read(&reader).unwrap(), b"longer");
+    drop(reader);
+    assert_eq!(tree.attr(a.ino).unwrap_err().errno(), libc::ESTALE);
+    test.write("s/a", FILE);
+    assert_eq!(tree.at("a").unwrap().kind, Kind::Directory);
+    fs::remove_file(test.path("s/a")).unwrap();
+    assert_eq!(tree.errno("a"), libc::ENOENT);
+}
+
+#[test]
+fn what_the_kernel_forgets_is_dropped_and_its_number_not_used_again() {
+    let test = Test::new();
+    test.write("s/d/a", "");
+    let tree = test.tree("s");
+    let d = tree.lookup(Ino::ROOT, OsStr::new("d")).unwrap();
+    let a = tree.lookup(d.ino, OsStr::new("a")).unwrap();
+    assert_eq!(tree.lookup(d.ino, OsStr::new("a")).unwrap(), a);
+    assert_eq!(tree.known.len(), 3);
+    tree.forget(a.ino, 1);
+    assert!(tree.attr(a.ino).is_ok());
+    tree.forget(a.ino, 1);
+    assert_eq!(tree.attr(a.ino).unwrap_err().errno(), libc::ESTALE);
+    assert_ne!(tree.lookup(d.ino, OsStr::new("a")).unwrap().ino, a.ino);
+    tree.forget(Ino::ROOT, u64::MAX);
+    assert!(tree.attr(Ino::ROOT).is_ok());
+}
+
+#[test]
+fn a_directory_is_read_by_positions_that_stay() {
+    let test = Test::new();
+    for n in 0..1000 {
+        test.write(format!("s/{n}"), "");
+    }
+    let tree = test.tree("s");
+    let listing = tree.open_dir(Ino::ROOT).unwrap();
+    let some = |from: u64, count: usize| {
+        let (mut names, mut next) = (Vec::new(), from);
+        let take = &mut |item: Item<'_>| {
+            if names.len() == count {
+                return true;
+            }
+            names.push(item.name.to_owned());
+            next = item.next;
+            false
+        };
+        tree.read_dir(&listing, from, true, take).unwrap();
+        (names, next)
+    };
+    let (first, next) = some(0, 10);
+    assert_eq!((first.len(), next, tree.known.len()), (10, 10, 9));
+    let (rest, end) = some(next, usize::MAX);
+    assert_eq!((rest.len(), end, tree.known.len()), (992, 1002, 1001));
+    assert_eq!(some(end, 1), (Vec::new(), end));
+    assert_eq!(some(u64::MAX, 1).0, Vec::<OsString>::new());
+    // Going back to the start shows what is there now; anywhere else, what was.
+    test.write("s/more", "");
+    fs::remove_file(test.path("s/5")).unwrap();
+    assert_eq!(some(2, usize::MAX).0.len(), 999);
+    let again = some(0, usize::MAX).0;
+    assert_eq!(again.len(), 1002);
+    assert!(again.contains(&"more".into()) && !again.contains(&"5".into()));
+}
+
+#[test]
+fn sources_stand_side_by_side_under_their_names() {
+    let test = Test::new();
+    let a = test.write("s/a.asdf", FILE);
+    test.write("d/x", "x");
+    symlink(test.path("d/x"), test.path("d/l")).unwrap();
+    let tree = Tree::new(&[a.clone(), test.path("d")], &test.options).unwrap();
+    assert_eq!(tree.names(""), ["a.asdf", "d"]);
+    assert_eq!(tree.read("a.asdf/blocks/0.bin"), b"hello");
+    assert_eq!(tree.read("d/x"), b"x");
+    assert_eq!(tree.link("d/l"), "x");
+    assert_eq!(tree.errno("e"), libc::ENOENT);
+    let again = test.write("other/a.asdf", FILE);
+    let error = Tree::new(&[a, again], &test.options).unwrap_err();
+    assert!(error.to_string().contains("another source is called \"a.asdf\""), "{error}");
+}
+
+#[test]
+fn a_source_that_makes_no_sense_is_refused_by_name() {
+    let test = Test::new();
+    let plain = test.write("plain", "text");
+    let refused = |path: &Path| Tree::new(&[path.to_owned()], &test.options).unwrap_err();
+    assert!(refused(&plain).to_string().contains("plain: is not a fake file"));
+    assert_eq!(refused(&test.path("none")).errno(), libc::ENOENT);
+    let broken = test.write("broken", "#ASDF fake\nBROKEN\n");
+    assert!(refused(&broken).to_string().contains("is broken on purpose"));
+    assert!(Tree::new(&[], &test.options).is_err());
+}
+
+#[test]
+fn a_file_that_may_not_be_read_says_so_when_it_is_opened() {
+    let test = Test::new();
+    let path = test.write("s/secret", FILE);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    let tree = test.tree("s");
+    // For root there is no such file.
+    if fs::File::open(&path).is_err() {
+        let attr = tree.at("secret").unwrap();
+        assert_eq!((attr.kind, attr.mode), (Kind::File, 0o400));
+        assert_eq!(tree.open(attr.ino).unwrap_err().errno(), libc::EACCES);
+    }
+}

@@ -1,0 +1,313 @@
+//! The adapter on a real mount, without the daemon: needs root and /dev/fuse, and passes without.
+//!
+//! The container is a stand-in whose second block breaks after its first million bytes.
+
+#![allow(unsafe_code)] // mount(2), umount2(2) and mmap(2)
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{JoinHandle, sleep};
+use std::time::Duration;
+
+use asdf_mount::cache::Cache;
+use asdf_mount::content::{Content, Slice, Soundness};
+use asdf_mount::error::{Error, Kind, Result};
+use asdf_mount::format::{Block, Container, Context, Defect, Facts, Verified};
+use asdf_mount::fuse::Adapter;
+use asdf_mount::source::{Identity, Source};
+use asdf_mount::tree::{Options, Tree};
+
+const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
+const LARGE: u64 = 4 << 20;
+/// From here on the broken block can't be decoded.
+const GOOD: u64 = 1_000_001;
+
+/// Block 0 is the file from its head on, streamed; 1 breaks; 2 panics when it is read; 3 is sound.
+#[derive(Debug)]
+struct Stand(Arc<dyn Source>, Identity);
+
+/// Bytes made up from their offset, slowly.
+#[derive(Debug)]
+struct Made {
+    len: u64,
+    good: u64,
+    panics: bool,
+}
+
+fn made(offset: u64) -> u8 {
+    (offset * 7 + offset / 251) as u8
+}
+
+impl Content for Made {
+    fn len(&self) -> u64 {
+        self.len
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        assert!(!self.panics, "on purpose");
+        let rest = self.good.min(self.len).saturating_sub(offset);
+        if rest == 0 && offset < self.len {
+            return Err(Error::damaged("the stream breaks"));
+        }
+        let read = buf.len().min(rest as usize);
+        buf.iter_mut().zip(offset..).take(read).for_each(|(byte, at)| *byte = made(at));
+        Ok(read)
+    }
+    fn is_slow(&self) -> bool {
+        true
+    }
+    fn soundness(&self) -> Soundness {
+        Soundness::Unknown
+    }
+}
+
+impl Container for Stand {
+    fn format(&self) -> &'static str {
+        "stand"
+    }
+    fn version(&self) -> String {
+        "1".into()
+    }
+    fn tree(&self) -> Arc<dyn Content> {
+        Arc::new(Slice::new(self.0.clone(), 0, HEAD.len() as u64))
+    }
+    fn block_count(&self) -> Result<usize> {
+        Ok(4)
+    }
+    fn block(&self, n: usize) -> Result<Block> {
+        let head = HEAD.len() as u64;
+        let stored = Slice::new(self.0.clone(), head, self.1.size - head);
+        let content: Arc<dyn Content> = match n {
+            0 => Arc::new(stored),
+            1 => Arc::new(Made { len: LARGE, good: GOOD, panics: false }),
+            2 => Arc::new(Made { len: LARGE, good: 0, panics: true }),
+            3 => Arc::new(Made { len: 100_000, good: u64::MAX, panics: false }),
+            _ => return Err(Error::new(Kind::NotFound, "no such block")),
+        };
+        let facts = Facts {
+            offset: head,
+            header_size: 48,
+            flags: 0,
+            compression: String::new(),
+            allocated_size: 0,
+            used_size: 0,
+            data_size: content.len(),
+            checksum: String::new(),
+        };
+        Ok(Block { facts, content: Ok(content), streamed: n == 0 })
+    }
+    fn verify(&self, _: usize) -> Result<Verified> {
+        Ok(Verified::Stored)
+    }
+    fn tree_end(&self) -> u64 {
+        HEAD.len() as u64
+    }
+    fn defects(&self) -> Vec<Defect> {
+        Vec::new()
+    }
+    fn source(&self) -> &Arc<dyn Source> {
+        &self.0
+    }
+    fn identity(&self) -> Identity {
+        self.1
+    }
+}
+
+/// A mount that ends with the test.
+struct Mount {
+    at: PathBuf,
+    session: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+impl Mount {
+    /// `None` where mounting is not allowed.
+    fn new(sources: &[PathBuf], at: &Path) -> Option<Self> {
+        let device = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+        let mut options = Options::new(Context { cache: Arc::new(Cache::new(1 << 20)) });
+        options.mountpoint = Some(at.to_owned());
+        options.opener = Arc::new(|source| {
+            let identity = source.identity()?;
+            Ok(Arc::new(Stand(source, identity)))
+        });
+        let tree = Tree::new(sources, &options).unwrap();
+        let data =
+            format!("fd={},rootmode=40000,user_id=0,group_id=0,default_permissions", device.as_raw_fd());
+        let (data, path) = (CString::new(data).unwrap(), CString::new(at.as_os_str().as_bytes()).unwrap());
+        let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_RDONLY;
+        // SAFETY: all pointers are to strings with a zero byte at their end, which outlive the call.
+        let mounted = unsafe {
+            libc::mount(
+                c"test".as_ptr(),
+                path.as_ptr(),
+                c"fuse.asdf-test".as_ptr(),
+                flags,
+                data.as_ptr().cast(),
+            )
+        };
+        if mounted != 0 {
+            eprintln!("not tested: {}", std::io::Error::last_os_error());
+            return None;
+        }
+        let mut config = fuser::Config::default();
+        config.n_threads = Some(2);
+        let device: OwnedFd = device.into();
+        let session =
+            fuser::Session::from_fd(Adapter::new(tree), device, fuser::SessionACL::Owner, config).unwrap();
+        let session = Some(std::thread::spawn(move || session.run()));
+        Some(Self { at: at.to_owned(), session })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.at.join(name)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let path = CString::new(self.at.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the pointer is to a string with a zero byte at its end.
+        unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+        let ended = self.session.take().unwrap().join();
+        if !std::thread::panicking() {
+            ended.unwrap().unwrap();
+        }
+    }
+}
+
+fn getxattr(path: &Path, name: &str) -> String {
+    let mut value = [0; 100];
+    let len = rustix::fs::getxattr(path, name, &mut value).unwrap();
+    String::from_utf8(value[..len].to_vec()).unwrap()
+}
+
+/// A directory with `s/a.asdf`, whose block 0 is 3 MiB long, and a place to mount.
+fn sources() -> (tempfile::TempDir, Vec<u8>) {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes: Vec<u8> = (0..3u64 << 20).map(made).collect();
+    fs::create_dir_all(dir.path().join("s/sub")).unwrap();
+    fs::create_dir(dir.path().join("m")).unwrap();
+    fs::write(dir.path().join("s/a.asdf"), [HEAD, &bytes].concat()).unwrap();
+    fs::write(dir.path().join("s/sub/plain"), "plain").unwrap();
+    (dir, bytes)
+}
+
+#[test]
+fn a_file_is_read_through_the_kernel() {
+    let (dir, bytes) = sources();
+    let source = dir.path().join("s/a.asdf");
+    let Some(mount) = Mount::new(std::slice::from_ref(&source), &dir.path().join("m")) else { return };
+    assert_eq!(fs::read(mount.path("tree.yaml")).unwrap(), HEAD);
+    assert!(fs::read(mount.path("blocks/0.bin")).unwrap() == bytes);
+    let mut part = vec![0; 70_000];
+    let block = File::open(mount.path("blocks/0.bin")).unwrap();
+    block.read_exact_at(&mut part, 1_234_567).unwrap();
+    assert!(part == bytes[1_234_567..1_304_567]);
+    // A file read past the kernel's cache can still be mapped.
+    // SAFETY: nobody else writes to the file of this test while it is mapped.
+    let map = unsafe { memmap2::Mmap::map(&block) }.unwrap();
+    assert!(map[..] == bytes[..]);
+    drop(map);
+
+    // What is broken gives its exact good prefix, then EIO.
+    let mut broken = File::open(mount.path("blocks/1.bin")).unwrap();
+    assert_eq!(broken.metadata().unwrap().len(), LARGE);
+    let mut good = Vec::new();
+    let error = broken.read_to_end(&mut good).unwrap_err();
+    assert_eq!((good.len() as u64, error.raw_os_error()), (GOOD, Some(libc::EIO)));
+    assert!(good.iter().zip(0..).all(|(byte, at)| *byte == made(at)));
+    // A panic is one reader's trouble.
+    for _ in 0..4 {
+        let error = File::open(mount.path("blocks/2.bin")).unwrap().read(&mut [0; 9]).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    }
+    let sound: Vec<u8> = (0..100_000).map(made).collect();
+    assert!(fs::read(mount.path("blocks/3.bin")).unwrap() == sound);
+
+    let mut names: Vec<_> = fs::read_dir(&mount.at)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, [".asdf-mount", "blocks", "tree.yaml"]);
+    assert_eq!(fs::read_dir(mount.path("blocks")).unwrap().count(), 4);
+    for name in [".asdf-mount/status.yaml", ".asdf-mount/blocks.yaml"] {
+        let path = mount.path(name);
+        assert_eq!(path.metadata().unwrap().len(), fs::read(&path).unwrap().len() as u64, "{name}");
+    }
+    assert_eq!(getxattr(&mount.at, "user.asdf-mount.pid"), std::process::id().to_string());
+    assert_eq!(getxattr(&mount.path("blocks/3.bin"), "user.asdf.data_size"), "100000");
+    assert_eq!(getxattr(&mount.path("blocks/3.bin"), "user.asdf.verified"), "stored");
+    let mut short = [0; 2];
+    let error =
+        rustix::fs::getxattr(mount.path("blocks/3.bin"), "user.asdf.data_size", &mut short).unwrap_err();
+    assert_eq!(error, rustix::io::Errno::RANGE);
+    let error = rustix::fs::getxattr(mount.path("tree.yaml"), "user.none", &mut short).unwrap_err();
+    assert_eq!(error, rustix::io::Errno::NODATA);
+    for path in ["tree.yaml", "new"] {
+        let error = File::options().create(true).append(true).open(mount.path(path)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EROFS));
+    }
+}
+
+#[test]
+fn a_stream_that_grows_is_followed_and_a_file_that_is_cut_gives_eio() {
+    let (dir, bytes) = sources();
+    let source = dir.path().join("s/a.asdf");
+    let Some(mount) = Mount::new(std::slice::from_ref(&source), &dir.path().join("m")) else { return };
+    let mut block = File::open(mount.path("blocks/0.bin")).unwrap();
+    block.seek(SeekFrom::End(0)).unwrap();
+    File::options().append(true).open(&source).unwrap().write_all(b"more").unwrap();
+    let (mut more, mut waited) = (String::new(), 0);
+    while more.len() < 4 && waited < 100 {
+        sleep(Duration::from_millis(50));
+        waited += 1;
+        block.read_to_string(&mut more).unwrap();
+    }
+    assert_eq!(more, "more");
+    let len = || mount.path("blocks/0.bin").metadata().unwrap().len();
+    while len() != bytes.len() as u64 + 4 && waited < 100 {
+        sleep(Duration::from_millis(50));
+        waited += 1;
+    }
+    assert_eq!(len(), bytes.len() as u64 + 4);
+    // Cut in the middle of being read: no wrong bytes, no end of the mount.
+    File::options().write(true).open(&source).unwrap().set_len(1 << 20).unwrap();
+    let mut buf = vec![0; 1 << 16];
+    for at in [2 << 20, (1 << 20) - 100] {
+        match block.read_at(&mut buf, at) {
+            Ok(read) => assert!(read <= 100 && buf[..read] == bytes[at as usize..][..read], "{read} at {at}"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EIO)),
+        }
+    }
+    assert_eq!(fs::read(mount.path("tree.yaml")).unwrap(), HEAD);
+}
+
+#[test]
+fn a_directory_is_mirrored_also_by_a_mount_over_itself() {
+    let (dir, bytes) = sources();
+    let source = dir.path().join("s");
+    let secret = source.join("link");
+    std::os::unix::fs::symlink(source.join("sub/plain"), &secret).unwrap();
+    for n in 0..3000 {
+        fs::write(source.join(format!("sub/{n}")), "").unwrap();
+    }
+    for at in ["m", "s"] {
+        let Some(mount) = Mount::new(std::slice::from_ref(&source), &dir.path().join(at)) else { return };
+        assert!(fs::read(mount.path("a.asdf/blocks/0.bin")).unwrap() == bytes);
+        assert_eq!(fs::read(mount.path("sub/plain")).unwrap(), b"plain");
+        assert_eq!(fs::read(mount.path("link")).unwrap(), b"plain");
+        assert_eq!(fs::read_link(mount.path("link")).unwrap(), Path::new("sub/plain"));
+        for _ in 0..2 {
+            let entries = fs::read_dir(mount.path("sub")).unwrap();
+            let inodes: std::collections::HashSet<u64> =
+                entries.map(|entry| entry.unwrap().metadata().unwrap().ino()).collect();
+            assert_eq!(inodes.len(), 3001);
+        }
+    }
+}
