@@ -12,14 +12,19 @@
 //! | [`codec`], [`yaml`] | stored bytes to content; what we ask of YAML |
 //! | [`cache`], [`content`] | decoded chunks under a byte budget; random-access bytes of known length |
 //! | [`source`] | the file under the mount |
+//! | [`log`] | where the daemon tells what it does: stderr, syslog or a file |
 //! | [`error`] | what went wrong, in which file, at which place |
 
 pub mod cache;
+pub mod cli;
 pub mod codec;
 pub mod content;
+pub mod daemon;
 pub mod error;
 pub mod format;
+pub mod log;
 pub mod source;
+mod stub;
 pub mod yaml;
 
 pub use error::{Error, Kind, Result};
