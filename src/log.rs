@@ -69,7 +69,7 @@ pub fn start(settings: &Settings, voice: Voice) -> Result<()> {
     let timed = matches!(output, Output::File(_));
     let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(output);
     // Both fail only if a log was started before, which then goes on.
-    let _ = if timed { events.try_init() } else { events.without_time().with_level(!timed).try_init() };
+    let _ = if timed { events.try_init() } else { events.without_time().try_init() };
     std::panic::set_hook(Box::new(|panic| tracing::error!("a defect in asdf-mount: {panic}")));
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
     let mut command = Command::new(find()?);
     command.arg("-o").arg(options).arg("--").arg(path);
     command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
-    let child = command.spawn().map_err(|error| Error::from(error).of(PROGRAM))?;
+    let child = command.spawn().map_err(not_started)?;
     // The command holds the other end of the socket, and we are to see it end.
     drop(command);
     let descriptor = receive(&ours);
@@ -47,7 +47,7 @@ pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
 pub(crate) fn unmount(path: &Path, lazy: bool) -> Result<()> {
     let mut command = Command::new(find()?);
     command.arg("-u").args(lazy.then_some("-z")).arg("--").arg(path);
-    let output = command.stdin(Stdio::null()).output().map_err(|error| Error::from(error).of(PROGRAM))?;
+    let output = command.stdin(Stdio::null()).output().map_err(not_started)?;
     if output.status.success() { Ok(()) } else { Err(refusal(&output).of(path)) }
 }
 
@@ -73,10 +73,19 @@ fn find() -> Result<PathBuf> {
         .chain(USUAL_FOLDERS.map(PathBuf::from))
         .map(|folder| folder.join(PROGRAM))
         .find(|program| program.is_file())
-        .ok_or_else(|| {
-            let advice = "fusermount3 not found: install the package fuse3, or run as root";
-            Error::new(Kind::System(libc::ENOENT), advice)
-        })
+        .ok_or_else(not_found)
+}
+
+fn not_found() -> Error {
+    let advice = "fusermount3 not found: install the package fuse3, or run as root";
+    Error::new(Kind::System(libc::ENOENT), advice)
+}
+
+fn not_started(error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => not_found(),
+        _ => Error::from(error).of(PROGRAM),
+    }
 }
 
 /// Takes the descriptor out of the one message that fusermount3 sends; none when it gave up.
