@@ -120,10 +120,18 @@ impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         // An io::Error without an errno is made by a library about data it was given.
         match error.raw_os_error() {
-            Some(errno) => Self::new(Kind::System(errno), error.to_string()),
+            Some(errno) => Self::new(Kind::System(errno), plain(&error)),
             None => Self::damaged(error.to_string()),
         }
     }
+}
+
+/// The system's own words for its error, in the style of ours: lower case, without the number.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 impl From<rustix::io::Errno> for Error {
@@ -147,5 +155,6 @@ mod tests {
     fn a_system_error_keeps_its_errno() {
         let error = Error::from(io::Error::from_raw_os_error(libc::EACCES));
         assert_eq!(error.errno(), libc::EACCES);
+        assert_eq!(error.to_string(), "permission denied");
     }
 }

@@ -12,15 +12,20 @@
 //! | [`codec`], [`yaml`] | stored bytes to content; what we ask of YAML |
 //! | [`cache`], [`content`] | decoded chunks under a byte budget; random-access bytes of known length |
 //! | [`source`] | the file under the mount |
+//! | [`check`] | `--check`: reads all of a file and says what is wrong |
+//! | [`log`] | where the daemon tells what it does: stderr, syslog or a file |
 //! | [`error`] | what went wrong, in which file, at which place |
 
 pub mod cache;
 pub mod check;
+pub mod cli;
 pub mod codec;
 pub mod content;
+pub mod daemon;
 pub mod error;
 pub mod format;
 pub mod fuse;
+pub mod log;
 pub mod source;
 pub mod tree;
 pub mod view;

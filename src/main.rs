@@ -1,3 +1,7 @@
 //! The `asdf-mount` program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(asdf_mount::cli::run(std::env::args_os()))
+}

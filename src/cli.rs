@@ -1,0 +1,344 @@
+//! The arguments, and what each asks for.
+
+pub mod exit;
+pub mod options;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::builder::styling::Styles;
+use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
+use clap_complete::Shell;
+
+use self::options::Options;
+use crate::daemon::{self, Plan};
+use crate::error::{Error, Kind, Result};
+use crate::{check, log};
+
+const PROGRAM: &str = "asdf-mount";
+
+const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
+       asdf-mount -u MOUNTPOINT…
+       asdf-mount --check [--json] FILE…";
+
+const ABOUT: &str = "\
+Mounts ASDF files as folders: tree.yaml is the text of the tree, blocks/0.bin, blocks/1.bin … are the \
+data of the blocks, decoded. A SOURCE that is a folder is mirrored, each ASDF file in it a folder of the \
+same name.
+
+The command returns when the mount answers, and a daemon serves it until it is unmounted. A missing \
+MOUNTPOINT is created, and removed again at the end.";
+
+/// The program's arguments.
+#[derive(Debug, Parser)]
+#[command(
+    name = PROGRAM,
+    version,
+    about = "Mounts ASDF files as folders",
+    long_about = ABOUT,
+    override_usage = USAGE,
+    styles = Styles::plain(),
+    args_override_self = true
+)]
+struct Arguments {
+    /// What to mount, then the folder to mount it on
+    #[arg(value_name = "SOURCE… MOUNTPOINT", hide = true)]
+    paths: Vec<PathBuf>,
+
+    /// Stay in the foreground; log to stderr
+    #[arg(short, long)]
+    foreground: bool,
+
+    /// Mount options, separated by commas; see below
+    #[arg(short, value_name = "OPT,…", action = ArgAction::Append)]
+    options: Vec<OsString>,
+
+    /// Unmount each MOUNTPOINT and wait until its daemon has ended; also cleans up a dead mount
+    #[arg(short, long, conflicts_with_all = ["foreground", "options", "log_file", "check"])]
+    unmount: bool,
+
+    /// Read each FILE through and report what is damaged, without mounting
+    #[arg(long, conflicts_with_all = ["foreground", "options", "log_file"])]
+    check: bool,
+
+    /// With --check: report as JSON
+    #[arg(long, requires = "check")]
+    json: bool,
+
+    /// Log more; -vv and -vvv still more
+    #[arg(short, long, action = ArgAction::Count)]
+    verbose: u8,
+
+    /// Log errors only
+    #[arg(short, long, conflicts_with = "verbose")]
+    quiet: bool,
+
+    /// Log to this file (appended to) instead of stderr or syslog
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
+
+    /// Write the man page or the completions of a shell to stdout
+    #[arg(long, hide = true, value_name = "WHAT", exclusive = true)]
+    generate: Option<Generated>,
+}
+
+/// What `--generate` can write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Generated {
+    Man,
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Does what the arguments ask for and returns the exit status; complains on stderr, in one line.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let parsed = command().try_get_matches_from(arguments).and_then(|matches| {
+        use clap::FromArgMatches;
+        Arguments::from_arg_matches(&matches)
+    });
+    let result = match parsed {
+        Ok(arguments) => act(arguments),
+        Err(error) if !error.use_stderr() => print(error.to_string().as_bytes()).map(|()| exit::OK),
+        Err(error) => Err(usage(plain(&error))),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("{PROGRAM}: {}", log::one_line(&error.to_string()));
+        exit::of(&error)
+    })
+}
+
+fn act(arguments: Arguments) -> Result<u8> {
+    if let Some(what) = arguments.generate {
+        return print(&generate(what)?).map(|()| exit::OK);
+    }
+    if arguments.check {
+        if arguments.paths.is_empty() {
+            return Err(usage("--check needs at least one FILE"));
+        }
+        return check_files(&arguments.paths, arguments.json);
+    }
+    if arguments.unmount {
+        return unmount(&arguments.paths);
+    }
+    let options = Options::parse(&arguments.options)?;
+    let mut sources = arguments.paths;
+    let mountpoint = sources.pop();
+    let Some(mountpoint) = mountpoint.filter(|_| !sources.is_empty()) else {
+        return Err(usage("SOURCE and MOUNTPOINT are needed; asdf-mount --help shows examples"));
+    };
+    let log = log::Settings { verbose: arguments.verbose, quiet: arguments.quiet, file: arguments.log_file };
+    let plan = Plan { sources, mountpoint, options, foreground: arguments.foreground, log };
+    daemon::mount(plan, daemon::open_tree)?;
+    Ok(exit::OK)
+}
+
+/// Checks each and prints what is wrong; the worst verdict is the exit status.
+fn check_files(files: &[PathBuf], json: bool) -> Result<u8> {
+    let verdict = check::run(files, json, &mut std::io::stdout().lock())?;
+    Ok(match verdict {
+        check::Status::Sound => exit::SOUND,
+        check::Status::Damaged => exit::DAMAGED,
+        check::Status::Unreadable => exit::UNREADABLE,
+    })
+}
+
+/// Unmounts each, also after one that can't be.
+fn unmount(mountpoints: &[PathBuf]) -> Result<u8> {
+    if mountpoints.is_empty() {
+        return Err(usage("-u needs at least one MOUNTPOINT"));
+    }
+    let mut status = exit::OK;
+    for mountpoint in mountpoints {
+        if let Err(error) = daemon::unmount(mountpoint) {
+            eprintln!("{PROGRAM}: {}", log::one_line(&error.to_string()));
+            status = exit::of(&error);
+        }
+    }
+    Ok(status)
+}
+
+fn command() -> clap::Command {
+    let afterword: Vec<String> =
+        sections().into_iter().map(|(title, text)| format!("{title}:\n{text}")).collect();
+    Arguments::command()
+        .after_help("--help shows the mount options and examples.")
+        .after_long_help(afterword.join("\n\n"))
+}
+
+/// What `--help` and the man page say after the options: titles and texts of fixed lines.
+fn sections() -> Vec<(&'static str, String)> {
+    let mut mount_options = String::new();
+    for (names, what) in options::TABLE {
+        mount_options += &format!("  {names}\n          {what}\n");
+    }
+    mount_options += "  Any other option is refused. A comma in a value is written '\\,'.";
+    vec![
+        ("Mount options (-o)", mount_options),
+        (
+            "Examples",
+            "  asdf-mount galaxy.asdf /mnt/x              one file
+  asdf-mount -o allow_other data/ /mnt/x     a folder of files, for all users
+  asdf-mount -u /mnt/x                       unmount; 'umount' and 'fusermount3 -u' do as well
+  mount -t fuse.asdf-mount galaxy.asdf /mnt/x
+  /data/galaxy.asdf /mnt/x fuse.asdf-mount noauto,user 0 0     a line in /etc/fstab"
+                .to_owned(),
+        ),
+        (
+            "Signals",
+            "  SIGINT, SIGTERM and SIGHUP unmount; files that are open then are served for two more
+  seconds. A second signal ends the daemon at once."
+                .to_owned(),
+        ),
+        (
+            "Exit status",
+            format!(
+                "  {}  done: the mount answers, or is gone; with --check: all files are sound
+  {}  failed, and one line on stderr says why; with --check: a file is damaged
+  {}  the arguments make no sense; with --check: a file can't be read",
+                exit::OK,
+                exit::FAILED,
+                exit::USAGE
+            ),
+        ),
+        (
+            "Environment",
+            format!(
+                "  {}   a filter for the log, such as asdf_mount::daemon=debug; overrules -v
+  FUSERMOUNT_PATH  the fusermount3 to use; looked for in PATH and /usr/bin otherwise",
+                log::FILTER_VARIABLE
+            ),
+        ),
+        (
+            "Files",
+            "  /dev/fuse        through it the kernel asks
+  /dev/log         syslog, where a daemon logs to without --log-file
+  /etc/fuse.conf   'user_allow_other' in it lets ordinary users mount with allow_other"
+                .to_owned(),
+        ),
+    ]
+}
+
+/// Writes the man page: what clap_mangen makes of the arguments, and our sections as they stand.
+fn man_page(command: clap::Command) -> std::io::Result<Vec<u8>> {
+    let man = clap_mangen::Man::new(command).section("1");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    write_section(&mut page, "Synopsis", &USAGE.replace("       ", ""))?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    for (title, text) in sections() {
+        write_section(&mut page, title, &text)?;
+    }
+    Ok(page)
+}
+
+/// Writes a section of lines that are not to be filled, in roff.
+fn write_section(page: &mut Vec<u8>, title: &str, text: &str) -> std::io::Result<()> {
+    let quoted = |text: &str| text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    writeln!(page, ".SH \"{}\"\n.nf", quoted(&title.to_uppercase().replace("(-O)", "(-o)")))?;
+    for line in text.lines() {
+        // A dot at the start would be a request.
+        writeln!(page, "\\&{}", quoted(line))?;
+    }
+    writeln!(page, ".fi")
+}
+
+fn generate(what: Generated) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    // The paths are hidden from --help's list, where the usage says it better.
+    let mut command =
+        command().mut_arg("paths", |paths| paths.hide(false).value_hint(clap::ValueHint::AnyPath));
+    let shell = match what {
+        Generated::Man => return Ok(man_page(command)?),
+        Generated::Bash => Shell::Bash,
+        Generated::Zsh => Shell::Zsh,
+        Generated::Fish => Shell::Fish,
+    };
+    clap_complete::generate(shell, &mut command, PROGRAM, &mut text);
+    Ok(text)
+}
+
+/// Writes to stdout; a reader that has seen enough is no failure.
+fn print(text: &[u8]) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn usage(message: impl Into<String>) -> Error {
+    Error::new(Kind::Usage, message)
+}
+
+/// Takes the first paragraph of a complaint of clap's, as one line.
+fn plain(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
+    let line = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+    format!("{line}; see asdf-mount --help")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &str) -> std::result::Result<Arguments, clap::Error> {
+        Arguments::try_parse_from(arguments.split(' '))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn options_stand_anywhere() {
+        for line in [
+            "asdf-mount -o ro,uid=1 -o sync -v a.asdf b.asdf /mnt",
+            "asdf-mount a.asdf -o ro,uid=1 b.asdf -v /mnt -o sync",
+            "asdf-mount a.asdf b.asdf /mnt -o ro,uid=1 -vosync",
+            "asdf-mount -oro,uid=1 -osync -v -- a.asdf b.asdf /mnt",
+        ] {
+            let arguments = parse(line).unwrap();
+            assert_eq!(arguments.paths, ["a.asdf", "b.asdf", "/mnt"].map(PathBuf::from), "{line}");
+            assert_eq!(arguments.options, ["ro,uid=1", "sync"], "{line}");
+            assert_eq!(arguments.verbose, 1, "{line}");
+        }
+        assert_eq!(parse("asdf-mount -- -f -u").unwrap().paths, ["-f", "-u"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for line in [
+            "asdf-mount -u -f /mnt",
+            "asdf-mount -u -o ro /mnt",
+            "asdf-mount --check -u /mnt",
+            "asdf-mount --json a /mnt",
+            "asdf-mount -q -v a /mnt",
+            "asdf-mount --generate man a",
+            "asdf-mount --nonsense a /mnt",
+            "asdf-mount a /mnt -o",
+        ] {
+            let error = parse(line).expect_err(line);
+            assert!(!plain(&error).contains('\n'), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_text_can_be_generated() {
+        for (what, has) in [
+            (Generated::Man, ".SH \"EXIT STATUS\""),
+            (Generated::Bash, "complete -F"),
+            (Generated::Zsh, "#compdef asdf-mount"),
+            (Generated::Fish, "complete -c asdf-mount"),
+        ] {
+            let text = String::from_utf8(generate(what).unwrap()).unwrap();
+            assert!(text.contains(has), "{text}");
+            assert!(text.replace('\\', "").contains("log-file"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! The options after `-o`: what mount(8), mount.fuse(8) and /etc/fstab hand over, and our own.
+//!
+//! `-o` takes a list separated by commas. A comma inside a value is written `\,` (and a backslash
+//! `\\`), or the whole value stands in double quotes as mount(8) has it: `fsname="a,b"`. A later option
+//! wins over an earlier one. What is unknown is refused, never ignored: a misspelt `allow_other` must
+//! not pass for a mount that others can see.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use crate::error::{Error, Kind, Result};
+
+/// The type of our mounts as the kernel, mount(8) and /proc/self/mountinfo have it.
+pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
+
+/// The part of [`FILE_SYSTEM_TYPE`] after `fuse.`, which is also the program's name.
+pub const SUBTYPE: &str = "asdf-mount";
+
+/// Bytes of decoded chunks that are kept when `cache=` does not say otherwise.
+pub const DEFAULT_CACHE: u64 = 32 << 20;
+
+/// The least `max_read=` that makes sense, a page.
+const LEAST_MAX_READ: u32 = 4096;
+
+/// When reading a file moves its access time, as the kernel asks at mount time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTime {
+    /// The kernel's own rule.
+    #[default]
+    Default,
+    /// `relatime`
+    Relative,
+    /// `strictatime`
+    Strict,
+    /// `noatime`
+    Never,
+}
+
+/// What `-o` asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// `uid=`: who owns all files; the source's owner otherwise.
+    pub uid: Option<u32>,
+    /// `gid=`: the group of all files; the source's otherwise.
+    pub gid: Option<u32>,
+    /// `umask=`: permission bits that no file has (octal, at most 0777).
+    pub umask: Option<u32>,
+    /// `allow_other`: other users than the one who mounts may look inside, as far as mode bits let them.
+    pub allow_other: bool,
+    /// `fsname=`: what df and findmnt show as the source; the file's path otherwise.
+    pub fsname: Option<OsString>,
+    /// `max_read=`: the largest read request that the kernel sends, in bytes.
+    pub max_read: Option<u32>,
+    /// `cache=`: bytes of decoded chunks that may be kept in memory.
+    pub cache: u64,
+    /// `noexec`
+    pub no_exec: bool,
+    /// `sync`
+    pub synchronous: bool,
+    /// `dirsync`
+    pub synchronous_directories: bool,
+    /// `nodiratime`
+    pub no_directory_access_time: bool,
+    /// `atime`, `noatime`, `relatime`, `strictatime`
+    pub access_time: AccessTime,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            uid: None,
+            gid: None,
+            umask: None,
+            allow_other: false,
+            fsname: None,
+            max_read: None,
+            cache: DEFAULT_CACHE,
+            no_exec: false,
+            synchronous: false,
+            synchronous_directories: false,
+            no_directory_access_time: false,
+            access_time: AccessTime::Default,
+        }
+    }
+}
+
+/// The options as `--help` shows them: name with its value, and what it does.
+pub const TABLE: &[(&str, &str)] = &[
+    ("ro", "read-only; the mount is always read-only so far, and rw is taken to mean ro"),
+    (
+        "allow_other",
+        "let other users in, as far as the mode bits let them (an ordinary user needs 'user_allow_other' in /etc/fuse.conf)",
+    ),
+    ("uid=N, gid=N", "owner and group of all files [those of the source]"),
+    ("umask=OCTAL", "permission bits that no file has [0]; write permission is never given"),
+    ("cache=SIZE", "memory for decoded data, with K, M or G [32M]"),
+    ("max_read=N", "largest read request in bytes"),
+    ("fsname=NAME", "what df and findmnt show as the source [the file's path]"),
+    (
+        "noexec, noatime, nodiratime, relatime, strictatime, sync, dirsync",
+        "as in mount(8), and their opposites",
+    ),
+    ("default_permissions, nosuid, nodev", "always on; suid and dev are taken and have no effect"),
+    (
+        "auto, noauto, user, users, owner, group, nofail, defaults, _netdev, comment=, x-*",
+        "for mount(8) and /etc/fstab; no effect here",
+    ),
+];
+
+/// Every option without a value and every `name=`, for telling what a misspelt one was meant to be.
+const NAMES: &[&str] = &[
+    "ro",
+    "rw",
+    "allow_other",
+    "allow_root",
+    "default_permissions",
+    "uid=",
+    "gid=",
+    "umask=",
+    "fsname=",
+    "subtype=",
+    "cache=",
+    "max_read=",
+    "suid",
+    "nosuid",
+    "dev",
+    "nodev",
+    "exec",
+    "noexec",
+    "atime",
+    "noatime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nostrictatime",
+    "diratime",
+    "nodiratime",
+    "sync",
+    "async",
+    "dirsync",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "nousers",
+    "owner",
+    "noowner",
+    "group",
+    "nogroup",
+    "nofail",
+    "defaults",
+    "_netdev",
+    "comment=",
+];
+
+impl Options {
+    /// Reads the lists given after each `-o`, in their order.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`], naming the option.
+    pub fn parse<'a>(lists: impl IntoIterator<Item = &'a OsString>) -> Result<Self> {
+        let mut options = Self::default();
+        for list in lists {
+            for item in split(list.as_bytes())? {
+                options.take(&item)?;
+            }
+        }
+        Ok(options)
+    }
+
+    fn take(&mut self, item: &Item) -> Result<()> {
+        match item.value.as_deref() {
+            Some(value) => self.take_value(&item.name, value),
+            None => self.take_flag(&item.name),
+        }
+    }
+
+    fn take_flag(&mut self, name: &str) -> Result<()> {
+        match name {
+            "allow_other" => self.allow_other = true,
+            "allow_root" => {
+                return Err(usage(
+                    "-o allow_root is not supported; allow_other,umask=077 lets in root and nobody else",
+                ));
+            }
+            "noexec" => self.no_exec = true,
+            "exec" => self.no_exec = false,
+            "sync" => self.synchronous = true,
+            "async" => self.synchronous = false,
+            "dirsync" => self.synchronous_directories = true,
+            "nodiratime" => self.no_directory_access_time = true,
+            "diratime" => self.no_directory_access_time = false,
+            "noatime" => self.access_time = AccessTime::Never,
+            "relatime" => self.access_time = AccessTime::Relative,
+            "strictatime" => self.access_time = AccessTime::Strict,
+            "atime" | "norelatime" | "nostrictatime" => self.access_time = AccessTime::Default,
+            // mount(8) always passes rw or ro, and mount.fuse(8) adds dev,suid for root unasked; nothing
+            // in the mount has a use for them, so it is nosuid,nodev whatever they say.
+            "ro" | "rw" | "default_permissions" | "suid" | "nosuid" | "dev" | "nodev" => {}
+            "auto" | "noauto" | "user" | "nouser" | "users" | "nousers" | "owner" | "noowner" | "group"
+            | "nogroup" | "nofail" | "defaults" | "_netdev" => {}
+            _ if is_comment(name) => {}
+            _ if NAMES.contains(&format!("{name}=").as_str()) => {
+                return Err(usage(format!("-o {name} needs a value: {name}=…")));
+            }
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+
+    fn take_value(&mut self, name: &str, value: &[u8]) -> Result<()> {
+        match name {
+            "uid" => self.uid = Some(number(name, value, 10, "a user number")?),
+            "gid" => self.gid = Some(number(name, value, 10, "a group number")?),
+            "umask" => match number(name, value, 8, "an octal number up to 777")? {
+                bits if bits <= 0o777 => self.umask = Some(bits),
+                _ => return Err(bad(name, value, "an octal number up to 777")),
+            },
+            "max_read" => {
+                let bytes = number(name, value, 10, "a number of bytes")?;
+                if bytes < LEAST_MAX_READ {
+                    return Err(bad(name, value, "at least 4096"));
+                }
+                self.max_read = Some(bytes);
+            }
+            "cache" => {
+                self.cache = size(value).ok_or_else(|| bad(name, value, "a size such as 64M or 1G"))?
+            }
+            "fsname" if value.is_empty() || value.contains(&0) => return Err(bad(name, value, "a name")),
+            "fsname" => self.fsname = Some(OsString::from_vec(value.to_vec())),
+            "subtype" if value == SUBTYPE.as_bytes() => {}
+            "subtype" => {
+                return Err(usage(format!(
+                    "-o subtype can only be {SUBTYPE}: by it 'asdf-mount -u' and mount(8) know the mount"
+                )));
+            }
+            "comment" | "user" => {}
+            _ if is_comment(name) => {}
+            _ if NAMES.contains(&name) => return Err(usage(format!("-o {name} takes no value"))),
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+}
+
+/// One option of a list.
+#[derive(Debug, PartialEq, Eq)]
+struct Item {
+    name: String,
+    value: Option<Vec<u8>>,
+}
+
+/// Splits a list at its commas, taking escapes and quotes out of the values.
+fn split(list: &[u8]) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    let mut bytes = list.iter().copied().peekable();
+    while bytes.peek().is_some() {
+        let mut name = Vec::new();
+        let mut value: Option<Vec<u8>> = None;
+        let mut quoted = false;
+        while let Some(byte) = bytes.next() {
+            match (byte, &mut value) {
+                (b',', _) if !quoted => break,
+                (b'=', None) => {
+                    value = Some(Vec::new());
+                    quoted = bytes.next_if_eq(&b'"').is_some();
+                }
+                (b'"', Some(_)) if quoted => quoted = false,
+                (b'\\', Some(value)) => value.push(bytes.next().unwrap_or(b'\\')),
+                (byte, Some(value)) => value.push(byte),
+                (byte, None) => name.push(byte),
+            }
+        }
+        let name = String::from_utf8_lossy(&name).into_owned();
+        if quoted {
+            return Err(usage(format!("-o {name}: the closing quote is missing")));
+        }
+        // Two commas in a row, as scripts that join lists leave them, mean nothing.
+        if !name.is_empty() || value.is_some() {
+            items.push(Item { name, value });
+        }
+    }
+    Ok(items)
+}
+
+fn is_comment(name: &str) -> bool {
+    name.starts_with("x-") || name.starts_with("X-")
+}
+
+fn number(name: &str, value: &[u8], radix: u32, wanted: &str) -> Result<u32> {
+    // from_str_radix would take a sign.
+    let digits = std::str::from_utf8(value).ok().filter(|text| !text.starts_with(['+', '-']));
+    let number = digits.and_then(|text| u32::from_str_radix(text, radix).ok());
+    // u32::MAX is how the system calls say "no such user".
+    number.filter(|&number| number != u32::MAX).ok_or_else(|| bad(name, value, wanted))
+}
+
+/// Reads a number of bytes with an optional K, M, G or T (powers of 1024).
+fn size(value: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (digits, shift) = match text.chars().last()?.to_ascii_uppercase() {
+        'K' => (&text[..text.len() - 1], 10),
+        'M' => (&text[..text.len() - 1], 20),
+        'G' => (&text[..text.len() - 1], 30),
+        'T' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn usage(message: impl Into<String>) -> Error {
+    Error::new(Kind::Usage, message)
+}
+
+fn bad(name: &str, value: &[u8], wanted: &str) -> Error {
+    usage(format!("-o {name}={} is not {wanted}", String::from_utf8_lossy(value)))
+}
+
+fn unknown(name: &str) -> Error {
+    let nearest = NAMES
+        .iter()
+        .map(|known| (distance(name, known.trim_end_matches('=')), known))
+        .min()
+        .filter(|(distance, known)| *distance <= 2 && *distance < known.len() / 2);
+    match nearest {
+        Some((_, known)) => usage(format!("unknown option -o {name}; did you mean {known}?")),
+        None => usage(format!("unknown option -o {name}; asdf-mount --help lists those it takes")),
+    }
+}
+
+/// Counts the letters to insert, drop or change to get from one word to the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (above, left) in from.chars().zip(1..) {
+        let mut next = vec![left];
+        let mut best = left;
+        for (window, &letter) in row.windows(2).zip(&to) {
+            best = (window[0] + usize::from(above != letter)).min(window[1] + 1).min(best + 1);
+            next.push(best);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(list: &str) -> Result<Options> {
+        Options::parse(&[OsString::from(list)])
+    }
+
+    fn refusal(list: &str) -> String {
+        let error = parse(list).expect_err(list);
+        assert_eq!(error.kind(), Kind::Usage);
+        error.to_string()
+    }
+
+    #[test]
+    fn takes_what_mount_and_fstab_pass() {
+        let plain = parse("").unwrap();
+        for list in [
+            "rw,dev,suid",
+            "ro,nosuid,nodev,async,exec",
+            "defaults,noauto,nofail,user,users,nouser,owner,group,auto,_netdev",
+            "x-systemd.automount,X-mount.mkdir=0755,comment=a b,user=bob",
+            "rw,,subtype=asdf-mount,default_permissions,",
+            "noexec,exec,noatime,atime,nodiratime,diratime,sync,async",
+        ] {
+            assert_eq!(parse(list).unwrap(), plain, "{list}");
+        }
+    }
+
+    #[test]
+    fn reads_each_value() {
+        let options =
+            parse("uid=7,gid=8,umask=027,allow_other,cache=3M,max_read=65536,noexec,relatime").unwrap();
+        assert_eq!((options.uid, options.gid, options.umask), (Some(7), Some(8), Some(0o27)));
+        assert_eq!((options.allow_other, options.no_exec), (true, true));
+        assert_eq!((options.cache, options.max_read), (3 << 20, Some(65536)));
+        assert_eq!(options.access_time, AccessTime::Relative);
+        assert_eq!(parse("uid=1,uid=2").unwrap().uid, Some(2));
+    }
+
+    #[test]
+    fn a_comma_in_a_value_is_escaped_or_quoted() {
+        for list in [r"ro,fsname=a\,b\\c=d,uid=1", r#"ro,fsname="a,b\\c=d",uid=1"#] {
+            let options = parse(list).unwrap();
+            assert_eq!(options.fsname.unwrap(), r"a,b\c=d");
+            assert_eq!(options.uid, Some(1));
+        }
+        assert!(refusal(r#"fsname="a,b"#).contains("closing quote"));
+    }
+
+    #[test]
+    fn refuses_the_unknown_and_says_what_was_meant() {
+        assert_eq!(refusal("alow_other"), "unknown option -o alow_other; did you mean allow_other?");
+        assert_eq!(refusal("guid=4"), "unknown option -o guid; did you mean gid=?");
+        assert!(refusal("remount").starts_with("unknown option -o remount; "));
+        assert!(refusal("RO").contains("unknown"));
+        assert!(refusal("=3").contains("unknown"));
+    }
+
+    #[test]
+    fn refuses_bad_values() {
+        for list in [
+            "uid=",
+            "uid=-1",
+            "uid=+1",
+            "uid=bob",
+            "uid=4294967295",
+            "uid=4294967296",
+            "uid",
+            "umask=8",
+            "umask=1000",
+            "cache=",
+            "cache=M",
+            "cache=-1",
+            "cache=1X",
+            "cache=99999999999G",
+            "max_read=1",
+            "fsname=",
+            "subtype=sshfs",
+            "allow_root",
+            "allow_other=1",
+            "ro=1",
+        ] {
+            refusal(list);
+        }
+    }
+
+    #[test]
+    fn every_option_of_the_table_is_taken() {
+        for (names, _) in TABLE {
+            for name in names.split(", ") {
+                let name = name.replace("=N", "=4096").replace("=OCTAL", "=022").replace("=SIZE", "=1G");
+                let name = name.replace("=NAME", "=a").replace("x-*", "x-a");
+                parse(&name).unwrap();
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_escaped_value_comes_back(value in "[ -~]{1,20}") {
+            let escaped: String = value.chars().flat_map(|c| ['\\', c]).collect();
+            let options = parse(&format!("noexec,fsname={escaped},sync")).unwrap();
+            prop_assert_eq!(options.fsname.unwrap(), OsString::from(value));
+            prop_assert!(options.no_exec && options.synchronous);
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(list in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let _ = Options::parse(&[OsString::from_vec(list)]);
+        }
+
+        #[test]
+        fn the_distance_is_symmetric_and_zero_only_for_equals(a in "[ab]{0,6}", b in "[ab]{0,6}") {
+            prop_assert_eq!(distance(&a, &b), distance(&b, &a));
+            prop_assert_eq!(distance(&a, &b) == 0, a == b);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! One mount from start to end.
+//!
+//! ```text
+//! caller's process                     daemon (the same process with --foreground)
+//! ----------------                     ------
+//! checks arguments and sources
+//! gets the mount point ready
+//! forks ------------------------------> watches for signals
+//! waits                                 opens what is to be shown
+//!                                       mounts, answers the kernel's greeting
+//!                                       starts its threads, asks the mount itself
+//! returns 0 <-------------------------- ready
+//!                                       serves until unmounted or told to end
+//!                                       removes the mount point if it was made for the mount
+//! ```
+//!
+//! Any failure before *ready* undoes what was done, and its one line reaches the caller's stderr.
+
+mod background;
+mod contents;
+mod fusermount;
+mod mount;
+mod mountinfo;
+mod mountpoint;
+mod signals;
+mod unmount;
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
+
+use self::mountpoint::Mountpoint;
+use self::signals::Life;
+use crate::cli::options::Options;
+use crate::error::{Error, Kind, Result};
+use crate::log;
+
+pub use self::contents::open_tree;
+pub use self::unmount::{PID_ATTRIBUTE, unmount};
+
+/// What is to be mounted where.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Files and folders to be shown, at least one; absolute from [`mount`] on.
+    pub sources: Vec<PathBuf>,
+    /// The folder to mount on; absolute and without links when the filesystem is made.
+    pub mountpoint: PathBuf,
+    /// What `-o` asked for.
+    pub options: Options,
+    /// Stay in this process rather than in a daemon.
+    pub foreground: bool,
+    /// Where and how much to log.
+    pub log: log::Settings,
+}
+
+/// A filesystem to be served, and what is to be done with the kernel's ear.
+pub struct Served<F> {
+    /// Answers the kernel's requests.
+    pub filesystem: F,
+    /// Gets the means to tell the kernel of changes, before the first request is answered.
+    pub notify: Box<dyn FnOnce(Notifier) + Send>,
+}
+
+impl<F> std::fmt::Debug for Served<F> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Served").finish_non_exhaustive()
+    }
+}
+
+/// Mounts as planned; `open` makes the filesystem, in the process that serves it.
+///
+/// Returns when the mount answers or, in the foreground, when it has ended. Must be called while the
+/// process has one thread. `open` may start threads.
+///
+/// # Errors
+/// Whatever kept the mount from being ready; nothing is left of it then.
+pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<Served<F>>) -> Result<()> {
+    if !plan.foreground {
+        background::close_inherited();
+    }
+    for source in &mut plan.sources {
+        *source = readable(source)?;
+    }
+    let place = Mountpoint::prepare(&plan.mountpoint)?;
+    plan.mountpoint = place.path().to_owned();
+    if let Some(file) = &mut plan.log.file {
+        *file = std::path::absolute(&file)?;
+    }
+    if plan.foreground {
+        log::start(&plan.log, log::Voice::Stderr)?;
+        return serve(&plan, place, open, || Ok(()));
+    }
+    // After the fork both processes know of the folder. The child removes it, unless it was killed.
+    let mut shared = Some(place);
+    let result = background::start(|report| {
+        log::start(&plan.log, log::Voice::Syslog)?;
+        let place = shared.take().expect("taken once, here");
+        serve(&plan, place, open, || report.ready())
+    });
+    if let Some(place) = shared {
+        match result {
+            Ok(()) => place.leave(),
+            Err(_) => clear_up(&place),
+        }
+    }
+    result
+}
+
+/// Serves the mount in this process until it ends.
+fn serve<F: Filesystem>(
+    plan: &Plan,
+    place: Mountpoint,
+    open: impl FnOnce(&Plan) -> Result<Served<F>>,
+    ready: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let life = Life::watched(place)?;
+    let result = serve_watched(plan, &life, open, ready);
+    // A signal's thread may hold the other reference, so dropping this one would not remove the folder.
+    life.over();
+    result
+}
+
+fn serve_watched<F: Filesystem>(
+    plan: &Plan,
+    life: &Life,
+    open: impl FnOnce(&Plan) -> Result<Served<F>>,
+    ready: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let served = open(plan)?;
+    let path = life.place().path();
+    let descriptor = life.mount(|| mount::mount(path, &shown_source(plan), &plan.options))?;
+    let acl = if plan.options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    let session =
+        Session::from_fd(served.filesystem, descriptor, acl, session_config()).map_err(|error| {
+            life.give_up();
+            Error::from(error).within("the kernel does not take up the mount").of(path)
+        })?;
+    (served.notify)(session.notifier());
+    let serving = std::thread::Builder::new().name("session".to_owned()).spawn(move || session.run());
+    let serving = serving.map_err(|error| {
+        life.give_up();
+        Error::from(error).within("can't start a thread")
+    })?;
+    if let Err(error) = answers(path).and_then(|()| ready()) {
+        life.give_up();
+        let _ = serving.join();
+        return Err(error);
+    }
+    tracing::info!("{}: mounted", path.display());
+    match serving.join() {
+        Ok(Ok(())) => {
+            tracing::info!("{}: ended", path.display());
+            Ok(())
+        }
+        Ok(Err(error)) => Err(logged(Error::from(error).within("the mount broke down").of(path))),
+        Err(_) => Err(logged(Error::new(Kind::System(libc::EIO), "the mount broke down").of(path))),
+    }
+}
+
+fn session_config() -> Config {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut config = Config::default();
+    config.n_threads = Some((2 * cpus).clamp(4, 16));
+    config.clone_fd = true;
+    config
+}
+
+/// Asks the mount as any program would.
+fn answers(path: &Path) -> Result<()> {
+    match rustix::fs::statfs(path).and_then(|_| rustix::fs::stat(path)) {
+        Ok(_) => Ok(()),
+        Err(errno) => Err(Error::from(errno).within("the mount does not answer").of(path)),
+    }
+}
+
+fn logged(error: Error) -> Error {
+    tracing::error!("{error}");
+    error
+}
+
+/// What df and findmnt show as the source.
+fn shown_source(plan: &Plan) -> OsString {
+    match (&plan.options.fsname, plan.sources.as_slice()) {
+        (Some(name), _) => name.clone(),
+        (None, [source]) => source.clone().into(),
+        (None, [first, others @ ..]) => {
+            let mut name = first.clone().into_os_string();
+            name.push(format!(" (+{})", others.len()));
+            name
+        }
+        (None, []) => OsString::from("asdf-mount"),
+    }
+}
+
+/// Makes a source absolute, after a look whether it can be read.
+fn readable(source: &Path) -> Result<PathBuf> {
+    let looked = || -> std::io::Result<bool> {
+        // Without O_NONBLOCK a pipe without a writer would make us wait.
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(source)?;
+        let meta = file.metadata()?;
+        if meta.is_dir() {
+            fs::read_dir(source)?;
+        } else if !meta.is_file() {
+            return Ok(false);
+        }
+        Ok(true)
+    };
+    match looked() {
+        Ok(true) => Ok(std::path::absolute(source)?),
+        Ok(false) => Err(Error::new(Kind::Usage, "neither a file nor a folder").of(source)),
+        Err(error) => Err(Error::from(error).of(source)),
+    }
+}
+
+/// Removes what a daemon left that died before it was ready.
+fn clear_up(place: &Mountpoint) {
+    if let Ok(Some(mount)) = mountinfo::top_at(place.path())
+        && mount.is_ours()
+        && mount.is_dead()
+        && let Err(error) = unmount::detach(place.path())
+    {
+        tracing::warn!("{error}");
+    }
+    if place.path().exists() {
+        place.remove();
+    } else {
+        place.leave();
+    }
+}

@@ -1,0 +1,136 @@
+//! fusermount3, the setuid program that mounts and unmounts for ordinary users.
+//!
+//! It opens `/dev/fuse`, mounts, and sends the file descriptor back through a socket whose number it
+//! finds in `_FUSE_COMMFD`. The socket is its stdin here: so it is inherited without ado.
+
+use std::ffi::{OsStr, OsString};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
+    socketpair,
+};
+
+use crate::error::{Error, Kind, Result};
+
+const PROGRAM: &str = "fusermount3";
+
+/// Names another program to be used instead.
+const PATH_VARIABLE: &str = "FUSERMOUNT_PATH";
+
+/// Searched after `PATH`, which mount(8) takes away.
+const USUAL_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
+
+/// Mounts on `path` with `options` (names already escaped) and returns the descriptor to serve.
+pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let mut command = Command::new(find()?);
+    command.arg("-o").arg(options).arg("--").arg(path);
+    command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().map_err(not_started)?;
+    // The command holds the other end of the socket, and we are to see it end.
+    drop(command);
+    let descriptor = receive(&ours);
+    let output = child.wait_with_output().map_err(|error| Error::from(error).of(PROGRAM))?;
+    match descriptor {
+        Some(descriptor) if output.status.success() => Ok(descriptor),
+        _ => Err(refusal(&output).of(path)),
+    }
+}
+
+/// Unmounts `path`; with `lazy` also when files are open there.
+pub(crate) fn unmount(path: &Path, lazy: bool) -> Result<()> {
+    let mut command = Command::new(find()?);
+    command.arg("-u").args(lazy.then_some("-z")).arg("--").arg(path);
+    let output = command.stdin(Stdio::null()).output().map_err(not_started)?;
+    if output.status.success() { Ok(()) } else { Err(refusal(&output).of(path)) }
+}
+
+/// Writes a value so that fusermount3 reads it as one: comma and backslash behind a backslash.
+pub(crate) fn escape(value: &OsStr) -> OsString {
+    let mut escaped = Vec::with_capacity(value.len());
+    for &byte in value.as_bytes() {
+        if matches!(byte, b',' | b'\\') {
+            escaped.push(b'\\');
+        }
+        escaped.push(byte);
+    }
+    OsString::from_vec(escaped)
+}
+
+fn find() -> Result<PathBuf> {
+    if let Some(named) = std::env::var_os(PATH_VARIABLE).filter(|named| !named.is_empty()) {
+        return Ok(named.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+    folders
+        .chain(USUAL_FOLDERS.map(PathBuf::from))
+        .map(|folder| folder.join(PROGRAM))
+        .find(|program| program.is_file())
+        .ok_or_else(not_found)
+}
+
+fn not_found() -> Error {
+    let advice = "fusermount3 not found: install the package fuse3, or run as root";
+    Error::new(Kind::System(libc::ENOENT), advice)
+}
+
+fn not_started(error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => not_found(),
+        _ => Error::from(error).of(PROGRAM),
+    }
+}
+
+/// Takes the descriptor out of the one message that fusermount3 sends; none when it gave up.
+fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    rustix::io::retry_on_intr(|| {
+        recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)
+    })
+    .ok()?;
+    control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    })
+}
+
+/// Puts what fusermount3 complained of in our words where we know more to say.
+fn refusal(output: &Output) -> Error {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said =
+        said.lines().find(|line| !line.trim().is_empty()).unwrap_or("fusermount3 failed without a word");
+    let said = said.trim_start_matches("fusermount3: ").trim_start_matches("fusermount: ");
+    let (errno, message) = if said.contains("user_allow_other") {
+        (libc::EPERM, "allow_other needs a line 'user_allow_other' in /etc/fuse.conf".to_owned())
+    } else if said.contains("no write access to mountpoint") {
+        (libc::EACCES, "an ordinary user can only mount on a folder that they may write to".to_owned())
+    } else if said.contains("/dev/fuse") {
+        (libc::EACCES, format!("{said}; ask for mode 0666 on /dev/fuse, or run as root"))
+    } else if said.contains("Operation not permitted") {
+        (libc::EPERM, format!("{said}; is fusermount3 setuid root, and may this container mount?"))
+    } else if said.contains("busy") {
+        (libc::EBUSY, said.to_owned())
+    } else {
+        (libc::EIO, said.to_owned())
+    };
+    Error::new(Kind::System(errno), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_in_a_name_adds_no_option() {
+        assert_eq!(escape(OsStr::new(r"a,suid\b")), r"a\,suid\\b");
+    }
+}

@@ -1,0 +1,148 @@
+//! Mounting, by the system call or by fusermount3.
+//!
+//! fuser could mount too, but its session then unmounts the path once more when it ends, and takes away
+//! whatever was mounted there meanwhile. So it only gets the descriptor (`Session::from_fd`), and
+//! [`Mounted`] knows the mount by its device number rather than by its path.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+
+use super::{fusermount, mountinfo, unmount};
+use crate::cli::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
+use crate::error::{Error, Kind, Result};
+
+const DEVICE: &str = "/dev/fuse";
+
+/// A mount that this process serves.
+#[derive(Clone, Debug)]
+pub(crate) struct Mounted {
+    path: PathBuf,
+    /// `major:minor`; none where /proc does not tell.
+    device: Option<String>,
+}
+
+impl Mounted {
+    /// Takes the mount away from every place where it is seen; open files stay usable for a while.
+    pub(crate) fn detach(&self) {
+        self.detach_those(|_| true);
+    }
+
+    /// Takes away what is left of the mount after its end: nothing, unless it was aborted.
+    pub(crate) fn detach_if_dead(&self) {
+        self.detach_those(mountinfo::Mount::is_dead);
+    }
+
+    fn detach_those(&self, wanted: impl Fn(&mountinfo::Mount) -> bool) {
+        let places = match (&self.device, mountinfo::all()) {
+            (Some(device), Ok(mounts)) => mounts
+                .into_iter()
+                .filter(|mount| mount.is_ours() && &mount.device == device && wanted(mount))
+                .map(|mount| (mount.id, mount.mountpoint))
+                .collect(),
+            _ => vec![(0, self.path.clone())],
+        };
+        for (id, place) in places {
+            // What another file system was mounted upon can't be reached by its path.
+            if id != 0 && mountinfo::top_at(&place).ok().flatten().is_some_and(|top| top.id != id) {
+                tracing::warn!("{}: covered by another mount, which stays", place.display());
+            } else if let Err(error) = unmount::detach(&place) {
+                tracing::warn!("{error}");
+            }
+        }
+    }
+}
+
+/// Mounts on `path`, which shows `source` as its source, and returns the descriptor to serve.
+///
+/// # Errors
+/// When neither the system call nor fusermount3 may mount; then nothing is mounted.
+pub(crate) fn mount(path: &Path, source: &OsStr, options: &Options) -> Result<(Mounted, OwnedFd)> {
+    let descriptor = match directly(path, source, options)? {
+        Some(descriptor) => descriptor,
+        None => fusermount::mount(path, &helper_options(source, options))?,
+    };
+    let device = mountinfo::top_at(path).ok().flatten().filter(mountinfo::Mount::is_ours);
+    Ok((Mounted { path: path.to_owned(), device: device.map(|mount| mount.device) }, descriptor))
+}
+
+/// Mounts by mount(2); none when this process may not.
+fn directly(path: &Path, source: &OsStr, options: &Options) -> Result<Option<OwnedFd>> {
+    let device = match OpenOptions::new().read(true).write(true).open(DEVICE) {
+        Ok(device) => device,
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => return Ok(None),
+            Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => return Err(no_fuse()),
+            _ => return Err(Error::from(error).of(DEVICE)),
+        },
+    };
+    let data = CString::new(kernel_options(&device, options)).expect("only our own words and numbers");
+    match rustix::mount::mount(source, path, FILE_SYSTEM_TYPE, flags(options), data.as_c_str()) {
+        Ok(()) => Ok(Some(device.into())),
+        Err(Errno::PERM) => Ok(None),
+        Err(Errno::NODEV) => Err(no_fuse()),
+        Err(errno) => Err(Error::from(errno).within("can't mount").of(path)),
+    }
+}
+
+fn no_fuse() -> Error {
+    let message =
+        "the kernel offers no FUSE: load its module (modprobe fuse), or let the container have /dev/fuse";
+    Error::new(Kind::System(libc::ENODEV), message)
+}
+
+/// What only the kernel's FUSE understands; the mode bits are always checked by it.
+fn kernel_options(device: &File, options: &Options) -> String {
+    let user = rustix::process::getuid().as_raw();
+    let group = rustix::process::getgid().as_raw();
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={user},group_id={group},default_permissions",
+        device.as_raw_fd()
+    );
+    if options.allow_other {
+        data += ",allow_other";
+    }
+    if let Some(bytes) = options.max_read {
+        data += &format!(",max_read={bytes}");
+    }
+    data
+}
+
+fn flags(options: &Options) -> MountFlags {
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+    flags.set(MountFlags::NOEXEC, options.no_exec);
+    flags.set(MountFlags::SYNCHRONOUS, options.synchronous);
+    flags.set(MountFlags::DIRSYNC, options.synchronous_directories);
+    flags.set(MountFlags::NODIRATIME, options.no_directory_access_time);
+    flags |= match options.access_time {
+        AccessTime::Default => MountFlags::empty(),
+        AccessTime::Relative => MountFlags::RELATIME,
+        AccessTime::Strict => MountFlags::STRICTATIME,
+        AccessTime::Never => MountFlags::NOATIME,
+    };
+    flags
+}
+
+/// The same for fusermount3, which knows fewer flags and adds nosuid,nodev itself.
+fn helper_options(source: &OsStr, options: &Options) -> OsString {
+    let mut list = OsString::from(format!("ro,nosuid,nodev,default_permissions,subtype={SUBTYPE},fsname="));
+    list.push(fusermount::escape(source));
+    let flags = [
+        (options.allow_other, ",allow_other"),
+        (options.no_exec, ",noexec"),
+        (options.synchronous, ",sync"),
+        (options.synchronous_directories, ",dirsync"),
+        (options.access_time == AccessTime::Never, ",noatime"),
+    ];
+    for (_, name) in flags.iter().filter(|(on, _)| *on) {
+        list.push(name);
+    }
+    if let Some(bytes) = options.max_read {
+        list.push(format!(",max_read={bytes}"));
+    }
+    list
+}

@@ -1,0 +1,160 @@
+//! What is mounted where: `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+//!
+//! A line of it, fields parted by spaces; space, tab, line break and backslash inside a field are
+//! written `\040`, `\011`, `\012` and `\134`:
+//!
+//! ```text
+//! 36 35 0:52 / /mnt/x rw,nosuid - fuse.asdf-mount /data/a.asdf ro,user_id=0
+//! id parent device root mountpoint options [optional…] - type source options
+//! ```
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use crate::cli::options::FILE_SYSTEM_TYPE;
+use crate::error::{Error, Result};
+
+/// The table of this process's mount namespace.
+const TABLE: &str = "/proc/self/mountinfo";
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// Number of the mount, and of the one it is mounted on.
+    pub(crate) id: u64,
+    pub(crate) parent: u64,
+    /// `major:minor`, one for each mounted file system.
+    pub(crate) device: String,
+    pub(crate) mountpoint: PathBuf,
+    /// `fuse.asdf-mount`, `tmpfs` …
+    pub(crate) kind: String,
+    pub(crate) source: OsString,
+}
+
+impl Mount {
+    /// Whether it is one of this program's mounts, of this process or another.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.kind == FILE_SYSTEM_TYPE
+    }
+
+    /// Whether nobody answers it any more: its daemon was killed.
+    ///
+    /// Asks with statfs: stat may be answered from the kernel's cache.
+    pub(crate) fn is_dead(&self) -> bool {
+        use rustix::io::Errno;
+        matches!(rustix::fs::statfs(&self.mountpoint), Err(Errno::NOTCONN | Errno::CONNABORTED))
+    }
+}
+
+/// Lists all mounts.
+pub(crate) fn all() -> Result<Vec<Mount>> {
+    let table = std::fs::read(TABLE).map_err(|error| Error::from(error).of(TABLE))?;
+    Ok(parse(&table))
+}
+
+/// Finds the mount that a program sees at `path`, if `path` is a mount point.
+pub(crate) fn top_at(path: &Path) -> Result<Option<Mount>> {
+    Ok(top(&all()?, path).cloned())
+}
+
+/// Of several mounts on one path the one that no other lies upon.
+fn top<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    let here = || mounts.iter().filter(|mount| mount.mountpoint == path);
+    here().find(|mount| !here().any(|other| other.parent == mount.id && other.id != mount.id))
+}
+
+fn parse(table: &[u8]) -> Vec<Mount> {
+    table.split(|&byte| byte == b'\n').filter_map(parse_line).collect()
+}
+
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|&byte| byte == b' ');
+    let mut text = || Some(String::from_utf8_lossy(fields.next()?).into_owned());
+    let id = text()?.parse().ok()?;
+    let parent = text()?.parse().ok()?;
+    let device = text()?;
+    let _root = text()?;
+    let mountpoint = PathBuf::from(unescape(fields.next()?));
+    fields.by_ref().find(|&field| field == b"-")?;
+    let kind = unescape(fields.next()?).to_string_lossy().into_owned();
+    let source = unescape(fields.next()?);
+    Some(Mount { id, parent, device, mountpoint, kind, source })
+}
+
+/// Takes the octal escapes out of a field.
+fn unescape(field: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, after)) = rest.split_first() {
+        let digits =
+            after.get(..3).filter(|_| first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(first);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    const EXAMPLE: &[u8] = b"\
+24 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
+36 24 0:52 / /mnt/a\\040b\\134c ro,nosuid,nodev - fuse.asdf-mount /data/x\\012y.asdf ro,user_id=0
+40 36 0:53 / /mnt/a\\040b\\134c rw shared:4 master:2 - tmpfs tmpfs rw
+garbage
+";
+
+    #[test]
+    fn reads_the_fields_and_their_escapes() {
+        let mounts = parse(EXAMPLE);
+        assert_eq!(mounts.len(), 3);
+        assert_eq!(mounts[1].mountpoint, Path::new("/mnt/a b\\c"));
+        assert_eq!(mounts[1].source, "/data/x\ny.asdf");
+        assert_eq!(mounts[1].device, "0:52");
+        assert!(mounts[1].is_ours() && !mounts[2].is_ours());
+    }
+
+    #[test]
+    fn the_upper_of_two_mounts_is_seen_whatever_their_order() {
+        let mut mounts = parse(EXAMPLE);
+        for _ in 0..2 {
+            assert_eq!(top(&mounts, Path::new("/mnt/a b\\c")).unwrap().kind, "tmpfs");
+            mounts.reverse();
+        }
+        assert_eq!(top(&mounts, Path::new("/mnt")), None);
+    }
+
+    #[test]
+    fn the_table_of_this_process_has_a_root() {
+        assert!(top_at(Path::new("/")).unwrap().is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_kernel_escapes_comes_back(name in proptest::collection::vec(1u8.., 0..40)) {
+            let escaped: Vec<u8> = name.iter().flat_map(|&byte| match byte {
+                b' ' | b'\t' | b'\n' | b'\\' => format!("\\{byte:03o}").into_bytes(),
+                _ => vec![byte],
+            }).collect();
+            let unescaped = unescape(&escaped);
+            prop_assert_eq!(unescaped.as_bytes(), &name[..]);
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(table in proptest::collection::vec(any::<u8>(), 0..200)) {
+            parse(&table);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The folder on which we mount: found, freed of a dead mount, made when missing, removed at the end.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{mountinfo, unmount};
+use crate::error::{Error, Kind, Result};
+
+/// A folder to mount on; one that was made for the mount is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Mountpoint {
+    path: PathBuf,
+    made: AtomicBool,
+}
+
+impl Mountpoint {
+    /// Gets `wanted` ready to be mounted on.
+    ///
+    /// A dead mount of ours on it is taken away. A missing folder is made, one level deep.
+    ///
+    /// # Errors
+    /// When it is no folder, or a mount of ours answers there, or a dead mount of another program lies
+    /// there.
+    pub(crate) fn prepare(wanted: &Path) -> Result<Self> {
+        let path = resolve(wanted)?;
+        free_of_dead_mounts(&path)?;
+        let made = match fs::metadata(&path) {
+            Ok(meta) if meta.is_dir() => false,
+            Ok(_) => return Err(Error::from(rustix::io::Errno::NOTDIR).of(path)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                fs::create_dir(&path).map_err(|error| {
+                    Error::from(error).within("the mount point is missing and can't be created").of(&path)
+                })?;
+                true
+            }
+            Err(error) => return Err(Error::from(error).of(path)),
+        };
+        Ok(Self { path, made: AtomicBool::new(made) })
+    }
+
+    /// Its absolute path, without links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves the removal to another process, which knows of the same folder.
+    pub(crate) fn leave(&self) {
+        self.made.store(false, Ordering::SeqCst);
+    }
+
+    /// Removes the folder, if it was made for the mount and is empty.
+    pub(crate) fn remove(&self) {
+        if self.made.swap(false, Ordering::SeqCst)
+            && let Err(error) = fs::remove_dir(&self.path)
+        {
+            tracing::warn!("{}: the mount point can't be removed: {error}", self.path.display());
+        }
+    }
+}
+
+impl Drop for Mountpoint {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Makes a path absolute and free of links, also when a dead mount lies there or nothing at all.
+pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
+    let whole = match fs::canonicalize(path) {
+        Ok(whole) => return Ok(whole),
+        Err(error) => Error::from(error).of(path),
+    };
+    let unseen = [libc::ENOENT, libc::ENOTCONN, libc::ECONNABORTED, libc::EACCES];
+    match (path.file_name(), path.parent()) {
+        (Some(name), Some(parent)) if unseen.contains(&whole.errno()) => {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            let parent = fs::canonicalize(parent).map_err(|error| Error::from(error).of(parent))?;
+            Ok(parent.join(name))
+        }
+        _ => Err(whole),
+    }
+}
+
+fn free_of_dead_mounts(path: &Path) -> Result<()> {
+    while let Some(mount) = mountinfo::top_at(path)? {
+        if !mount.is_dead() {
+            if mount.is_ours() {
+                return Err(Error::new(
+                    Kind::System(libc::EBUSY),
+                    format!("already mounted ({}); unmount it first: asdf-mount -u", mount.source.display()),
+                )
+                .of(path));
+            }
+            break;
+        }
+        if !mount.is_ours() {
+            return Err(Error::new(
+                Kind::System(libc::ENOTCONN),
+                format!("a dead mount of type {} lies here; take it away first: umount -l", mount.kind),
+            )
+            .of(path));
+        }
+        unmount::detach(path).map_err(|error| error.within("a dead mount can't be taken away"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Unmounting: for `asdf-mount -u`, and for a daemon that ends.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::{fusermount, mountinfo, mountpoint};
+use crate::cli::options::SUBTYPE;
+use crate::error::{Error, Kind, Result};
+
+/// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
+pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
+
+/// How long `-u` waits for a daemon to end after its mount is gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a daemon may take to say its number before `-u` goes on without.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// Unmounts what this program mounted on `wanted`, and waits until its daemon has ended.
+///
+/// A mount whose daemon is dead is taken away as well.
+///
+/// # Errors
+/// When nothing of ours is mounted there, when it is in use, or when the daemon does not end.
+pub fn unmount(wanted: &Path) -> Result<()> {
+    let path = mountpoint::resolve(wanted)?;
+    let refuse = |message: String| Err(Error::new(Kind::System(libc::EINVAL), message).of(&path));
+    match mountinfo::top_at(&path)? {
+        None => return refuse("not a mount point".to_owned()),
+        Some(mount) if !mount.is_ours() => {
+            return refuse(format!("a mount of type {}, not of asdf-mount; use umount", mount.kind));
+        }
+        Some(_) => {}
+    }
+    let daemon = match daemon_of(path.clone()) {
+        Serving::By(daemon) => Some(daemon),
+        Serving::Unknown => None,
+        Serving::Dead => return detach(&path),
+    };
+    take_away(&path, false).map_err(|error| match error.errno() {
+        libc::EBUSY => Error::new(
+            Kind::System(libc::EBUSY),
+            "in use: a program has a file open or its working folder there ('fuser -vm' on the path shows \
+             which); close it and try again, or use 'umount -l'",
+        )
+        .of(&path),
+        _ => error,
+    })?;
+    match daemon {
+        Some((pid, handle)) if !ended(&handle)? => Err(Error::new(
+            Kind::System(libc::ETIMEDOUT),
+            format!("unmounted, but its daemon (process {pid}) has not ended after {} s", PATIENCE.as_secs()),
+        )
+        .of(path)),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the mount on `path` away at once; files that are open there stay usable until closed.
+pub(crate) fn detach(path: &Path) -> Result<()> {
+    take_away(path, true)
+}
+
+fn take_away(path: &Path, lazy: bool) -> Result<()> {
+    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
+    match rustix::mount::unmount(path, flags) {
+        Err(Errno::PERM) => fusermount::unmount(path, lazy),
+        result => result.map_err(|errno| Error::from(errno).within("can't unmount").of(path)),
+    }
+}
+
+/// Who answers for a mount.
+enum Serving {
+    By((i32, OwnedFd)),
+    Unknown,
+    Dead,
+}
+
+/// Asks a mount for its daemon, on a thread of its own since one that hangs would never answer.
+fn daemon_of(path: PathBuf) -> Serving {
+    let (answer, answered) = mpsc::channel();
+    std::thread::spawn(move || {
+        // A stat may be answered from the kernel's cache; an attribute never is.
+        let mut digits = [0; 20];
+        let serving = match rustix::fs::getxattr(&path, PID_ATTRIBUTE, &mut digits) {
+            Ok(length) => digits.get(..length).and_then(handle).map_or(Serving::Unknown, Serving::By),
+            Err(Errno::NOTCONN | Errno::CONNABORTED) => Serving::Dead,
+            Err(_) => match rustix::fs::statfs(&path) {
+                Err(Errno::NOTCONN | Errno::CONNABORTED) => Serving::Dead,
+                _ => Serving::Unknown,
+            },
+        };
+        // Nobody listens any more after the time is up.
+        let _ = answer.send(serving);
+    });
+    answered.recv_timeout(ANSWER_TIME).unwrap_or(Serving::Unknown)
+}
+
+/// Opens the process of that number, if it is one of this program: in a container the number may mean
+/// another process here.
+fn handle(digits: &[u8]) -> Option<(i32, OwnedFd)> {
+    let number: i32 = std::str::from_utf8(digits).ok()?.trim().parse().ok()?;
+    let handle = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
+    let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
+    (name.trim_end() == SUBTYPE).then_some((number, handle))
+}
+
+fn ended(daemon: &OwnedFd) -> Result<bool> {
+    let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+    let mut watched = [PollFd::new(daemon, PollFlags::IN)];
+    Ok(rustix::io::retry_on_intr(|| poll(&mut watched, Some(&patience)))? > 0)
+}

@@ -1,0 +1,221 @@
+//! Where the program tells what it does.
+//!
+//! In the foreground that is stderr, in the background syslog, or a file that `--log-file` names.
+//! Syslog means a datagram to `/dev/log`, which the journal reads too; where no one listens nothing is
+//! said. How much is said: warnings, and more with each `-v`; `ASDF_MOUNT_LOG` takes a filter such as
+//! `asdf_mount::daemon=trace` instead.
+//!
+//! Each event is one line, whatever a file is called: control characters are written as escapes, so
+//! that a name with a line break can't forge a line.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tracing::{Level, Metadata};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::error::{Error, Kind, Result};
+
+/// The environment variable that overrules `-v`.
+pub const FILTER_VARIABLE: &str = "ASDF_MOUNT_LOG";
+
+/// Where syslog listens.
+const SYSLOG_SOCKET: &str = "/dev/log";
+
+/// The facility `daemon` in the priority of a syslog message (RFC 3164, 4.1.1).
+const FACILITY_DAEMON: u8 = 3 << 3;
+
+/// What is to be said, and where.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// How often `-v` was given.
+    pub verbose: u8,
+    /// `-q`: errors only.
+    pub quiet: bool,
+    /// `--log-file`, absolute.
+    pub file: Option<PathBuf>,
+}
+
+/// Where an event goes when no file is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice {
+    /// To the terminal, for a program in the foreground.
+    Stderr,
+    /// To the system's log, for a daemon.
+    Syslog,
+}
+
+/// Begins to log; once in a process, later calls change nothing.
+///
+/// # Errors
+/// When the log file can't be opened, or `ASDF_MOUNT_LOG` is no filter.
+pub fn start(settings: &Settings, voice: Voice) -> Result<()> {
+    let output = match (&settings.file, voice) {
+        (Some(path), _) => {
+            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+            let file = file.map_err(|error| Error::from(error).within("log file").of(path))?;
+            Output::File(Arc::new(file))
+        }
+        (None, Voice::Stderr) => Output::Stderr,
+        (None, Voice::Syslog) => Output::syslog(SYSLOG_SOCKET.into()),
+    };
+    let filter = filter(settings)?;
+    let timed = matches!(output, Output::File(_));
+    let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(output);
+    // Both fail only if a log was started before, which then goes on.
+    let _ = if timed { events.try_init() } else { events.without_time().try_init() };
+    std::panic::set_hook(Box::new(|panic| tracing::error!("a defect in asdf-mount: {panic}")));
+    Ok(())
+}
+
+/// Writes `text` so that it stays one line and no terminal obeys it: control characters as escapes.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') {
+            let _ = write!(line, "{}", letter.escape_default());
+        } else {
+            line.push(letter);
+        }
+    }
+    line
+}
+
+fn filter(settings: &Settings) -> Result<EnvFilter> {
+    if let Ok(wanted) = std::env::var(FILTER_VARIABLE) {
+        return EnvFilter::try_new(&wanted)
+            .map_err(|error| Error::new(Kind::Usage, format!("{FILTER_VARIABLE}={wanted}: {error}")));
+    }
+    Ok(EnvFilter::new(match (settings.quiet, settings.verbose) {
+        (true, _) => "error",
+        (false, 0) => "warn",
+        (false, 1) => "info",
+        (false, 2) => "debug",
+        (false, _) => "trace",
+    }))
+}
+
+/// Takes finished lines to where they belong.
+#[derive(Clone, Debug)]
+enum Output {
+    Stderr,
+    File(Arc<File>),
+    Syslog { socket: Arc<UnixDatagram>, path: PathBuf },
+    Nowhere,
+}
+
+impl Output {
+    fn syslog(path: PathBuf) -> Self {
+        let socket = UnixDatagram::unbound().and_then(|socket| {
+            // A log that is full or stuck must never hold up a read.
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        });
+        socket.map_or(Self::Nowhere, |socket| Self::Syslog { socket: Arc::new(socket), path })
+    }
+
+    fn say(&self, severity: u8, line: &str) {
+        // A log that can't be written to is no reason to fail, and there is nowhere to say it.
+        let _ = match self {
+            Self::Stderr => writeln!(io::stderr(), "{line}"),
+            Self::File(file) => (&**file).write_all(format!("{line}\n").as_bytes()),
+            Self::Syslog { socket, path } => {
+                // No time stamp: the log daemon puts its own, in its own time zone.
+                let priority = FACILITY_DAEMON | severity;
+                let message = format!("<{priority}>asdf-mount[{}]: {line}", std::process::id());
+                socket.send_to(message.as_bytes(), path).map(|_| ())
+            }
+            Self::Nowhere => Ok(()),
+        };
+    }
+}
+
+impl<'a> MakeWriter<'a> for Output {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line { output: self, severity: severity(&Level::INFO) }
+    }
+
+    fn make_writer_for(&'a self, meta: &Metadata<'_>) -> Line<'a> {
+        Line { output: self, severity: severity(meta.level()) }
+    }
+}
+
+/// One event on its way; the subscriber writes each in one piece.
+#[derive(Debug)]
+struct Line<'a> {
+    output: &'a Output,
+    severity: u8,
+}
+
+impl Write for Line<'_> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.output.say(self.severity, &one_line(String::from_utf8_lossy(event).trim_end_matches('\n')));
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The severity of RFC 3164 that goes with a level.
+fn severity(level: &Level) -> u8 {
+    match *level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logged(output: Output, event: impl FnOnce()) {
+        let events = tracing_subscriber::fmt().with_ansi(false).without_time().with_target(false);
+        tracing::subscriber::with_default(events.with_writer(output).finish(), event);
+    }
+
+    #[test]
+    fn a_line_break_in_a_name_does_not_make_a_line() {
+        assert_eq!(one_line("a\nb\u{1b}[31m\r\u{85}ä"), r"a\nb\u{1b}[31m\r\u{85}ä");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let file = OpenOptions::new().create(true).append(true).open(&path).unwrap();
+        logged(Output::File(Arc::new(file)), || {
+            tracing::warn!("file {}", "x\nERROR forged\u{1b}[2J");
+            tracing::info!("second");
+        });
+        let text = std::fs::read_to_string(path).unwrap();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+        assert!(text.contains(r"file x\nERROR forged"), "{text}");
+    }
+
+    #[test]
+    fn syslog_gets_a_datagram_with_priority_and_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let listener = UnixDatagram::bind(&path).unwrap();
+        logged(Output::syslog(path), || tracing::warn!("hello"));
+        let mut buffer = [0; 200];
+        let length = listener.recv(&mut buffer).unwrap();
+        let text = std::str::from_utf8(&buffer[..length]).unwrap();
+        assert!(text.starts_with(&format!("<28>asdf-mount[{}]: ", std::process::id())), "{text}");
+        assert!(text.ends_with("hello"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_syslog_is_no_error() {
+        logged(Output::syslog("/nowhere/at/all".into()), || tracing::error!("hello"));
+    }
+}

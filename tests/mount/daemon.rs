@@ -1,0 +1,239 @@
+//! A folder with a file to mount, the program run on it, and looks at what is left.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// What `a.asdf` of every bench holds: an ASDF file without a tree and without blocks.
+pub(crate) const TEXT: &str = "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n";
+
+/// How long anything may take before the test fails; nothing is measured by it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What every script can call: the daemon of a mount point, and to wait for its end (not the end of its
+/// first thread: then it is a zombie already while others hold the mount).
+const FUNCTIONS: &str = r#"
+    # "! command" would pass whatever comes of it: the shell's -e looks away from it.
+    not() { if "$@"; then return 1; fi; }
+    daemon_of() { getfattr --absolute-names --only-values -n user.asdf-mount.pid "$1"; }
+    ended() {
+        for i in $(seq 600); do
+            kill -0 $1 2>/dev/null || return 0
+            grep -q 'Z (zombie)' /proc/$1/status && test "$(ls /proc/$1/task)" = $1 && return 0
+            sleep 0.1
+        done
+        return 1
+    }
+"#;
+
+/// A temporary folder in which one test mounts; whatever is still mounted at the end is taken away.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    folder: TempDir,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("asdf-mount-").tempdir().unwrap();
+        let bench = Self { folder };
+        fs::write(bench.source(), TEXT).unwrap();
+        fs::create_dir(bench.mountpoint()).unwrap();
+        bench
+    }
+
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn source(&self) -> PathBuf {
+        self.path("a.asdf")
+    }
+
+    /// A folder that exists.
+    pub(crate) fn mountpoint(&self) -> PathBuf {
+        self.path("mnt")
+    }
+
+    /// The program with these arguments, run in the bench's folder.
+    pub(crate) fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env("T", self.folder.path());
+        command
+    }
+
+    /// Runs the program until it returns and nobody holds its stdout and stderr any more.
+    pub(crate) fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Mounts `a.asdf` on `mountpoint` and returns its daemon.
+    pub(crate) fn mount(&self, mountpoint: &Path) -> Daemon {
+        succeeded(&self.run([self.source().as_path(), mountpoint]));
+        Daemon::of(mountpoint)
+    }
+
+    /// Mounts in the foreground and returns when the mount is there.
+    pub(crate) fn mount_in_foreground(&self, mountpoint: &Path) -> Child {
+        let mut child =
+            self.command(["-fv", "a.asdf"]).arg(mountpoint).stderr(Stdio::piped()).spawn().unwrap();
+        eventually("the mount is there", || {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended");
+            mountpoint.join("tree.yaml").exists()
+        });
+        child
+    }
+
+    /// Runs a script in a mount namespace of its own: what it mounts is gone with it.
+    ///
+    /// It finds the bench's folder in `$T`, the program in `$T/bin` and by its name, and every user may
+    /// look into both.
+    pub(crate) fn script(&self, script: &str) -> Output {
+        use std::os::unix::fs::PermissionsExt;
+        let bin = self.path("bin");
+        fs::create_dir_all(&bin).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_asdf-mount"), bin.join("asdf-mount")).unwrap();
+        fs::set_permissions(self.folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path =
+            std::env::join_paths([&bin, Path::new("/usr/sbin"), Path::new("/usr/bin"), Path::new("/bin")]);
+        let mut command = Command::new("timeout");
+        command
+            .args(["300", "unshare", "-m", "sh", "-euc", &format!("{FUNCTIONS}{script}")])
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command.env("T", self.folder.path()).env("PATH", path.unwrap()).output().unwrap()
+    }
+
+    /// The types of what is mounted on `path`, lowest first.
+    pub(crate) fn mounted_on(&self, path: &Path) -> Vec<String> {
+        mounts().into_iter().filter(|mount| mount.path == path).map(|mount| mount.kind).collect()
+    }
+
+    /// Asserts that no mount and no process is left.
+    pub(crate) fn nothing_is_left(&self) {
+        eventually("no process is left", || self.processes().is_empty());
+        let left: Vec<_> =
+            mounts().into_iter().filter(|mount| mount.path.starts_with(self.folder.path())).collect();
+        assert!(left.is_empty(), "still mounted: {left:?}");
+    }
+
+    /// Processes that were started for the bench: its folder is in their environment. A zombie has none.
+    fn processes(&self) -> Vec<i32> {
+        let folder = self.folder.path().to_str().unwrap();
+        let numbers =
+            fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        numbers
+            .filter(|number| {
+                let environment = fs::read(format!("/proc/{number}/environ")).unwrap_or_default();
+                String::from_utf8_lossy(&environment).contains(folder)
+            })
+            .collect()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        for mount in mounts().into_iter().rev().filter(|mount| mount.path.starts_with(self.folder.path())) {
+            let _ = rustix::mount::unmount(&mount.path, rustix::mount::UnmountFlags::DETACH);
+        }
+    }
+}
+
+/// The process that serves a mount.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Daemon {
+    pub(crate) number: i32,
+}
+
+impl Daemon {
+    /// Asks the mount for its daemon.
+    pub(crate) fn of(mountpoint: &Path) -> Self {
+        let mut digits = [0; 20];
+        let length = rustix::fs::getxattr(mountpoint, "user.asdf-mount.pid", &mut digits).unwrap();
+        Self { number: std::str::from_utf8(&digits[..length]).unwrap().parse().unwrap() }
+    }
+
+    pub(crate) fn send(self, signal: Signal) {
+        kill_process(Pid::from_raw(self.number).unwrap(), signal).unwrap();
+    }
+
+    pub(crate) fn stat(self) -> Option<Vec<String>> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.number)).ok()?;
+        // The name, in parentheses, may contain anything.
+        Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
+    }
+
+    /// Whether any of its threads runs; a zombie without others waits only for the first process.
+    pub(crate) fn runs(self) -> bool {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.number)).map_or(0, Iterator::count);
+        self.stat().is_some_and(|fields| threads > 1 || !["Z", "X"].contains(&fields[0].as_str()))
+    }
+
+    pub(crate) fn ends(self) {
+        eventually("the daemon ends", || !self.runs());
+    }
+
+    pub(crate) fn kill(self) {
+        self.send(Signal::KILL);
+        self.ends();
+    }
+}
+
+#[derive(Debug)]
+struct Mount {
+    path: PathBuf,
+    kind: String,
+}
+
+fn mounts() -> Vec<Mount> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    table
+        .lines()
+        .map(|line| {
+            let (left, right) = line.split_once(" - ").unwrap();
+            let path = left.split(' ').nth(4).unwrap().replace("\\040", " ");
+            Mount { path: path.into(), kind: right.split(' ').next().unwrap().to_owned() }
+        })
+        .collect()
+}
+
+/// The mount's line in /proc/self/mountinfo.
+pub(crate) fn line_of(mountpoint: &Path) -> String {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let wanted = format!(" {} ", mountpoint.to_str().unwrap());
+    table.lines().find(|line| line.contains(&wanted)).unwrap().to_owned()
+}
+
+/// Waits until it is so.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < DEADLINE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Asserts success without a word on stderr.
+#[track_caller]
+pub(crate) fn succeeded(output: &Output) {
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+/// Asserts the exit status and returns the one line of complaint.
+#[track_caller]
+pub(crate) fn failed(output: &Output, status: i32) -> String {
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(
+        said.starts_with("asdf-mount: ") && said.ends_with('\n') && said.lines().count() == 1,
+        "{said:?}"
+    );
+    assert!(output.stdout.is_empty(), "{output:?}");
+    said.trim_end().trim_start_matches("asdf-mount: ").to_owned()
+}

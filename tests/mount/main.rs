@@ -1,0 +1,14 @@
+//! The program on real mounts: how it begins, serves and ends.
+//!
+//! Needs root, `/dev/fuse`, and the packages fuse3, mount and util-linux. What is missing makes a test
+//! fail, not pass.
+
+#![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+mod daemon;
+mod failures;
+mod fstab;
+mod lifecycle;
+mod options;
+mod texts;
+mod user;

@@ -1,0 +1,66 @@
+//! What the program says about itself.
+
+use std::fs;
+use std::process::Command;
+
+use crate::daemon::{Bench, succeeded};
+
+fn text(bench: &Bench, arguments: &[&str]) -> String {
+    let output = bench.run(arguments);
+    succeeded(&output);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn help_has_examples_options_and_statuses() {
+    let bench = Bench::new();
+    let help = text(&bench, &["--help"]);
+    for wanted in [
+        "Usage: asdf-mount",
+        "Examples:",
+        "asdf-mount -u /mnt/x",
+        "allow_other",
+        "Exit status:",
+        "cache=SIZE",
+    ] {
+        assert!(help.contains(wanted), "{wanted} is not in\n{help}");
+    }
+    assert!(text(&bench, &["-h"]).lines().count() < 30);
+    assert_eq!(text(&bench, &["--version"]), format!("asdf-mount {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_man_page_is_sound_roff() {
+    let bench = Bench::new();
+    fs::write(bench.path("asdf-mount.1"), text(&bench, &["--generate", "man"])).unwrap();
+    let page =
+        Command::new("man").args(["--warnings", "-l"]).arg(bench.path("asdf-mount.1")).output().unwrap();
+    succeeded(&page);
+    let page = String::from_utf8(page.stdout).unwrap();
+    for title in [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "MOUNT OPTIONS (-o)",
+        "EXAMPLES",
+        "EXIT STATUS",
+        "FILES",
+    ] {
+        assert!(page.lines().any(|line| line == title), "{title} is not in\n{page}");
+    }
+    assert!(page.contains(r"written '\,'"), "{page}");
+}
+
+#[test]
+fn the_completions_are_sound_bash() {
+    let bench = Bench::new();
+    fs::write(bench.path("completions"), text(&bench, &["--generate", "bash"])).unwrap();
+    let script = ". ./completions; COMP_WORDS=(asdf-mount --fore); COMP_CWORD=1; \
+                  _asdf__mount asdf-mount --fore asdf-mount; echo ${COMPREPLY[@]}";
+    let output = Command::new("bash").args(["-c", script]).current_dir(bench.path("")).output().unwrap();
+    succeeded(&output);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "--foreground\n");
+    assert!(text(&bench, &["--generate", "zsh"]).starts_with("#compdef asdf-mount"));
+    assert!(text(&bench, &["--generate", "fish"]).contains("complete -c asdf-mount"));
+}
