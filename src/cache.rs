@@ -19,11 +19,10 @@ pub type Bytes = Arc<Vec<u8>>;
 /// What an entry costs beside its bytes, so that a flood of tiny ones stays within the budget too.
 const ENTRY: u64 = 128;
 
-/// Buffers kept for the next chunks: memory that is not asked from the system, nor zeroed, anew.
-const SPARE: usize = 8;
-
-/// A buffer with more room than this is given back to the system.
-const SPARE_CAPACITY: usize = 2 * crate::content::UNIT as usize;
+/// Bytes, and buffers, kept for the next chunks: memory that is not asked from the system, nor
+/// filled with zeros, anew.
+const SPARE: usize = 16 << 20;
+const SPARES: usize = 16;
 
 /// Which content of a mount; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,13 +40,15 @@ struct Kept {
     chunks: LruCache<(ContentId, u64), Bytes>,
     /// What `chunks` costs: never more than the budget.
     held: u64,
+    /// The one that was let go last is last.
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
 }
 
 impl Cache {
     /// A cache that holds at most `budget` bytes.
     pub fn new(budget: u64) -> Self {
-        let kept = Kept { chunks: LruCache::unbounded(), held: 0, spare: Vec::new() };
+        let kept = Kept { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
         Self { budget, next_id: AtomicU64::new(0), kept: Mutex::new(kept), parked: Parked::default() }
     }
 
@@ -107,9 +108,22 @@ impl Cache {
         }
     }
 
-    /// A buffer to decode into, which holds anything at all.
-    pub(crate) fn buffer(&self) -> Vec<u8> {
-        self.kept().spare.pop().unwrap_or_default()
+    /// A buffer with room for `len` bytes, which holds anything at all.
+    pub(crate) fn buffer(&self, len: usize) -> Vec<u8> {
+        let mut kept = self.kept();
+        let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
+        match kept.spare.iter().rposition(fits) {
+            Some(place) => {
+                let buffer = kept.spare.remove(place);
+                kept.spare_bytes -= buffer.capacity();
+                buffer
+            }
+            None => {
+                drop(kept);
+                // The system gives zeros for nothing, which growing a vector would write.
+                vec![0; len]
+            }
+        }
     }
 
     /// Takes back a chunk that was used; its buffer serves again when nobody else has it.
@@ -136,11 +150,14 @@ impl Kept {
     }
 
     fn reuse(&mut self, bytes: Bytes) {
-        if let Some(buffer) = Arc::into_inner(bytes)
-            && self.spare.len() < SPARE
-            && buffer.capacity() <= SPARE_CAPACITY
-        {
-            self.spare.push(buffer);
+        let Some(buffer) = Arc::into_inner(bytes) else { return };
+        if buffer.capacity() > SPARE {
+            return;
+        }
+        self.spare_bytes += buffer.capacity();
+        self.spare.push(buffer);
+        while self.spare_bytes > SPARE || self.spare.len() > SPARES {
+            self.spare_bytes -= self.spare.remove(0).capacity();
         }
     }
 }
@@ -206,12 +223,26 @@ mod tests {
     }
 
     #[test]
+    fn spare_buffers_are_bounded() {
+        let cache = Cache::new(0);
+        for len in [SPARE + 1, SPARE / 2, SPARE / 2, 100, 200] {
+            cache.used(chunk(len));
+        }
+        assert_eq!(cache.kept().spare_bytes, SPARE / 2 + 300);
+        (0..100).for_each(|_| cache.used(chunk(5)));
+        let kept = cache.kept();
+        assert_eq!((kept.spare.len(), kept.spare_bytes), (SPARES, SPARES * 5));
+    }
+
+    #[test]
     fn a_buffer_serves_again_only_when_nobody_reads_it() {
         let cache = Cache::new(0);
         let bytes = chunk(10);
         cache.used(bytes.clone());
-        assert_eq!(cache.buffer().capacity(), 0);
+        assert_eq!(cache.buffer(10), [0; 10]);
         cache.used(bytes);
-        assert_eq!(cache.buffer().len(), 10);
+        assert_eq!(cache.buffer(11), [0; 11]);
+        assert_eq!(cache.buffer(9), [7; 10]);
+        assert_eq!(cache.buffer(9), [0; 9]);
     }
 }

@@ -171,7 +171,7 @@ impl Decoded {
         let Encoded::Pieces(pieces) = &self.encoded else {
             return Err(Error::damaged("a stream has no pieces"));
         };
-        let mut buffer = if piece.len <= UNIT { self.cache.buffer() } else { Vec::new() };
+        let mut buffer = self.cache.buffer(usize::try_from(piece.len).unwrap_or_default());
         buffer.clear();
         let decoded = pieces.decode(piece, &mut buffer);
         let right = buffer.len() as u64 == piece.len;
@@ -204,8 +204,8 @@ impl Decoded {
         loop {
             let end = at.saturating_add(UNIT).min(unit.span.end);
             let len = (end - at) as usize;
-            if buffer.capacity() == 0 {
-                buffer = self.cache.buffer();
+            if buffer.capacity() < len {
+                buffer = self.cache.buffer(len);
             }
             if buffer.len() < len {
                 buffer.resize(len, 0);
