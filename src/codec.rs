@@ -3,7 +3,7 @@
 //! A codec takes the stored (encoded) bytes as a [`Content`] and gives the decoded ones as another.
 //! Some are cut into pieces that can be decoded apart ([`Chunks`]: lz4, blosc, tile, quantize), some
 //! only from their start ([`Sequential`](crate::content::Sequential): zlib, bzip2, zstd, LZ4 frames).
-//! Both are read through [`Decoded`](crate::content::Decoded), which keeps a bounded number of decoded
+//! Both are read through [`Decoded`], which keeps a bounded number of decoded
 //! chunks in the mount's [`Cache`]. No codec holds a block whole.
 
 mod bzip2;
