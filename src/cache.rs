@@ -1,19 +1,248 @@
 //! Decoded chunks under a byte budget, shared by all files of a mount.
+//!
+//! A chunk is known by the content it belongs to and by where it begins in it. What was used longest
+//! ago goes first. Beside the chunks the cache holds what else decoding keeps between two reads and
+//! what has to be bounded for the whole mount: the decoders that stand in the middle of a stream
+//! ([`Parked`]), and a few buffers to be used again.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+
+use crate::content::Parked;
+
+/// A decoded chunk.
+pub type Bytes = Arc<Vec<u8>>;
+
+/// What an entry costs beside its bytes, so that a flood of tiny ones stays within the budget too.
+const ENTRY: u64 = 128;
+
+/// Bytes, and buffers, kept for the next chunks: memory that is not asked from the system, nor
+/// filled with zeros, anew.
+const SPARE: usize = 16 << 20;
+const SPARES: usize = 16;
+
+/// Which content of a mount; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContentId(u64);
 
 /// Decoded chunks of all contents of a mount, the least recently used dropped first.
-#[derive(Debug)]
 pub struct Cache {
     budget: u64,
+    next_id: AtomicU64,
+    kept: Mutex<Kept>,
+    parked: Parked,
+}
+
+struct Kept {
+    chunks: LruCache<(ContentId, u64), Bytes>,
+    /// What `chunks` costs: never more than the budget.
+    held: u64,
+    /// The one that was let go last is last.
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
 }
 
 impl Cache {
     /// A cache that holds at most `budget` bytes.
     pub fn new(budget: u64) -> Self {
-        Self { budget }
+        let kept = Kept { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
+        Self { budget, next_id: AtomicU64::new(0), kept: Mutex::new(kept), parked: Parked::default() }
     }
 
     /// Bytes that may be held.
     pub fn budget(&self) -> u64 {
         self.budget
+    }
+
+    /// Bytes that are held now, with what keeping them costs.
+    pub fn held(&self) -> u64 {
+        self.kept().held
+    }
+
+    /// A name for a new content.
+    pub fn id(&self) -> ContentId {
+        ContentId(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The chunk of `id` that begins at `start`, if it is still there.
+    pub fn get(&self, id: ContentId, start: u64) -> Option<Bytes> {
+        self.kept().chunks.get(&(id, start)).cloned()
+    }
+
+    /// Keeps a chunk, as long as there is room; one that is larger than the budget is not kept.
+    pub fn put(&self, id: ContentId, start: u64, bytes: &Bytes) {
+        let cost = cost(bytes);
+        if cost > self.budget {
+            return;
+        }
+        let mut kept = self.kept();
+        kept.held += cost;
+        if let Some(before) = kept.chunks.put((id, start), bytes.clone()) {
+            kept.let_go(before);
+        }
+        while kept.held > self.budget {
+            match kept.chunks.pop_lru() {
+                Some((_, oldest)) => kept.let_go(oldest),
+                None => break,
+            }
+        }
+    }
+
+    /// Whether a chunk of `len` bytes can be kept without dropping another.
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        self.kept().held.saturating_add(len as u64 + ENTRY) <= self.budget
+    }
+
+    /// Drops all that is kept for a content that is gone.
+    pub fn forget(&self, id: ContentId) {
+        self.parked.forget(id);
+        let mut kept = self.kept();
+        let of_it: Vec<_> = kept.chunks.iter().map(|(key, _)| *key).filter(|key| key.0 == id).collect();
+        for key in of_it {
+            if let Some(bytes) = kept.chunks.pop(&key) {
+                kept.let_go(bytes);
+            }
+        }
+    }
+
+    /// A buffer with room for `len` bytes, which holds anything at all.
+    pub(crate) fn buffer(&self, len: usize) -> Vec<u8> {
+        let mut kept = self.kept();
+        let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
+        match kept.spare.iter().rposition(fits) {
+            Some(place) => {
+                let buffer = kept.spare.remove(place);
+                kept.spare_bytes -= buffer.capacity();
+                buffer
+            }
+            None => {
+                drop(kept);
+                // The system gives zeros for nothing, which growing a vector would write.
+                vec![0; len]
+            }
+        }
+    }
+
+    /// Takes back a chunk that was used; its buffer serves again when nobody else has it.
+    pub(crate) fn used(&self, bytes: Bytes) {
+        if Arc::strong_count(&bytes) == 1 {
+            self.kept().reuse(bytes);
+        }
+    }
+
+    /// The decoders that stand somewhere in a stream.
+    pub(crate) fn parked(&self) -> &Parked {
+        &self.parked
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn let_go(&mut self, bytes: Bytes) {
+        self.held -= cost(&bytes);
+        self.reuse(bytes);
+    }
+
+    fn reuse(&mut self, bytes: Bytes) {
+        let Some(buffer) = Arc::into_inner(bytes) else { return };
+        if buffer.capacity() > SPARE {
+            return;
+        }
+        self.spare_bytes += buffer.capacity();
+        self.spare.push(buffer);
+        while self.spare_bytes > SPARE || self.spare.len() > SPARES {
+            self.spare_bytes -= self.spare.remove(0).capacity();
+        }
+    }
+}
+
+fn cost(bytes: &Bytes) -> u64 {
+    bytes.capacity() as u64 + ENTRY
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = self.kept();
+        out.debug_struct("Cache")
+            .field("budget", &self.budget)
+            .field("held", &kept.held)
+            .field("chunks", &kept.chunks.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(len: usize) -> Bytes {
+        Arc::new(vec![7; len])
+    }
+
+    #[test]
+    fn drops_what_was_used_longest_ago() {
+        let cache = Cache::new(3 * (1000 + ENTRY));
+        let id = cache.id();
+        for start in 0..3 {
+            cache.put(id, start, &chunk(1000));
+        }
+        assert!(cache.get(id, 0).is_some());
+        cache.put(id, 3, &chunk(1000));
+        assert!(cache.get(id, 1).is_none());
+        assert!([0, 2, 3].iter().all(|start| cache.get(id, *start).is_some()));
+        assert_eq!(cache.held(), cache.budget());
+    }
+
+    #[test]
+    fn keeps_nothing_larger_than_the_budget_and_counts_a_replaced_chunk_once() {
+        let cache = Cache::new(2000);
+        let id = cache.id();
+        cache.put(id, 0, &chunk(1000));
+        cache.put(id, 1, &chunk(2000));
+        assert!(cache.get(id, 0).is_some() && cache.get(id, 1).is_none());
+        cache.put(id, 0, &chunk(500));
+        assert_eq!((cache.held(), cache.get(id, 0).unwrap().len()), (500 + ENTRY, 500));
+    }
+
+    #[test]
+    fn forgets_one_content_and_leaves_the_others() {
+        let cache = Cache::new(1 << 20);
+        let (one, other) = (cache.id(), cache.id());
+        assert_ne!(one, other);
+        cache.put(one, 0, &chunk(10));
+        cache.put(other, 0, &chunk(10));
+        cache.forget(one);
+        assert!(cache.get(one, 0).is_none() && cache.get(other, 0).is_some());
+        assert_eq!(cache.held(), 10 + ENTRY);
+    }
+
+    #[test]
+    fn spare_buffers_are_bounded() {
+        let cache = Cache::new(0);
+        for len in [SPARE + 1, SPARE / 2, SPARE / 2, 100, 200] {
+            cache.used(chunk(len));
+        }
+        assert_eq!(cache.kept().spare_bytes, SPARE / 2 + 300);
+        (0..100).for_each(|_| cache.used(chunk(5)));
+        let kept = cache.kept();
+        assert_eq!((kept.spare.len(), kept.spare_bytes), (SPARES, SPARES * 5));
+    }
+
+    #[test]
+    fn a_buffer_serves_again_only_when_nobody_reads_it() {
+        let cache = Cache::new(0);
+        let bytes = chunk(10);
+        cache.used(bytes.clone());
+        assert_eq!(cache.buffer(10), [0; 10]);
+        cache.used(bytes);
+        assert_eq!(cache.buffer(11), [0; 11]);
+        assert_eq!(cache.buffer(9), [7; 10]);
+        assert_eq!(cache.buffer(9), [0; 9]);
     }
 }

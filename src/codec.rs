@@ -1,20 +1,27 @@
 //! Stored bytes to content.
 //!
 //! A codec takes the stored (encoded) bytes as a [`Content`] and gives the decoded ones as another.
-//! Some are cut into pieces that can be decoded apart ([`Chunks`]: lz4, blosc, tile, quantize), some
+//! Some are cut into pieces that can be decoded apart ([`Chunks`]: lz4, blosc), some
 //! only from their start ([`Sequential`](crate::content::Sequential): zlib, bzip2, zstd, LZ4 frames).
-//! Both are read through [`Decoded`](crate::content::Decoded), which keeps a bounded number of decoded
-//! chunks in the mount's [`Cache`]. No codec holds a block whole.
+//! Both are read through [`Decoded`], which keeps a bounded number of decoded
+//! chunks in the mount's [`Cache`]. No codec holds a block whole. Tiles and quantized values are
+//! mapped ([`tile::Tiled`], [`quantize::Quantized`]): nothing of them is kept.
 
 pub mod blosc;
+mod bzip2;
+mod held;
+mod input;
+mod lz4;
 pub mod quantize;
 pub mod tile;
+mod zlib;
+mod zstd;
 
 use std::sync::Arc;
 
 use crate::cache::Cache;
-use crate::content::Content;
-use crate::error::Result;
+use crate::content::{Content, Decoded, Decoder, Text};
+use crate::error::{Error, Result};
 
 /// The codecs, by what they do rather than by the label of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,18 +60,68 @@ pub trait Chunks: Send + Sync + std::fmt::Debug {
     ///
     /// On an error `out` holds the bytes before the damage that are known to be right.
     fn decode(&self, chunk: Chunk, out: &mut Vec<u8>) -> Result<()>;
+
+    /// A decoder of one chunk; asked for instead of `decode` when the chunk is longer than
+    /// [`WHOLE`](crate::content::WHOLE), so that it is not held in memory as a whole.
+    ///
+    /// Unless a codec says otherwise this decodes the chunk as a whole nevertheless.
+    fn start(&self, chunk: Chunk) -> Result<Box<dyn Decoder>> {
+        Ok(Box::new(held::Held::decode(self, chunk)?))
+    }
 }
 
 /// The content that `stored` decodes to, `data_size` bytes long.
 ///
-/// Reads nothing, or a few header bytes at most. A stream that turns out to hold fewer or more bytes
-/// than `data_size` gives its good prefix, then an error that says so.
+/// Reads nothing, or a few header bytes at most. Sizes that contradict each other are refused. A
+/// stream that turns out to hold fewer bytes than `data_size` gives its good prefix, then an error
+/// that says so; one that holds more gives `data_size` bytes, and says so as
+/// [`trouble`](Content::trouble).
 pub fn open(
     codec: Codec,
     stored: Arc<dyn Content>,
     data_size: u64,
     cache: &Arc<Cache>,
 ) -> Result<Arc<dyn Content>> {
-    let _ = (codec, stored, data_size, cache);
-    Err(crate::Error::unsupported("no codec is built in yet"))
+    let used_size = stored.len();
+    check_sizes(codec, used_size, data_size)?;
+    if used_size == 0 {
+        return Ok(Arc::new(Text::default()));
+    }
+    let decoded = match codec {
+        Codec::Zlib => Decoded::stream(zlib::Zlib::new(stored), data_size, cache),
+        Codec::Bzip2 => Decoded::stream(bzip2::Bzip2::new(stored), data_size, cache),
+        Codec::Zstd => Decoded::stream(zstd::Zstd::new(stored), data_size, cache),
+        Codec::Lz4 if !begins_with(&*stored, lz4::FRAME)? => {
+            Decoded::pieces(lz4::Pieces::new(stored, data_size), data_size, cache)
+        }
+        Codec::Lz4 | Codec::Lz4Frame => Decoded::stream(lz4::Frames::new(stored), data_size, cache),
+        Codec::Blosc => Decoded::pieces(blosc::open(stored, data_size), data_size, cache),
+    };
+    Ok(Arc::new(decoded))
 }
+
+fn begins_with(stored: &dyn Content, magic: [u8; 4]) -> Result<bool> {
+    let mut head = [0; 4];
+    Ok(stored.len() >= 4 && stored.read_at(0, &mut head)? == 4 && head == magic)
+}
+
+/// Refuses a `data_size` that no stream of `used_size` bytes can decode to.
+fn check_sizes(codec: Codec, used_size: u64, data_size: u64) -> Result<()> {
+    let most = match codec {
+        Codec::Zlib => used_size.saturating_mul(zlib::RATIO),
+        Codec::Bzip2 => (used_size / bzip2::LEAST_BLOCK).saturating_mul(bzip2::BLOCK),
+        Codec::Lz4 | Codec::Lz4Frame => used_size.saturating_mul(lz4::RATIO),
+        Codec::Zstd => used_size.saturating_mul(zstd::RATIO),
+        // Sixteen bytes of header can stand for two gigabytes; each buffer is judged when it is met.
+        Codec::Blosc => u64::MAX,
+    };
+    if data_size > most {
+        return Err(Error::damaged(format!(
+            "data_size is {data_size}, but {used_size} compressed bytes can't decode to more than {most}"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,10 +6,10 @@ mod text;
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::source::Source;
 
-pub use decoded::{Decoded, Decoder, Sequential};
+pub use decoded::{Decoded, Decoder, Parked, Sequential, Suspect, UNIT, WHOLE};
 pub use slice::Slice;
 pub use text::Text;
 
@@ -20,7 +20,8 @@ pub enum Soundness {
     Unknown,
     /// All of it was read, and nothing was wrong.
     Sound,
-    /// Bytes from this offset on can't be had.
+    /// Bytes from this offset on can't be had. At the content's length: all its bytes can be had, but
+    /// their end is not in order (cut off, or followed by more than the header says).
     Broken(u64),
 }
 
@@ -57,8 +58,8 @@ pub trait Content: Send + Sync + std::fmt::Debug {
         Soundness::Sound
     }
 
-    /// The first thing that was found wrong while reading.
-    fn trouble(&self) -> Option<crate::Error> {
+    /// The first thing that was found wrong while reading, even if it cost no byte.
+    fn trouble(&self) -> Option<Error> {
         None
     }
 }
@@ -70,7 +71,7 @@ pub fn read_exact_at(content: &dyn Content, offset: u64, buf: &mut [u8]) -> Resu
         let at = offset.saturating_add(done as u64);
         match content.read_at(at, rest)? {
             0 => {
-                return Err(crate::Error::damaged(format!(
+                return Err(Error::damaged(format!(
                     "the data ends at byte {at}, {} bytes early",
                     rest.len()
                 )));

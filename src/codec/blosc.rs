@@ -48,8 +48,8 @@ const MAX_RUN: u64 = 1 << 20;
 /// The chunks of `stored`, which ASDF calls `blsc`; nothing is read before the first chunk is looked for.
 ///
 /// `data_size` only helps to tell the framings apart where neither fits what is stored.
-pub fn open(stored: Arc<dyn Content>, data_size: u64) -> Result<Arc<dyn Chunks>> {
-    Ok(Arc::new(Row { stored, data_size, state: Mutex::default() }))
+pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
+    Row { stored, data_size, state: Mutex::default() }
 }
 
 /// One buffer, or a row of them.

@@ -1,6 +1,40 @@
 //! The decoded bytes of an encoded content, read at any offset with bounded memory.
+//!
+//! What is decoded is cut into units: windows of [`UNIT`] bytes in a stream, or a piece as a whole
+//! where the codec has pieces that can be decoded apart. A read takes its units out of the mount's
+//! cache, or has them decoded (`decoded/run.rs`); a unit that several readers want is decoded once.
+//! A stream's decoders are kept where they stand (`decoded/parked.rs`), so that reading on, or reading
+//! at a few places in turn, does not begin again at the start.
+//!
+//! Damage: every byte before it is given, the first one that can't be had is the error, and from
+//! there on it stays so. What a checksum at the end of a stream finds can't be placed: the unit at
+//! hand when it is found can't be had any more, though the fault may lie in an earlier one.
 
-use crate::error::Result;
+mod covered;
+mod parked;
+mod run;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::{Content, Soundness};
+use crate::cache::{Cache, ContentId};
+use crate::codec::{Chunk, Chunks};
+use crate::error::{Error, Kind, Result};
+use run::State;
+
+pub use parked::Parked;
+
+/// Bytes of a stream that are decoded and kept together.
+///
+/// Small enough that a read somewhere costs little more than what it needs, and that the unit is
+/// still in the processor's cache when it is copied to the reader; large enough that the steps
+/// around the decoder (a lock, an entry in the cache) are nothing beside its work.
+pub const UNIT: u64 = 256 << 10;
+
+/// A piece longer than this is never decoded whole, but as a stream of its own.
+pub const WHOLE: u64 = 8 << 20;
 
 /// Decodes a stream from its start, once.
 pub trait Decoder: Send {
@@ -8,14 +42,290 @@ pub trait Decoder: Send {
     ///
     /// An error is given only after every byte before the damage was handed out.
     fn read(&mut self, out: &mut [u8]) -> Result<usize>;
+
+    /// What the error that was just given says of the bytes handed out before it.
+    fn suspect(&self) -> Option<Suspect> {
+        None
+    }
+
+    /// Bytes of memory that it takes up while it waits for the next read, roughly.
+    fn weight(&self) -> u64 {
+        256 << 10
+    }
+}
+
+/// Which bytes are in doubt because a checksum over them is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suspect {
+    /// Those from this decoded offset on.
+    From(u64),
+    /// Any of them: the checksum is over the whole stream.
+    Unlocated,
 }
 
 /// An encoded stream that can be decoded from its start, as often as needed.
-pub trait Sequential: Send + Sync + std::fmt::Debug {
+pub trait Sequential: Send + Sync + fmt::Debug {
     /// A new decoder that stands at decoded offset 0.
     fn start(&self) -> Result<Box<dyn Decoder>>;
 }
 
-/// Placeholder until the codecs' room is furnished.
-#[derive(Debug)]
-pub struct Decoded;
+/// What an encoded content decodes to.
+pub struct Decoded {
+    id: ContentId,
+    cache: Arc<Cache>,
+    data_size: u64,
+    encoded: Encoded,
+    /// From here on nothing can be had: `data_size`, or where the damage begins.
+    limit: AtomicU64,
+    state: Mutex<State>,
+    /// A run went on, or ended.
+    turned: Condvar,
+}
+
+enum Encoded {
+    Stream(Box<dyn Sequential>),
+    Pieces(Box<dyn Chunks>),
+}
+
+/// What is decoded from its own start: the whole stream, or a piece.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u64,
+    end: u64,
+    /// The piece, which may reach past `end` if the header's data_size is too small.
+    piece: Option<Chunk>,
+}
+
+impl Span {
+    /// Whether it is decoded in one go.
+    fn is_whole(&self) -> bool {
+        self.piece.is_some_and(|piece| piece.len <= WHOLE)
+    }
+}
+
+/// What is decoded, kept and handed on together.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    start: u64,
+    span: Span,
+}
+
+impl Decoded {
+    /// The content that a stream decodes to, `data_size` bytes long as its header says.
+    pub fn stream(stream: impl Sequential + 'static, data_size: u64, cache: &Arc<Cache>) -> Self {
+        Self::new(Encoded::Stream(Box::new(stream)), data_size, cache)
+    }
+
+    /// The content that pieces decode to, `data_size` bytes long as its header says.
+    pub fn pieces(pieces: impl Chunks + 'static, data_size: u64, cache: &Arc<Cache>) -> Self {
+        Self::new(Encoded::Pieces(Box::new(pieces)), data_size, cache)
+    }
+
+    fn new(encoded: Encoded, data_size: u64, cache: &Arc<Cache>) -> Self {
+        Self {
+            id: cache.id(),
+            cache: cache.clone(),
+            data_size,
+            encoded,
+            limit: AtomicU64::new(data_size),
+            state: Mutex::default(),
+            turned: Condvar::new(),
+        }
+    }
+
+    /// The unit that holds byte `at`.
+    fn locate(&self, at: u64) -> Result<Unit> {
+        let span = match &self.encoded {
+            Encoded::Stream(_) => Span { start: 0, end: self.data_size, piece: None },
+            Encoded::Pieces(pieces) => match pieces.find(at) {
+                Ok(Some(piece)) => self.span_of(piece, at)?,
+                Ok(None) => {
+                    let end = first_missing(&**pieces, at);
+                    return Err(self.broken(end, self.too_short(end)));
+                }
+                Err(error) if lasts(&error) => {
+                    return Err(self.broken(first_missing(&**pieces, at), error));
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let start = if span.is_whole() { span.start } else { at - (at - span.start) % UNIT };
+        Ok(Unit { start, span })
+    }
+
+    fn span_of(&self, piece: Chunk, at: u64) -> Result<Span> {
+        match piece.offset.checked_add(piece.len) {
+            Some(end) if piece.offset <= at && at < end => {
+                Ok(Span { start: piece.offset, end: end.min(self.data_size), piece: Some(piece) })
+            }
+            _ => Err(self.broken(at, Error::damaged("the pieces of the block contradict each other"))),
+        }
+    }
+
+    /// Reads from one unit.
+    fn read_unit(&self, at: u64, buf: &mut [u8]) -> Result<usize> {
+        if at >= self.limit.load(Ordering::Acquire) {
+            return Err(self.why_not(at));
+        }
+        let unit = self.locate(at)?;
+        let (bytes, hitch) = match self.cache.get(self.id, unit.start) {
+            Some(bytes) => (bytes, None),
+            None => self.obtain(unit)?,
+        };
+        let limit = self.limit.load(Ordering::Acquire).saturating_sub(unit.start);
+        let there = &bytes[..bytes.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
+        let rest =
+            usize::try_from(at - unit.start).ok().and_then(|from| there.get(from..)).unwrap_or_default();
+        if rest.is_empty() {
+            return Err(hitch.unwrap_or_else(|| self.why_not(at)));
+        }
+        let read = rest.len().min(buf.len());
+        buf[..read].copy_from_slice(&rest[..read]);
+        self.cache.used(bytes);
+        Ok(read)
+    }
+
+    /// A block that is empty by its header: whether there is really nothing in it.
+    fn check_empty(&self) {
+        if self.soundness() != Soundness::Unknown {
+            return;
+        }
+        match &self.encoded {
+            Encoded::Stream(_) => {
+                let span = Span { start: 0, end: 0, piece: None };
+                // What it finds is kept; there is no byte that could be missed.
+                let _ = self.obtain(Unit { start: 0, span });
+            }
+            Encoded::Pieces(pieces) => self.settle_end(self.after_last(&**pieces)),
+        }
+    }
+
+    /// Looks whether anything comes after the last byte that the header promises.
+    fn after_last(&self, pieces: &dyn Chunks) -> Result<()> {
+        match pieces.find(self.data_size)? {
+            None => Ok(()),
+            Some(_) => Err(self.too_long()),
+        }
+    }
+
+    fn settle_end(&self, end: Result<()>) {
+        match end {
+            Ok(()) => self.state().ended = true,
+            Err(error) if lasts(&error) => {
+                self.broken(self.data_size, error);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn too_short(&self, end: u64) -> Error {
+        Error::damaged(format!("decodes to {end} bytes, the header says {}", self.data_size))
+    }
+
+    fn too_long(&self) -> Error {
+        Error::damaged(format!("decodes to more than the {} bytes that the header says", self.data_size))
+    }
+
+    /// Notes that nothing can be had from `from` on, and gives the error back.
+    fn broken(&self, from: u64, error: Error) -> Error {
+        self.state().broken(&self.limit, from, &error);
+        error
+    }
+
+    /// The error of reading at `at`, where nothing can be had.
+    fn why_not(&self, at: u64) -> Error {
+        let state = self.state();
+        match &state.damage {
+            Some((from, error)) if *from <= at => error.clone(),
+            _ => Error::damaged(format!("byte {at} can't be decoded")),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Content for Decoded {
+    fn len(&self) -> u64 {
+        self.data_size
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if self.data_size == 0 {
+            self.check_empty();
+        }
+        let mut done = 0;
+        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset.saturating_add(done as u64);
+            if at >= self.data_size {
+                break;
+            }
+            match self.read_unit(at, rest) {
+                Ok(read) => done += read,
+                // What came before is right; the next read begins here and is the error.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn soundness(&self) -> Soundness {
+        let state = self.state();
+        match &state.damage {
+            Some((from, _)) => Soundness::Broken(*from),
+            None if state.ended && state.covered.reaches(self.data_size) => Soundness::Sound,
+            None => Soundness::Unknown,
+        }
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.state().trouble.clone()
+    }
+}
+
+impl Drop for Decoded {
+    fn drop(&mut self) {
+        // Its decoders hold the file open.
+        self.cache.forget(self.id);
+    }
+}
+
+impl fmt::Debug for Decoded {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let encoded: &dyn fmt::Debug = match &self.encoded {
+            Encoded::Stream(stream) => stream,
+            Encoded::Pieces(pieces) => pieces,
+        };
+        out.debug_struct("Decoded")
+            .field("encoded", encoded)
+            .field("data_size", &self.data_size)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether an error lies in the bytes, so that it comes again at every read.
+fn lasts(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Damaged | Kind::Unsupported)
+}
+
+/// The first byte up to `at` for which there is no piece; there is none for `at`.
+fn first_missing(pieces: &dyn Chunks, at: u64) -> u64 {
+    let (mut low, mut high) = (0, at);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match pieces.find(middle) {
+            Ok(Some(piece)) => low = piece.offset.saturating_add(piece.len).clamp(middle + 1, high),
+            _ => high = middle,
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests;

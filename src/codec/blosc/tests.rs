@@ -44,7 +44,7 @@ fn content(stored: &[u8]) -> Arc<dyn Content> {
 }
 
 fn decoded(stored: &[u8]) -> (Vec<u8>, Option<Error>) {
-    read_all(&*open(content(stored), 0).expect("opens"))
+    read_all(&open(content(stored), 0))
 }
 
 fn md5(bytes: &[u8]) -> String {
@@ -149,15 +149,15 @@ fn both_framings_of_real_writers() {
         let truth = fs::read(fixtures().join(format!("{name}.blsc.json"))).expect("read");
         let truth: Value = serde_json::from_slice(&truth).expect("JSON");
         let data_size = truth["data_size"].as_u64().expect("a size");
-        let chunks = open(content(&stored), data_size).expect("opens");
-        let (all, error) = read_all(&*chunks);
+        let chunks = open(content(&stored), data_size);
+        let (all, error) = read_all(&chunks);
         assert!(error.is_none(), "{name}: {error:?}");
         assert_eq!(Some(&*md5(&all)), truth["md5"].as_str(), "{name}");
         assert_eq!(all.len() as u64, data_size);
 
         let mut seen = vec![];
         for offset in (0..data_size).rev().step_by(10_007) {
-            let chunk = open(content(&stored), data_size).and_then(|other| other.find(offset));
+            let chunk = open(content(&stored), data_size).find(offset);
             let chunk = chunk.expect("found").expect("there");
             assert_eq!(chunks.find(offset).expect("found"), Some(chunk), "whatever was looked for before");
             let range = chunk.offset as usize..(chunk.offset + chunk.len) as usize;
@@ -287,7 +287,7 @@ proptest! {
 #[test]
 fn chunks_are_worth_their_while() {
     let lens = |stored: &[u8]| {
-        let chunks = open(content(stored), 0).expect("opens");
+        let chunks = open(content(stored), 0);
         let mut lens = vec![];
         while let Some(chunk) = chunks.find(lens.iter().sum()).expect("sound") {
             assert_eq!(chunk.index, lens.len() as u64);
@@ -344,7 +344,7 @@ impl Content for Counted {
 fn the_table_is_hopped_no_further_than_asked() {
     let one = make(&noise(300_000, 3), Recipe { typesize: 1, blocksize: 300_000, flags: 2 });
     let stored = Arc::new(Counted(content(&framed(vec![&*one; 50])), AtomicU64::new(0)));
-    let chunks = open(stored.clone(), 0).expect("opens");
+    let chunks = open(stored.clone(), 0);
     assert_eq!(stored.1.load(Ordering::Relaxed), 0, "nothing is read to open it");
     chunks.find(5 * 300_000).expect("found");
     let read = stored.1.load(Ordering::Relaxed);
@@ -459,7 +459,7 @@ fn broken_buffers_are_survived() {
         let original = &buffers[round % buffers.len()];
         let mut stored = if round % 3 == 0 { framed([&**original, original]) } else { original.clone() };
         mutate(&mut stored, &mut seed);
-        let chunks = open(content(&stored), 0).expect("opens");
+        let chunks = open(content(&stored), 0);
         for offset in [0, random(&mut seed) % 10_000, random(&mut seed)] {
             let Ok(Some(chunk)) = chunks.find(offset) else { continue };
             assert!(chunk.offset <= offset && offset - chunk.offset < chunk.len);

@@ -498,7 +498,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "codec::open has no zlib yet"]
     fn the_codecs_own_zlib_undoes_its_part() {
         let cache = Arc::new(Cache::new(1 << 20));
         let quantize = "[quantize, {dtype: 64, original_shape: [2]}]";

@@ -1,0 +1,181 @@
+//! The stored bytes as a decoder takes them: front to back, in bounded reads.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::content::Content;
+use crate::error::{Error, Result};
+
+/// Bytes read at a time, as a rule.
+const READ: usize = 128 << 10;
+
+/// Reads a range of the stored bytes once, front to back.
+pub(super) struct Input {
+    stored: Arc<dyn Content>,
+    /// Where the next read begins.
+    next: u64,
+    end: u64,
+    /// Bytes read at a time.
+    size: usize,
+    /// It was to go on behind the end.
+    beyond: bool,
+    buffer: Vec<u8>,
+    /// What of `buffer` was not taken yet.
+    start: usize,
+    filled: usize,
+}
+
+impl Input {
+    /// All of `stored`.
+    pub(super) fn new(stored: &Arc<dyn Content>) -> Self {
+        Self::range(stored, 0, stored.len())
+    }
+
+    /// The bytes from `start` up to `end`, or up to the end of `stored` if that comes first.
+    pub(super) fn range(stored: &Arc<dyn Content>, start: u64, end: u64) -> Self {
+        let end = end.min(stored.len());
+        Self {
+            stored: stored.clone(),
+            next: start,
+            end,
+            size: READ,
+            beyond: start > end,
+            buffer: Vec::new(),
+            start: 0,
+            filled: 0,
+        }
+    }
+
+    /// Reads `size` bytes at a time.
+    pub(super) fn in_reads_of(self, size: usize) -> Self {
+        Self { size, ..self }
+    }
+
+    /// The bytes at hand, after reading more if there were none; empty at the end.
+    pub(super) fn fill(&mut self) -> Result<&[u8]> {
+        if self.start == self.filled {
+            self.more()?;
+        }
+        Ok(self.at_hand())
+    }
+
+    /// The bytes at hand, at least `count` of them (at most half of what is read at a time) unless
+    /// fewer are left.
+    pub(super) fn at_least(&mut self, count: usize) -> Result<&[u8]> {
+        while self.filled - self.start < count.min(self.size / 2) && self.more()? {}
+        Ok(self.at_hand())
+    }
+
+    /// The next four bytes, which stay at hand; fewer at the end.
+    pub(super) fn magic(&mut self) -> Result<[u8; 4]> {
+        let there = self.at_least(4)?;
+        let mut magic = [0; 4];
+        let len = there.len().min(4);
+        magic[..len].copy_from_slice(&there[..len]);
+        Ok(magic)
+    }
+
+    /// Takes `count` of the bytes at hand.
+    pub(super) fn take(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.filled);
+    }
+
+    /// Goes on `count` bytes further, without reading what lies between.
+    pub(super) fn skip(&mut self, count: u64) {
+        let at_hand = (self.filled - self.start) as u64;
+        if count <= at_hand {
+            self.start += count as usize;
+        } else {
+            self.start = self.filled;
+            let next = self.next.saturating_add(count - at_hand);
+            self.beyond |= next > self.end;
+            self.next = next.min(self.end);
+        }
+    }
+
+    /// Whether every byte was taken.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.start == self.filled && self.next >= self.end
+    }
+
+    /// Whether every byte was taken, and no more was to be skipped than there is.
+    pub(super) fn is_exactly_at_end(&self) -> bool {
+        self.is_at_end() && !self.beyond
+    }
+
+    /// Where in the stored bytes the next one lies.
+    pub(super) fn position(&self) -> u64 {
+        self.next - (self.filled - self.start) as u64
+    }
+
+    /// An error of the bytes at hand, with their place in the file.
+    pub(super) fn damaged(&self, message: impl Into<String>) -> Error {
+        self.place(Error::damaged(message))
+    }
+
+    /// Says of an error that it is about the bytes at hand.
+    pub(super) fn place(&self, error: Error) -> Error {
+        match self.stored.stored() {
+            Some((source, offset)) => error.at(offset.saturating_add(self.position())).of(source.path()),
+            None => error,
+        }
+    }
+
+    /// The error of a stream that has no end.
+    pub(super) fn cut_off(&self) -> Error {
+        self.damaged("the compressed data is cut off")
+    }
+
+    fn at_hand(&self) -> &[u8] {
+        &self.buffer[self.start..self.filled]
+    }
+
+    /// Reads more behind what is at hand; whether there was any.
+    fn more(&mut self) -> Result<bool> {
+        self.buffer.copy_within(self.start..self.filled, 0);
+        (self.start, self.filled) = (0, self.filled - self.start);
+        let left = self.end.saturating_sub(self.next);
+        let room = self.size.min(usize::try_from(left).unwrap_or(self.size)).saturating_sub(self.filled);
+        if room == 0 {
+            return Ok(false);
+        }
+        if self.buffer.len() < self.filled + room {
+            self.buffer.resize(self.filled + room, 0);
+        }
+        let read =
+            self.stored.read_at(self.next, &mut self.buffer[self.filled..self.filled + room])?.min(room);
+        self.filled += read;
+        self.next += read as u64;
+        Ok(read > 0)
+    }
+}
+
+impl io::Read for Input {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let there = self.fill().map_err(io::Error::other)?;
+        let read = there.len().min(out.len());
+        out[..read].copy_from_slice(&there[..read]);
+        self.take(read);
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Text;
+
+    #[test]
+    fn reads_looks_ahead_and_skips_across_its_reads() {
+        let bytes: Vec<u8> = (0..3 * READ).map(|at| (at / 7) as u8).collect();
+        let stored: Arc<dyn Content> = Arc::new(Text::new(bytes.clone()));
+        let mut input = Input::range(&stored, 5, u64::MAX);
+        assert_eq!(input.magic().unwrap(), bytes[5..9]);
+        input.skip(READ as u64 - 7);
+        assert_eq!(input.at_least(100).unwrap()[..100], bytes[READ - 2..READ + 98]);
+        input.skip(READ as u64);
+        assert_eq!(input.fill().unwrap()[..3], bytes[2 * READ - 2..2 * READ + 1]);
+        input.skip(u64::MAX);
+        assert!(input.fill().unwrap().is_empty() && input.is_at_end());
+    }
+}

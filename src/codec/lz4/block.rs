@@ -1,0 +1,201 @@
+//! An LZ4 block (the raw format, without a frame) decoded piecemeal.
+//!
+//! lz4_flex decodes a block only whole, and says nothing of how far it came. This decoder holds the 64 KiB that
+//! matches may reach back and a little more, whatever sizes the block claims, and gives every byte
+//! before the damage.
+//!
+//! A block is sequences of a token (literal length in the high half, match length - 4 in the low
+//! one), more length bytes while they are 255, the literals, the match's offset (u16, little endian),
+//! more length bytes. The last sequence ends after its literals.
+
+use super::super::input::Input;
+use crate::content::Decoder;
+use crate::error::{Error, Result};
+
+/// How far back a match may reach.
+const WINDOW: usize = 64 << 10;
+
+/// Bytes decoded ahead of what is handed out.
+const AHEAD: usize = 64 << 10;
+
+/// Decodes one block.
+pub(super) struct Block {
+    input: Input,
+    /// Bytes that it decodes to, by its header.
+    size: u64,
+    /// Bytes of them still to come.
+    left: u64,
+    /// The last bytes decoded, at least those of the window; those from `given` on are to be handed out.
+    bytes: Vec<u8>,
+    given: usize,
+    next: Next,
+    /// How it ended.
+    end: Option<Result<()>>,
+}
+
+/// What comes next.
+#[derive(Clone, Copy)]
+enum Next {
+    Token,
+    Literals { left: u64, code: u8 },
+    Match { offset: usize, left: u64 },
+}
+
+impl Block {
+    /// The block in `input`, which decodes to `size` bytes.
+    pub(super) fn new(input: Input, size: u64) -> Self {
+        Self { input, size, left: size, bytes: Vec::new(), given: 0, next: Next::Token, end: None }
+    }
+
+    /// Decodes on until there is enough, or it ends.
+    fn go_on(&mut self) {
+        if self.bytes.len() > WINDOW {
+            self.bytes.drain(..self.bytes.len() - WINDOW);
+        }
+        self.given = self.bytes.len();
+        while self.end.is_none() && self.bytes.len() < WINDOW + AHEAD {
+            match self.sequence() {
+                Ok(()) => {}
+                Err(error) => self.end = Some(Err(error)),
+            }
+        }
+    }
+
+    fn sequence(&mut self) -> Result<()> {
+        self.next = match self.next {
+            Next::Token => {
+                let Some(token) = self.byte()? else {
+                    self.end = Some(self.check_end());
+                    return Ok(());
+                };
+                Next::Literals { left: self.length(token >> 4)?, code: token & 15 }
+            }
+            Next::Literals { left: 0, code } => {
+                let Some(low) = self.byte()? else {
+                    self.end = Some(self.check_end());
+                    return Ok(());
+                };
+                let high = self.byte()?.ok_or_else(|| self.input.cut_off())?;
+                let offset = usize::from(u16::from_le_bytes([low, high]));
+                if offset == 0 || offset > self.bytes.len() {
+                    return Err(self.input.damaged("an LZ4 match reaches before the start of its piece"));
+                }
+                Next::Match { offset, left: self.length(code)?.saturating_add(4) }
+            }
+            Next::Literals { left, code } => {
+                let room = self.room(left)?;
+                let there = self.input.fill()?;
+                let count = there.len().min(room);
+                if count == 0 {
+                    return Err(self.input.cut_off());
+                }
+                self.bytes.extend_from_slice(&there[..count]);
+                self.input.take(count);
+                self.left -= count as u64;
+                Next::Literals { left: left - count as u64, code }
+            }
+            Next::Match { left: 0, .. } => Next::Token,
+            Next::Match { offset, left } => {
+                let mut count = self.room(left)?;
+                let rest = left - count as u64;
+                self.left -= count as u64;
+                // What was copied repeats itself, so each round can take twice as much.
+                let from = self.bytes.len() - offset;
+                while count > 0 {
+                    let run = count.min(self.bytes.len() - from);
+                    self.bytes.extend_from_within(from..from + run);
+                    count -= run;
+                }
+                Next::Match { offset, left: rest }
+            }
+        };
+        Ok(())
+    }
+
+    /// How many of `wanted` bytes may be decoded now, at least one.
+    fn room(&self, wanted: u64) -> Result<usize> {
+        if self.left == 0 {
+            let size = self.size;
+            return Err(self
+                .input
+                .damaged(format!("a piece decodes to more than the {size} bytes of its header")));
+        }
+        let room = (WINDOW + AHEAD - self.bytes.len().min(WINDOW + AHEAD - 1)) as u64;
+        Ok(room.min(wanted).min(self.left) as usize)
+    }
+
+    fn check_end(&self) -> Result<()> {
+        match self.left {
+            0 => Ok(()),
+            left => {
+                let (got, size) = (self.size - left, self.size);
+                Err(self.input.damaged(format!("a piece decodes to {got} bytes, its header says {size}")))
+            }
+        }
+    }
+
+    /// A length that begins with the 4 bits of a token.
+    fn length(&mut self, code: u8) -> Result<u64> {
+        let mut length = u64::from(code);
+        if code == 15 {
+            loop {
+                let more = self.byte()?.ok_or_else(|| self.input.cut_off())?;
+                length = length.saturating_add(u64::from(more));
+                if more < 255 {
+                    break;
+                }
+            }
+        }
+        Ok(length)
+    }
+
+    fn byte(&mut self) -> Result<Option<u8>> {
+        let byte = self.input.fill()?.first().copied();
+        self.input.take(1);
+        Ok(byte)
+    }
+}
+
+impl Decoder for Block {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let there = self.bytes.get(self.given..).unwrap_or_default();
+            if !there.is_empty() {
+                let count = there.len().min(out.len());
+                out[..count].copy_from_slice(&there[..count]);
+                self.given += count;
+                return Ok(count);
+            }
+            if let Some(end) = &self.end {
+                return end.clone().map(|()| 0);
+            }
+            self.go_on();
+        }
+    }
+}
+
+/// Decodes the block in `input` to the end of `out`; what came before the damage stays there.
+pub(in crate::codec) fn decode(input: Input, size: u64, out: &mut Vec<u8>) -> Result<()> {
+    let mut block = Block::new(input, size);
+    loop {
+        match &block.end {
+            Some(end) => return end.clone(),
+            None => block.go_on(),
+        }
+        out.extend_from_slice(block.bytes.get(block.given..).unwrap_or_default());
+    }
+}
+
+/// Whether a block of `stored` bytes can decode to `size` ones.
+pub(super) fn is_possible(stored: u64, size: u64) -> bool {
+    // The second is what a compressor needs at most: LZ4_COMPRESSBOUND.
+    size <= stored.saturating_mul(super::RATIO) && stored <= size + size / 255 + 16
+}
+
+/// An error of a block that can't be what its header says.
+pub(super) fn impossible(stored: u64, size: u64) -> Error {
+    Error::damaged(format!("a piece of {stored} bytes can't decode to the {size} bytes that its header says"))
+}

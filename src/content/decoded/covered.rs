@@ -1,0 +1,59 @@
+//! Which ranges of a content were decoded and found right.
+
+use std::collections::BTreeMap;
+
+/// Ranges remembered at most; beyond it one is forgotten, and the content's soundness stays unknown.
+const RANGES: usize = 4096;
+
+/// A set of ranges that grow together.
+#[derive(Debug, Default)]
+pub(super) struct Covered(BTreeMap<u64, u64>);
+
+impl Covered {
+    /// Adds `start..end`.
+    pub(super) fn add(&mut self, mut start: u64, mut end: u64) {
+        if start >= end {
+            return;
+        }
+        // Those that touch it are those that begin up to its end, from the back, while they reach it.
+        while let Some((&from, &to)) = self.0.range(..=end).next_back() {
+            if to < start {
+                break;
+            }
+            self.0.remove(&from);
+            start = start.min(from);
+            end = end.max(to);
+        }
+        if self.0.len() >= RANGES {
+            self.0.pop_last();
+        }
+        self.0.insert(start, end);
+    }
+
+    /// Whether `0..end` is covered.
+    pub(super) fn reaches(&self, end: u64) -> bool {
+        end == 0 || self.0.first_key_value().is_some_and(|(&from, &to)| from == 0 && to >= end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn is_what_a_bitmap_says(ranges in prop::collection::vec((0_u64..60, 0_u64..12), 0..40)) {
+            let (mut covered, mut map) = (Covered::default(), [false; 80]);
+            for (start, len) in ranges {
+                covered.add(start, start + len);
+                map[start as usize..(start + len) as usize].fill(true);
+            }
+            for end in 0..80 {
+                prop_assert_eq!(covered.reaches(end), map[..end as usize].iter().all(|bit| *bit));
+            }
+            let ranges: Vec<_> = covered.0.into_iter().collect();
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", ranges);
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! Decoding for readers: who decodes, who waits, and what is kept of what comes by.
+//!
+//! A run is one thread decoding from where a decoder stands up to the unit that its reader wants.
+//! A reader whose unit lies on the way of a run waits for it, and gets the unit handed over when the
+//! run comes by, whether or not the cache has room for it. One whose unit lies a little after it
+//! waits too, for the decoder: requests of one reader come slightly out of order. Anyone else takes
+//! the decoder that waits nearest before his unit, or starts anew.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use super::covered::Covered;
+use super::parked::PER_CONTENT;
+use super::{Decoded, Decoder, Encoded, Span, Suspect, UNIT, Unit, lasts};
+use crate::cache::Bytes;
+use crate::codec::Chunk;
+use crate::error::{Error, Result};
+
+/// How far before a wanted unit is near: what the kernel's read-ahead asks for at a time, and more.
+const NEAR: u64 = 16 * UNIT;
+
+/// What the readers of a content know of each other, and what was found out about it.
+#[derive(Default)]
+pub(super) struct State {
+    runs: Vec<Run>,
+    last_number: u64,
+    /// What is waited for, by the unit's start.
+    wanted: HashMap<u64, Wanted>,
+    /// Where the earliest damage begins.
+    pub(super) damage: Option<(u64, Error)>,
+    /// What was found first.
+    pub(super) trouble: Option<Error>,
+    pub(super) covered: Covered,
+    /// The end was reached, and it is where the header says.
+    pub(super) ended: bool,
+}
+
+struct Run {
+    number: u64,
+    span: u64,
+    /// The start of the unit that is being decoded.
+    at: u64,
+    /// The end of the unit that it is for.
+    until: u64,
+}
+
+#[derive(Default)]
+struct Wanted {
+    readers: usize,
+    bytes: Option<Bytes>,
+}
+
+/// How decoding a unit ended.
+enum Outcome {
+    /// More of the span follows.
+    Good,
+    /// The end of the span was reached, and is where it should be.
+    Ended,
+    /// Nothing can be had from there on.
+    Broken(u64, Error),
+    /// The system refused; it may do so no more next time.
+    Hitch(Error),
+}
+
+enum Way {
+    Wait,
+    /// From there, with the decoder that stands there, or a new one.
+    Go(u64, Option<Box<dyn Decoder>>),
+}
+
+impl State {
+    pub(super) fn broken(&mut self, limit: &AtomicU64, from: u64, error: &Error) {
+        limit.fetch_min(from, Ordering::AcqRel);
+        self.trouble.get_or_insert_with(|| error.clone());
+        if self.damage.as_ref().is_none_or(|(before, _)| from < *before) {
+            self.damage = Some((from, error.clone()));
+        }
+    }
+
+    /// How many readers wait.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.wanted.values().map(|wanted| wanted.readers).sum()
+    }
+
+    fn wait_for(&mut self, start: u64) {
+        self.wanted.entry(start).or_default().readers += 1;
+    }
+
+    /// A unit that came by, while those who waited for it have not all taken it yet.
+    fn handed_over(&self, start: u64) -> Option<Bytes> {
+        self.wanted.get(&start)?.bytes.clone()
+    }
+
+    /// Ends the waiting for a unit; gives it if it came by.
+    fn waited_for(&mut self, start: u64) -> Option<Bytes> {
+        let wanted = self.wanted.get_mut(&start)?;
+        wanted.readers = wanted.readers.saturating_sub(1);
+        if wanted.readers == 0 { self.wanted.remove(&start)?.bytes } else { wanted.bytes.clone() }
+    }
+}
+
+impl Decoded {
+    /// A unit that is not in the cache: its bytes, fewer than it should have if something stopped
+    /// the decoding, and the reason if that is not for ever.
+    pub(super) fn obtain(&self, unit: Unit) -> Result<(Bytes, Option<Error>)> {
+        let mut state = self.state();
+        let (at, decoder) = loop {
+            // It may have come by since this reader looked.
+            if let Some(bytes) = state.handed_over(unit.start).or_else(|| self.cache.get(self.id, unit.start))
+            {
+                return Ok((bytes, None));
+            }
+            if let Some((_, error)) = state.damage.as_ref().filter(|(from, _)| *from <= unit.start) {
+                return Err(error.clone());
+            }
+            match self.way(&state, unit) {
+                Way::Go(at, decoder) => break (at, decoder),
+                Way::Wait => {
+                    state.wait_for(unit.start);
+                    state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    if let Some(bytes) = state.waited_for(unit.start) {
+                        return Ok((bytes, None));
+                    }
+                }
+            }
+        };
+        state.last_number += 1;
+        let number = state.last_number;
+        state.runs.push(Run { number, span: unit.span.start, at, until: self.end_of(unit) });
+        drop(state);
+        let running = Running { decoded: self, number };
+        match unit.span.piece {
+            Some(piece) if unit.span.is_whole() => self.run_whole(&running, unit, piece),
+            _ => self.run_to(&running, unit, at, decoder),
+        }
+    }
+
+    fn end_of(&self, unit: Unit) -> u64 {
+        if unit.span.is_whole() { unit.span.end } else { unit.start.saturating_add(UNIT).min(unit.span.end) }
+    }
+
+    fn way(&self, state: &State, unit: Unit) -> Way {
+        let mut ahead = None;
+        for run in state.runs.iter().filter(|run| run.span == unit.span.start) {
+            if run.at <= unit.start && unit.start < run.until {
+                return Way::Wait;
+            }
+            if unit.start.checked_sub(run.until).is_some_and(|gap| gap <= NEAR) {
+                ahead = ahead.max(Some(run.at));
+            }
+        }
+        if unit.span.is_whole() {
+            return Way::Go(unit.start, None);
+        }
+        let parked = self.cache.parked();
+        let stream = (self.id, unit.span.start);
+        let nearest = parked.nearest(stream, unit.start);
+        if (ahead.is_some() && ahead >= nearest) || (nearest.is_none() && state.runs.len() >= PER_CONTENT) {
+            return Way::Wait;
+        }
+        match nearest.and_then(|at| Some((at, parked.take(stream, at)?))) {
+            Some((at, decoder)) => Way::Go(at, Some(decoder)),
+            None => Way::Go(unit.span.start, None),
+        }
+    }
+
+    /// Decodes a piece in one go.
+    fn run_whole(&self, running: &Running<'_>, unit: Unit, piece: Chunk) -> Result<(Bytes, Option<Error>)> {
+        let Encoded::Pieces(pieces) = &self.encoded else {
+            return Err(Error::damaged("a stream has no pieces"));
+        };
+        let mut buffer = self.cache.buffer(usize::try_from(piece.len).unwrap_or_default());
+        buffer.clear();
+        let decoded = pieces.decode(piece, &mut buffer);
+        let right = buffer.len() as u64 == piece.len;
+        buffer.truncate(usize::try_from(piece.len.min(unit.span.end - unit.start)).unwrap_or(usize::MAX));
+        let end = unit.start.saturating_add(buffer.len() as u64);
+        let outcome = match decoded {
+            Ok(()) if right => self.finish_piece(unit.span),
+            Ok(()) => Outcome::Broken(end, Error::damaged("a piece decodes to a wrong number of bytes")),
+            Err(error) if lasts(&error) => Outcome::Broken(end, error),
+            Err(error) => Outcome::Hitch(error),
+        };
+        let (bytes, hitch) = self.turn(running, unit.start, buffer, outcome, unit, None);
+        Ok((bytes, hitch))
+    }
+
+    /// Decodes from `at` up to a unit of a stream.
+    fn run_to(
+        &self,
+        running: &Running<'_>,
+        unit: Unit,
+        mut at: u64,
+        decoder: Option<Box<dyn Decoder>>,
+    ) -> Result<(Bytes, Option<Error>)> {
+        let mut decoder = match decoder.map_or_else(|| self.start(unit.span), Ok) {
+            Ok(decoder) => decoder,
+            Err(error) if lasts(&error) => return Err(self.broken(unit.span.start, error)),
+            Err(error) => return Err(error),
+        };
+        let mut buffer = Vec::new();
+        loop {
+            let end = at.saturating_add(UNIT).min(unit.span.end);
+            let len = (end - at) as usize;
+            if buffer.capacity() < len {
+                buffer = self.cache.buffer(len);
+            }
+            if buffer.len() < len {
+                buffer.resize(len, 0);
+            }
+            let (filled, outcome) = self.decode_unit(&mut *decoder, unit.span, at, &mut buffer[..len]);
+            if at == unit.start {
+                buffer.truncate(filled);
+                let on = matches!(outcome, Outcome::Good).then_some((end, decoder));
+                return Ok(self.turn(running, at, buffer, outcome, unit, on));
+            }
+            match outcome {
+                Outcome::Good => buffer = self.pass(running, at, end, buffer, len, unit),
+                Outcome::Broken(from, error) => {
+                    buffer.truncate(filled);
+                    let _ = self.turn(running, at, buffer, Outcome::Broken(from, error.clone()), unit, None);
+                    return Err(error);
+                }
+                Outcome::Hitch(error) => return Err(error),
+                // The wanted unit lies before the end.
+                Outcome::Ended => return Err(self.broken(end, self.too_short(end))),
+            }
+            at = end;
+        }
+    }
+
+    fn start(&self, span: Span) -> Result<Box<dyn Decoder>> {
+        match (&self.encoded, span.piece) {
+            (Encoded::Stream(stream), _) => stream.start(),
+            (Encoded::Pieces(pieces), Some(piece)) => pieces.start(piece),
+            (Encoded::Pieces(_), None) => Err(Error::damaged("there is no such piece")),
+        }
+    }
+
+    /// Fills `out` with the unit at `at`; says how many bytes came, and how it ended.
+    fn decode_unit(
+        &self,
+        decoder: &mut dyn Decoder,
+        span: Span,
+        at: u64,
+        out: &mut [u8],
+    ) -> (usize, Outcome) {
+        let mut filled = 0;
+        let outcome = loop {
+            let here = at + filled as u64;
+            let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) else {
+                break if here == span.end { self.finish(decoder, span, at) } else { Outcome::Good };
+            };
+            let room = rest.len();
+            match decoder.read(rest) {
+                Ok(0) => break Outcome::Broken(here, self.stopped(span, here)),
+                Ok(read) => filled += read.min(room),
+                Err(error) => break place(decoder, error, span, at, here),
+            }
+        };
+        (filled, outcome)
+    }
+
+    /// At the end of a span: whether the decoder ends there too, and finds all in order.
+    fn finish(&self, decoder: &mut dyn Decoder, span: Span, at: u64) -> Outcome {
+        if span.piece.is_some_and(|piece| piece.len > span.end - span.start) {
+            return Outcome::Broken(span.end, self.too_long());
+        }
+        match decoder.read(&mut [0]) {
+            Ok(0) => self.finish_piece(span),
+            Ok(_) if span.piece.is_some() => Outcome::Broken(
+                span.end,
+                Error::damaged("a piece decodes to more bytes than its header says"),
+            ),
+            Ok(_) => Outcome::Broken(span.end, self.too_long()),
+            Err(error) => place(decoder, error, span, at, span.end),
+        }
+    }
+
+    /// At the end of a piece that is right: if it is the last one, whether it ends the content.
+    fn finish_piece(&self, span: Span) -> Outcome {
+        let Encoded::Pieces(pieces) = &self.encoded else { return Outcome::Ended };
+        if span.piece.is_some_and(|piece| piece.len > span.end - span.start) {
+            return Outcome::Broken(span.end, self.too_long());
+        }
+        if span.end == self.data_size {
+            self.settle_end(self.after_last(&**pieces));
+        }
+        Outcome::Ended
+    }
+
+    fn stopped(&self, span: Span, here: u64) -> Error {
+        match span.piece {
+            None => self.too_short(here),
+            Some(piece) => {
+                let (got, len) = (here - span.start, piece.len);
+                Error::damaged(format!("a piece decodes to {got} bytes, its header says {len}"))
+            }
+        }
+    }
+
+    /// The wanted unit is decoded: keeps it, hands it to those who wait, and ends the run.
+    fn turn(
+        &self,
+        running: &Running<'_>,
+        at: u64,
+        mut buffer: Vec<u8>,
+        outcome: Outcome,
+        unit: Unit,
+        on: Option<(u64, Box<dyn Decoder>)>,
+    ) -> (Bytes, Option<Error>) {
+        let mut state = self.state();
+        let mut hitch = None;
+        match outcome {
+            Outcome::Good => {}
+            Outcome::Ended => {
+                // A stream was decoded from its start by the decoder that came to its end.
+                state.covered.add(unit.span.start, unit.span.end);
+                state.ended |= unit.span.piece.is_none();
+            }
+            Outcome::Broken(from, error) => {
+                state.broken(&self.limit, from, &error);
+                buffer.truncate(usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX));
+            }
+            Outcome::Hitch(error) => hitch = Some(error),
+        }
+        if buffer.capacity() / 2 > buffer.len() {
+            buffer.shrink_to_fit();
+        }
+        let bytes = Arc::new(buffer);
+        if hitch.is_none() {
+            self.cache.put(self.id, at, &bytes);
+            if let Some(wanted) = state.wanted.get_mut(&at) {
+                wanted.bytes = Some(bytes.clone());
+            }
+        }
+        if let Some((at, decoder)) = on {
+            // Before the run is gone: who waits for this decoder must find it.
+            self.cache.parked().park((self.id, unit.span.start), at, decoder);
+        }
+        state.runs.retain(|run| run.number != running.number);
+        self.turned.notify_all();
+        (bytes, hitch)
+    }
+
+    /// A unit on the way came by: hands it to those who wait, keeps it if it may be asked for soon.
+    fn pass(
+        &self,
+        running: &Running<'_>,
+        at: u64,
+        end: u64,
+        mut buffer: Vec<u8>,
+        len: usize,
+        unit: Unit,
+    ) -> Vec<u8> {
+        let near = unit.start - at <= NEAR;
+        let mut state = self.state();
+        if let Some(run) = state.runs.iter_mut().find(|run| run.number == running.number) {
+            run.at = end;
+        }
+        let wanted = state.wanted.get_mut(&at);
+        if wanted.is_none() && !near && !self.cache.has_room(len) {
+            return buffer;
+        }
+        buffer.truncate(len);
+        let bytes = Arc::new(buffer);
+        self.cache.put(self.id, at, &bytes);
+        if let Some(wanted) = wanted {
+            wanted.bytes = Some(bytes);
+            self.turned.notify_all();
+            return Vec::new();
+        }
+        // When the cache does not hold it, the buffer serves for the next unit.
+        Arc::into_inner(bytes).unwrap_or_default()
+    }
+}
+
+/// Where an error that came at `here`, while the unit at `at` was decoded, leaves the content.
+fn place(decoder: &dyn Decoder, error: Error, span: Span, at: u64, here: u64) -> Outcome {
+    if !lasts(&error) {
+        return Outcome::Hitch(error);
+    }
+    let from = match decoder.suspect() {
+        None => here,
+        Some(Suspect::From(offset)) => span.start.saturating_add(offset).min(here),
+        Some(Suspect::Unlocated) => at,
+    };
+    Outcome::Broken(from, error)
+}
+
+/// Ends a run however it is left, so that nobody waits for it in vain.
+struct Running<'a> {
+    decoded: &'a Decoded,
+    number: u64,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.decoded.state().runs.retain(|run| run.number != self.number);
+        self.decoded.turned.notify_all();
+    }
+}

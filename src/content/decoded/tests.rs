@@ -1,0 +1,200 @@
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc;
+
+use super::*;
+
+/// A stream whose byte at `n` is a function of `n`, which counts what is asked of it.
+#[derive(Debug, Default)]
+struct Counted {
+    len: u64,
+    /// From here on the system refuses, so many times.
+    refuse: Option<u64>,
+    refusals: AtomicUsize,
+    starts: AtomicUsize,
+    bytes: AtomicU64,
+}
+
+fn byte(at: u64) -> u8 {
+    (at ^ (at >> 8) ^ (at >> 16)) as u8
+}
+
+#[derive(Debug)]
+struct Shared(Arc<Counted>);
+
+struct Counting(Arc<Counted>, u64);
+
+impl Sequential for Shared {
+    fn start(&self) -> Result<Box<dyn Decoder>> {
+        self.0.starts.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(Counting(self.0.clone(), 0)))
+    }
+}
+
+impl Decoder for Counting {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        let mut count = (self.0.len - self.1).min(out.len() as u64).min(10_000);
+        if let Some(refuse) = self.0.refuse
+            && self.1 + count > refuse
+            && self.0.refusals.load(Ordering::Relaxed) > 0
+        {
+            count = refuse.saturating_sub(self.1);
+            if count == 0 {
+                self.0.refusals.fetch_sub(1, Ordering::Relaxed);
+                return Err(Error::new(Kind::System(libc::EIO), "the disk refuses"));
+            }
+        }
+        for (at, out) in (self.1..self.1 + count).zip(out) {
+            *out = byte(at);
+        }
+        self.1 += count;
+        self.0.bytes.fetch_add(count, Ordering::Relaxed);
+        Ok(count as usize)
+    }
+}
+
+fn counted(counted: Counted, budget: u64) -> (Arc<Counted>, Decoded, Arc<Cache>) {
+    let (counted, cache) = (Arc::new(counted), Arc::new(Cache::new(budget)));
+    let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache);
+    (counted, content, cache)
+}
+
+fn read(content: &Decoded, at: u64, count: usize) {
+    let mut buf = vec![0; count];
+    let read = content.read_at(at, &mut buf).unwrap();
+    assert_eq!(read as u64, (content.len() - at).min(count as u64));
+    assert!((at..).zip(&buf[..read]).all(|(at, got)| *got == byte(at)));
+}
+
+#[test]
+fn reading_on_decodes_each_byte_once_even_without_a_cache() {
+    let (counted, content, _) = counted(Counted { len: 40 * UNIT + 3, ..Counted::default() }, 0);
+    for at in (0..content.len()).step_by(UNIT as usize) {
+        read(&content, at, UNIT as usize);
+    }
+    assert_eq!(counted.starts.load(Ordering::Relaxed), 1);
+    assert_eq!(counted.bytes.load(Ordering::Relaxed), content.len());
+    assert_eq!(content.soundness(), Soundness::Sound);
+}
+
+#[test]
+fn requests_out_of_order_and_readers_in_several_places_begin_anew_only_once_each() {
+    let (counted, content, _) = counted(Counted { len: 400 * UNIT, ..Counted::default() }, 16 * UNIT);
+    // Each of three readers, in turn, asks for the second of two units first.
+    for step in 0..20 {
+        for place in [0, 100, 200] {
+            for next in [1, 0] {
+                read(&content, (place + 2 * step + next) * UNIT, UNIT as usize);
+            }
+        }
+    }
+    assert!(counted.starts.load(Ordering::Relaxed) <= 3);
+}
+
+#[test]
+fn what_many_readers_want_at_once_is_decoded_once() {
+    let (counted, content, _) = counted(Counted { len: 30 * UNIT, ..Counted::default() }, 0);
+    let (content, barrier) = (&content, &std::sync::Barrier::new(8));
+    std::thread::scope(|scope| {
+        for reader in 0..8 {
+            scope.spawn(move || {
+                barrier.wait();
+                read(content, 29 * UNIT + reader, 100);
+            });
+        }
+    });
+    // Without a cache a reader that comes after the others have gone decodes again: that takes a
+    // start, so that there are never more bytes than starts account for.
+    let starts = counted.starts.load(Ordering::Relaxed) as u64;
+    assert!(counted.bytes.load(Ordering::Relaxed) <= starts * 30 * UNIT);
+}
+
+/// A stream whose decoder stops at its second unit until it is let go.
+#[derive(Debug)]
+struct Gated(Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>);
+
+struct Gate(u64, Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
+
+impl Sequential for Gated {
+    fn start(&self) -> Result<Box<dyn Decoder>> {
+        let gate = self.0.lock().unwrap().take().expect("it is started once");
+        Ok(Box::new(Gate(0, Some(gate))))
+    }
+}
+
+impl Decoder for Gate {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        if self.0 >= UNIT
+            && let Some((here, go)) = self.1.take()
+        {
+            here.send(()).unwrap();
+            go.recv().unwrap();
+        }
+        let count = out.len().min((4 * UNIT - self.0) as usize);
+        for (at, out) in (self.0..).zip(&mut out[..count]) {
+            *out = byte(at);
+        }
+        self.0 += count as u64;
+        Ok(count)
+    }
+}
+
+#[test]
+fn who_waits_on_the_way_of_a_run_is_served_by_it_without_a_cache() {
+    let ((here, is_here), (go, goes)) = (mpsc::channel(), mpsc::channel());
+    let gated = Gated(Mutex::new(Some((here, goes))));
+    let content = &Decoded::stream(gated, 4 * UNIT, &Arc::new(Cache::new(0)));
+    std::thread::scope(|scope| {
+        scope.spawn(move || read(content, 3 * UNIT, 10));
+        is_here.recv().unwrap();
+        // The run stands in the second unit: these lie on its way.
+        scope.spawn(move || read(content, UNIT, 20));
+        scope.spawn(move || read(content, 2 * UNIT, 30));
+        scope.spawn(move || read(content, 3 * UNIT, 40));
+        while content.state().waiting() < 3 {
+            std::thread::yield_now();
+        }
+        go.send(()).unwrap();
+    });
+}
+
+#[test]
+fn a_refusal_of_the_system_is_not_damage() {
+    let refuse = Some(2 * UNIT + 100);
+    let counts = Counted { len: 4 * UNIT, refuse, refusals: AtomicUsize::new(3), ..Counted::default() };
+    let (_, content, _) = counted(counts, 1 << 30);
+    let mut buf = vec![0; UNIT as usize];
+    // This read meets it twice: it tries the byte after those it has got.
+    assert_eq!(content.read_at(2 * UNIT, &mut buf).unwrap(), 100);
+    assert_eq!(content.read_at(3 * UNIT, &mut buf).unwrap_err().kind(), Kind::System(libc::EIO));
+    assert_eq!((content.soundness(), content.trouble().is_none()), (Soundness::Unknown, true));
+    read(&content, 0, 4 * UNIT as usize);
+    assert_eq!(content.soundness(), Soundness::Sound);
+}
+
+/// A decoder that panics.
+#[derive(Debug)]
+struct Bad;
+
+impl Sequential for Bad {
+    fn start(&self) -> Result<Box<dyn Decoder>> {
+        panic!("this is what the test is about");
+    }
+}
+
+#[test]
+fn a_decoder_that_panics_leaves_nobody_waiting() {
+    let content = Decoded::stream(Bad, 100, &Arc::new(Cache::new(0)));
+    for _ in 0..2 * parked::PER_CONTENT {
+        let read = std::panic::AssertUnwindSafe(|| content.read_at(0, &mut [0]).is_ok());
+        assert!(std::panic::catch_unwind(read).is_err());
+    }
+}
+
+#[test]
+fn a_content_that_is_gone_leaves_nothing_behind() {
+    let (counted, content, cache) = counted(Counted { len: 9 * UNIT, ..Counted::default() }, 1 << 30);
+    read(&content, 3 * UNIT, 10);
+    assert!(cache.held() > 0 && Arc::strong_count(&counted) == 3);
+    drop(content);
+    assert_eq!((cache.held(), Arc::strong_count(&counted)), (0, 1));
+}
