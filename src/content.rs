@@ -38,7 +38,9 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     /// Reads into `buf` from `offset` on and says how many bytes were read.
     ///
     /// Fewer than asked come only at the end of the content, or when the byte after them can't be
-    /// had: then a read that starts there is the error. Never returns bytes that are not right.
+    /// had: then a read that starts there is the error. So is a read at the end itself where all bytes
+    /// were had and something is wrong all the same: a stream that holds more than its header says.
+    /// Never returns bytes that are not right.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
     /// Where the bytes lie in a source, if they lie there as they are, in one piece.

@@ -218,7 +218,8 @@ fn a_stream_cut_off_anywhere_gives_what_is_there_and_then_an_error() {
             for step in [997, 8192] {
                 let (bytes, error) = prefix(&*content, step);
                 assert!(truth.starts_with(&bytes), "{name} cut at {cut}");
-                assert_eq!(error.is_none(), bytes.len() == truth.len(), "{name} cut at {cut}");
+                assert_eq!(error.is_some(), content.trouble().is_some(), "{name} cut at {cut}");
+                assert!(error.is_some() || bytes.len() == truth.len(), "{name} cut at {cut}");
                 if !matches!(codec, Codec::Lz4) {
                     assert!(bytes.len() >= bare(codec, stored).len().min(truth.len()), "{name} cut at {cut}");
                 }
@@ -251,7 +252,7 @@ fn flipped_bits_never_give_more_than_promised_nor_other_bytes_at_a_second_read()
             };
             let (bytes, error) = prefix(&*content, 4096);
             assert!(bytes.len() <= truth.len());
-            assert_eq!(error.is_some(), bytes.len() < truth.len(), "{name}, round {round}");
+            assert!(error.is_some() || bytes.len() == truth.len(), "{name}, round {round}");
             let again = prefix(&*content, 100);
             assert!(again.0 == bytes, "{name}, round {round}");
             // In zstd a bit of the header, itself unchecked, says whether there is a checksum.
@@ -307,12 +308,12 @@ fn a_data_size_that_is_too_small_or_too_large_is_said() {
 
             let small = opened(codec, &stored, len - 1, &cache);
             let (bytes, error) = prefix(&*small, 70_000);
-            assert!(bytes == truth[..len - 1] && error.is_none(), "{name}: {error:?}");
+            assert!(bytes == truth[..len - 1] && error.is_some(), "{name}: {error:?}");
             assert_eq!(small.soundness(), Soundness::Broken(len as u64 - 1), "{name}");
             assert!(small.trouble().unwrap().message().contains("decodes to more than the"), "{name}");
 
             let empty = opened(codec, &stored, 0, &cache);
-            assert_eq!(empty.read_at(0, &mut [0; 9]).unwrap(), 0);
+            assert!(empty.read_at(0, &mut [0; 9]).is_err(), "{name}");
             assert_eq!(empty.soundness(), Soundness::Broken(0), "{name}");
 
             let large = opened(codec, &stored, len + 5, &cache);

@@ -185,6 +185,15 @@ impl Decoded {
         Ok(read)
     }
 
+    /// The end of the data, or the error if it is known that all of them can be had and yet something
+    /// is wrong: more follows, or the checksum is missing. So who reads on to the end hears of it.
+    fn at_the_end(&self) -> Result<usize> {
+        match &self.state().damage {
+            Some((from, error)) if *from >= self.data_size => Err(error.clone()),
+            _ => Ok(0),
+        }
+    }
+
     /// A block that is empty by its header: whether there is really nothing in it.
     fn check_empty(&self) {
         if self.soundness() != Soundness::Unknown {
@@ -254,6 +263,9 @@ impl Content for Decoded {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         if self.data_size == 0 {
             self.check_empty();
+        }
+        if offset >= self.data_size && !buf.is_empty() {
+            return self.at_the_end();
         }
         let mut done = 0;
         while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
