@@ -112,6 +112,7 @@ fn check_sizes(codec: Codec, used_size: u64, data_size: u64) -> Result<()> {
         Codec::Bzip2 => (used_size / bzip2::LEAST_BLOCK).saturating_mul(bzip2::BLOCK),
         Codec::Lz4 | Codec::Lz4Frame => used_size.saturating_mul(lz4::RATIO),
         Codec::Zstd => used_size.saturating_mul(zstd::RATIO),
+        Codec::Blosc if used_size == 0 => 0,
         // Sixteen bytes of header can stand for two gigabytes; each buffer is judged when it is met.
         Codec::Blosc => u64::MAX,
     };

@@ -327,6 +327,16 @@ fn a_data_size_that_is_too_small_or_too_large_is_said() {
 }
 
 #[test]
+fn nothing_decodes_to_nothing() {
+    let cache = Arc::new(Cache::new(1 << 20));
+    let empty = || Arc::new(Text::default());
+    for codec in [Codec::Zlib, Codec::Bzip2, Codec::Lz4, Codec::Lz4Frame, Codec::Zstd, Codec::Blosc] {
+        assert_eq!(open(codec, empty(), 0, &cache).unwrap().len(), 0);
+        assert!(open(codec, empty(), 1, &cache).is_err(), "{codec:?}");
+    }
+}
+
+#[test]
 fn an_impossible_data_size_is_refused_before_anything_is_read() {
     let cache = Arc::new(Cache::new(0));
     let all = [Codec::Zlib, Codec::Bzip2, Codec::Lz4, Codec::Lz4Frame, Codec::Zstd];
