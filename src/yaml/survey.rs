@@ -44,6 +44,8 @@ pub struct Wanted<'w> {
     /// The key, in a node with such a tag, below which only the shape of an array is to be kept. The
     /// same goes for a sequence that has the tag itself.
     pub array: &'w str,
+    /// Keys of the root whose values are to be handed out too.
+    pub root_keys: &'w [&'w str],
 }
 
 impl std::fmt::Debug for Wanted<'_> {
@@ -54,14 +56,16 @@ impl std::fmt::Debug for Wanted<'_> {
 
 impl Wanted<'_> {
     /// Nothing.
-    pub const NOTHING: Wanted<'static> = Wanted { tag: &|_| false, telling: &[], array: "" };
+    pub const NOTHING: Wanted<'static> = Wanted { tag: &|_| false, telling: &[], array: "", root_keys: &[] };
 }
 
-/// A node with a tag that was wanted.
+/// A node with a tag, or below a key, that was wanted.
 #[derive(Debug)]
 pub struct Found<'f> {
-    /// Its resolved tag.
-    pub tag: &'f str,
+    /// Its resolved tag, if one is written.
+    pub tag: Option<&'f str>,
+    /// The key of the root that it is the value of, if that was wanted.
+    pub root_key: Option<&'f str>,
     /// Where it is in the tree.
     pub path: Option<PathId>,
     /// It and what is below it; its place.
@@ -278,8 +282,8 @@ enum Outline {
     Unknown,
 }
 
-struct Surveyor<'s> {
-    wanted: Wanted<'s>,
+struct Surveyor<'s, 'w> {
+    wanted: Wanted<'w>,
     found: &'s mut dyn FnMut(&Paths, Found<'_>),
     survey: Survey,
     frames: Vec<Frame>,
@@ -292,7 +296,7 @@ struct Surveyor<'s> {
     hasher: RandomState,
 }
 
-impl Drop for Surveyor<'_> {
+impl Drop for Surveyor<'_, '_> {
     fn drop(&mut self) {
         // From the last on, as each may hold on to earlier ones: else they would go one within the
         // other, as deep as there are anchors.
@@ -302,7 +306,7 @@ impl Drop for Surveyor<'_> {
 
 type Taken<T> = std::result::Result<T, Broken>;
 
-impl Surveyor<'_> {
+impl<'w> Surveyor<'_, 'w> {
     /// Takes an event; whether there is more to be looked at.
     fn take(&mut self, event: Event<'_>) -> Taken<bool> {
         let place = event.start;
@@ -337,11 +341,7 @@ impl Surveyor<'_> {
         if self.survey.findings.len() < MOST_FINDINGS {
             let path = self.here();
             let mut hasher = DefaultHasher::new();
-            (wrong, detail).hash(&mut hasher);
-            for step in self.survey.paths.steps(path) {
-                // Another item before it does not make it another.
-                if let Step::Key(key) = step { key.hash(&mut hasher) } else { 0.hash(&mut hasher) }
-            }
+            (wrong, detail, self.survey.paths.identity(path, false)).hash(&mut hasher);
             self.survey.findings.push(Finding { wrong, place, what, identity: hasher.finish() });
         }
         Ok(())
@@ -411,6 +411,13 @@ impl Surveyor<'_> {
         self.frames.last().is_some_and(|frame| frame.record.is_on())
     }
 
+    /// The key of the root that the node that comes, or ended last, is the value of, if that is wanted.
+    fn root_key(&self) -> Option<&'w str> {
+        let [root] = self.frames.as_slice() else { return None };
+        let keys = if root.mapping && root.awaits_value { self.wanted.root_keys } else { &[] };
+        keys.iter().copied().find(|key| *key == root.key)
+    }
+
     /// Whether the node that comes is a key.
     fn at_key(&self) -> bool {
         self.frames.last().is_some_and(|frame| frame.mapping && !frame.awaits_value)
@@ -434,7 +441,9 @@ impl Surveyor<'_> {
                 self.find(Wrong::LargeInteger, place, text, what)?;
             }
         }
-        let recording = self.recording() || anchor.is_some() || tag.is_some_and(self.wanted.tag);
+        let root_key = self.root_key();
+        let wanted = root_key.is_some() || tag.is_some_and(self.wanted.tag);
+        let recording = self.recording() || anchor.is_some() || wanted;
         let value = recording.then(|| Value {
             place,
             tag: tag.map(Rc::from),
@@ -443,9 +452,9 @@ impl Surveyor<'_> {
                 false => Node::Unknown,
             },
         });
-        if let (Some(value), Some(tag)) = (&value, tag.filter(|tag| (self.wanted.tag)(tag))) {
+        if let (Some(value), true) = (&value, wanted) {
             let path = self.here();
-            (self.found)(&self.survey.paths, Found { tag, path, value });
+            (self.found)(&self.survey.paths, Found { tag, root_key, path, value });
         }
         if self.at_key() {
             let key = self.scalar_key(place, text, looks)?;
@@ -557,7 +566,12 @@ impl Surveyor<'_> {
                 None => self.unhashable(place)?,
             }
         }
-        self.finish(place, outline, Some(Value { place, tag: None, node }), 1)
+        let value = Value { place, tag: None, node };
+        if let Some(root_key) = self.root_key() {
+            let found = Found { tag: None, root_key: Some(root_key), path, value: &value };
+            (self.found)(&self.survey.paths, found);
+        }
+        self.finish(place, outline, Some(value), 1)
     }
 
     fn unhashable(&mut self, place: Mark) -> Taken<()> {
@@ -580,8 +594,9 @@ impl Surveyor<'_> {
             }
         }
         let wanted = tag.is_some_and(self.wanted.tag);
+        let handed_out = wanted || self.root_key().is_some();
         let inside = wanted || anchor.is_some() || self.frames.last().is_some_and(|frame| frame.inside);
-        let recording = wanted || anchor.is_some() || self.recording();
+        let recording = handed_out || anchor.is_some() || self.recording();
         let array = (wanted && !mapping)
             || self.frames.last().is_some_and(|frame| frame.wanted && frame.key == self.wanted.array);
         let of_pairs = tag.and_then(|tag| tag.strip_prefix(scalar::TAG_PREFIX));
@@ -598,6 +613,7 @@ impl Surveyor<'_> {
             of_mappings: true,
             tag: if recording { tag.map(Rc::from) } else { None },
             wanted,
+            handed_out,
             inside,
             record: match recording {
                 true if array => Record::TooLarge,
@@ -641,7 +657,7 @@ impl Surveyor<'_> {
         let whole = self.wanted.telling.iter().take(8).fold(0_u8, |bits, _| bits << 1 | 1);
         let frame = &self.frames[index];
         let untagged = whole != 0 && frame.telling == whole && !frame.wanted;
-        let path = (untagged || frame.wanted).then(|| self.path_of(index));
+        let path = (untagged || frame.handed_out).then(|| self.path_of(index));
         let Some(mut frame) = self.frames.pop() else { return Ok(()) };
         if untagged {
             self.kept += 32;
@@ -660,9 +676,9 @@ impl Surveyor<'_> {
             Record::TooLarge => (Some(Node::LargeSequence(shape)), 1),
         };
         let mut value = node.map(|node| Value { place: frame.place, tag: frame.tag.take(), node });
-        if let (true, Some(value)) = (frame.wanted, &value) {
-            let (tag, path) = (value.tag.as_deref().unwrap_or_default(), path.flatten());
-            (self.found)(&self.survey.paths, Found { tag, path, value });
+        if let (true, Some(value)) = (frame.handed_out, &value) {
+            let (tag, root_key, path) = (value.tag.as_deref(), self.root_key(), path.flatten());
+            (self.found)(&self.survey.paths, Found { tag, root_key, path, value });
         }
         if let Some(anchor) = frame.anchor {
             self.kept += 128 * size as u64;

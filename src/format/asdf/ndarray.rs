@@ -31,7 +31,7 @@ pub fn is_tag(tag: &str) -> bool {
 
 /// What a survey is to look for, to find all ndarrays.
 pub const WANTED: survey::Wanted<'static> =
-    survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY };
+    survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY, root_keys: &[] };
 
 /// An ndarray.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,6 +196,9 @@ impl Ndarray {
 impl Source {
     fn read(value: &Value) -> Result<Self> {
         if let Some(uri) = value.text() {
+            if !uri.is_empty() && uri.bytes().all(|byte| byte.is_ascii_digit()) {
+                return trouble(value, "the \"source\" of an ndarray is the number of a block in quotes");
+            }
             return Ok(Self::External(uri.to_owned()));
         }
         match value.integer().map(i64::try_from) {

@@ -32,7 +32,10 @@ pub(super) struct Frame {
     /// Whether all items so far are mappings.
     pub(super) of_mappings: bool,
     pub(super) tag: Option<Rc<str>>,
+    /// Whether it has a tag that is wanted.
     pub(super) wanted: bool,
+    /// Whether it is to be handed out when it ends.
+    pub(super) handed_out: bool,
     /// Whether it is wanted, or below a node that is.
     pub(super) inside: bool,
     pub(super) record: Record,

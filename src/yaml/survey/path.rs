@@ -1,6 +1,7 @@
 //! Where nodes are in the tree: paths that share their beginnings.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// One step down from a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +44,19 @@ impl Paths {
         }
         steps.reverse();
         steps
+    }
+
+    /// The same number for the same path of another text. `exactly`, or else taking all items of a
+    /// sequence for the same: another item before it does not make it another then.
+    pub fn identity(&self, path: Option<PathId>, exactly: bool) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for step in self.steps(path) {
+            match step {
+                Step::Key(key) => key.hash(&mut hasher),
+                Step::Item(n) => (*n * u64::from(exactly)).hash(&mut hasher),
+            }
+        }
+        hasher.finish()
     }
 
     /// The path in words: `meta/items/3`; `the root` for no steps.
