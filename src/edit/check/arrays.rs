@@ -36,6 +36,10 @@ impl Facts {
         let survey = survey::survey(events, wanted, &mut |_, found| {
             let (path, value) = (found.path, found.value);
             if let Some(tag) = found.tag.filter(|tag| ndarray::is_tag(tag)) {
+                if !ndarray::is_known_tag(tag) && unfit.len() < survey::MOST_FINDINGS {
+                    let what = format!("readers don't know this version of ndarray, {}", tag.escape_debug());
+                    unfit.push((path, Trouble { place: value.place, what }));
+                }
                 arrays.push(ArrayNode { path, place: value.place, array: Ndarray::read(tag, value) });
             }
             let tagged = found.tag.map_or(Ok(()), |tag| core_schemas::check(tag, value));

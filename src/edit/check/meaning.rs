@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::arrays::{ArrayNode, Facts};
 use super::prologue::{Prologue, words};
 use super::{BlockSizes, Class, Draft, Old, Problem};
-use crate::format::asdf::ndarray::Source;
+use crate::format::asdf::ndarray::{Ndarray, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Broken, Paths, Root, Wrong};
 
@@ -48,7 +48,7 @@ pub(super) fn problems(
             Comparison { draft, facts, was: was.as_ref().ok(), blocks }.compare(old, &mut meant)
         }
     }
-    let position = |problem: &Problem| problem.place.as_ref().map_or(0, |place| place.offset);
+    let position = |problem: &Problem| problem.place.as_ref().map_or(u64::MAX, |place| place.offset);
     meant.problems.sort_by_key(position);
     meant
 }
@@ -208,6 +208,7 @@ impl Comparison<'_> {
 
     /// What is wrong with ndarrays.
     fn arrays(&self, meant: &mut Meant) {
+        self.moved_out(meant);
         let mut troubles: Vec<_> =
             self.facts.arrays.iter().filter_map(|node| Some((node, self.trouble(node)?))).collect();
         if troubles.is_empty() {
@@ -225,6 +226,28 @@ impl Comparison<'_> {
         for (node, (place, what, to_do)) in troubles {
             let name = self.facts.survey.paths.show(node.path);
             meant.problems.push(self.problem(place, format!("{name}: {what}"), to_do));
+        }
+    }
+
+    /// Arrays that were in a block and are to be in another file: hardly ever meant, as their data are
+    /// not there.
+    fn moved_out(&self, meant: &mut Meant) {
+        let external =
+            |node: &&ArrayNode| matches!(&node.array, Ok(Ndarray { source: Source::External(_), .. }));
+        let mut moved = self.facts.arrays.iter().filter(external).peekable();
+        let (Some(was), Some(_)) = (self.was, moved.peek()) else { return };
+        let in_block =
+            |node: &&ArrayNode| matches!(&node.array, Ok(Ndarray { source: Source::Block(_), .. }));
+        let before: HashSet<u64> = was
+            .arrays
+            .iter()
+            .filter(in_block)
+            .map(|node| was.survey.paths.identity(node.path, true))
+            .collect();
+        for node in moved.filter(|node| before.contains(&self.facts.survey.paths.identity(node.path, true))) {
+            let name = self.facts.survey.paths.show(node.path);
+            let what = format!("{name}: it was in a block of this file, and its source is another file now");
+            meant.problems.push(self.problem(node.place, what, "write the number of the block"));
         }
     }
 

@@ -78,6 +78,9 @@ pub(super) fn mend<'n>(new: &'n [u8], old: &[u8]) -> Mended<'n> {
     let has_tree = is.has_tree(new);
     let whole_head_is_gone = is.header.is_none() && is.comments_end == 0;
     let after_header = is.header.as_ref().map_or(0, |header| header.end);
+    if !has_tree && !new.is_empty() && !new.ends_with(b"\n") {
+        pieces.add(new.len(), eol, "the last newline was missing and was");
+    }
     if let (None, Some(header)) = (&is.header, &was.header) {
         pieces.add(0, line(header), "the header line was missing and was");
     }
@@ -94,17 +97,14 @@ pub(super) fn mend<'n>(new: &'n [u8], old: &[u8]) -> Mended<'n> {
         _ => {}
     }
     if has_tree {
-        directives(&mut pieces, new, &is, &was, &line, eol);
+        directives(&mut pieces, &is, &was, &line, eol);
         end(&mut pieces, new, eol);
-    } else if !new.is_empty() && !new.ends_with(b"\n") {
-        pieces.add(new.len(), eol, "the last newline was missing and was");
     }
     pieces.into_mended(new)
 }
 
 fn directives(
     pieces: &mut Pieces,
-    new: &[u8],
     is: &Prologue,
     was: &Prologue,
     line: &dyn Fn(&Range<usize>) -> Vec<u8>,
@@ -117,8 +117,8 @@ fn directives(
     }
     let at = is.yaml.as_ref().map_or(at, |yaml| yaml.end);
     let mut any = was.yaml.is_some();
-    // A last line without a newline can't be followed by another.
-    let may_follow = at == 0 || new.get(at - 1) == Some(&b'\n');
+    // Without a document after them, directives that are there are broken, and stay so.
+    let may_follow = had_none || is.document.is_some();
     for (handle, tag) in &was.tags {
         if !is.tags.iter().any(|(other, _)| other == handle) && may_follow {
             pieces.add(at, line(tag), "a line %TAG was missing and was");
@@ -138,7 +138,9 @@ fn end(pieces: &mut Pieces, new: &[u8], eol: &[u8]) {
     let ends_with =
         |line: &[u8]| new.ends_with(line) && (end == line.len() || new[end - line.len() - 1] == b'\n');
     if ends_with(b"...\n") || ends_with(b"...\r\n") {
-    } else if ends_with(b"...") {
+        return;
+    }
+    if ends_with(b"...") {
         pieces.add(end, eol, newline);
     } else if ends_with(b"...\r") {
         pieces.add(end, *b"\n", newline);

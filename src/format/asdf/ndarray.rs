@@ -29,6 +29,11 @@ pub fn is_tag(tag: &str) -> bool {
     tag.starts_with(TAG) || tag == OLD_TAG
 }
 
+/// Whether a resolved tag is that of an ndarray in a version that was published.
+pub fn is_known_tag(tag: &str) -> bool {
+    tag == OLD_TAG || tag.strip_prefix(TAG).is_some_and(|version| matches!(version, "0.0" | "1.0" | "2.0"))
+}
+
 /// What a survey is to look for, to find all ndarrays.
 pub const WANTED: survey::Wanted<'static> =
     survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY, root_keys: &[] };

@@ -49,8 +49,8 @@ impl Ndarray {
         let counted = counted.ok_or(TooLarge::Uncountable)?;
         let offset = i128::from(self.offset);
         let (mut first, mut last) = (offset, offset);
-        if dimensions.contains(&0) {
-        } else if let Some(strides) = &self.strides {
+        let empty = dimensions.contains(&0);
+        if let (Some(strides), false) = (&self.strides, empty) {
             for (stride, len) in strides.iter().zip(&dimensions) {
                 let way = i128::from(*stride).checked_mul(i128::from(*len) - 1);
                 let way = way.ok_or(TooLarge::Uncountable)?;
@@ -58,9 +58,8 @@ impl Ndarray {
                 *end = end.checked_add(way).ok_or(TooLarge::Uncountable)?;
             }
             last = last.checked_add(item).ok_or(TooLarge::Uncountable)?;
-        } else {
-            // `counted` takes an element of no bytes for one.
-            last = last.checked_add(if item == 0 { 0 } else { counted }).ok_or(TooLarge::Uncountable)?;
+        } else if !empty && item > 0 {
+            last = last.checked_add(counted).ok_or(TooLarge::Uncountable)?;
         }
         if first < 0 {
             return Err(TooLarge::BeforeBlock);
