@@ -69,7 +69,7 @@ pub struct Old {
     has_tree: bool,
     is_utf8: bool,
     foreign: bool,
-    facts: Result<Facts, survey::Broken>,
+    facts: Result<Facts, Box<survey::Broken>>,
 }
 
 /// A text that may be saved.
@@ -91,7 +91,7 @@ impl Old {
         Self::with_facts(text, facts(text))
     }
 
-    fn with_facts(text: &[u8], facts: Result<Facts, survey::Broken>) -> Self {
+    fn with_facts(text: &[u8], facts: Result<Facts, Box<survey::Broken>>) -> Self {
         let prologue = Prologue::of(text);
         let ends = [prologue.comments_end]
             .into_iter()
@@ -109,7 +109,7 @@ impl Old {
 
     /// What is in it; an error if it is no YAML.
     pub fn facts(&self) -> Result<&Facts, &survey::Broken> {
-        self.facts.as_ref()
+        self.facts.as_ref().map_err(|broken| &**broken)
     }
 }
 
@@ -147,7 +147,7 @@ fn refuse(problems: Vec<Problem>) -> Result<(), Box<Refusal>> {
 }
 
 /// What is in a whole text.
-fn facts(text: &[u8]) -> Result<Facts, survey::Broken> {
+fn facts(text: &[u8]) -> Result<Facts, Box<survey::Broken>> {
     match text.starts_with(b"%ASDF") {
         true => Facts::of(Events::of(&Commented(&Bytes(text)))),
         false => Facts::of(Events::new(text)),

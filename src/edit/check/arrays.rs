@@ -29,7 +29,7 @@ pub struct ArrayNode {
 
 impl Facts {
     /// Surveys a text.
-    pub(super) fn of(events: Events<'_>) -> Result<Self, Broken> {
+    pub(super) fn of(events: Events<'_>) -> Result<Self, Box<Broken>> {
         let (mut arrays, mut unfit) = (Vec::new(), Vec::new());
         let wanted = |tag: &str| ndarray::is_tag(tag) || core_schemas::is_tag(tag);
         let wanted = Wanted { tag: &wanted, root_keys: &core_schemas::ROOT_KEYS, ..ndarray::WANTED };

@@ -76,13 +76,9 @@ fn extension(value: &Value) -> Checked {
     for software in ["software", "manifest_software", "package"].iter().filter_map(|key| value.get(key)) {
         check_kind("software", software)?;
         let version = software.get("version");
-        if let Some((version, text)) = version.and_then(|value| Some((value, value.text()?))) {
-            if !is_version(text) {
-                return trouble(
-                    version,
-                    "the version of an extension's software is not one that Python reads",
-                );
-            }
+        let unread = version.filter(|version| version.text().is_some_and(|text| !is_version(text)));
+        if let Some(version) = unread {
+            return trouble(version, "the version of an extension's software is not one that Python reads");
         }
     }
     Ok(())

@@ -24,7 +24,7 @@ pub(super) struct Meant {
 /// Compares a text with the one it is to replace.
 pub(super) fn problems(
     draft: &Draft<'_, '_>,
-    facts: &Result<Facts, Broken>,
+    facts: &Result<Facts, Box<Broken>>,
     old: &Old,
     blocks: &dyn BlockSizes,
 ) -> Meant {
@@ -87,11 +87,11 @@ fn prologue(draft: &Draft<'_, '_>, old: &Old, meant: &mut Meant) {
             meant.problems.push(draft.problem(now.start, what, to_do));
         }
     }
-    if is.has_tree(draft.text) && !old.foreign {
-        if let Some((at, what)) = is.foreign(draft.text) {
-            let to_do = "begin the tree with the line '%YAML 1.1', right after the comments that follow the header line";
-            meant.problems.push(draft.problem(at, what, to_do));
-        }
+    let may_not_be_foreign = is.has_tree(draft.text) && !old.foreign;
+    if let Some((at, what)) = may_not_be_foreign.then(|| is.foreign(draft.text)).flatten() {
+        let to_do =
+            "begin the tree with the line '%YAML 1.1', right after the comments that follow the header line";
+        meant.problems.push(draft.problem(at, what, to_do));
     }
     if !is.has_tree(draft.text) && old.has_tree {
         meant.problems.push(draft.problem_of_all("the tree is gone", "put it back"));

@@ -108,7 +108,8 @@ impl Prologue {
         let mut at = 0;
         for line in before.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let after_cr = at > 0 && before[at - 1] == b'\r';
-            if !line.starts_with(b"#") && !(after_cr && line == b"\n") {
+            let rest_of_a_line_end = after_cr && line == b"\n";
+            if !line.starts_with(b"#") && !rest_of_a_line_end {
                 let what = match tree {
                     Some(_) => "only lines that begin with '#' may stand between the header line and '%YAML'",
                     None => "the tree does not begin with a line '%YAML 1.1'",

@@ -63,6 +63,14 @@ impl Record {
         matches!(self, Self::Kept(..))
     }
 
+    /// How many nodes are kept, without those below them.
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Kept(values, _) => values.len() as u64,
+            _ => 0,
+        }
+    }
+
     /// Keeps a node with `size` nodes in all, or, if those are too many, `instead` of it.
     pub(super) fn push(&mut self, value: Value, size: usize, instead: impl FnOnce(Value) -> Value) {
         let Self::Kept(values, total) = self else { return };

@@ -71,10 +71,8 @@ mod tests {
         let mut rectangle = Rectangle::default();
         let mut counts = Vec::new();
         for byte in text.bytes() {
-            if byte != b']' {
-                if let Some(count) = counts.last_mut() {
-                    *count += 1;
-                }
+            if let (true, Some(count)) = (byte != b']', counts.last_mut()) {
+                *count += 1;
             }
             match byte {
                 b'[' => {

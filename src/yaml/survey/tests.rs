@@ -147,6 +147,9 @@ fn what_is_kept_is_bounded_by_the_text() {
         text.push_str(&format!("{}{}:\n", " ".repeat(depth), "k".repeat(1000)));
     }
     assert_eq!(surveyed(&text).depth.0, 400);
+    // Nodes within nodes that are all kept while they last.
+    let text = format!("!want {{a: {}", format!("{{{}b: ", "? [1], ".repeat(30_000)).repeat(20));
+    assert!(survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).unwrap_err().too_large);
     let text = "- &a b\n- *a\n".repeat(1000);
     assert!(survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).is_ok());
     let broken = survey(Events::new("[".repeat(2000).as_bytes()), TAGS, &mut |_, _| {}).unwrap_err();
