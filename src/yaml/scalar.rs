@@ -95,9 +95,9 @@ pub fn integer(text: &str) -> Option<i128> {
     number::integer(text)
 }
 
-/// Why a scalar can't be what its tag, or its look, says; `None` if it can.
-pub fn unfit(text: &str, plain: bool, tag: Option<&str>) -> Option<&'static str> {
-    match (tag, type_of(text, plain, tag)) {
+/// Why a scalar can't be what its tag, or its look, says; `None` if it can. `looks` is its [`type_of`].
+pub fn unfit(text: &str, looks: Type, tag: Option<&str>) -> Option<&'static str> {
+    match (tag, looks) {
         (None, Type::Int) => number::unfit_int(text),
         (None, Type::Timestamp) => time::unfit(text),
         (None, _) => None,
@@ -204,6 +204,7 @@ mod tests {
 
     #[test]
     fn what_python_can_not_make_is_unfit() {
+        let plain = |text: &str| unfit(text, resolve(text), None);
         for text in [
             "0x_",
             "-0b_",
@@ -217,10 +218,10 @@ mod tests {
             "2001-01-01T00:00:00+24",
             "2001-01-01T00:00:00-23:60",
         ] {
-            assert!(unfit(text, true, None).is_some(), "{text}");
-            assert!(unfit(text, false, None).is_none(), "{text}");
+            assert!(plain(text).is_some(), "{text}");
+            assert!(unfit(text, type_of(text, false, None), None).is_none(), "{text}");
         }
-        assert!(unfit(&"9".repeat(4301), true, None).is_some());
+        assert!(plain(&"9".repeat(4301)).is_some());
         for text in [
             &"9".repeat(4300),
             "0_",
@@ -233,14 +234,16 @@ mod tests {
             "2001-1-1 1:00:00.",
             "2001-01-01T00:00:00 +00:99",
         ] {
-            assert_eq!(unfit(text, true, None), None, "{text}");
+            assert_eq!(plain(text), None, "{text}");
         }
     }
 
     #[test]
     fn a_tag_asks_for_content_that_fits() {
-        let tagged =
-            |name: &str, text: &str| unfit(text, true, Some(&format!("{TAG_PREFIX}{name}"))).is_some();
+        let tagged = |name: &str, text: &str| {
+            let tag = format!("{TAG_PREFIX}{name}");
+            unfit(text, type_of(text, true, Some(&tag)), Some(&tag)).is_some()
+        };
         for (name, text) in [
             ("int", "abc"),
             ("int", ""),

@@ -85,9 +85,9 @@ fn digits(text: &str) -> (String, u32) {
 }
 
 pub(super) fn unfit_int(text: &str) -> Option<&'static str> {
-    if text.len() < 4 {
-        // Shorter than `0x_` nothing can be missing.
-        return (text.ends_with(['x', 'b', '_']) && digits(text).0.is_empty()).then_some(NO_DIGITS);
+    let is_short = text.len() <= MOST_DIGITS;
+    if is_short && unsigned(text.as_bytes()).iter().all(u8::is_ascii_digit) {
+        return None;
     }
     let (digits, base) = digits(text);
     if digits.is_empty() {

@@ -12,6 +12,8 @@ use crate::error::Error;
 use crate::yaml::event::{Event, Failure, Mark, Style, What};
 use crate::yaml::scalar::{self, Type};
 
+/// The tag `!`, which says that there is none.
+const NO_TAG: &str = "!";
 /// Different tags that are counted one by one.
 const MOST_TAGS: usize = 10_000;
 /// Bytes that may be kept of a text of no length, and for each byte of it.
@@ -90,10 +92,12 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let place = event.start;
         match event.what {
             What::Scalar { value, style, tag, anchor } => {
-                self.scalar(place, value, style == Style::Plain, tag, anchor);
+                // PyYAML goes by the look of a scalar with this tag, even in quotes.
+                let plain = style == Style::Plain || tag == Some(NO_TAG);
+                self.scalar(place, value, plain, specific(tag), anchor);
             }
-            What::MappingStart { tag, anchor, .. } => self.open(place, true, tag, anchor),
-            What::SequenceStart { tag, anchor, .. } => self.open(place, false, tag, anchor),
+            What::MappingStart { tag, anchor, .. } => self.open(place, true, specific(tag), anchor),
+            What::SequenceStart { tag, anchor, .. } => self.open(place, false, specific(tag), anchor),
             What::MappingEnd | What::SequenceEnd => self.close(),
             What::Alias(name) => self.alias(place, name),
             What::DocumentStart { .. } => {
@@ -204,7 +208,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let anchor = self.begin(place, false, tag, anchor, Outline::Scalar);
         let looks = scalar::type_of(text, plain, tag);
         if tag.is_some() || matches!(looks, Type::Int | Type::Timestamp) {
-            if let Some(why) = scalar::unfit(text, plain, tag) {
+            if let Some(why) = scalar::unfit(text, looks, tag) {
                 self.find(Wrong::Unfit, place, text, format!("\"{}\" can't be read: {why}", shorten(text)));
             } else if looks == Type::Int && scalar::beyond_int64(text) {
                 let what = format!("the integer {} is beyond 64 bits", shorten(text));
@@ -512,6 +516,10 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             frame.awaits_value = false;
         }
     }
+}
+
+fn specific(tag: Option<&str>) -> Option<&str> {
+    tag.filter(|tag| *tag != NO_TAG)
 }
 
 fn unknown(place: Mark) -> Value {

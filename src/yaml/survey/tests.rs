@@ -98,6 +98,7 @@ fn what_readers_do_not_get_over_is_found_with_its_place() {
             vec![(KeyType, 1, 1), (KeyType, 2, 1), (KeyType, 3, 1), (KeyType, 4, 3)],
         ),
         ("ä: 2001-99-99\n", vec![(Unfit, 1, 4)]),
+        ("a: ! '2001-99-99'\n! b: 1\n", vec![(Unfit, 1, 4)]),
         ("a: 0x_\nb: !!int abc\nc: !!map [a]\n", vec![(Unfit, 1, 4), (Unfit, 2, 4), (Unfit, 3, 4)]),
         ("a: !!omap [b: 1, {c: 1, d: 2}, e]\n", vec![(Unfit, 1, 18), (Unfit, 1, 32)]),
         ("<<: x\n", vec![(Merge, 1, 5)]),
