@@ -1,7 +1,7 @@
 //! Whether a text may become the tree: before anything is written.
 //!
-//! A text is refused if Python asdf could no longer open the file as the same data: see [`meaning`]
-//! for what that takes, and [`layout`] for what would break the file's layout whatever a tree means.
+//! A text is refused if Python asdf could no longer open the file as the same data: see `check/meaning.rs`
+//! for what that takes, and `check/layout.rs` for what would break the file's layout whatever a tree means.
 //! Only what the text makes worse counts; a tree that was odd before stays as odd. What a tool
 //! dropped that users don't miss (the prologue, the last newline, `...`) is put back; everything
 //! else is taken byte for byte.
