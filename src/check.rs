@@ -11,7 +11,7 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::source::FileSource;
-use crate::yaml::event::Events;
+use crate::yaml::survey;
 
 mod progress;
 
@@ -130,7 +130,7 @@ fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
     if report.defects.iter().any(|defect| defect.block.is_none() && defect.severity == Severity::Damage) {
         return Ok(());
     }
-    match check_yaml(&*container.tree()) {
+    match survey::check_tree(&*container.tree()) {
         Err(error) if !matches!(error.kind(), crate::Kind::System(_)) => {
             let what = format!("the tree is not valid YAML: {}", error.message());
             let offset = error.offset().unwrap_or(0);
@@ -139,13 +139,6 @@ fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
         }
         checked => checked,
     }
-}
-
-/// Reads the events of a tree to their end. The first line of 2014, `%ASDF`, is no YAML directive.
-fn check_yaml(tree: &dyn Content) -> Result<()> {
-    let mut events = Events::of(tree);
-    while events.next_event()?.is_some() {}
-    Ok(())
 }
 
 /// Decodes a block from start to end while its checksum is computed beside.
@@ -159,7 +152,9 @@ fn check_block(container: &dyn Container, n: usize, report: &mut Report, progres
         (read, verified.join())
     });
     let mut damage = |offset: Option<u64>, what: &str| {
-        let (offset, what) = (offset.unwrap_or(block.facts.offset), what.to_owned());
+        let offset = offset.unwrap_or(block.facts.offset);
+        // The line says which block it is about anyway.
+        let what = what.strip_prefix(&format!("block {n}: ")).unwrap_or(what).to_owned();
         report.defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
     };
     match read {

@@ -7,6 +7,7 @@
 //! | [`cli`], [`daemon`] | the arguments; one mount from start to end |
 //! | [`fuse`] | translates the kernel's requests, nothing else |
 //! | [`tree`] | the mount's nodes, neutral of fuser and of every format |
+//! | [`edit`] | from a draft to a save |
 //! | [`view`] | what is derived from a container: status, block table |
 //! | [`format`](mod@format) | what knows one kind of file; [`format::Container`] is what each opens to |
 //! | [`codec`], [`yaml`] | stored bytes to content; what we ask of YAML |
@@ -22,6 +23,7 @@ pub mod cli;
 pub mod codec;
 pub mod content;
 pub mod daemon;
+pub mod edit;
 pub mod error;
 pub mod format;
 pub mod fuse;

@@ -26,6 +26,7 @@ pub mod checksum;
 pub mod head;
 pub mod header;
 pub mod index;
+pub mod ndarray;
 
 /// The format's name.
 pub const NAME: &str = "asdf";

@@ -48,6 +48,15 @@ impl fmt::Display for Mark {
     }
 }
 
+/// What is wrong with a text, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Where.
+    pub place: Mark,
+    /// What, without the place.
+    pub problem: String,
+}
+
 /// How a scalar is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -238,6 +247,7 @@ pub struct Events<'a> {
     skipped: u64,
     depth: usize,
     done: bool,
+    failure: Option<Failure>,
     owns: PhantomData<State<'a>>,
 }
 
@@ -284,7 +294,7 @@ impl<'a> Events<'a> {
             let _ = libyaml::yaml_parser_initialize(parser);
             libyaml::yaml_parser_set_input(parser, read_handler, (&raw mut (*at).input).cast());
         }
-        Self { state, skipped, depth: 0, done: false, owns: PhantomData }
+        Self { state, skipped, depth: 0, done: false, failure: None, owns: PhantomData }
     }
 
     /// The next event; `None` after the end of the stream, or after an error.
@@ -312,7 +322,7 @@ impl<'a> Events<'a> {
             Ok(what) => what,
             Err(problem) => {
                 self.done = true;
-                return Err(invalid(start, problem));
+                return Err(self.invalid(start, problem.to_owned()));
             }
         };
         match what {
@@ -323,7 +333,10 @@ impl<'a> Events<'a> {
         }
         if self.depth > MAX_DEPTH {
             self.done = true;
-            return Err(Error::unsupported(format!("YAML nested deeper than {MAX_DEPTH} levels at {start}")));
+            let problem = format!("nested deeper than {MAX_DEPTH} levels");
+            let error = Error::unsupported(format!("YAML {problem} at {start}"));
+            self.failure = Some(Failure { place: start, problem });
+            return Err(error);
         }
         Ok(Some(Event { what, start, end }))
     }
@@ -351,10 +364,24 @@ impl<'a> Events<'a> {
             libyaml::yaml_error_type_t::YAML_READER_ERROR => input.text.mark(parser.problem_offset),
             _ => self.mark(parser.problem_mark),
         };
-        match context {
-            "" => invalid(place, problem),
-            _ => invalid(place, &format!("{problem} {context}")),
-        }
+        self.invalid(
+            place,
+            match context {
+                "" => problem.to_owned(),
+                _ => format!("{problem} {context}"),
+            },
+        )
+    }
+
+    fn invalid(&mut self, place: Mark, problem: String) -> Error {
+        let error = Error::damaged(format!("not valid YAML at {place}: {problem}"));
+        self.failure = Some(Failure { place, problem });
+        error
+    }
+
+    /// What the text itself was at fault for, after an error; `None` if it could not be read.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
     }
 }
 
@@ -369,10 +396,6 @@ impl Drop for Events<'_> {
             drop(Box::from_raw(at));
         }
     }
-}
-
-fn invalid(place: Mark, problem: &str) -> Error {
-    Error::damaged(format!("not valid YAML at {place}: {problem}"))
 }
 
 /// Translates libyaml's event; an error is a problem in words.

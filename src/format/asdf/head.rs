@@ -17,7 +17,7 @@ const PIECE: usize = 256 << 10;
 const LONGEST_HEADER_LINE: usize = 1 << 10;
 /// A tree that has not ended by then is not looked at further: a bound on what a file without any
 /// `...` can cost.
-const LONGEST_TREE: u64 = 4 << 30;
+pub const LONGEST_TREE: u64 = 4 << 30;
 
 /// The head of an ASDF file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,3 @@
+//! From a draft of the tree's text to a save.
+
+pub mod check;

@@ -1,0 +1,203 @@
+//! Whether a text may become the tree: before anything is written.
+//!
+//! A text is refused if Python asdf could no longer open the file as the same data: see `check/meaning.rs`
+//! for what that takes, and `check/layout.rs` for what would break the file's layout whatever a tree means.
+//! Only what the text makes worse counts; a tree that was odd before stays as odd. What a tool
+//! dropped that users don't miss (the prologue, the last newline, `...`) is put back; everything
+//! else is taken byte for byte.
+
+use std::borrow::Cow;
+
+use crate::content::Content;
+use crate::error::Result as ReadResult;
+use crate::yaml::event::Events;
+use crate::yaml::survey::{self, Commented};
+
+mod arrays;
+mod core_schemas;
+mod excerpt;
+mod layout;
+mod meaning;
+mod mend;
+mod prologue;
+mod refusal;
+mod version;
+
+pub use arrays::{ArrayNode, Facts};
+pub use excerpt::Excerpt;
+pub use refusal::{Class, MOST_FURTHER, Place, Problem, Refusal};
+
+use prologue::Prologue;
+
+/// How much is asked of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// That Python asdf can open the file as the same data.
+    #[default]
+    Strict,
+    /// That the layout stays sound; the rest is told.
+    Warn,
+    /// That the layout stays sound.
+    Off,
+}
+
+/// The blocks of the file that the text is for.
+pub trait BlockSizes {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Bytes of the decoded data of block `n`, as far as a reader gets them; `None` if that is not known.
+    fn size(&self, n: usize) -> Option<u64>;
+}
+
+/// Sizes that are all known.
+impl BlockSizes for Vec<u64> {
+    fn count(&self) -> usize {
+        Vec::len(self)
+    }
+
+    fn size(&self, n: usize) -> Option<u64> {
+        <[u64]>::get(self, n).copied()
+    }
+}
+
+/// The text that is saved now, as far as a new one is compared with it.
+#[derive(Debug)]
+pub struct Old {
+    /// The text up to the first document.
+    head: Vec<u8>,
+    has_tree: bool,
+    is_utf8: bool,
+    foreign: bool,
+    facts: Result<Facts, Box<survey::Broken>>,
+}
+
+/// A text that may be saved.
+#[derive(Debug)]
+pub struct Accepted<'n> {
+    /// What is to be written.
+    pub text: Cow<'n, [u8]>,
+    /// What was put back into it.
+    pub mends: Vec<String>,
+    /// What the text was nearly refused for.
+    pub warnings: Vec<Problem>,
+    /// The text as the old one of the next check; `None` if it was not looked at.
+    pub next: Option<Old>,
+}
+
+impl Old {
+    /// Looks at the text that is saved now: the whole head of the file.
+    pub fn of(text: &[u8]) -> Self {
+        Self::with_facts(text, facts(text))
+    }
+
+    fn with_facts(text: &[u8], facts: Result<Facts, Box<survey::Broken>>) -> Self {
+        let prologue = Prologue::of(text);
+        let ends = [prologue.comments_end]
+            .into_iter()
+            .chain(prologue.yaml.iter().map(|line| line.end))
+            .chain(prologue.tags.iter().map(|(_, line)| line.end));
+        let end = ends.max().unwrap_or(0);
+        Self {
+            head: text[..end].to_vec(),
+            has_tree: prologue.has_tree(text),
+            is_utf8: std::str::from_utf8(text).is_ok(),
+            foreign: prologue.has_tree(text) && prologue.foreign(text).is_some(),
+            facts,
+        }
+    }
+
+    /// What is in it; an error if it is no YAML.
+    pub fn facts(&self) -> Result<&Facts, &survey::Broken> {
+        self.facts.as_ref().map_err(|broken| &**broken)
+    }
+}
+
+/// Checks `new`, which is to take the place of `old` in a file with these blocks.
+pub fn check<'n>(
+    new: &'n [u8],
+    old: &Old,
+    blocks: &dyn BlockSizes,
+    level: Level,
+) -> Result<Accepted<'n>, Box<Refusal>> {
+    refuse(layout::before_mending(new, &old.head))?;
+    let mended = mend::mend(new, &old.head);
+    let draft = Draft { new, text: &mended.text, mended: &mended };
+    refuse(layout::problems(&draft))?;
+    let (mut warnings, mut next) = (Vec::new(), None);
+    if level != Level::Off {
+        let facts = facts(draft.text);
+        let meant = meaning::problems(&draft, &facts, old, blocks);
+        next = Some(Old::with_facts(draft.text, facts));
+        warnings = meant.warnings;
+        match level {
+            Level::Strict => refuse(meant.problems)?,
+            _ => warnings.splice(0..0, meant.problems).for_each(drop),
+        }
+    }
+    let mends = mended.mends.clone();
+    Ok(Accepted { text: mended.text, mends, warnings, next })
+}
+
+fn refuse(problems: Vec<Problem>) -> Result<(), Box<Refusal>> {
+    match Refusal::of(problems) {
+        Some(refusal) => Err(Box::new(refusal)),
+        None => Ok(()),
+    }
+}
+
+/// What is in a whole text.
+fn facts(text: &[u8]) -> Result<Facts, Box<survey::Broken>> {
+    match text.starts_with(b"%ASDF") {
+        true => Facts::of(Events::of(&Commented(&Bytes(text)))),
+        false => Facts::of(Events::new(text)),
+    }
+}
+
+/// A text that is checked.
+struct Draft<'d, 'n> {
+    /// As it was written.
+    new: &'n [u8],
+    /// With what was put back.
+    text: &'d [u8],
+    mended: &'d mend::Mended<'n>,
+}
+
+impl Draft<'_, '_> {
+    /// A problem at an offset of the mended text, told in terms of the one that was written.
+    fn problem(&self, offset: usize, what: impl Into<String>, to_do: &str) -> Problem {
+        problem_at(self.new, self.mended.original(offset), what, to_do)
+    }
+
+    /// A problem of the text as a whole.
+    fn problem_of_all(&self, what: impl Into<String>, to_do: &str) -> Problem {
+        Problem { class: Class::Invalid, what: what.into(), to_do: to_do.to_owned(), place: None }
+    }
+}
+
+/// A problem at an offset of a text.
+fn problem_at(text: &[u8], offset: usize, what: impl Into<String>, to_do: &str) -> Problem {
+    let (line, column, excerpt) = excerpt::at(text, offset);
+    let place = Some(Place { offset: offset as u64, line, column, excerpt });
+    Problem { class: Class::Invalid, what: what.into(), to_do: to_do.to_owned(), place }
+}
+
+/// Bytes in memory that someone else holds.
+#[derive(Debug)]
+struct Bytes<'a>(&'a [u8]);
+
+impl Content for Bytes<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> ReadResult<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|start| self.0.get(start..)).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! What is in a tree as far as a save must know.
+
+use super::core_schemas;
+use crate::format::asdf::ndarray::{self, Ndarray, Trouble};
+use crate::yaml::event::{Events, Mark};
+use crate::yaml::survey::{self, Broken, PathId, Survey, Wanted};
+
+/// What is in a tree.
+#[derive(Debug)]
+pub struct Facts {
+    /// What YAML says of it.
+    pub survey: Survey,
+    /// Its ndarrays, in the order in which they end.
+    pub arrays: Vec<ArrayNode>,
+    /// What is wrong with nodes of the standard's other types: where they are, and what.
+    pub(super) unfit: Vec<(Option<PathId>, Trouble)>,
+}
+
+/// An ndarray of a tree.
+#[derive(Clone, Debug)]
+pub struct ArrayNode {
+    /// Where it is in the tree.
+    pub path: Option<PathId>,
+    /// Where it is in the text.
+    pub place: Mark,
+    /// What it says, or what is wrong with it.
+    pub array: Result<Ndarray, Trouble>,
+}
+
+impl Facts {
+    /// Surveys a text.
+    pub(super) fn of(events: Events<'_>) -> Result<Self, Box<Broken>> {
+        let (mut arrays, mut unfit) = (Vec::new(), Vec::new());
+        let wanted = |tag: &str| ndarray::is_tag(tag) || core_schemas::is_tag(tag);
+        let wanted = Wanted { tag: &wanted, root_keys: &core_schemas::ROOT_KEYS, ..ndarray::WANTED };
+        let survey = survey::survey(events, wanted, &mut |_, found| {
+            let (path, value) = (found.path, found.value);
+            if let Some(tag) = found.tag.filter(|tag| ndarray::is_tag(tag)) {
+                if !ndarray::is_known_tag(tag) && unfit.len() < survey::MOST_FINDINGS {
+                    let what = format!("readers don't know this version of ndarray, {}", tag.escape_debug());
+                    unfit.push((path, Trouble { place: value.place, what }));
+                }
+                arrays.push(ArrayNode { path, place: value.place, array: Ndarray::read(tag, value) });
+            }
+            let tagged = found.tag.map_or(Ok(()), |tag| core_schemas::check(tag, value));
+            let at_root = found.root_key.map_or(Ok(()), |key| core_schemas::check_root_key(key, value));
+            if let (Err(trouble), true) = (tagged.and(at_root), unfit.len() < survey::MOST_FINDINGS) {
+                unfit.push((path, trouble));
+            }
+        })?;
+        Ok(Self { survey, arrays, unfit })
+    }
+}

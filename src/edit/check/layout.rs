@@ -1,0 +1,132 @@
+//! What would break the layout of the file, whatever the tree means: refused at every level.
+
+use memchr::memmem;
+
+use super::prologue::{Prologue, words};
+use super::{Class, Draft, Problem, problem_at};
+use crate::format::asdf::head::LONGEST_TREE;
+use crate::format::asdf::index;
+
+/// The longest header line that is taken; any is a dozen bytes.
+const LONGEST_HEADER_LINE: usize = 200;
+
+/// What is wrong with the begin of a text, so that nothing can be put back into it.
+pub(super) fn before_mending(new: &[u8], old: &[u8]) -> Vec<Problem> {
+    let save_as = "save it as UTF-8 without a byte order mark";
+    let at_start = |what: &str, to_do: &str| vec![problem_at(new, 0, what, to_do)];
+    if new.len() as u64 > LONGEST_TREE {
+        let what = format!("the text has {} bytes; a tree may have {LONGEST_TREE}", new.len());
+        let to_do = "put large arrays into blocks".to_owned();
+        return vec![Problem { class: Class::TooLarge, what, to_do, place: None }];
+    }
+    match new {
+        [] => return at_start("the text is empty", "write the tree's text"),
+        [0xef, 0xbb, 0xbf, ..] => return at_start("the text begins with a byte order mark", save_as),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => return at_start("the text is in UTF-16", save_as),
+        _ => {}
+    }
+    header_line(new, old)
+}
+
+/// The header line may be missing, which is mended, but must not be another one.
+fn header_line(new: &[u8], old: &[u8]) -> Vec<Problem> {
+    let (is, was) = (Prologue::of(new).header, Prologue::of(old).header);
+    let first = &new[..memchr::memchr(b'\n', new).map_or(new.len(), |end| end + 1)];
+    let said = was.as_ref().map_or(&b""[..], |line| &old[line.clone()]);
+    let another = match &is {
+        Some(line) => {
+            words(&new[line.clone()]) != words(said) || line.len() > LONGEST_HEADER_LINE.max(said.len())
+        }
+        // Spelt wrong, rather than dropped.
+        None => {
+            let begins =
+                |word: &[u8]| first.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+            (begins(b"#ASDF") || begins(b"%ASDF"))
+                && !first.starts_with(b"#ASDF_STANDARD")
+                && !first.starts_with(index::MARKER)
+        }
+    };
+    match another && was.is_some() {
+        true => {
+            let said = String::from_utf8_lossy(said);
+            let what = format!(
+                "the header line was changed: it says how the file is laid out, \"{}\"",
+                said.trim_end()
+            );
+            vec![problem_at(new, 0, what, "put the first line back as it was")]
+        }
+        false => Vec::new(),
+    }
+}
+
+/// What is wrong with the mended text.
+pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Problem> {
+    let text = draft.text;
+    let prologue = Prologue::of(text);
+    let generation = prologue.generation(text);
+    let mut problems = Vec::new();
+    if let Some(at) = memchr::memchr(0, text) {
+        let what = "the text has a zero byte in it, which ends a tree";
+        problems.push(draft.problem(
+            at,
+            what,
+            "save it as UTF-8, and write \\0 in double quotes for a zero byte",
+        ));
+    }
+    if let Some(at) = generation.find_magic(text) {
+        let what = "the text has the bytes in it with which a block begins";
+        problems.push(draft.problem(at, what, "take them out"));
+    }
+    // Only a comment before the tree can hide what follows it.
+    let marker = memmem::find_iter(&text[..line_end(text, prologue.comments_end)], index::MARKER)
+        .find(|at| *at == 0 || text[at - 1] == b'\n');
+    if let Some(at) = marker {
+        let what = "a line begins with the words with which the block index begins";
+        problems.push(draft.problem(at, what, "write this comment otherwise"));
+    }
+    if text.get(prologue.comments_end) == Some(&b' ') {
+        let what = "the first line of the tree begins with a blank, which readers take for padding";
+        problems.push(draft.problem(prologue.comments_end, what, "begin the tree with the line '%YAML 1.1'"));
+    }
+    problems.extend(early_end(draft, prologue.comments_end));
+    problems
+}
+
+fn line_end(text: &[u8], start: usize) -> usize {
+    memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |end| start + end + 1)
+}
+
+/// A line `...` that is not the last one.
+fn early_end(draft: &Draft<'_, '_>, tree: usize) -> Option<Problem> {
+    let text = draft.text;
+    // The line may be the first of the tree.
+    let from = tree.saturating_sub(1);
+    for found in memmem::find_iter(&text[from..], b"\n...") {
+        let at = from + found + 1;
+        let rest = match &text[at + 3..] {
+            [b'\n', rest @ ..] | [b'\r', b'\n', rest @ ..] => rest,
+            _ => continue,
+        };
+        if rest.is_empty() {
+            return None;
+        }
+        let (what, to_do) = match rest.iter().all(u8::is_ascii_whitespace) || is_restored_end(draft, rest) {
+            true => {
+                ("something follows the line '...', with which the tree ends", "let '...' be the last line")
+            }
+            false => (
+                "the tree would end at this line '...', and what follows would be lost",
+                "take the line out, or write the text it is in with quotes",
+            ),
+        };
+        return Some(draft.problem(at, what, to_do));
+    }
+    None
+}
+
+/// Whether all of `rest`, but for blanks, is what was put back.
+fn is_restored_end(draft: &Draft<'_, '_>, rest: &[u8]) -> bool {
+    let start = draft.text.len() - rest.len();
+    let written = draft.mended.original(start);
+    draft.new.get(written..).is_some_and(|written| written.iter().all(u8::is_ascii_whitespace))
+}

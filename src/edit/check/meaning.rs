@@ -1,0 +1,338 @@
+//! What would keep Python asdf from opening the file, or from finding the same data in it.
+
+use std::collections::{HashMap, HashSet};
+
+use super::arrays::{ArrayNode, Facts};
+use super::prologue::{Prologue, words};
+use super::{BlockSizes, Class, Draft, Old, Problem};
+use crate::format::asdf::ndarray::{Ndarray, Source};
+use crate::yaml::event::Mark;
+use crate::yaml::survey::{Broken, Paths, Root, Wrong};
+
+/// Collections within each other that Python asdf gets over (4 calls each, of 1000).
+const DEEPEST: usize = 247;
+/// What the tag of the root of a tree begins with, in all editions.
+const ROOT_TAGS: [&str; 2] = ["tag:stsci.edu:asdf/core/asdf-", "tag:stsci.edu:asdf/0.1.0/core/asdf"];
+
+/// What is wrong, in the order of the text, and what is only to be told.
+#[derive(Debug, Default)]
+pub(super) struct Meant {
+    pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<Problem>,
+}
+
+/// Compares a text with the one it is to replace.
+pub(super) fn problems(
+    draft: &Draft<'_, '_>,
+    facts: &Result<Facts, Box<Broken>>,
+    old: &Old,
+    blocks: &dyn BlockSizes,
+) -> Meant {
+    let mut meant = Meant::default();
+    if let (Err(error), true) = (std::str::from_utf8(draft.text), old.is_utf8) {
+        let what = "the text is not in UTF-8";
+        meant.problems.push(draft.problem(error.valid_up_to(), what, "save it as UTF-8"));
+        return meant;
+    }
+    prologue(draft, old, &mut meant);
+    match (facts, &old.facts) {
+        (Err(broken), was) => {
+            let problem = broken_yaml(draft, broken);
+            match was {
+                Ok(_) => meant.problems.push(problem),
+                // It is not worse than before.
+                Err(_) => meant.warnings.push(problem),
+            }
+        }
+        (Ok(facts), was) => {
+            Comparison { draft, facts, was: was.as_ref().ok(), blocks }.compare(old, &mut meant)
+        }
+    }
+    let position = |problem: &Problem| problem.place.as_ref().map_or(u64::MAX, |place| place.offset);
+    meant.problems.sort_by_key(position);
+    meant
+}
+
+fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Problem {
+    let class = if broken.too_large { Class::TooLarge } else { Class::Invalid };
+    let Some(failure) = &broken.failure else {
+        return Problem { class, ..draft.problem_of_all(broken.error.message(), "make the tree smaller") };
+    };
+    let what = match broken.too_large {
+        true => format!("the tree is too large: {}", failure.problem),
+        false => format!("this is not valid YAML: {}", failure.problem),
+    };
+    let to_do =
+        if broken.too_large { "make the tree smaller" } else { "correct the text here, or shortly before" };
+    Problem { class, ..draft.problem(offset(failure.place), what, to_do) }
+}
+
+fn offset(place: Mark) -> usize {
+    usize::try_from(place.offset).unwrap_or(usize::MAX)
+}
+
+/// The lines before the document: their versions must stay, and Python asdf must get over them.
+fn prologue(draft: &Draft<'_, '_>, old: &Old, meant: &mut Meant) {
+    let (is, was) = (Prologue::of(draft.text), Prologue::of(&old.head));
+    for (now, before, name) in
+        [(&is.standard, &was.standard, "#ASDF_STANDARD"), (&is.yaml, &was.yaml, "%YAML")]
+    {
+        let (Some(now), Some(before)) = (now, before) else { continue };
+        let before = &old.head[before.clone()];
+        if words(&draft.text[now.clone()]) != words(before) {
+            let before = String::from_utf8_lossy(before);
+            let what =
+                format!("the version in the line {name} was changed; it was \"{}\"", before.trim_end());
+            let to_do = "put the line back: another version gives the tree another meaning";
+            meant.problems.push(draft.problem(now.start, what, to_do));
+        }
+    }
+    let may_not_be_foreign = is.has_tree(draft.text) && !old.foreign;
+    if let Some((at, what)) = may_not_be_foreign.then(|| is.foreign(draft.text)).flatten() {
+        let to_do =
+            "begin the tree with the line '%YAML 1.1', right after the comments that follow the header line";
+        meant.problems.push(draft.problem(at, what, to_do));
+    }
+    if !is.has_tree(draft.text) && old.has_tree {
+        meant.problems.push(draft.problem_of_all("the tree is gone", "put it back"));
+    }
+}
+
+struct Comparison<'c> {
+    draft: &'c Draft<'c, 'c>,
+    facts: &'c Facts,
+    was: Option<&'c Facts>,
+    blocks: &'c dyn BlockSizes,
+}
+
+impl Comparison<'_> {
+    fn problem(&self, place: Mark, what: impl Into<String>, to_do: &str) -> Problem {
+        self.draft.problem(offset(place), what, to_do)
+    }
+
+    fn compare(&self, old: &Old, meant: &mut Meant) {
+        if old.has_tree && Prologue::of(self.draft.text).has_tree(self.draft.text) {
+            meant.problems.extend(self.root());
+        }
+        meant.problems.extend(self.depth());
+        self.findings(meant);
+        meant.problems.extend(self.lost_tags());
+        self.arrays(meant);
+        self.other_types(meant);
+    }
+
+    /// The root must stay what it is.
+    fn root(&self) -> Option<Problem> {
+        let was = self.was?.survey.root.as_ref()?;
+        let to_do = "put it back: without it the file is not known for what it is";
+        let Some(is) = &self.facts.survey.root else {
+            return Some(self.draft.problem_of_all("the tree is gone", "put it back"));
+        };
+        let is_root = |root: &Root| {
+            root.tag.as_deref().is_some_and(|tag| ROOT_TAGS.iter().any(|start| tag.starts_with(start)))
+        };
+        match (&was.tag, &is.tag) {
+            (Some(was), None) => {
+                let what = format!("the root of the tree has lost its tag, {was}");
+                return Some(self.problem(is.place, what, to_do));
+            }
+            (Some(tag), Some(other)) if is_root(was) && !is_root(is) => {
+                let what = format!("the tag of the root was changed from {tag} to {}", other.escape_debug());
+                return Some(self.problem(is.place, what, to_do));
+            }
+            _ => {}
+        }
+        let what = "the root of the tree is no mapping any more";
+        (was.mapping && !is.mapping)
+            .then(|| self.problem(is.place, what, "put the keys and their values back"))
+    }
+
+    fn depth(&self) -> Option<Problem> {
+        let (depth, place) = self.facts.survey.depth;
+        let was = self.was.map_or(0, |was| was.survey.depth.0);
+        (depth > DEEPEST.max(was)).then(|| {
+            let what = format!("the tree is {depth} levels deep; Python asdf reads {DEEPEST}");
+            self.problem(place, what, "make it flatter")
+        })
+    }
+
+    /// What YAML lets pass and readers don't.
+    fn findings(&self, meant: &mut Meant) {
+        let mut known = Known::default();
+        for finding in self.was.iter().flat_map(|was| &was.survey.findings) {
+            known.add(finding.identity);
+        }
+        for finding in &self.facts.survey.findings {
+            let problem = self.problem(finding.place, finding.what.clone(), to_do(finding.wrong));
+            match finding.wrong {
+                _ if known.take(finding.identity) => {}
+                Wrong::LargeInteger => meant.warnings.push(problem),
+                _ => meant.problems.push(problem),
+            }
+        }
+    }
+
+    /// Arrays that are there and are not known for arrays any more.
+    fn lost_tags(&self) -> Vec<Problem> {
+        let to_do =
+            "put the tag back, as in '!core/ndarray-1.1.0'; a tool that drops tags can't be used here";
+        let Some(was) = self.was.filter(|was| !was.arrays.is_empty()) else { return Vec::new() };
+        let here = identities(&self.facts.survey.paths, &self.facts.arrays);
+        let before = identities(&was.survey.paths, &was.arrays);
+        let untagged_before: HashSet<u64> =
+            was.survey.untagged.iter().map(|(path, _)| was.survey.paths.identity(*path, true)).collect();
+        let any_vanished = before.iter().any(|path| !here.contains(path));
+        let mut lost: Vec<Problem> = Vec::new();
+        for (path, place) in &self.facts.survey.untagged {
+            let identity = self.facts.survey.paths.identity(*path, true);
+            let was_array = before.contains(&identity);
+            if was_array || (any_vanished && !untagged_before.contains(&identity)) {
+                let name = self.facts.survey.paths.show(*path);
+                lost.push(self.problem(*place, format!("the array {name} has lost its ndarray tag"), to_do));
+                if lost.len() > super::MOST_FURTHER {
+                    break;
+                }
+            }
+        }
+        if lost.is_empty() && self.facts.arrays.is_empty() {
+            let what = match was.arrays.len() {
+                1 => "the only ndarray of the tree is gone".to_owned(),
+                count => format!("all {count} ndarrays of the tree are gone"),
+            };
+            lost.push(
+                self.draft.problem_of_all(what, "put at least one back, or mount with -o validate=off"),
+            );
+        }
+        lost
+    }
+
+    /// What is wrong with ndarrays.
+    fn arrays(&self, meant: &mut Meant) {
+        self.moved_out(meant);
+        let mut troubles: Vec<_> =
+            self.facts.arrays.iter().filter_map(|node| Some((node, self.trouble(node)?))).collect();
+        if troubles.is_empty() {
+            return;
+        }
+        let mut known = Known::default();
+        for (was, node) in self.was.iter().flat_map(|was| was.arrays.iter().map(move |node| (was, node))) {
+            if let Some((_, what, _)) = self.trouble(node) {
+                known.add((was.survey.paths.identity(node.path, false), what));
+            }
+        }
+        troubles.retain(|(node, (_, what, _))| {
+            !known.take((self.facts.survey.paths.identity(node.path, false), what.clone()))
+        });
+        for (node, (place, what, to_do)) in troubles {
+            let name = self.facts.survey.paths.show(node.path);
+            meant.problems.push(self.problem(place, format!("{name}: {what}"), to_do));
+        }
+    }
+
+    /// Arrays that were in a block and are to be in another file: hardly ever meant, as their data are
+    /// not there.
+    fn moved_out(&self, meant: &mut Meant) {
+        let external =
+            |node: &&ArrayNode| matches!(&node.array, Ok(Ndarray { source: Source::External(_), .. }));
+        let mut moved = self.facts.arrays.iter().filter(external).peekable();
+        let (Some(was), Some(_)) = (self.was, moved.peek()) else { return };
+        let in_block =
+            |node: &&ArrayNode| matches!(&node.array, Ok(Ndarray { source: Source::Block(_), .. }));
+        let before: HashSet<u64> = was
+            .arrays
+            .iter()
+            .filter(in_block)
+            .map(|node| was.survey.paths.identity(node.path, true))
+            .collect();
+        for node in moved.filter(|node| before.contains(&self.facts.survey.paths.identity(node.path, true))) {
+            let name = self.facts.survey.paths.show(node.path);
+            let what = format!("{name}: it was in a block of this file, and its source is another file now");
+            meant.problems.push(self.problem(node.place, what, "write the number of the block"));
+        }
+    }
+
+    /// Where and what is wrong with one ndarray, and what to do.
+    fn trouble(&self, node: &ArrayNode) -> Option<(Mark, String, &'static str)> {
+        let array = match &node.array {
+            Ok(array) => array,
+            Err(trouble) => return Some((trouble.place, trouble.what.clone(), "correct it")),
+        };
+        let Source::Block(source) = array.source else { return None };
+        let count = self.blocks.count();
+        let Some(n) = array.source.block(count) else {
+            let what = match count {
+                0 => format!("its source is block {source}, and the file has no blocks"),
+                1 => format!("its source is block {source}, and the file has only block 0"),
+                _ => format!("its source is block {source}, and the file has blocks 0 to {}", count - 1),
+            };
+            return Some((node.place, what, "name a block that is there"));
+        };
+        let size = self.blocks.size(n)?;
+        let too_large = array.extent(size)?.err()?;
+        let what = format!("it does not fit in block {n}, which has {size} bytes: {too_large}");
+        Some((node.place, what, "correct its shape, datatype, offset or strides"))
+    }
+
+    /// What is wrong with nodes of the standard's other types.
+    fn other_types(&self, meant: &mut Meant) {
+        let mut known = Known::default();
+        for (was, (path, trouble)) in
+            self.was.iter().flat_map(|was| was.unfit.iter().map(move |unfit| (was, unfit)))
+        {
+            known.add((was.survey.paths.identity(*path, false), trouble.what.as_str()));
+        }
+        for (path, trouble) in &self.facts.unfit {
+            if !known.take((self.facts.survey.paths.identity(*path, false), trouble.what.as_str())) {
+                let name = self.facts.survey.paths.show(*path);
+                let to_do = "correct it: Python asdf opens no file with such a node";
+                meant.problems.push(self.problem(trouble.place, format!("{name}: {}", trouble.what), to_do));
+            }
+        }
+    }
+}
+
+fn identities(paths: &Paths, arrays: &[ArrayNode]) -> HashSet<u64> {
+    arrays.iter().map(|node| paths.identity(node.path, true)).collect()
+}
+
+/// How often each thing was wrong before.
+#[derive(Debug)]
+struct Known<T>(HashMap<T, usize>);
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: std::hash::Hash + Eq> Known<T> {
+    fn add(&mut self, thing: T) {
+        *self.0.entry(thing).or_default() += 1;
+    }
+
+    /// Takes away one of these; whether there was one.
+    fn take(&mut self, thing: T) -> bool {
+        match self.0.get_mut(&thing) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn to_do(wrong: Wrong) -> &'static str {
+    match wrong {
+        Wrong::DuplicateKey => "take one of the two out: readers see only the last",
+        Wrong::UndefinedAlias => "define the anchor (&name) before it is mentioned (*name)",
+        Wrong::RepeatedAnchor => "give one of the two anchors another name",
+        Wrong::UnhashableKey | Wrong::KeyType => {
+            "write a text, an integer or a truth value; quotes make a text"
+        }
+        Wrong::Unfit => "correct it, or put it in quotes (and take its tag away) if it is meant as text",
+        Wrong::Merge => "give a mapping to merge, or quote the key if it is meant as text",
+        Wrong::SecondDocument => "a tree is one document: take the second one out",
+        Wrong::LargeInteger => "write it as !core/integer, or in quotes",
+    }
+}

@@ -1,0 +1,154 @@
+//! What a tool dropped and is put back without a word: the prologue, the last newline, `...`.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::prologue::Prologue;
+
+/// A text with what was put back, and where that was.
+#[derive(Debug)]
+pub(super) struct Mended<'n> {
+    pub(super) text: Cow<'n, [u8]>,
+    /// In the order of the text: where in the original something was put in, and how much.
+    insertions: Vec<(usize, usize)>,
+    /// What was put back, in words.
+    pub(super) mends: Vec<String>,
+}
+
+impl Mended<'_> {
+    /// The place in the original text that a place in the mended one comes from.
+    pub(super) fn original(&self, offset: usize) -> usize {
+        let mut added = 0;
+        for (at, len) in &self.insertions {
+            if offset < at + added {
+                break;
+            }
+            if offset < at + added + len {
+                return *at;
+            }
+            added += len;
+        }
+        offset - added
+    }
+}
+
+/// Pieces to be put into a text.
+#[derive(Default)]
+struct Pieces {
+    pieces: Vec<(usize, Vec<u8>)>,
+    mends: Vec<String>,
+}
+
+impl Pieces {
+    fn add(&mut self, at: usize, piece: impl Into<Vec<u8>>, what: &str) {
+        self.pieces.push((at, piece.into()));
+        self.mends.push(format!("{what} put back"));
+    }
+
+    fn into_mended(mut self, text: &[u8]) -> Mended<'_> {
+        if self.pieces.is_empty() {
+            return Mended { text: Cow::Borrowed(text), insertions: Vec::new(), mends: self.mends };
+        }
+        self.pieces.sort_by_key(|(at, _)| *at);
+        let mut mended = Vec::with_capacity(text.len() + 1024);
+        let mut from = 0;
+        for (at, piece) in &self.pieces {
+            mended.extend_from_slice(&text[from..*at]);
+            mended.extend_from_slice(piece);
+            from = *at;
+        }
+        mended.extend_from_slice(&text[from..]);
+        let insertions = self.pieces.iter().map(|(at, piece)| (*at, piece.len())).collect();
+        Mended { text: Cow::Owned(mended), insertions, mends: self.mends }
+    }
+}
+
+/// Puts back what is missing in `new` and was in the prologue `old`, which is the begin of a text.
+pub(super) fn mend<'n>(new: &'n [u8], old: &[u8]) -> Mended<'n> {
+    let (is, was) = (Prologue::of(new), Prologue::of(old));
+    let eol = Prologue::end_of_line(if old.contains(&b'\n') { old } else { new });
+    let line = |range: &Range<usize>| {
+        let mut line = old[range.clone()].to_vec();
+        if !line.ends_with(b"\n") {
+            line.extend_from_slice(eol);
+        }
+        line
+    };
+    let mut pieces = Pieces::default();
+    let has_tree = is.has_tree(new);
+    let whole_head_is_gone = is.header.is_none() && is.comments_end == 0;
+    let after_header = is.header.as_ref().map_or(0, |header| header.end);
+    if !has_tree && !new.is_empty() && !new.ends_with(b"\n") {
+        pieces.add(new.len(), eol, "the last newline was missing and was");
+    }
+    if let (None, Some(header)) = (&is.header, &was.header) {
+        pieces.add(0, line(header), "the header line was missing and was");
+    }
+    match (&is.standard, &was.standard) {
+        _ if whole_head_is_gone => {
+            let comments = was.header.as_ref().map_or(0, |header| header.end)..was.comments_end;
+            if !comments.is_empty() {
+                pieces.add(0, line(&comments), "the comments before the tree were missing and were");
+            }
+        }
+        (None, Some(standard)) => {
+            pieces.add(after_header, line(standard), "the line #ASDF_STANDARD was missing and was");
+        }
+        _ => {}
+    }
+    if has_tree {
+        directives(&mut pieces, &is, &was, &line, eol);
+        end(&mut pieces, new, eol);
+    }
+    pieces.into_mended(new)
+}
+
+fn directives(
+    pieces: &mut Pieces,
+    is: &Prologue,
+    was: &Prologue,
+    line: &dyn Fn(&Range<usize>) -> Vec<u8>,
+    eol: &[u8],
+) {
+    let at = is.comments_end;
+    let had_none = is.yaml.is_none() && is.tags.is_empty();
+    if let (None, Some(yaml)) = (&is.yaml, &was.yaml) {
+        pieces.add(at, line(yaml), "the line %YAML was missing and was");
+    }
+    let at = is.yaml.as_ref().map_or(at, |yaml| yaml.end);
+    let mut any = was.yaml.is_some();
+    // Without a document after them, directives that are there are broken, and stay so.
+    let may_follow = had_none || is.document.is_some();
+    for (handle, tag) in &was.tags {
+        if !is.tags.iter().any(|(other, _)| other == handle) && may_follow {
+            pieces.add(at, line(tag), "a line %TAG was missing and was");
+            any = true;
+        }
+    }
+    if any && had_none && is.document.is_none() {
+        pieces.add(is.comments_end, [b"---", eol].concat(), "the line --- was missing and was");
+    }
+}
+
+/// Puts back the last newline and the line `...`.
+fn end(pieces: &mut Pieces, new: &[u8], eol: &[u8]) {
+    let what = "the last line '...' was missing and was";
+    let newline = "the last newline was missing and was";
+    let end = new.len();
+    let ends_with =
+        |line: &[u8]| new.ends_with(line) && (end == line.len() || new[end - line.len() - 1] == b'\n');
+    if ends_with(b"...\n") || ends_with(b"...\r\n") {
+        return;
+    }
+    if ends_with(b"...") {
+        pieces.add(end, eol, newline);
+    } else if ends_with(b"...\r") {
+        pieces.add(end, *b"\n", newline);
+    } else if new.ends_with(b"\n") {
+        pieces.add(end, [b"...", eol].concat(), what);
+    } else if new.ends_with(b"\r") {
+        pieces.add(end, [b"\n...", eol].concat(), what);
+    } else {
+        pieces.add(end, [eol, b"...", eol].concat(), what);
+    }
+}

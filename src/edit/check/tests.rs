@@ -1,0 +1,372 @@
+use super::*;
+use crate::format::asdf::head;
+use crate::source::MemorySource;
+
+const PROLOGUE: &str =
+    "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n# a comment\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n";
+const TREE: &str = "--- !core/asdf-1.1.0\na: !core/ndarray-1.0.0 {source: 0, shape: [10], datatype: int8, byteorder: big}\n\
+                    b: !core/ndarray-1.0.0\n  source: 1\n  shape: [2, 2]\n  datatype: int32\n  byteorder: little\n\
+                    meta: {name: x} # kept\n...\n";
+
+fn base() -> String {
+    [PROLOGUE, TREE].concat()
+}
+
+fn blocks() -> Vec<u64> {
+    vec![10, 16]
+}
+
+/// The base text with `from` replaced by `to`.
+fn edited(from: &str, to: &str) -> String {
+    let base = base();
+    assert_eq!(base.matches(from).count(), 1, "{from}");
+    base.replace(from, to)
+}
+
+fn checked<'n>(new: &'n [u8], old: &str, level: Level) -> Result<Accepted<'n>, Box<Refusal>> {
+    check(new, &Old::of(old.as_bytes()), &blocks(), level)
+}
+
+/// What a text is refused for, with line and column.
+fn refused(new: impl AsRef<[u8]>) -> (String, Option<(u64, u64)>) {
+    match checked(new.as_ref(), &base(), Level::Strict) {
+        Ok(accepted) => panic!("accepted: {}", accepted.text.escape_ascii()),
+        Err(refusal) => {
+            assert_eq!(refusal.errno(), libc::EINVAL);
+            let place = refusal.first.place.as_ref().map(|place| (place.line, place.column));
+            (refusal.first.what.clone(), place)
+        }
+    }
+}
+
+fn accepted(new: &str, old: &str) -> (String, usize) {
+    match checked(new.as_bytes(), old, Level::Strict) {
+        Ok(accepted) => (String::from_utf8(accepted.text.into_owned()).unwrap(), accepted.mends.len()),
+        Err(refusal) => panic!("refused: {}", refusal.report()),
+    }
+}
+
+#[test]
+fn every_refusal_names_its_place() {
+    let base = base();
+    let mut wrong = Vec::new();
+    for (new, what, place) in [
+        (edited("kept", "\0"), "zero byte", Some((13, 19))),
+        (format!("\u{feff}{base}"), "byte order mark", Some((1, 1))),
+        (edited("kept", "\u{1}"), "not valid YAML: control characters are not allowed", Some((13, 19))),
+        (edited("{name: x}", "{name: x"), "not valid YAML: did not find expected ',' or '}'", Some((14, 1))),
+        (edited("meta:", "\tmeta:"), "not valid YAML", Some((13, 1))),
+        (edited("meta:", "---\nmeta:"), "a second document", Some((13, 1))),
+        (edited("meta:", "...\nmeta:"), "the tree would end at this line", Some((13, 1))),
+        (format!("{base}\n"), "something follows the line '...'", Some((14, 1))),
+        (format!("{base}more: 1\n"), "the tree would end at this line", Some((14, 1))),
+        (edited("#ASDF 1.0.0", "#ASDF 1.1.0"), "the header line was changed", Some((1, 1))),
+        (edited("#ASDF 1.0.0", "#asdf 1.0.0"), "the header line was changed", Some((1, 1))),
+        (edited("#ASDF 1.0.0", "#ASDF1.0.0"), "the header line was changed", Some((1, 1))),
+        (edited("STANDARD 1.5.0", "STANDARD 1.6.0"), "#ASDF_STANDARD was changed", Some((2, 1))),
+        (edited("%YAML 1.1", "%YAML 1.2"), "%YAML was changed", Some((4, 1))),
+        (edited("# a comment", ""), "only lines that begin with '#'", Some((3, 1))),
+        (edited("# a comment", "# a %YAML comment"), "a comment before the tree holds '%YAML'", Some((3, 5))),
+        (edited("# a comment", "#ASDF BLOCK INDEX"), "block index", Some((3, 1))),
+        (edited("--- !core/asdf-1.1.0", "---"), "the root of the tree has lost its tag", Some((7, 1))),
+        (edited("!core/asdf-1.1.0", "!core/other-1.1.0"), "the tag of the root was changed", Some((6, 5))),
+        (edited("a: !core/ndarray-1.0.0", "a:"), "the array a has lost its ndarray tag", Some((7, 4))),
+        (
+            edited("source: 0", "source: 2"),
+            "a: its source is block 2, and the file has blocks 0 to 1",
+            Some((7, 4)),
+        ),
+        (edited("source: 0", "source: -3"), "block -3", Some((7, 4))),
+        (edited("source: 0", "source: x.asdf"), "its source is another file now", Some((7, 4))),
+        (edited("source: 0", "source: '0'"), "in quotes", Some((7, 33))),
+        (
+            edited("[10]", "[11]"),
+            "a: it does not fit in block 0, which has 10 bytes: it takes 11 bytes",
+            Some((7, 4)),
+        ),
+        (edited("[2, 2]", "[2, 2.5]"), "b: a dimension of an ndarray", Some((10, 14))),
+        (edited("meta:", "b: 1\nmeta:"), "\"b\" comes a second time", Some((13, 1))),
+        (edited("name: x", "name: *x"), "the alias \"*x\" has no anchor", Some((13, 14))),
+        (edited("{name: x}", "[&x 1, &x 2]"), "the anchor \"x\" is defined a second time", Some((13, 14))),
+        (edited("name: x", "näme: 2001-99-99"), "\"2001-99-99\" can't be read", Some((13, 14))),
+        (edited("name: x", "name: 0b_"), "\"0b_\" can't be read", Some((13, 14))),
+        (edited("name: x", "name: !!int abc"), "can't be read", Some((13, 14))),
+        (edited("name: x", "<<: x"), "the value of \"<<\"", Some((13, 12))),
+        (edited("name: x", "[n]: x"), "a key is a sequence or a mapping", Some((13, 8))),
+        (edited("name: x", "1.5: x"), "the key \"1.5\" is a float", Some((13, 8))),
+        (edited("name: x", "!t n: x"), "a key has a tag", Some((13, 8))),
+        (
+            edited("name: x", "history: []").replace("meta", "history").replace("{history: []}", "3"),
+            "history",
+            Some((13, 10)),
+        ),
+        (edited("meta:", "asdf_library: {name: x}\nmeta:"), "software has no \"version\"", Some((13, 15))),
+        (
+            edited("name: x", &format!("x: {}{}", "[".repeat(250), "]".repeat(250))),
+            "252 levels deep",
+            Some((13, 260)),
+        ),
+        (
+            PROLOGUE.to_owned() + "--- !core/asdf-1.1.0\nmeta: 1\n...\n",
+            "all 2 ndarrays of the tree are gone",
+            None,
+        ),
+        (PROLOGUE.lines().take(3).map(|line| format!("{line}\n")).collect(), "the tree is gone", None),
+        (PROLOGUE.to_owned() + "--- !core/asdf-1.1.0\n- 1\n...\n", "no mapping any more", Some((6, 5))),
+        (PROLOGUE.to_owned() + "---\n...\n", "lost its tag", Some((7, 1))),
+        (String::new(), "the text is empty", Some((1, 1))),
+    ] {
+        let (found, found_place) = refused(&new);
+        if !found.contains(what) || found_place != place {
+            wrong.push(format!("{what} at {place:?}: {found} at {found_place:?}"));
+        }
+    }
+    assert_eq!(wrong, [""; 0], "{}", wrong.join("\n"));
+    for (new, what, place) in [
+        ([base.as_bytes(), b"x\xd3BLK"].concat(), "with which a block begins", Some((15, 2))),
+        (
+            base.replace("kept", "k\u{e9}pt").chars().map(|c| c as u8).collect(),
+            "not in UTF-8",
+            Some((13, 20)),
+        ),
+        (b"\xff\xfe#\0A\0".to_vec(), "UTF-16", Some((1, 1))),
+    ] {
+        let (found, found_place) = refused(&new);
+        assert!(found.contains(what), "{what}: {found}");
+        assert_eq!(found_place, place, "{found}");
+    }
+}
+
+#[test]
+fn a_refusal_is_told_in_a_few_lines() {
+    let new = edited("meta: {name: x}", "meta:\t{name: x, name: y}\na: 1");
+    let refusal = checked(new.as_bytes(), &base(), Level::Strict).unwrap_err();
+    assert_eq!(
+        refusal.report(),
+        "line 13, column 17: the key \"name\" comes a second time in one mapping\n\
+         \n    meta:   {name: x, name: y}\n                      ^\n\n\
+         What to do: take one of the two out: readers see only the last\n\
+         \nAlso:\n  line 14, column 1: the key \"a\" comes a second time in one mapping\n"
+    );
+}
+
+#[test]
+fn ordinary_edits_are_taken_byte_for_byte() {
+    for (from, to) in [
+        ("name: x", "name: 'a long text', more: [1, 2.5, ~, yes]"),
+        ("# a comment\n", ""),
+        ("# a comment", "# another\n# and another"),
+        ("shape: [10]", "shape: [2, 5], offset: 0"),
+        ("source: 0", "source: -2"),
+        ("# kept", "# käpt \u{2028}"),
+        ("meta:", "!<tag:stsci.edu:asdf/core/x-1.0.0> meta2: &x {a: 1}\nmeta:"),
+        ("!core/asdf-1.1.0", "!<tag:stsci.edu:asdf/core/asdf-1.0.0>"),
+        ("a: !core/ndarray-1.0.0", "a: !core/ndarray-1.1.0"),
+        ("  shape: [2, 2]\n", "  shape:\n  - 2\n  - 2\n"),
+        ("meta:", "c: &c {<<: {a: 1}}\nmeta: "),
+        ("...\n", "... \n...\n"),
+    ] {
+        if from.starts_with("meta") && to.starts_with("!<") {
+            continue;
+        }
+        let new = edited(from, to);
+        assert_eq!(accepted(&new, &base()), (new.clone(), 0), "{to}");
+        let dos = new.replace('\n', "\r\n");
+        assert_eq!(accepted(&dos, &base()), (dos.clone(), 0), "{to}");
+    }
+}
+
+#[test]
+fn what_a_tool_dropped_is_put_back() {
+    let base = base();
+    for (new, mends) in [
+        (base.strip_suffix('\n').unwrap().to_owned(), 1),
+        (base.strip_suffix("...\n").unwrap().to_owned(), 1),
+        (base.strip_suffix("\n...\n").unwrap().to_owned(), 1),
+        (TREE.to_owned(), 4),
+        (edited("#ASDF 1.0.0\n", ""), 1),
+        (edited("#ASDF_STANDARD 1.5.0\n", ""), 1),
+        (edited("%YAML 1.1\n", ""), 1),
+        (edited("%TAG ! tag:stsci.edu:asdf/\n", ""), 1),
+        (edited("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n", ""), 2),
+    ] {
+        assert_eq!(accepted(&new, &base), (base.clone(), mends), "{new}");
+    }
+    // Also the line ---, whose tag has come to stand alone.
+    let new = TREE.replace("--- !core", "!core").replace("...\n", "");
+    let whole = edited("--- !core", "---\n!core");
+    assert_eq!(accepted(&new, &base), (whole, 6));
+    // The file's own line ends.
+    let dos = base.replace('\n', "\r\n");
+    assert_eq!(accepted(dos.strip_suffix("...\r\n").unwrap(), &dos), (dos.clone(), 1));
+    assert_eq!(accepted(dos.strip_suffix("\n").unwrap(), &dos), (dos.clone(), 1));
+    assert_eq!(accepted(&TREE.replace('\n', "\r\n"), &dos), (dos.clone(), 4));
+}
+
+#[test]
+fn a_place_is_that_in_the_text_as_it_was_written() {
+    let new = TREE.replace("name: x", "name: [");
+    let (what, place) = refused(new.strip_suffix("...\n").unwrap());
+    assert!(what.contains("not valid YAML"), "{what}");
+    assert_eq!(place, Some((8, 15)));
+    let (_, place) = refused(TREE.replace("[10]", "[11]"));
+    assert_eq!(place, Some((2, 4)));
+}
+
+#[test]
+fn only_what_gets_worse_is_refused() {
+    let odd = "#ASDF 1.0.0\n\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.0.0\n\
+               list:\n- {x: 1, x: 2}\n- !core/ndarray-1.0.0 {source: 7, shape: [99], datatype: int8, byteorder: big}\n\
+               a: !core/ndarray-1.0.0 {source: 0, shape: [99], datatype: int8, byteorder: big}\n\
+               1.5: 2001-99-99\nhistory: 3\nb: !core/ndarray-1.0.0 {source: 0}\n";
+    let new = odd.replace("list:\n", "list:\n- new\n").replace("1.5: ", "new: 1\n1.5: ");
+    assert_eq!(accepted(&new, odd).0, new.clone() + "...\n");
+    for (from, to, expected) in [
+        ("{x: 1, x: 2}", "{x: 1, x: 2, x: 3}", "\"x\" comes a second time"),
+        (
+            "shape: [99], datatype: int8, byteorder: big}\na",
+            "shape: [99], datatype: int9, byteorder: big}\na",
+            "int9",
+        ),
+        ("history: 3", "history: 3\nc: 2001-99-98", "2001-99-98"),
+        ("a: !core", "c: !core/ndarray-1.0.0 {source: 7}\na: !core", "no \"shape\""),
+    ] {
+        let new = odd.replace(from, to);
+        assert_ne!(new, odd);
+        let refusal = checked(new.as_bytes(), odd, Level::Strict).unwrap_err();
+        assert!(refusal.first.what.contains(expected), "{}", refusal.report());
+    }
+    // A tree that is no YAML may stay none, or become one.
+    let broken = "#ASDF 1.0.0\n%YAML 1.1\n---\na: [\n...\n";
+    let still = broken.replace("a: [", "a: [[");
+    assert_eq!(checked(still.as_bytes(), broken, Level::Strict).unwrap().warnings.len(), 1);
+    assert_eq!(accepted(&broken.replace('[', "1"), broken).1, 0);
+}
+
+#[test]
+fn odd_files_can_be_saved() {
+    for (old, new) in [
+        ("#ASDF 1.0.0\n", "#ASDF 1.0.0\n# a comment\n"),
+        ("#ASDF 1.0.0\n", "#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n"),
+        ("#ASDF 1.0.0\n---\na: 1\n...\n", "#ASDF 1.0.0\n---\na: 2\n...\n"),
+        ("#ASDF 1.0.0\na: 1\n...\n", "#ASDF 1.0.0\na: 2\n...\n"),
+        ("%ASDF 0.1.0\n%YAML 1.1\n---\na: 1\n...\n", "%ASDF 0.1.0\n%YAML 1.1\n---\na: 2\n...\n"),
+        (
+            "#ASDF 1.0.0\r\n# x\r\n%YAML 1.1\r\n---\r\na: 1\r\n...\r\n",
+            "#ASDF 1.0.0\r\n# x\r\n%YAML 1.1\r\n---\r\na: 2\r\n...\r\n",
+        ),
+    ] {
+        assert_eq!(accepted(new, old), (new.to_owned(), 0), "{new}");
+    }
+    assert_eq!(accepted("# x\n", "#ASDF 1.0.0\n").0, "#ASDF 1.0.0\n# x\n");
+    assert_eq!(
+        accepted("---\na: 2\n", "%ASDF 0.1.0\n%YAML 1.1\n---\na: 1\n...\n").0,
+        "%ASDF 0.1.0\n%YAML 1.1\n---\na: 2\n...\n"
+    );
+    let refusal = checked(b"#ASDF 1.0.0\na: 1\n", "#ASDF 1.0.0\n", Level::Strict).unwrap_err();
+    assert!(refusal.first.what.contains("does not begin with a line '%YAML"), "{}", refusal.report());
+    let refusal = checked(b"#ASDF 1.0.0\n a: 1\n", "#ASDF 1.0.0\n", Level::Off).unwrap_err();
+    assert!(
+        refusal.first.what.contains("takes for padding") || refusal.first.what.contains("take for padding")
+    );
+}
+
+#[test]
+fn the_levels_ask_for_less() {
+    let meaning = edited("meta:", "b: [\nmeta:");
+    let layout = edited("meta:", "...\nmeta:");
+    let warned = checked(meaning.as_bytes(), &base(), Level::Warn).unwrap();
+    assert_eq!((warned.text.as_ref(), warned.warnings.len()), (meaning.as_bytes(), 1));
+    let off = checked(meaning.as_bytes(), &base(), Level::Off).unwrap();
+    assert_eq!((off.text.as_ref(), off.warnings.len(), off.next.is_none()), (meaning.as_bytes(), 0, true));
+    for level in [Level::Warn, Level::Off] {
+        assert!(checked(layout.as_bytes(), &base(), level).is_err());
+        assert!(checked(edited("1.0.0\n#", "1.0.1\n#").as_bytes(), &base(), level).is_err());
+    }
+    let large = edited("name: x", "name: 9223372036854775808");
+    assert_eq!(checked(large.as_bytes(), &base(), Level::Strict).unwrap().warnings.len(), 1);
+}
+
+/// What must hold of any accepted text, whatever the level.
+fn assert_sound(new: &[u8], accepted: &Accepted<'_>, level: Level) {
+    let text = accepted.text.as_ref();
+    // All that was written is there, in order.
+    let mut rest = text.iter();
+    assert!(new.iter().all(|byte| rest.any(|other| other == byte)), "{}", new.escape_ascii());
+    let again = checked(text, &base(), level).expect("a mended text is accepted");
+    assert_eq!((again.text.as_ref(), again.mends.len()), (text, 0));
+    for behind in [&b"    \xd3BLK"[..], b"\xd3BLK\0\x30", b""] {
+        if behind.starts_with(b" ") && !text.ends_with(b"...\n") && !text.ends_with(b"...\r\n") {
+            continue;
+        }
+        let read = head::read(&MemorySource([text, behind].concat())).unwrap();
+        assert_eq!((read.end, read.defects.len()), (text.len() as u64, 0), "{}", text.escape_ascii());
+    }
+}
+
+#[test]
+fn no_mutation_panics_and_what_is_accepted_is_sound() {
+    let base = base();
+    let old = Old::of(base.as_bytes());
+    let mut state = 5u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    let tokens: [&[u8]; 22] = [
+        b"...",
+        b"\n...\n",
+        b"---",
+        b"%YAML 1.1\n",
+        b"%TAG ! tag:x/\n",
+        b"#ASDF ",
+        b"\r\n",
+        b"\r",
+        b"\n",
+        b" ",
+        b"\t",
+        b"#",
+        b"\0",
+        b"\xff",
+        b"\xd3BLK",
+        b"#ASDF BLOCK INDEX\n",
+        b"[",
+        b"'",
+        b"source: 5",
+        b"!core/ndarray-1.0.0 ",
+        b"&a ",
+        b"*a",
+    ];
+    let mut counts = [0; 3];
+    for _ in 0..6_000 {
+        let mut text = base.clone().into_bytes();
+        for _ in 0..=random(3) {
+            let at = random(text.len().max(1)).min(text.len());
+            match random(6) {
+                0 => text.truncate(at),
+                1 => drop(text.splice(at..at, tokens[random(tokens.len())].iter().copied())),
+                2 if at < text.len() => text[at] ^= 1 << random(8),
+                3 => drop(text.drain(..at.min(120))),
+                _ => {
+                    let mut lines: Vec<Vec<u8>> =
+                        text.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+                    if let Some(last) = lines.len().checked_sub(1) {
+                        let (from, to) = (random(last + 1), random(last + 1));
+                        if random(2) == 0 { lines.swap(from, to) } else { drop(lines.remove(from)) }
+                    }
+                    text = lines.concat();
+                }
+            }
+        }
+        for (n, level) in [Level::Strict, Level::Warn, Level::Off].into_iter().enumerate() {
+            match check(&text, &old, &blocks(), level) {
+                Ok(accepted) => {
+                    counts[n] += 1;
+                    assert_sound(&text, &accepted, level);
+                }
+                Err(refusal) => assert!(!refusal.report().is_empty()),
+            }
+        }
+    }
+    assert!(counts[0] > 300 && counts[0] < counts[1] && counts[1] == counts[2], "{counts:?}");
+}

@@ -1,0 +1,280 @@
+//! What an ndarray node of the tree says: which block, which shape, which type; and which bytes of the
+//! block that takes.
+//!
+//! The rules are those of the standard's schema `core/ndarray-1.x`, read as Python asdf reads them, and
+//! those of the 0.1.0 forms (`core/ndarray` without a version, `dtype` for `datatype`).
+
+use crate::yaml::event::Mark;
+use crate::yaml::scalar::Type;
+use crate::yaml::survey::{self, Node, Value};
+
+mod datatype;
+mod extent;
+
+pub use datatype::{Byteorder, Datatype, Field, Scalar};
+pub use extent::{Extent, TooLarge};
+
+/// The key below which an array is written in the tree.
+pub const INLINE_KEY: &str = "data";
+/// Keys that an ndarray in a block has, by which it is known when its tag is gone.
+pub const TELLING_KEYS: [&str; 2] = ["source", "shape"];
+/// More dimensions than numpy can have.
+const MOST_DIMENSIONS: usize = 64;
+
+const TAG: &str = "tag:stsci.edu:asdf/core/ndarray-1.";
+const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/core/ndarray";
+
+/// Whether a resolved tag is that of an ndarray.
+pub fn is_tag(tag: &str) -> bool {
+    tag.starts_with(TAG) || tag == OLD_TAG
+}
+
+/// Whether a resolved tag is that of an ndarray in a version that was published.
+pub fn is_known_tag(tag: &str) -> bool {
+    tag == OLD_TAG || tag.strip_prefix(TAG).is_some_and(|version| matches!(version, "0.0" | "1.0" | "2.0"))
+}
+
+/// What a survey is to look for, to find all ndarrays.
+pub const WANTED: survey::Wanted<'static> =
+    survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY, root_keys: &[] };
+
+/// An ndarray.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ndarray {
+    /// Where its elements are.
+    pub source: Source,
+    /// How long its dimensions are; `None` if that is not written, for an array in the tree.
+    pub shape: Option<Shape>,
+    /// The type of its elements; `None` if that is not written, for an array in the tree.
+    pub datatype: Option<Datatype>,
+    /// The order of the bytes of an element, unless a field says otherwise.
+    pub byteorder: Option<Byteorder>,
+    /// Where in the block's data the first element is, in bytes.
+    pub offset: u64,
+    /// From one element to the next in each dimension, in bytes; `None` for one after the other in C
+    /// order.
+    pub strides: Option<Vec<i64>>,
+    /// Which elements are not to be taken for data.
+    pub mask: Mask,
+}
+
+/// Where an array's elements are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In the data of this block of the same file; -1 is the last one, -2 the one before it.
+    Block(i64),
+    /// In the first block of another file, by its URI.
+    External(String),
+    /// In the tree.
+    Inline(survey::Shape),
+}
+
+/// The lengths of an array's dimensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Whether the first dimension is `*`: as long as the block has data for.
+    pub streamed: bool,
+    /// The dimensions, the outermost first, without `*`.
+    pub dimensions: Vec<u64>,
+}
+
+/// Which elements of an array are not to be taken for data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mask {
+    /// All are data.
+    None,
+    /// Those of this value; where it is written.
+    Value(Mark),
+    /// Those where another ndarray is true, which has its own node.
+    Ndarray(Mark),
+}
+
+/// What is wrong with an ndarray, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Where.
+    pub place: Mark,
+    /// What.
+    pub what: String,
+}
+
+type Result<T> = std::result::Result<T, Trouble>;
+
+/// The trouble that `value` is.
+fn trouble<T>(value: &Value, what: impl Into<String>) -> Result<T> {
+    Err(Trouble { place: value.place, what: what.into() })
+}
+
+impl Ndarray {
+    /// Reads a node with this tag.
+    pub fn read(tag: &str, node: &Value) -> Result<Self> {
+        if let Node::Sequence(_, shape) | Node::LargeSequence(shape) = &node.target().node {
+            return Self::inline(node, shape.clone(), None, None);
+        }
+        let Node::Mapping(_) = &node.target().node else {
+            return trouble(node, "an ndarray is neither a mapping nor a sequence");
+        };
+        let old = tag == OLD_TAG;
+        let datatype = node.get("datatype").or_else(|| node.get("dtype").filter(|_| old));
+        let datatype = datatype.map(|value| Datatype::read(value, old)).transpose()?;
+        let shape = node.get("shape").map(Shape::read).transpose()?;
+        let byteorder = node.get("byteorder").map(Byteorder::read).transpose()?;
+        let mut array = match (node.get("source"), node.get(INLINE_KEY)) {
+            (Some(source), Some(_)) => return trouble(source, "an ndarray has both \"source\" and \"data\""),
+            (None, None) => return trouble(node, "an ndarray has neither \"source\" nor \"data\""),
+            (None, Some(data)) => match &data.target().node {
+                Node::Sequence(_, lengths) | Node::LargeSequence(lengths) => {
+                    Self::inline(data, lengths.clone(), shape, datatype)?
+                }
+                _ => return trouble(data, "the \"data\" of an ndarray is not a sequence"),
+            },
+            (Some(source), None) => {
+                for (missing, key) in [
+                    (shape.is_none(), "shape"),
+                    (datatype.is_none(), "datatype"),
+                    (byteorder.is_none(), "byteorder"),
+                ] {
+                    if missing && !(old && key == "byteorder") {
+                        return trouble(node, format!("an ndarray has a \"source\" and no \"{key}\""));
+                    }
+                }
+                let source = Source::read(source)?;
+                Self { source, shape, datatype, byteorder, offset: 0, strides: None, mask: Mask::None }
+            }
+        };
+        array.byteorder = byteorder;
+        array.offset = node.get("offset").map_or(Ok(0), offset)?;
+        array.strides = node.get("strides").map(strides).transpose()?;
+        array.mask = node.get("mask").map_or(Ok(Mask::None), Mask::read)?;
+        array.dimensions_fit(node)?;
+        Ok(array)
+    }
+
+    fn inline(
+        data: &Value,
+        lengths: survey::Shape,
+        shape: Option<Shape>,
+        datatype: Option<Datatype>,
+    ) -> Result<Self> {
+        let structured = matches!(datatype, Some(Datatype::Structured(_) | Datatype::Unknown));
+        match (&lengths, &shape) {
+            (survey::Shape::Ragged, _) if !structured => {
+                return trouble(data, "the rows of an array in the tree are not of the same length");
+            }
+            (survey::Shape::Array(lengths), Some(shape)) if !structured => {
+                let empty = |lengths: &[u64]| lengths.contains(&0);
+                let equal = *lengths == shape.dimensions || (empty(lengths) && empty(&shape.dimensions));
+                if shape.streamed || !equal {
+                    let shape = &shape.dimensions;
+                    return trouble(
+                        data,
+                        format!(
+                            "an array in the tree has the shape {lengths:?}, and its \"shape\" is {shape:?}"
+                        ),
+                    );
+                }
+            }
+            _ => {}
+        }
+        let source = Source::Inline(lengths);
+        Ok(Self { source, shape, datatype, byteorder: None, offset: 0, strides: None, mask: Mask::None })
+    }
+
+    fn dimensions_fit(&self, node: &Value) -> Result<()> {
+        let Some(shape) = &self.shape else { return Ok(()) };
+        let dimensions = shape.dimensions.len() + usize::from(shape.streamed);
+        if dimensions > MOST_DIMENSIONS {
+            return trouble(node, format!("an ndarray has more than {MOST_DIMENSIONS} dimensions"));
+        }
+        match &self.strides {
+            Some(strides) if strides.len() != dimensions && !matches!(self.source, Source::Inline(_)) => {
+                trouble(
+                    node,
+                    format!("an ndarray of {dimensions} dimensions has strides for {}", strides.len()),
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Source {
+    fn read(value: &Value) -> Result<Self> {
+        if let Some(uri) = value.text() {
+            if !uri.is_empty() && uri.bytes().all(|byte| byte.is_ascii_digit()) {
+                return trouble(value, "the \"source\" of an ndarray is the number of a block in quotes");
+            }
+            return Ok(Self::External(uri.to_owned()));
+        }
+        match value.integer().map(i64::try_from) {
+            Some(Ok(n)) => Ok(Self::Block(n)),
+            _ => trouble(value, "the \"source\" of an ndarray is neither the number of a block nor a URI"),
+        }
+    }
+
+    /// The number of the block meant, in a file of `count` blocks; `None` if there is none.
+    pub fn block(&self, count: usize) -> Option<usize> {
+        let Self::Block(n) = self else { return None };
+        let n = match n {
+            0.. => usize::try_from(*n).ok()?,
+            _ => count.checked_sub(usize::try_from(n.unsigned_abs()).ok()?)?,
+        };
+        (n < count).then_some(n)
+    }
+}
+
+impl Shape {
+    fn read(value: &Value) -> Result<Self> {
+        let Some(items) = value.items() else {
+            return trouble(value, "the \"shape\" of an ndarray is not a list");
+        };
+        let mut shape = Self { streamed: false, dimensions: Vec::with_capacity(items.len()) };
+        for (n, item) in items.iter().enumerate() {
+            match item.integer().map(u64::try_from) {
+                Some(Ok(len)) => shape.dimensions.push(len),
+                _ if item.text() == Some("*") && n == 0 => shape.streamed = true,
+                _ if item.text() == Some("*") => {
+                    return trouble(item, "only the first dimension of an ndarray may be '*'");
+                }
+                _ => return trouble(item, "a dimension of an ndarray is not a number from 0 on"),
+            }
+        }
+        Ok(shape)
+    }
+}
+
+impl Mask {
+    fn read(value: &Value) -> Result<Self> {
+        let target = value.target();
+        match (&target.node, value.scalar_type()) {
+            (_, Some(Type::Int | Type::Float)) => Ok(Self::Value(value.place)),
+            // A complex number has a tag of its own.
+            (_, Some(Type::Other)) => Ok(Self::Value(value.place)),
+            (_, Some(_)) => trouble(value, "the \"mask\" of an ndarray is neither a number nor an ndarray"),
+            _ if target.tag.as_deref().is_some_and(is_tag) => Ok(Self::Ndarray(target.place)),
+            (Node::Sequence(..) | Node::LargeSequence(_), None) => Ok(Self::Value(value.place)),
+            _ => trouble(value, "the \"mask\" of an ndarray is a mapping without the tag of an ndarray"),
+        }
+    }
+}
+
+fn offset(value: &Value) -> Result<u64> {
+    match value.integer().map(u64::try_from) {
+        Some(Ok(offset)) => Ok(offset),
+        _ => trouble(value, "the \"offset\" of an ndarray is not a number from 0 on"),
+    }
+}
+
+fn strides(value: &Value) -> Result<Vec<i64>> {
+    let Some(items) = value.items() else {
+        return trouble(value, "the \"strides\" of an ndarray are not a list");
+    };
+    let stride = |item: &Value| match item.integer().map(i64::try_from) {
+        Some(Ok(stride)) if stride != 0 => Ok(stride),
+        _ => trouble(item, "a stride of an ndarray is not a number other than 0"),
+    };
+    items.iter().map(stride).collect()
+}
+
+#[cfg(test)]
+mod tests;

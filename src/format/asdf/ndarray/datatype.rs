@@ -1,0 +1,216 @@
+//! The types of an ndarray's elements, in the standard's names.
+
+use std::collections::HashSet;
+
+use super::{Result, trouble};
+use crate::yaml::survey::{Node, Value};
+
+/// Datatypes within datatypes that are followed.
+const DEEPEST: usize = 64;
+
+/// The type of an element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Datatype {
+    /// A number or a text.
+    Scalar(Scalar),
+    /// Fields, one after the other without gaps.
+    Structured(Vec<Field>),
+    /// It has more fields than were looked at.
+    Unknown,
+}
+
+/// A number or a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the standard's names
+pub enum Scalar {
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+    Float16,
+    Float32,
+    Float64,
+    Complex64,
+    Complex128,
+    Bool8,
+    /// So many bytes.
+    Ascii(u64),
+    /// So many characters of four bytes each.
+    Ucs4(u64),
+}
+
+/// A field of a structured datatype.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name; empty if it has none.
+    pub name: String,
+    /// Its type.
+    pub datatype: Datatype,
+    /// The order of its bytes, if it is not that of the array.
+    pub byteorder: Option<Byteorder>,
+    /// How long its dimensions are; empty for a single element.
+    pub shape: Vec<u64>,
+}
+
+/// The order of the bytes of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Byteorder {
+    /// The most significant byte first.
+    Big,
+    /// The least significant byte first.
+    Little,
+}
+
+impl Byteorder {
+    pub(super) fn read(value: &Value) -> Result<Self> {
+        match value.text() {
+            Some("big") => Ok(Self::Big),
+            Some("little") => Ok(Self::Little),
+            _ => trouble(value, "a \"byteorder\" is neither \"big\" nor \"little\""),
+        }
+    }
+}
+
+impl Scalar {
+    /// The type with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "int8" => Self::Int8,
+            "int16" => Self::Int16,
+            "int32" => Self::Int32,
+            "int64" => Self::Int64,
+            "uint8" => Self::Uint8,
+            "uint16" => Self::Uint16,
+            "uint32" => Self::Uint32,
+            "uint64" => Self::Uint64,
+            "float16" => Self::Float16,
+            "float32" => Self::Float32,
+            "float64" => Self::Float64,
+            "complex64" => Self::Complex64,
+            "complex128" => Self::Complex128,
+            "bool8" => Self::Bool8,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of an element; `None` if they can't be counted.
+    pub fn size(self) -> Option<u64> {
+        Some(match self {
+            Self::Int8 | Self::Uint8 | Self::Bool8 => 1,
+            Self::Int16 | Self::Uint16 | Self::Float16 => 2,
+            Self::Int32 | Self::Uint32 | Self::Float32 => 4,
+            Self::Int64 | Self::Uint64 | Self::Float64 | Self::Complex64 => 8,
+            Self::Complex128 => 16,
+            Self::Ascii(len) => len,
+            Self::Ucs4(len) => len.checked_mul(4)?,
+        })
+    }
+}
+
+impl Datatype {
+    /// Bytes of an element; `None` if they can't be counted, or the fields are not known.
+    pub fn size(&self) -> Option<u64> {
+        match self {
+            Self::Scalar(scalar) => scalar.size(),
+            Self::Structured(fields) => fields.iter().try_fold(0_u64, |sum, field| {
+                let one = field.datatype.size()?;
+                let size = field.shape.iter().try_fold(one, |size, len| size.checked_mul(*len))?;
+                sum.checked_add(size)
+            }),
+            Self::Unknown => None,
+        }
+    }
+
+    /// Reads a `datatype`; in `old` trees its fields may have a `dtype`.
+    pub(super) fn read(value: &Value, old: bool) -> Result<Self> {
+        Self::read_within(value, old, DEEPEST)
+    }
+
+    fn read_within(value: &Value, old: bool, depth: usize) -> Result<Self> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return trouble(value, format!("datatypes are nested deeper than {DEEPEST} levels"));
+        };
+        if let Some(name) = value.text() {
+            return match Scalar::named(name) {
+                Some(scalar) => Ok(Self::Scalar(scalar)),
+                None => trouble(value, format!("there is no datatype \"{}\"", name.escape_debug())),
+            };
+        }
+        if let Node::LargeSequence(_) = value.target().node {
+            return Ok(Self::Unknown);
+        }
+        let Some(items) = value.items() else {
+            return trouble(value, "a datatype is neither a name nor a list");
+        };
+        if let Some(text) = text_of_length(items)? {
+            return Ok(Self::Scalar(text));
+        }
+        let mut names = HashSet::new();
+        let mut fields = Vec::with_capacity(items.len());
+        for item in items {
+            let field = Field::read(item, old, depth)?;
+            if !field.name.is_empty() && !names.insert(field.name.clone()) {
+                return trouble(
+                    item,
+                    format!("two fields of a datatype are named \"{}\"", field.name.escape_debug()),
+                );
+            }
+            fields.push(field);
+        }
+        Ok(Self::Structured(fields))
+    }
+}
+
+/// `[ascii, 5]` or `[ucs4, 5]`, if it is one of them.
+fn text_of_length(items: &[Value]) -> Result<Option<Scalar>> {
+    let [kind, len] = items else { return Ok(None) };
+    let make: fn(u64) -> Scalar = match kind.text() {
+        Some("ascii") => Scalar::Ascii,
+        Some("ucs4") => Scalar::Ucs4,
+        _ => return Ok(None),
+    };
+    // numpy counts the bytes of an element with 32 bits.
+    match len.integer().map(u32::try_from) {
+        Some(Ok(n)) if n < 1 << 29 => Ok(Some(make(u64::from(n)))),
+        _ => trouble(len, "the length of a text datatype is not a number from 0 on"),
+    }
+}
+
+impl Field {
+    fn read(value: &Value, old: bool, depth: usize) -> Result<Self> {
+        let Node::Mapping(_) = value.target().node else {
+            let datatype = Datatype::read_within(value, old, depth)?;
+            return Ok(Self { name: String::new(), datatype, byteorder: None, shape: Vec::new() });
+        };
+        let datatype = value.get("datatype").or_else(|| value.get("dtype").filter(|_| old));
+        let Some(datatype) = datatype else { return trouble(value, "a field has no \"datatype\"") };
+        let name = match value.get("name") {
+            None => String::new(),
+            Some(name) => match name.text() {
+                Some(text) if text.contains(|c: char| c.is_ascii_alphabetic() || c == '_') => text.to_owned(),
+                _ => return trouble(name, "the \"name\" of a field is not a name"),
+            },
+        };
+        Ok(Self {
+            name,
+            datatype: Datatype::read_within(datatype, old, depth)?,
+            byteorder: value.get("byteorder").map(Byteorder::read).transpose()?,
+            shape: value.get("shape").map_or(Ok(Vec::new()), shape)?,
+        })
+    }
+}
+
+fn shape(value: &Value) -> Result<Vec<u64>> {
+    let Some(items) = value.items() else {
+        return trouble(value, "the \"shape\" of a field is not a list");
+    };
+    let len = |item: &Value| match item.integer().map(u64::try_from) {
+        Some(Ok(len)) => Ok(len),
+        _ => trouble(item, "a dimension of a field is not a number from 0 on"),
+    };
+    items.iter().map(len).collect()
+}

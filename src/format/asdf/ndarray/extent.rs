@@ -1,0 +1,106 @@
+//! Which bytes of its block's data an ndarray takes.
+
+use super::{Ndarray, Shape};
+
+/// The bytes that an array's elements lie in, counted from the begin of the block's decoded data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The first byte.
+    pub start: u64,
+    /// The first byte after them; `start` if there are no elements.
+    pub end: u64,
+    /// The lengths of all dimensions, `*` resolved.
+    pub dimensions: Vec<u64>,
+}
+
+/// Why an array does not fit in its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooLarge {
+    /// It takes this many bytes.
+    Needs(u64),
+    /// Its strides lead before the first byte of the block.
+    BeforeBlock,
+    /// Its size is beyond 64 bits.
+    Uncountable,
+    /// The stride of `*` is not a number from 1 on, so that nothing says how often it comes.
+    Endless,
+}
+
+impl Ndarray {
+    /// Which bytes the array takes of a block whose decoded data are `size` bytes.
+    ///
+    /// `None` if that is not known: it is no array in a block, or its datatype was too large to be
+    /// looked at.
+    pub fn extent(&self, size: u64) -> Option<Result<Extent, TooLarge>> {
+        let (shape, datatype) = (self.shape.as_ref()?, self.datatype.as_ref()?);
+        let item = match datatype.size() {
+            Some(item) => item,
+            None if *datatype == super::Datatype::Unknown => return None,
+            None => return Some(Err(TooLarge::Uncountable)),
+        };
+        Some(self.extent_of(shape, i128::from(item), size))
+    }
+
+    fn extent_of(&self, shape: &Shape, item: i128, size: u64) -> Result<Extent, TooLarge> {
+        let dimensions = self.dimensions(shape, item, size)?;
+        let counted = dimensions.iter().filter(|len| **len > 0).try_fold(item.max(1), |bytes, len| {
+            bytes.checked_mul(i128::from(*len)).filter(|bytes| *bytes <= i128::from(i64::MAX))
+        });
+        let counted = counted.ok_or(TooLarge::Uncountable)?;
+        let offset = i128::from(self.offset);
+        let (mut first, mut last) = (offset, offset);
+        let empty = dimensions.contains(&0);
+        if let (Some(strides), false) = (&self.strides, empty) {
+            for (stride, len) in strides.iter().zip(&dimensions) {
+                let way = i128::from(*stride).checked_mul(i128::from(*len) - 1);
+                let way = way.ok_or(TooLarge::Uncountable)?;
+                let end = if way < 0 { &mut first } else { &mut last };
+                *end = end.checked_add(way).ok_or(TooLarge::Uncountable)?;
+            }
+            last = last.checked_add(item).ok_or(TooLarge::Uncountable)?;
+        } else if !empty && item > 0 {
+            last = last.checked_add(counted).ok_or(TooLarge::Uncountable)?;
+        }
+        if first < 0 {
+            return Err(TooLarge::BeforeBlock);
+        }
+        let start = u64::try_from(first).map_err(|_| TooLarge::Uncountable)?;
+        let end = u64::try_from(last).map_err(|_| TooLarge::Uncountable)?;
+        match end <= size {
+            true => Ok(Extent { start, end, dimensions }),
+            false => Err(TooLarge::Needs(end)),
+        }
+    }
+
+    /// The dimensions, `*` being as long as the block has data for. The offset does not count there:
+    /// so do the other readers.
+    fn dimensions(&self, shape: &Shape, item: i128, size: u64) -> Result<Vec<u64>, TooLarge> {
+        if !shape.streamed {
+            return Ok(shape.dimensions.clone());
+        }
+        let row = || {
+            let lengths = shape.dimensions.iter().map(|len| i128::from(*len));
+            lengths.into_iter().try_fold(item, i128::checked_mul)
+        };
+        let stride = match self.strides.as_deref() {
+            Some([stride, ..]) => i128::from(*stride),
+            _ => row().ok_or(TooLarge::Uncountable)?,
+        };
+        if stride <= 0 {
+            return Err(TooLarge::Endless);
+        }
+        let rows = u64::try_from(i128::from(size) / stride).map_err(|_| TooLarge::Uncountable)?;
+        Ok([&[rows], shape.dimensions.as_slice()].concat())
+    }
+}
+
+impl std::fmt::Display for TooLarge {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Needs(bytes) => write!(out, "it takes {bytes} bytes"),
+            Self::BeforeBlock => out.write_str("its strides lead before the first byte"),
+            Self::Uncountable => out.write_str("its size is beyond 64 bits"),
+            Self::Endless => out.write_str("the stride of its '*' is not a number from 1 on"),
+        }
+    }
+}

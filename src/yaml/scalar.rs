@@ -1,0 +1,293 @@
+//! What YAML 1.1 takes a scalar for, and whether it can be that.
+//!
+//! `5` is a number and `"5"` a text; `2001-02-30` looks like a date and is none. The rules are those of
+//! the YAML 1.1 type repository as PyYAML, through which Python asdf reads a tree, goes by them: a
+//! scalar that [`unfit`] finds fault with keeps Python asdf from opening the file at all.
+
+mod number;
+mod time;
+
+pub use number::beyond_int64;
+
+/// What the tags of YAML's own types begin with.
+pub const TAG_PREFIX: &str = "tag:yaml.org,2002:";
+
+/// More decimal digits than Python turns into an integer.
+const MOST_DIGITS: usize = 4300;
+
+/// The types of YAML 1.1 that a scalar can be of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `~`, `null`, nothing at all.
+    Null,
+    /// `true`, `no`, `On`.
+    Bool,
+    /// `12`, `0x1f`, `1_000`, `1:30`.
+    Int,
+    /// `1.5`, `.inf`.
+    Float,
+    /// `2001-12-14`, `2001-12-14t21:59:43.10-05:00`.
+    Timestamp,
+    /// `!!binary`.
+    Binary,
+    /// `<<`, which merges another mapping into its own when it is a key.
+    Merge,
+    /// `=`.
+    Value,
+    /// Text.
+    Str,
+    /// One of the types of collections, or of none of YAML's own.
+    Other,
+}
+
+/// The type of a scalar: by its tag, or else by what it looks like if it is `plain`.
+pub fn type_of(text: &str, plain: bool, tag: Option<&str>) -> Type {
+    match tag {
+        Some(tag) => tag.strip_prefix(TAG_PREFIX).map_or(Type::Other, named),
+        None if plain => resolve(text),
+        None => Type::Str,
+    }
+}
+
+fn named(name: &str) -> Type {
+    match name {
+        "null" => Type::Null,
+        "bool" => Type::Bool,
+        "int" => Type::Int,
+        "float" => Type::Float,
+        "timestamp" => Type::Timestamp,
+        "binary" => Type::Binary,
+        "merge" => Type::Merge,
+        "str" => Type::Str,
+        _ => Type::Other,
+    }
+}
+
+/// What a plain scalar without a tag is taken for.
+pub fn resolve(text: &str) -> Type {
+    let Some(first) = text.bytes().next() else { return Type::Null };
+    match first {
+        b'0'..=b'9' | b'+' | b'-' | b'.' if number::is_float(text) => Type::Float,
+        b'0'..=b'9' | b'+' | b'-' if number::is_int(text) => Type::Int,
+        b'0'..=b'9' if time::looks_like(text) => Type::Timestamp,
+        b'~' if text == "~" => Type::Null,
+        b'<' if text == "<<" => Type::Merge,
+        b'=' if text == "=" => Type::Value,
+        b'n' | b'N' if matches!(text, "null" | "Null" | "NULL") => Type::Null,
+        b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' if boolean(text).is_some() => {
+            Type::Bool
+        }
+        _ => Type::Str,
+    }
+}
+
+/// The truth value that a plain scalar spells.
+pub fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(true),
+        "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Some(false),
+        _ => None,
+    }
+}
+
+/// The integer that a scalar of type [`Type::Int`] spells, if it is within 128 bits.
+pub fn integer(text: &str) -> Option<i128> {
+    number::integer(text)
+}
+
+/// Why a scalar can't be what its tag, or its look, says; `None` if it can. `looks` is its [`type_of`].
+pub fn unfit(text: &str, looks: Type, tag: Option<&str>) -> Option<&'static str> {
+    match (tag, looks) {
+        (None, Type::Int) => number::unfit_int(text),
+        (None, Type::Timestamp) => time::unfit(text),
+        (None, _) => None,
+        (Some(_), Type::Int) => number::unfit_tagged_int(text),
+        (Some(_), Type::Float) => number::unfit_tagged_float(text),
+        (Some(_), Type::Timestamp) => time::unfit(text),
+        (Some(_), Type::Bool) => boolean(&text.to_ascii_lowercase())
+            .is_none()
+            .then_some("it is tagged !!bool and is no truth value"),
+        (Some(_), Type::Binary) => unfit_base64(text.as_bytes()),
+        (Some(tag), Type::Other) => match tag.strip_prefix(TAG_PREFIX) {
+            Some("seq" | "omap" | "pairs") => Some("it is tagged as a sequence and is none"),
+            Some("map" | "set") => Some("it is tagged as a mapping and is none"),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Why a collection can't be what its tag says; `None` if it can.
+pub fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
+    match (tag.strip_prefix(TAG_PREFIX)?, mapping) {
+        ("null" | "bool" | "int" | "float" | "timestamp" | "binary" | "str", _) => {
+            Some("it is tagged as a scalar and is none")
+        }
+        ("seq" | "omap" | "pairs", true) => Some("it is tagged as a sequence and is none"),
+        ("map" | "set", false) => Some("it is tagged as a mapping and is none"),
+        _ => None,
+    }
+}
+
+/// Follows Python's decoder, which skips what is not of the alphabet and minds only the end.
+fn unfit_base64(text: &[u8]) -> Option<&'static str> {
+    if !text.is_ascii() {
+        return Some("it is tagged !!binary and is not ASCII");
+    }
+    let (mut in_group, mut padding) = (0, 0);
+    for byte in text {
+        match byte {
+            b'=' if in_group >= 2 => {
+                padding += 1;
+                if in_group + padding >= 4 {
+                    return None;
+                }
+            }
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' => {
+                (in_group, padding) = ((in_group + 1) % 4, 0);
+            }
+            _ => {}
+        }
+    }
+    (in_group != 0).then_some("it is tagged !!binary and its base64 text is cut off")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_scalars_are_what_yaml_1_1_takes_them_for() {
+        for (texts, expected) in [
+            (&["", "~", "null", "Null", "NULL"][..], Type::Null),
+            (&["yes", "Off", "TRUE", "n0", "no"][..3], Type::Bool),
+            (&["0", "-1", "+1_000", "0x1F", "-0b1_", "017", "0_", "190:20:30", "0x_"], Type::Int),
+            (&["1.", "-1.5e+3", ".5", "1._", "-.INF", ".nan", "190:20:30.15", "+1.0"], Type::Float),
+            (
+                &["2001-01-01", "2001-99-99", "2001-1-1T1:00:00Z", "2001-01-01 \t1:02:03.5 -5:30"],
+                Type::Timestamp,
+            ),
+            (&["<<"], Type::Merge),
+            (&["="], Type::Value),
+            (
+                &[
+                    "a",
+                    "yES",
+                    "1e3",
+                    "08",
+                    "1:99",
+                    "._",
+                    "0o17",
+                    "2001-1-1",
+                    "+",
+                    "-",
+                    ".",
+                    "1:2:",
+                    "+.nan",
+                    "1.5e3",
+                    "2001-01-01T",
+                    "0xg",
+                    "nULL",
+                    "2001-01-01T1:2:03",
+                    "20011-01-01",
+                    "-2001-01-01",
+                    "0b2",
+                ],
+                Type::Str,
+            ),
+        ] {
+            for text in texts {
+                assert_eq!(resolve(text), expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_python_can_not_make_is_unfit() {
+        let plain = |text: &str| unfit(text, resolve(text), None);
+        for text in [
+            "0x_",
+            "-0b_",
+            "2001-99-99",
+            "2001-02-29",
+            "1900-02-29",
+            "0000-01-01",
+            "2001-01-01 24:00:00",
+            "2001-01-01 00:60:00",
+            "2001-01-01 00:00:60",
+            "2001-01-01T00:00:00+24",
+            "2001-01-01T00:00:00-23:60",
+        ] {
+            assert!(plain(text).is_some(), "{text}");
+            assert!(unfit(text, type_of(text, false, None), None).is_none(), "{text}");
+        }
+        assert!(plain(&"9".repeat(4301)).is_some());
+        for text in [
+            &"9".repeat(4300),
+            "0_",
+            "2000-02-29",
+            "9999-12-31",
+            "2001-01-01T00:00:00+23:59",
+            "<<",
+            "=",
+            "08",
+            "2001-1-1 1:00:00.",
+            "2001-01-01T00:00:00 +00:99",
+        ] {
+            assert_eq!(plain(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tag_asks_for_content_that_fits() {
+        let tagged = |name: &str, text: &str| {
+            let tag = format!("{TAG_PREFIX}{name}");
+            unfit(text, type_of(text, true, Some(&tag)), Some(&tag)).is_some()
+        };
+        for (name, text) in [
+            ("int", "abc"),
+            ("int", ""),
+            ("int", "-"),
+            ("int", "1.5"),
+            ("int", "0b2"),
+            ("int", "0x"),
+            ("float", "a"),
+            ("float", "_"),
+            ("bool", "a"),
+            ("timestamp", "hello"),
+            ("binary", "a"),
+            ("binary", "ä"),
+            ("seq", "a"),
+            ("map", ""),
+            ("set", "x"),
+            ("omap", "x"),
+            ("timestamp", "2001-13-1"),
+        ] {
+            assert!(tagged(name, text), "{name} {text}");
+        }
+        for (name, text) in [
+            ("int", "1"),
+            ("int", "+0b1"),
+            ("int", "0o7"),
+            ("float", "1e3"),
+            ("float", "nan"),
+            ("float", "-.inf"),
+            ("bool", "yEs"),
+            ("null", "a"),
+            ("str", "1"),
+            ("binary", "aGk="),
+            ("binary", "aG k=\n=x"),
+            ("foo", "a"),
+            ("timestamp", "2001-1-1"),
+            ("merge", "a"),
+            ("float", "1:30.5"),
+        ] {
+            assert!(!tagged(name, text), "{name} {text}");
+        }
+        assert!(unfit_collection(true, "tag:yaml.org,2002:str").is_some());
+        assert!(unfit_collection(true, "tag:yaml.org,2002:omap").is_some());
+        assert!(unfit_collection(false, "tag:yaml.org,2002:map").is_some());
+        assert!(unfit_collection(true, "tag:yaml.org,2002:set").is_none());
+        assert!(unfit_collection(false, "tag:x").is_none());
+    }
+}

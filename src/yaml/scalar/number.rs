@@ -1,0 +1,178 @@
+//! Integers and floats as YAML 1.1 spells them.
+
+use super::MOST_DIGITS;
+
+/// The rest after `text`'s leading bytes for which `is` holds, and how many those are.
+fn span(text: &[u8], is: impl Fn(u8) -> bool) -> (usize, &[u8]) {
+    let len = text.iter().take_while(|byte| is(**byte)).count();
+    (len, &text[len..])
+}
+
+fn unsigned(text: &[u8]) -> &[u8] {
+    match text {
+        [b'+' | b'-', rest @ ..] => rest,
+        _ => text,
+    }
+}
+
+fn digit(byte: u8) -> bool {
+    byte.is_ascii_digit() || byte == b'_'
+}
+
+/// What follows `:[0-5]?[0-9]`, as often as that comes; `None` if it does not come at all.
+fn sixties(mut text: &[u8]) -> Option<&[u8]> {
+    let mut any = false;
+    loop {
+        text = match text {
+            [b':', b'0'..=b'5', b'0'..=b'9', rest @ ..] | [b':', b'0'..=b'9', rest @ ..] => rest,
+            _ => return any.then_some(text),
+        };
+        any = true;
+    }
+}
+
+pub(super) fn is_int(text: &str) -> bool {
+    let text = unsigned(text.as_bytes());
+    match text {
+        [b'0', b'b', rest @ ..] => !rest.is_empty() && rest.iter().all(|b| matches!(b, b'0' | b'1' | b'_')),
+        [b'0', b'x', rest @ ..] => {
+            !rest.is_empty() && rest.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'_')
+        }
+        [b'0', rest @ ..] => rest.iter().all(|byte| matches!(byte, b'0'..=b'7' | b'_')),
+        [b'1'..=b'9', rest @ ..] => {
+            let (_, rest) = span(rest, digit);
+            rest.is_empty() || sixties(rest).is_some_and(<[u8]>::is_empty)
+        }
+        _ => false,
+    }
+}
+
+pub(super) fn is_float(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let rest = unsigned(bytes);
+    match rest {
+        b".inf" | b".Inf" | b".INF" => true,
+        b".nan" | b".NaN" | b".NAN" => rest.len() == bytes.len(),
+        // Without a sign only.
+        [b'.', b'0'..=b'9', rest @ ..] if rest.len() + 2 == bytes.len() => {
+            is_exponent_or_nothing(span(rest, digit).1)
+        }
+        [b'0'..=b'9', rest @ ..] => match span(rest, digit).1 {
+            [b'.', rest @ ..] => is_exponent_or_nothing(span(rest, digit).1),
+            rest => matches!(sixties(rest), Some([b'.', rest @ ..]) if span(rest, digit).1.is_empty()),
+        },
+        _ => false,
+    }
+}
+
+fn is_exponent_or_nothing(text: &[u8]) -> bool {
+    match text {
+        [] => true,
+        [b'e' | b'E', b'+' | b'-', rest @ ..] => !rest.is_empty() && rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+/// Digits without their underscores, and their base.
+fn digits(text: &str) -> (String, u32) {
+    let text = text.trim_start_matches(['+', '-']).replace('_', "");
+    match text.as_bytes() {
+        [b'0', b'b', ..] => (text[2..].to_owned(), 2),
+        [b'0', b'x', ..] => (text[2..].to_owned(), 16),
+        [b'0', _, ..] => (text[1..].to_owned(), 8),
+        _ => (text, 10),
+    }
+}
+
+pub(super) fn unfit_int(text: &str) -> Option<&'static str> {
+    let is_short = text.len() <= MOST_DIGITS;
+    if is_short && unsigned(text.as_bytes()).iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let (digits, base) = digits(text);
+    if digits.is_empty() {
+        return Some(NO_DIGITS);
+    }
+    (base == 10 && digits.len() > MOST_DIGITS && digits.split(':').any(|part| part.len() > MOST_DIGITS))
+        .then_some("it is an integer of more digits than Python reads")
+}
+
+const NO_DIGITS: &str = "it looks like an integer and has no digits";
+
+pub(super) fn unfit_tagged_int(text: &str) -> Option<&'static str> {
+    let bare = text.replace('_', "");
+    let bare = bare.strip_prefix(['+', '-']).unwrap_or(&bare);
+    let bare = bare.strip_prefix("0o").filter(|rest| !rest.is_empty()).unwrap_or(bare);
+    let parts_fit =
+        || bare.split(':').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    let fits = is_int(bare) || (!bare.starts_with('0') && parts_fit());
+    match fits {
+        true => unfit_int(bare),
+        false => Some("it is tagged !!int and is no integer"),
+    }
+}
+
+pub(super) fn unfit_tagged_float(text: &str) -> Option<&'static str> {
+    let bare = text.replace('_', "").to_ascii_lowercase();
+    let bare = bare.strip_prefix(['+', '-']).unwrap_or(&bare);
+    let fits = matches!(bare, ".inf" | ".nan")
+        || bare.split(':').all(|part| !part.is_empty() && part.parse::<f64>().is_ok());
+    (!fits).then_some("it is tagged !!float and is no number")
+}
+
+pub(super) fn integer(text: &str) -> Option<i128> {
+    let (digits, base) = digits(text);
+    let mut value = 0_i128;
+    for part in digits.split(':') {
+        value = value.checked_mul(60)?.checked_add(match part {
+            "" => 0,
+            part => i128::from_str_radix(part, base).ok()?,
+        })?;
+    }
+    Some(if text.starts_with('-') { -value } else { value })
+}
+
+/// Whether a scalar that is an integer is too large or small for 64 bits, which the ASDF standard
+/// asks of integers.
+pub fn beyond_int64(text: &str) -> bool {
+    // The shortest that is: 20 octal digits and more, 17 of others.
+    text.len() > 15 && integer(text).is_none_or(|value| i64::try_from(value).is_err())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_have_the_value_that_pyyaml_gives_them() {
+        for (text, expected) in [
+            ("0", 0),
+            ("-12_3", -123),
+            ("0x1f", 31),
+            ("0b101", 5),
+            ("017", 15),
+            ("0_", 0),
+            ("190:20:30", 685_230),
+            ("+9223372036854775808", 1 << 63),
+        ] {
+            assert_eq!(integer(text), Some(expected), "{text}");
+        }
+        assert_eq!(integer(&"9".repeat(50)), None);
+    }
+
+    #[test]
+    fn the_bounds_of_int64_are_met() {
+        for (text, beyond) in [
+            ("9223372036854775807", false),
+            ("9223372036854775808", true),
+            ("-9223372036854775808", false),
+            ("-9223372036854775809", true),
+            ("0x7fffffffffffffff", false),
+            ("0x8000000000000000", true),
+            ("99999999999999999999999999999999999999999999999999", true),
+            ("1_0_0_0_0_0_0_0_0_0_0", false),
+        ] {
+            assert_eq!(beyond_int64(text), beyond, "{text}");
+        }
+    }
+}

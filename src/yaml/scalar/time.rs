@@ -1,0 +1,115 @@
+//! Timestamps as YAML 1.1 spells them.
+
+/// The parts of a timestamp, not checked against the calendar.
+struct Parts {
+    /// Year, month, day.
+    date: [u32; 3],
+    /// Hour, minute, second; `None` for a date alone.
+    time: Option<[u32; 3]>,
+    /// Minutes away from UTC, without the sign.
+    zone: u32,
+    /// Whether month and day have two digits each.
+    full: bool,
+}
+
+/// Takes between `least` and `most` digits off the front of `text`.
+fn number(text: &mut &[u8], least: usize, most: usize) -> Option<u32> {
+    let len = text.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
+    if len < least {
+        return None;
+    }
+    let (digits, rest) = text.split_at(len);
+    *text = rest;
+    Some(digits.iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0')))
+}
+
+fn exactly(text: &mut &[u8], byte: u8) -> Option<()> {
+    let (first, rest) = text.split_first()?;
+    *text = rest;
+    (*first == byte).then_some(())
+}
+
+fn skip_blanks(text: &mut &[u8]) -> usize {
+    let len = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    *text = &text[len..];
+    len
+}
+
+fn parse(text: &str) -> Option<Parts> {
+    let mut rest = text.as_bytes();
+    let text = &mut rest;
+    let year = number(text, 4, 4)?;
+    exactly(text, b'-')?;
+    let before = text.len();
+    let month = number(text, 1, 2)?;
+    exactly(text, b'-')?;
+    let day = number(text, 1, 2)?;
+    let full = before - text.len() == 5;
+    let date = [year, month, day];
+    if text.is_empty() {
+        return Some(Parts { date, time: None, zone: 0, full });
+    }
+    match text.first()? {
+        b'T' | b't' => *text = &text[1..],
+        _ if skip_blanks(text) > 0 => {}
+        _ => return None,
+    }
+    let hour = number(text, 1, 2)?;
+    exactly(text, b':')?;
+    let minute = number(text, 2, 2)?;
+    exactly(text, b':')?;
+    let second = number(text, 2, 2)?;
+    if text.first() == Some(&b'.') {
+        *text = &text[1..];
+        while number(text, 1, 9).is_some() {}
+    }
+    let zone = zone(text)?;
+    text.is_empty().then_some(Parts { date, time: Some([hour, minute, second]), zone, full })
+}
+
+fn zone(text: &mut &[u8]) -> Option<u32> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    skip_blanks(text);
+    let (first, rest) = text.split_first()?;
+    *text = rest;
+    match first {
+        b'Z' => Some(0),
+        b'+' | b'-' => {
+            let hours = number(text, 1, 2)?;
+            if text.is_empty() {
+                return Some(hours * 60);
+            }
+            exactly(text, b':')?;
+            Some(hours * 60 + number(text, 2, 2)?)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a plain scalar is taken for a timestamp.
+pub(super) fn looks_like(text: &str) -> bool {
+    parse(text).is_some_and(|parts| parts.time.is_some() || parts.full)
+}
+
+pub(super) fn unfit(text: &str) -> Option<&'static str> {
+    let Some(Parts { date: [year, month, day], time, zone, .. }) = parse(text) else {
+        return Some("it is tagged !!timestamp and is none");
+    };
+    let leap = (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400);
+    let days = match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    let [hour, minute, second] = time.unwrap_or_default();
+    let is_date = year > 0 && (1..=12).contains(&month) && (1..=days).contains(&day);
+    let is_time = hour < 24 && minute < 60 && second < 60 && zone < 24 * 60;
+    match (is_date, is_time) {
+        (false, _) => Some("it looks like a date and is not in the calendar"),
+        (_, false) => Some("it looks like a time and there is no such time of day"),
+        _ => None,
+    }
+}

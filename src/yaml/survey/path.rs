@@ -1,0 +1,79 @@
+//! Where nodes are in the tree: paths that share their beginnings.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// One step down from a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// To the value of this key of a mapping.
+    Key(Box<str>),
+    /// To this item of a sequence, from 0.
+    Item(u64),
+}
+
+/// A path of a [`Paths`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PathId(u32);
+
+/// Paths from the root of a tree; those that were asked for, and what they begin with.
+#[derive(Clone, Debug, Default)]
+pub struct Paths {
+    /// The last step of each path, and the path before it.
+    steps: Vec<(Option<PathId>, Step)>,
+}
+
+/// The path of the root, which has no steps.
+pub const ROOT: Option<PathId> = None;
+
+impl Paths {
+    /// Makes the path that goes one step on from `parent`; `None` if there are too many.
+    pub(super) fn add(&mut self, parent: Option<PathId>, step: Step) -> Option<PathId> {
+        let id = PathId(u32::try_from(self.steps.len()).ok()?);
+        self.steps.push((parent, step));
+        Some(id)
+    }
+
+    /// The steps of a path, from the root on.
+    pub fn steps(&self, path: Option<PathId>) -> Vec<&Step> {
+        let mut steps = Vec::new();
+        let mut at = path;
+        while let Some((parent, step)) = at.and_then(|id| self.steps.get(id.0 as usize)) {
+            steps.push(step);
+            at = *parent;
+        }
+        steps.reverse();
+        steps
+    }
+
+    /// The same number for the same path of another text. `exactly`, or else taking all items of a
+    /// sequence for the same: another item before it does not make it another then.
+    pub fn identity(&self, path: Option<PathId>, exactly: bool) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for step in self.steps(path) {
+            match step {
+                Step::Key(key) => key.hash(&mut hasher),
+                Step::Item(n) => (*n * u64::from(exactly)).hash(&mut hasher),
+            }
+        }
+        hasher.finish()
+    }
+
+    /// The path in words: `meta/items/3`; `the root` for no steps.
+    pub fn show(&self, path: Option<PathId>) -> String {
+        let steps = self.steps(path);
+        match steps.is_empty() {
+            true => "the root".to_owned(),
+            false => steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("/"),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(key) => write!(out, "{}", key.escape_debug()),
+            Self::Item(n) => write!(out, "{n}"),
+        }
+    }
+}

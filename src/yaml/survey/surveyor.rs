@@ -1,0 +1,555 @@
+//! The survey at work: what it keeps while it goes along the events.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::rc::Rc;
+
+use super::frame::{Frame, Record, Seen};
+use super::rectangle::Rectangle;
+use super::{Alias, Broken, Finding, Found, MOST_FINDINGS, Node, PathId, Paths, Root, Shape, Step, Survey};
+use super::{Value, Wanted, Wrong, path, value};
+use crate::error::Error;
+use crate::yaml::event::{Event, Failure, Mark, Style, What};
+use crate::yaml::scalar::{self, Type};
+
+/// The tag `!`, which says that there is none.
+const NO_TAG: &str = "!";
+/// Different tags that are counted one by one.
+const MOST_TAGS: usize = 10_000;
+/// Bytes that may be kept of a text of no length, and for each byte of it.
+const KEPT: (u64, u64) = (64 << 20, 3);
+/// Bytes that a kept node takes, about.
+const NODE: u64 = 128;
+
+/// A node with an anchor.
+#[derive(Debug)]
+struct Anchored {
+    path: Option<PathId>,
+    outline: Outline,
+    /// Hash of it as a key, if it can be one.
+    key: Option<u64>,
+    /// What it is, once it has ended and if it is small.
+    value: Option<Rc<Value>>,
+}
+
+/// What others must know of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outline {
+    Scalar,
+    /// Whether all its items are mappings.
+    Sequence(bool),
+    /// How many keys it has; unknown before its end.
+    Mapping(Option<u64>),
+    /// An alias without its anchor.
+    Unknown,
+}
+
+pub(super) struct Surveyor<'s, 'w> {
+    wanted: Wanted<'w>,
+    found: &'s mut dyn FnMut(&Paths, Found<'_>),
+    pub(super) survey: Survey,
+    frames: Vec<Frame>,
+    /// Keys and hashes of frames that have ended, for their memory.
+    spare: Vec<(String, Vec<u64>)>,
+    names: HashMap<Box<str>, usize>,
+    anchors: Vec<Anchored>,
+    rectangles: Vec<Rectangle>,
+    /// Bytes kept to the end, about.
+    kept: u64,
+    /// Nodes kept for as long as the collections they are in have not ended.
+    live: u64,
+    hasher: RandomState,
+}
+
+impl Drop for Surveyor<'_, '_> {
+    fn drop(&mut self) {
+        // From the last on, as each may hold on to earlier ones: else they would go one within the
+        // other, as deep as there are anchors.
+        while self.anchors.pop().is_some() {}
+    }
+}
+
+impl<'s, 'w> Surveyor<'s, 'w> {
+    /// Surveys for what is wanted.
+    pub(super) fn new(wanted: Wanted<'w>, found: &'s mut dyn FnMut(&Paths, Found<'_>)) -> Self {
+        Self {
+            wanted,
+            found,
+            survey: Survey::default(),
+            frames: Vec::new(),
+            spare: Vec::new(),
+            names: HashMap::new(),
+            anchors: Vec::new(),
+            rectangles: Vec::new(),
+            kept: 0,
+            live: 0,
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Takes an event; whether there is more to be looked at.
+    pub(super) fn take(&mut self, event: Event<'_>) -> std::result::Result<bool, Box<Broken>> {
+        let place = event.start;
+        match event.what {
+            What::Scalar { value, style, tag, anchor } => {
+                // PyYAML goes by the look of a scalar with this tag, even in quotes.
+                let plain = style == Style::Plain || tag == Some(NO_TAG);
+                self.scalar(place, value, plain, specific(tag), anchor);
+            }
+            What::MappingStart { tag, anchor, .. } => self.open(place, true, specific(tag), anchor),
+            What::SequenceStart { tag, anchor, .. } => self.open(place, false, specific(tag), anchor),
+            What::MappingEnd | What::SequenceEnd => self.close(),
+            What::Alias(name) => self.alias(place, name),
+            What::DocumentStart { .. } => {
+                self.survey.documents += 1;
+                if self.survey.documents > 1 {
+                    self.find(Wrong::SecondDocument, place, "", "a second document begins here".to_owned());
+                    return Ok(false);
+                }
+            }
+            _ => {}
+        }
+        let allowed = KEPT.1.saturating_mul(event.end.offset).saturating_add(KEPT.0);
+        if self.kept.saturating_add(self.live.saturating_mul(NODE)) > allowed {
+            let problem = "there are too many anchors, aliases and arrays".to_owned();
+            let error = Error::unsupported(format!("{problem} at {place}"));
+            let failure = Some(Failure { place, problem });
+            return Err(Box::new(Broken { error, failure, too_large: true }));
+        }
+        Ok(true)
+    }
+
+    fn find(&mut self, wrong: Wrong, place: Mark, detail: &str, what: String) {
+        if self.survey.findings.len() < MOST_FINDINGS {
+            let path = self.here();
+            let mut hasher = DefaultHasher::new();
+            (wrong, detail, self.survey.paths.identity(path, false)).hash(&mut hasher);
+            self.survey.findings.push(Finding { wrong, place, what, identity: hasher.finish() });
+        }
+    }
+
+    /// The path of the collection at `index` among the frames.
+    fn path_of(&mut self, index: usize) -> Option<PathId> {
+        let known = (1..=index).rev().find(|n| self.frames[*n].path.is_some()).unwrap_or(0);
+        let mut path = self.frames.get(known).and_then(|frame| frame.path).unwrap_or(path::ROOT);
+        for n in known + 1..=index {
+            let step = self.frames[n - 1].step();
+            path = self.add_path(path, step);
+            self.frames[n].path = Some(path);
+        }
+        path
+    }
+
+    fn add_path(&mut self, parent: Option<PathId>, step: Step) -> Option<PathId> {
+        let len = if let Step::Key(key) = &step { key.len() } else { 0 };
+        self.kept += 48 + len as u64;
+        self.survey.paths.add(parent, step)
+    }
+
+    /// The path of the node that comes next in the innermost collection.
+    fn here(&mut self) -> Option<PathId> {
+        let Some(index) = self.frames.len().checked_sub(1) else { return path::ROOT };
+        let parent = self.path_of(index);
+        let step = self.frames[index].step();
+        self.add_path(parent, step)
+    }
+
+    /// What every node has: it is counted, and may be the root, and may have an anchor.
+    fn begin(
+        &mut self,
+        place: Mark,
+        mapping: bool,
+        tag: Option<&str>,
+        anchor: Option<&str>,
+        outline: Outline,
+    ) -> Option<usize> {
+        self.survey.nodes += 1;
+        if self.frames.is_empty() && self.survey.root.is_none() {
+            self.survey.root = Some(Root { tag: tag.map(str::to_owned), mapping, place });
+        }
+        if let Some(tag) = tag {
+            if let Some(count) = self.survey.tags.get_mut(tag) {
+                *count += 1;
+            } else if self.survey.tags.len() < MOST_TAGS {
+                self.kept += 64 + tag.len() as u64;
+                self.survey.tags.insert(tag.to_owned(), 1);
+            }
+        }
+        let name = anchor?;
+        let path = self.here();
+        let index = self.anchors.len();
+        self.kept += 192 + name.len() as u64;
+        self.anchors.push(Anchored { path, outline, key: None, value: None });
+        if self.names.insert(name.into(), index).is_some() {
+            let what = format!("the anchor \"{}\" is defined a second time", name.escape_debug());
+            self.find(Wrong::RepeatedAnchor, place, name, what);
+        }
+        Some(index)
+    }
+
+    /// Whether the innermost collection keeps its nodes.
+    fn recording(&self) -> bool {
+        self.frames.last().is_some_and(|frame| frame.record.is_on())
+    }
+
+    /// The key of the root that the node that comes, or ended last, is the value of, if that is wanted.
+    fn root_key(&self) -> Option<&'w str> {
+        let [root] = self.frames.as_slice() else { return None };
+        let keys = if root.mapping && root.awaits_value { self.wanted.root_keys } else { &[] };
+        keys.iter().copied().find(|key| *key == root.key)
+    }
+
+    /// Whether the node that comes is a key.
+    fn at_key(&self) -> bool {
+        self.frames.last().is_some_and(|frame| frame.mapping && !frame.awaits_value)
+    }
+
+    fn scalar(&mut self, place: Mark, text: &str, plain: bool, tag: Option<&str>, anchor: Option<&str>) {
+        let anchor = self.begin(place, false, tag, anchor, Outline::Scalar);
+        let looks = scalar::type_of(text, plain, tag);
+        if tag.is_some() || matches!(looks, Type::Int | Type::Timestamp) {
+            if let Some(why) = scalar::unfit(text, looks, tag) {
+                self.find(Wrong::Unfit, place, text, format!("\"{}\" can't be read: {why}", shorten(text)));
+            } else if looks == Type::Int && scalar::beyond_int64(text) {
+                let what = format!("the integer {} is beyond 64 bits", shorten(text));
+                self.find(Wrong::LargeInteger, place, text, what);
+            }
+        }
+        let root_key = self.root_key();
+        let wanted = root_key.is_some() || tag.is_some_and(self.wanted.tag);
+        let recording = self.recording() || anchor.is_some() || wanted;
+        let value = recording.then(|| Value {
+            place,
+            tag: tag.map(Rc::from),
+            node: match text.len() <= value::LONGEST_SCALAR {
+                true => Node::Scalar { text: text.into(), plain },
+                false => Node::Unknown,
+            },
+        });
+        if let (Some(value), true) = (&value, wanted) {
+            let path = self.here();
+            (self.found)(&self.survey.paths, Found { tag, root_key, path, value });
+        }
+        if self.at_key() {
+            let key = self.scalar_key(place, text, looks);
+            if let Some(anchor) = anchor {
+                self.anchors[anchor].key = key;
+            }
+        } else if let Some(anchor) = anchor {
+            self.anchors[anchor].key = self.key_hash(text, looks);
+        }
+        if let Some(anchor) = anchor {
+            self.kept += text.len().min(value::LONGEST_SCALAR) as u64;
+            self.anchors[anchor].value = value.clone().map(Rc::new);
+        }
+        self.finish(place, Outline::Scalar, value, 1)
+    }
+
+    /// The hash by which keys are the same if a reader takes them for the same.
+    fn key_hash(&self, text: &str, looks: Type) -> Option<u64> {
+        match looks {
+            Type::Other => None,
+            Type::Bool => Some(self.hasher.hash_one(i128::from(scalar::boolean(text).unwrap_or_default()))),
+            Type::Int => match scalar::integer(text) {
+                Some(value) => Some(self.hasher.hash_one(value)),
+                None => Some(self.hasher.hash_one((1, text))),
+            },
+            Type::Str | Type::Value => Some(self.hasher.hash_one(text)),
+            _ => Some(self.hasher.hash_one((looks as u8, text))),
+        }
+    }
+
+    /// Takes a scalar as the key of the innermost collection.
+    fn scalar_key(&mut self, place: Mark, text: &str, looks: Type) -> Option<u64> {
+        let hash = self.key_hash(text, looks);
+        match looks {
+            Type::Other => {
+                let what = "a key has a tag of its own, which Python can't look up".to_owned();
+                self.find(Wrong::UnhashableKey, place, text, what);
+            }
+            Type::Null | Type::Float | Type::Timestamp | Type::Binary => {
+                let what = format!(
+                    "the key \"{}\" is {}: keys may only be texts, integers and truth values",
+                    shorten(text),
+                    match looks {
+                        Type::Null => "null",
+                        Type::Float => "a float",
+                        Type::Binary => "binary",
+                        _ => "a date",
+                    }
+                );
+                self.find(Wrong::KeyType, place, text, what);
+            }
+            _ => {}
+        }
+        let bit = match looks {
+            Type::Str => self.wanted.telling.iter().take(8).position(|key| *key == text),
+            _ => None,
+        };
+        let Some(frame) = self.frames.last_mut() else { return hash };
+        frame.merges = looks == Type::Merge;
+        frame.telling |= bit.map_or(0, |bit| 1 << bit);
+        frame.key.clear();
+        frame.key.push_str(text);
+        if let Some(hash) = hash {
+            self.remember_key(place, hash);
+        }
+        hash
+    }
+
+    /// Says so if the innermost mapping has this key already.
+    fn remember_key(&mut self, place: Mark, hash: u64) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        if !frame.seen.insert(hash) {
+            let key = frame.key.clone();
+            let what = format!("the key \"{}\" comes a second time in one mapping", shorten(&key));
+            self.find(Wrong::DuplicateKey, place, &key, what);
+        }
+    }
+
+    fn alias(&mut self, place: Mark, name: &str) {
+        self.survey.nodes += 1;
+        let Some(&anchor) = self.names.get(name) else {
+            let what = format!("the alias \"*{}\" has no anchor before it", name.escape_debug());
+            self.find(Wrong::UndefinedAlias, place, name, what);
+            if let (true, Some(frame)) = (self.at_key(), self.frames.last_mut()) {
+                (frame.key, frame.merges) = (format!("*{name}"), false);
+            }
+            return self.finish(place, Outline::Unknown, Some(unknown(place)), 1);
+        };
+        let path = self.here();
+        let Anchored { path: target, outline, key, ref value } = self.anchors[anchor];
+        let node = value.clone().map_or(Node::Unknown, Node::Same);
+        if let (Some(index), Outline::Sequence(_)) = (self.frames.last().and_then(|f| f.rectangle), outline) {
+            self.rectangles[index].unknown();
+        }
+        self.kept += 48;
+        self.survey.aliases.push(Alias { place, path, target });
+        if self.at_key() {
+            let text = match &node {
+                Node::Same(value) => value.text().map(str::to_owned),
+                _ => None,
+            };
+            if let Some(frame) = self.frames.last_mut() {
+                frame.merges = matches!(&node, Node::Same(value) if value.scalar_type() == Some(Type::Merge));
+                frame.key = text.unwrap_or_else(|| format!("*{name}"));
+            }
+            match key {
+                Some(hash) => self.remember_key(place, hash),
+                None => self.unhashable(place),
+            }
+        }
+        let value = Value { place, tag: None, node };
+        if let Some(root_key) = self.root_key() {
+            let found = Found { tag: None, root_key: Some(root_key), path, value: &value };
+            (self.found)(&self.survey.paths, found);
+        }
+        self.finish(place, outline, Some(value), 1)
+    }
+
+    fn unhashable(&mut self, place: Mark) {
+        let what = "a key is a sequence or a mapping, which Python can't look up".to_owned();
+        self.find(Wrong::UnhashableKey, place, "", what)
+    }
+
+    fn open(&mut self, place: Mark, mapping: bool, tag: Option<&str>, anchor: Option<&str>) {
+        let outline = if mapping { Outline::Mapping(None) } else { Outline::Sequence(true) };
+        let anchor = self.begin(place, mapping, tag, anchor, outline);
+        if let Some(why) = tag.and_then(|tag| scalar::unfit_collection(mapping, tag)) {
+            self.find(Wrong::Unfit, place, "", format!("a collection can't be read: {why}"));
+        }
+        if self.at_key() {
+            self.unhashable(place);
+            if let Some(frame) = self.frames.last_mut() {
+                frame.key.clear();
+                frame.key.push('?');
+                frame.merges = false;
+            }
+        }
+        let wanted = tag.is_some_and(self.wanted.tag);
+        let handed_out = wanted || self.root_key().is_some();
+        let inside = wanted || anchor.is_some() || self.frames.last().is_some_and(|frame| frame.inside);
+        let recording = handed_out || anchor.is_some() || self.recording();
+        let array = (wanted && !mapping)
+            || self.frames.last().is_some_and(|frame| frame.wanted && frame.key == self.wanted.array);
+        let of_pairs = tag.and_then(|tag| tag.strip_prefix(scalar::TAG_PREFIX));
+        let (rectangle, depth) = self.open_rectangle(mapping, inside);
+        let (mut key, mut hashes) = self.spare.pop().unwrap_or_default();
+        key.clear();
+        hashes.clear();
+        self.frames.push(Frame {
+            mapping,
+            place,
+            key,
+            seen: Seen::Few(hashes),
+            of_pairs: matches!(of_pairs, Some("omap" | "pairs")),
+            of_mappings: true,
+            tag: if recording { tag.map(Rc::from) } else { None },
+            wanted,
+            handed_out,
+            inside,
+            record: match recording {
+                true if array => Record::TooLarge,
+                true => Record::Kept(Vec::new(), 1),
+                false => Record::Off,
+            },
+            rectangle,
+            depth,
+            anchor,
+            ..Frame::default()
+        });
+        if self.frames.len() > self.survey.depth.0 {
+            self.survey.depth = (self.frames.len(), place);
+        }
+    }
+
+    fn open_rectangle(&mut self, mapping: bool, inside: bool) -> (Option<usize>, usize) {
+        let parent = self.frames.last().and_then(|frame| Some((frame.rectangle?, frame.depth)));
+        match (mapping, parent) {
+            (true, Some((index, _))) => {
+                self.rectangles[index].foreign();
+                (None, 0)
+            }
+            (false, Some((index, depth))) => {
+                self.rectangles[index].open(depth + 1);
+                (Some(index), depth + 1)
+            }
+            (false, None) if inside => {
+                let mut rectangle = Rectangle::default();
+                rectangle.open(0);
+                self.rectangles.push(rectangle);
+                (Some(self.rectangles.len() - 1), 0)
+            }
+            _ => (None, 0),
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(index) = self.frames.len().checked_sub(1) else { return };
+        let whole = self.wanted.telling.iter().take(8).fold(0_u8, |bits, _| bits << 1 | 1);
+        let frame = &self.frames[index];
+        let untagged = whole != 0 && frame.telling == whole && !frame.wanted;
+        let path = (untagged || frame.handed_out).then(|| self.path_of(index));
+        let Some(mut frame) = self.frames.pop() else { return };
+        if untagged {
+            self.kept += 32;
+            self.survey.untagged.push((path.flatten(), frame.place));
+        }
+        let shape = self.close_rectangle(&frame).unwrap_or(Shape::Unknown);
+        let outline = match frame.mapping {
+            true => Outline::Mapping(Some(frame.count)),
+            false => Outline::Sequence(frame.of_mappings),
+        };
+        let record = std::mem::take(&mut frame.record);
+        self.live = self.live.saturating_sub(record.len());
+        let (node, size) = match record {
+            Record::Off => (None, 0),
+            Record::Kept(values, size) if frame.mapping => (Some(Node::Mapping(pairs(values))), size),
+            Record::Kept(values, size) => (Some(Node::Sequence(values, shape)), size),
+            Record::TooLarge if frame.mapping => (Some(Node::Unknown), 1),
+            Record::TooLarge => (Some(Node::LargeSequence(shape)), 1),
+        };
+        let mut value = node.map(|node| Value { place: frame.place, tag: frame.tag.take(), node });
+        if let (true, Some(value)) = (frame.handed_out, &value) {
+            let (tag, root_key, path) = (value.tag.as_deref(), self.root_key(), path.flatten());
+            (self.found)(&self.survey.paths, Found { tag, root_key, path, value });
+        }
+        if let Some(anchor) = frame.anchor {
+            self.kept += NODE * size as u64;
+            self.anchors[anchor].outline = outline;
+            if let Some(kept) = value.take().map(Rc::new) {
+                value = Some(Value { place: frame.place, tag: None, node: Node::Same(kept.clone()) });
+                self.anchors[anchor].value = Some(kept);
+            }
+        }
+        if let Seen::Few(hashes) = frame.seen {
+            self.spare.push((frame.key, hashes));
+        }
+        self.finish(frame.place, outline, value, size)
+    }
+
+    /// The shape as an array, where the sequence that ends is the outermost of one.
+    fn close_rectangle(&mut self, frame: &Frame) -> Option<Shape> {
+        let rectangle = self.rectangles.get_mut(frame.rectangle?)?;
+        rectangle.close(frame.depth, frame.count);
+        match frame.depth {
+            0 => Some(self.rectangles.pop()?.shape()),
+            _ => None,
+        }
+    }
+
+    /// Hands a node that has ended to the collection it is in.
+    fn finish(&mut self, place: Mark, outline: Outline, value: Option<Value>, size: usize) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        if frame.record.is_on() {
+            let value = value.unwrap_or_else(|| unknown(place));
+            let before = frame.record.len();
+            frame.record.push(value, size, without_content);
+            self.live = self.live.saturating_add(frame.record.len()).saturating_sub(before);
+        }
+        let mut wrong = None;
+        if frame.mapping && !frame.awaits_value {
+            frame.awaits_value = true;
+            return;
+        }
+        if frame.mapping {
+            let mergeable =
+                matches!(outline, Outline::Mapping(_) | Outline::Sequence(true) | Outline::Unknown);
+            if frame.merges && !mergeable {
+                wrong =
+                    Some((Wrong::Merge, "the value of \"<<\" is neither a mapping nor a list of mappings"));
+            }
+        } else {
+            frame.of_mappings &= matches!(outline, Outline::Mapping(_));
+            if frame.of_pairs && !matches!(outline, Outline::Mapping(Some(1) | None) | Outline::Unknown) {
+                wrong = Some((Wrong::Unfit, "an item of an ordered mapping is no mapping of one key"));
+            }
+            if let (Some(index), Outline::Scalar | Outline::Unknown) = (frame.rectangle, outline) {
+                self.rectangles[index].leaf(frame.depth + 1);
+            }
+        }
+        if let Some((wrong, what)) = wrong {
+            self.find(wrong, place, "", what.to_owned());
+        }
+        if let Some(frame) = self.frames.last_mut() {
+            frame.count += 1;
+            frame.awaits_value = false;
+        }
+    }
+}
+
+fn specific(tag: Option<&str>) -> Option<&str> {
+    tag.filter(|tag| *tag != NO_TAG)
+}
+
+fn unknown(place: Mark) -> Value {
+    Value { place, tag: None, node: Node::Unknown }
+}
+
+/// The same node, with what is below it left out.
+fn without_content(value: Value) -> Value {
+    let node = match value.node {
+        Node::Sequence(_, shape) | Node::LargeSequence(shape) => Node::LargeSequence(shape),
+        Node::Mapping(_) => Node::Unknown,
+        other => other,
+    };
+    Value { node, ..value }
+}
+
+fn pairs(values: Vec<Value>) -> Vec<(Value, Value)> {
+    let mut pairs = Vec::with_capacity(values.len() / 2);
+    let mut values = values.into_iter();
+    while let (Some(key), Some(value)) = (values.next(), values.next()) {
+        pairs.push((key, value));
+    }
+    pairs
+}
+
+/// A text for a message.
+fn shorten(text: &str) -> String {
+    const LONGEST: usize = 60;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", text[..end].escape_debug()),
+        None => text.escape_debug().to_string(),
+    }
+}

@@ -1,0 +1,216 @@
+use super::*;
+
+const TAGS: Wanted<'static> = Wanted {
+    tag: &|tag| tag.ends_with("want"),
+    telling: &["source", "shape"],
+    array: "data",
+    root_keys: &["top"],
+};
+
+fn surveyed(text: &str) -> Survey {
+    survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).unwrap()
+}
+
+/// The findings of a text: what is wrong, line and column.
+fn findings(text: &str) -> Vec<(Wrong, u64, u64)> {
+    surveyed(text).findings.iter().map(|f| (f.wrong, f.place.line, f.place.column)).collect()
+}
+
+#[test]
+fn wanted_nodes_come_with_path_place_and_fields() {
+    let mut seen = Vec::new();
+    let text =
+        "a: !want {x: 1, mask: !want [1, 2]}\nb:\n- 5\n- c: &w !want y\n  d: *w\ntop: {k: v}\n!want q: r\n";
+    let survey = survey(Events::new(text.as_bytes()), TAGS, &mut |paths, found| {
+        seen.push((paths.show(found.path), found.value.place.line, found.root_key.map(str::to_owned)));
+    })
+    .unwrap();
+    let place = |path: &str, line, key: Option<&str>| (path.to_owned(), line, key.map(str::to_owned));
+    assert_eq!(
+        seen,
+        [
+            place("a/mask", 1, None),
+            place("a", 1, None),
+            place("b/1/c", 4, None),
+            place("top", 6, Some("top")),
+            place("?", 7, None),
+        ]
+    );
+    let [alias] = survey.aliases[..] else { panic!("there is one alias") };
+    assert_eq!(
+        (survey.paths.show(alias.path), survey.paths.show(alias.target)),
+        ("b/1/d".into(), "b/1/c".into())
+    );
+    assert_eq!(alias.place.line, 5);
+    assert_eq!(survey.tags["!want"], 4);
+    assert_eq!(
+        survey.root,
+        Some(Root { tag: None, mapping: true, place: survey.root.clone().unwrap().place })
+    );
+    assert_eq!((survey.documents, survey.depth.0), (1, 3));
+}
+
+#[test]
+fn an_array_in_the_tree_is_kept_as_its_shape() {
+    let rows: String = (0..300).map(|n| format!("  - [{n}, 2, 3]\n")).collect();
+    let mut shapes = Vec::new();
+    survey(Events::new(format!("a: !want\n  data:\n{rows}  x: 1\n").as_bytes()), TAGS, &mut |_, found| {
+        let data = found.value.get("data").unwrap();
+        assert_eq!(found.value.get("x").unwrap().integer(), Some(1));
+        match &data.node {
+            Node::LargeSequence(shape) => shapes.push(shape.clone()),
+            other => panic!("{other:?}"),
+        }
+    })
+    .unwrap();
+    assert_eq!(shapes, [Shape::Array(vec![300, 3])]);
+}
+
+#[test]
+fn a_value_that_is_too_large_is_told_apart() {
+    let many: String = (0..value::LARGEST + 10).map(|n| format!("k{n}: 1\n  ")).collect();
+    let text = format!("a: !want\n  {many}\nb: !want\n  x: [{}]\n  y: 1\n", "1,".repeat(value::LARGEST + 10));
+    let mut whole = Vec::new();
+    survey(Events::new(text.as_bytes()), TAGS, &mut |_, found| {
+        whole.push((found.value.is_whole(), found.value.get("y").and_then(Value::integer)));
+        assert!(found.value.get("x").is_none_or(|x| matches!(x.node, Node::LargeSequence(_))));
+    })
+    .unwrap();
+    assert_eq!(whole, [(false, None), (true, Some(1))]);
+}
+
+#[test]
+fn what_readers_do_not_get_over_is_found_with_its_place() {
+    use Wrong::*;
+    for (text, expected) in [
+        ("a: 1\nb: 2\n'a': 3\n", vec![(DuplicateKey, 3, 1)]),
+        ("1: a\n0x1: b\ntrue: c\n'1': d\n", vec![(DuplicateKey, 2, 1), (DuplicateKey, 3, 1)]),
+        ("a: &x k\n*x : 1\nk: 2\n", vec![(DuplicateKey, 3, 1)]),
+        ("a: *b\n", vec![(UndefinedAlias, 1, 4)]),
+        ("*b : 1\n", vec![(UndefinedAlias, 1, 1)]),
+        ("a: &b 1\nc: [&b 2]\n", vec![(RepeatedAnchor, 2, 5)]),
+        ("[a]: 1\n", vec![(UnhashableKey, 1, 1)]),
+        ("? {a: 1}\n: 1\n", vec![(UnhashableKey, 1, 3)]),
+        ("a: &x [1]\n*x : 1\n", vec![(UnhashableKey, 2, 1)]),
+        ("!foo a: 1\n", vec![(UnhashableKey, 1, 1)]),
+        (
+            "1.5: a\nnull: b\n2001-01-01: c\n? !!binary aGk=\n: d\n",
+            vec![(KeyType, 1, 1), (KeyType, 2, 1), (KeyType, 3, 1), (KeyType, 4, 3)],
+        ),
+        ("ä: 2001-99-99\n", vec![(Unfit, 1, 4)]),
+        ("a: ! '2001-99-99'\n! b: 1\n", vec![(Unfit, 1, 4)]),
+        ("a: 0x_\nb: !!int abc\nc: !!map [a]\n", vec![(Unfit, 1, 4), (Unfit, 2, 4), (Unfit, 3, 4)]),
+        ("a: !!omap [b: 1, {c: 1, d: 2}, e]\n", vec![(Unfit, 1, 18), (Unfit, 1, 32)]),
+        ("<<: x\n", vec![(Merge, 1, 5)]),
+        ("a: &a {b: 1}\n<<: [*a, 3]\n", vec![(Merge, 2, 5)]),
+        ("a: 1\n---\nb: 2\n---\nc: [\n", vec![(SecondDocument, 2, 1)]),
+        ("a: 9223372036854775808\n", vec![(LargeInteger, 1, 4)]),
+        (
+            "a: &x [*x]\nb: &y {<<: *y, z: =}\n<<: &a {c: 1}\n'<<': 1\n=: 2\n!!str 1: a\n!!int '1': b\n",
+            vec![],
+        ),
+    ] {
+        assert_eq!(findings(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_finding_has_the_same_identity_wherever_it_moves() {
+    let identity = |text: &str| surveyed(text).findings[0].identity;
+    let there = identity("x:\n- {a: 1, a: 2}\n");
+    assert_eq!(there, identity("y: 1\nx:\n- 0\n- # b\n  {b: 0, a: 1, a: 2}\n"));
+    assert_ne!(there, identity("y:\n- {a: 1, a: 2}\n"));
+    assert_ne!(there, identity("x:\n- {b: 1, b: 2}\n"));
+}
+
+#[test]
+fn large_mappings_and_findings_without_end_are_borne() {
+    let text: String = (0..5000).map(|n| format!("k{}: {n}\n", n % 2500)).collect();
+    let survey = surveyed(&text);
+    assert_eq!(survey.findings.len(), MOST_FINDINGS);
+    assert_eq!(survey.findings[0].place.line, 2501);
+}
+
+#[test]
+fn mappings_that_look_like_wanted_ones_are_known() {
+    let survey = surveyed("a: {source: 1, shape: 2}\nb: !want {source: 1, shape: 2}\nc: {source: 1}\n");
+    let [(path, place)] = survey.untagged[..] else { panic!("there is one") };
+    assert_eq!((survey.paths.show(path), place.line), ("a".to_owned(), 1));
+}
+
+#[test]
+fn what_is_kept_is_bounded_by_the_text() {
+    let chain: String = (1..50_000).map(|n| format!("- &a{n} [*a{}]\n", n - 1)).collect();
+    assert_eq!(surveyed(&format!("- &a0 x\n{chain}")).aliases.len(), 49_999);
+    // Deep paths, each asked for anew: keys of 1000 bytes, 900 levels deep.
+    let mut text = String::new();
+    for depth in 0..400 {
+        text.push_str(&format!("{}{}:\n", " ".repeat(depth), "k".repeat(1000)));
+    }
+    assert_eq!(surveyed(&text).depth.0, 400);
+    // Nodes within nodes that are all kept while they last.
+    let text = format!("!want {{a: {}", format!("{{{}b: ", "? [1], ".repeat(30_000)).repeat(20));
+    assert!(survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).unwrap_err().too_large);
+    let text = "- &a b\n- *a\n".repeat(1000);
+    assert!(survey(Events::new(text.as_bytes()), TAGS, &mut |_, _| {}).is_ok());
+    let broken = survey(Events::new("[".repeat(2000).as_bytes()), TAGS, &mut |_, _| {}).unwrap_err();
+    assert!(broken.too_large);
+    assert_eq!(broken.failure.unwrap().place.column, 1001);
+}
+
+#[test]
+fn a_whole_head_is_checked_whatever_its_first_line() {
+    let check = |text: &str| {
+        let text = crate::content::Text::new(text.as_bytes().to_vec());
+        check_tree(&text).map_err(|error| error.to_string())
+    };
+    for fine in [
+        "#ASDF 1.0.0\n%YAML 1.1\n---\na: 1\n...\n",
+        "%ASDF 0.1.0\n%YAML 1.1\n---\na: 1\na: 2\n...\n",
+        "#ASDF 1.0.0\n",
+        "",
+    ] {
+        assert_eq!(check(fine), Ok(()), "{fine}");
+    }
+    for (text, expected) in [
+        ("%ASDF 0.1.0\n%YAML 1.1\n---\na: [\n...\n", "line 5, column 1"),
+        ("%ASDG 0.1.0\n---\na: 1\n", "line 1, column 6"),
+        ("#ASDF 1.0.0\n--- {a: *b}\n", "line 2, column 9: the alias \"*b\" has no anchor before it"),
+        ("#ASDF 1.0.0\n---\na: 1\n---\n", "line 4, column 1"),
+    ] {
+        let error = check(text).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn no_mutation_panics() {
+    let seed = b"%TAG ! tag:x/\n--- !r\na: &b !c [1, 'x', [2, 3]]\nd: !want {data: [[1], [2]], source: 1, shape: [1]}\n? *b\n: {<<: {e: 1}, e: 0x1}\nf: !!omap [g: *b]\ntop: !want 5\n";
+    let mut state = 11u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    let tokens: [&[u8]; 16] = [
+        b"[", b"]", b"{", b"}", b"&b ", b"*b", b"!want ", b"<<: ", b", ", b": ", b"\n", b"- ", b"? ",
+        b"!!set ", b"data: ", b"'",
+    ];
+    for _ in 0..20_000 {
+        let mut text = seed.to_vec();
+        for _ in 0..=random(4) {
+            let at = random(text.len());
+            match random(4) {
+                0 => text.truncate(at + 1),
+                1 => drop(text.splice(at..at + 1, tokens[random(tokens.len())].iter().copied())),
+                2 => drop(text.splice(at..at, tokens[random(tokens.len())].iter().copied())),
+                _ => text[at] ^= 1 << random(8),
+            }
+        }
+        if let Ok(survey) = survey(Events::new(&text), TAGS, &mut |paths, found| drop(paths.show(found.path)))
+        {
+            for finding in survey.findings {
+                assert!(finding.place.offset <= text.len() as u64);
+            }
+        }
+    }
+}
