@@ -8,6 +8,7 @@
 //! | [`fuse`] | translates the kernel's requests, nothing else |
 //! | [`tree`] | the mount's nodes, neutral of fuser and of every format |
 //! | [`view`] | what is derived from a container: status, block table |
+//! | [`edit`] | from an accepted text to a save: plans, journal, recovery |
 //! | [`format`](mod@format) | what knows one kind of file; [`format::Container`] is what each opens to |
 //! | [`codec`], [`yaml`] | stored bytes to content; what we ask of YAML |
 //! | [`cache`], [`content`] | decoded chunks under a byte budget; random-access bytes of known length |
@@ -17,6 +18,7 @@
 pub mod cache;
 pub mod codec;
 pub mod content;
+pub mod edit;
 pub mod error;
 pub mod format;
 pub mod source;
