@@ -91,6 +91,8 @@ impl<S: Storage> Recovery<'_, S> {
         let image = match header.way {
             Way::Image => match self.open_image(header)? {
                 Some(image) => Some(image),
+                // The name of the copy was lost before anything was changed.
+                None if header.identity == source.identity => return self.remove_journal(),
                 None => return self.set_aside(Some(header), "the copy it speaks of is not there"),
             },
             _ => None,

@@ -74,7 +74,8 @@ impl<'a, S: Storage> Settling<'a, S> {
     pub(crate) fn settle(&self) -> Result<State> {
         if self.journal.header.way == Way::Insert {
             match inserted(self.storage, self.file, self.journal)? {
-                Inserted::Whole => {}
+                // It may be so only in memory.
+                Inserted::Whole => self.sync()?,
                 Inserted::Not | Inserted::Partly(_) => {
                     // Nothing is written before the insertion is durable.
                     self.take_out()?;
@@ -115,6 +116,7 @@ impl<'a, S: Storage> Settling<'a, S> {
             Inserted::Not => {}
             Inserted::Partly(_) => self.take_out()?,
             Inserted::Whole => {
+                self.sync()?;
                 self.write(Side::Old)?;
                 let header = &self.journal.header;
                 self.storage.collapse(self.file, header.insert_at, header.shift)?;

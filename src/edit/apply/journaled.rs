@@ -148,8 +148,11 @@ impl<S: Storage> Job<'_, S> {
         match written {
             Ok(()) => Ok(file),
             Err(error) => {
-                // The source is untouched; an unfinished journal does no harm.
-                let _ = self.storage.unlink(&place.journal);
+                // The source is untouched, so that an unfinished journal does no harm; but should the
+                // next place do, its name must not come back at a crash.
+                if self.storage.unlink(&place.journal).is_ok() {
+                    let _ = self.storage.sync_dir(&place.dir);
+                }
                 Err(error)
             }
         }
