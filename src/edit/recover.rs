@@ -126,6 +126,8 @@ impl<S: Storage> Recovery<'_, S> {
     fn image(&mut self) -> Result<()> {
         let path = &self.place.image;
         if exists(self.storage, path)? {
+            // A journal that speaks of it may be gone only in memory.
+            self.storage.sync_dir(&self.place.dir)?;
             self.storage.unlink(path).map_err(|error| Error::from(error).of(path))?;
             self.recovered.removed.push(path.clone());
         }

@@ -7,6 +7,7 @@ use md5::{Digest, Md5};
 
 use super::apply::{Done, Job, Stopped};
 use super::index::{Indexed, Tail};
+use super::journal::exists;
 use super::layout::{Layout, head_md5};
 use super::place::{Place, state_directory};
 use super::plan::Change;
@@ -74,7 +75,7 @@ impl<S: Storage> Target<S> {
         &self.layout
     }
 
-    /// What a crash had left, and what was done about it when the file was opened.
+    /// What a crash, or a save that could not be undone, had left, and what was done about it last.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
@@ -122,6 +123,7 @@ impl<S: Storage> Target<S> {
 
     fn save_bytes(&mut self, text: &[u8], options: &SaveOptions) -> Result<Saved> {
         let md5: [u8; 16] = Md5::digest(text).into();
+        self.recover_again()?;
         let known = (self.layout.head_end, self.layout.head_md5);
         for _ in 0..ATTEMPTS {
             if let Some(layout) = self.read_again()? {
@@ -139,6 +141,16 @@ impl<S: Storage> Target<S> {
             }
         }
         Err(Error::new(Kind::Busy, "another program keeps changing the file: save again when it is done"))
+    }
+
+    /// Settles a save of this process that could be neither finished nor undone.
+    fn recover_again(&mut self) -> Result<()> {
+        let mut journals = self.places.iter().map(|place| exists(&self.storage, &place.journal));
+        if journals.any(|there| there.unwrap_or(true)) {
+            self.recovered = recover(&self.storage, &self.file, &self.places)?;
+            self.layout.identity.mtime = (0, 0);
+        }
+        Ok(())
     }
 
     /// Carries out the first plan that can be; `None` if the file was changed meanwhile.

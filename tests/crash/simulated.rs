@@ -134,13 +134,13 @@ impl Scenario {
     fn crash(&self, moment: &Disk, must_be: Option<char>, dice: &mut Dice, depth: usize) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut states = vec![("killed".to_owned(), moment.killed())];
-        for (name, state) in crashes(moment, dice, if depth == 0 { 40 } else { 6 }) {
+        for (name, state) in crashes(moment, dice, if depth == 0 { 12 } else { 3 }) {
             states.push((name, state));
         }
         for (name, state) in states {
             match self.recover(state.clone(), must_be) {
                 Err(why) => wrong.push(format!("{}: {name}: {why}", self.name)),
-                Ok((side, sim)) if depth == 0 && (name == "killed" || dice.below(8) == 0) => {
+                Ok((side, sim)) if depth == 0 && (name == "killed" || dice.below(16) == 0) => {
                     let moments = sim.moments();
                     let last = moments.len() - 1;
                     for (n, moment) in moments.iter().enumerate() {
@@ -258,7 +258,7 @@ fn each_sync_of_a_recovery_is_needed() {
         let mut missed = std::collections::BTreeMap::new();
         for moment in sim.moments() {
             for (_, state) in
-                std::iter::once((String::new(), moment.killed())).chain(crashes(&moment, &mut dice, 10))
+                std::iter::once((String::new(), moment.killed())).chain(crashes(&moment, &mut dice, 4))
             {
                 let sim = match scenario.recover(state.clone(), None) {
                     Ok((_, sim)) => sim,

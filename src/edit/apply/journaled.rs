@@ -65,7 +65,7 @@ impl<S: Storage> Job<'_, S> {
 
     fn make_image(&self, place: &Place) -> std::io::Result<S::File> {
         self.prepare(place)?;
-        let file = self.storage.create(&place.image)?;
+        let file = self.create_image(place)?;
         let filled = [true, false].into_iter().find_map(|clone| match self.fill(&file, clone) {
             Err(Stopped::Unsuited(_)) => None,
             answer => Some(answer),

@@ -18,7 +18,7 @@ impl<S: Storage> Job<'_, S> {
                 "there is no place beside it",
             )));
         };
-        let file = self.storage.create(&place.image).map_err(unsuited_or_failed)?;
+        let file = self.create_image(place).map_err(unsuited_or_failed)?;
         match self.write_and_rename(place, &file, clone) {
             Ok(()) => Ok(file),
             Err(stopped) => {
@@ -26,6 +26,17 @@ impl<S: Storage> Job<'_, S> {
                 let _ = self.storage.unlink(&place.image);
                 Err(stopped)
             }
+        }
+    }
+
+    /// Makes the new file; one that an earlier plan could not remove is in nobody's use.
+    pub(super) fn create_image(&self, place: &Place) -> std::io::Result<S::File> {
+        match self.storage.create(&place.image) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                self.storage.unlink(&place.image)?;
+                self.storage.create(&place.image)
+            }
+            answer => answer,
         }
     }
 
