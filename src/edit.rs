@@ -63,7 +63,7 @@ impl Plan {
 pub struct SaveOptions {
     /// Bytes of room left behind a text that has grown; by default a tenth of it, at least 4096.
     pub padding: Option<u64>,
-    /// Takes this plan or none.
+    /// Takes this plan or none where the blocks have to move.
     pub only: Option<Plan>,
 }
 

@@ -153,7 +153,7 @@ impl<'a> Change<'a> {
 
     /// The ways to get there, best first; `links` are the names the file has.
     pub(crate) fn plans(&self, links: u64, options: &SaveOptions) -> Vec<Plan> {
-        if let Some(only) = options.only {
+        if let Some(only) = options.only.filter(|_| self.shift > 0) {
             return vec![only];
         }
         match (self.shift, links) {

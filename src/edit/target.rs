@@ -148,7 +148,8 @@ impl<S: Storage> Target<S> {
         let mut journals = self.places.iter().map(|place| exists(&self.storage, &place.journal));
         if journals.any(|there| there.unwrap_or(true)) {
             self.recovered = recover(&self.storage, &self.file, &self.places)?;
-            self.layout.identity.mtime = (0, 0);
+            // Whichever of the two it became, it is what this process made of it.
+            self.layout = Layout::read(&self.storage, &self.file, &self.path)?;
         }
         Ok(())
     }
@@ -219,10 +220,11 @@ impl<S: Storage> Target<S> {
             let gone = Error::new(Kind::Busy, "the file was removed or moved by another program");
             if error.kind() == io::ErrorKind::NotFound { gone } else { error.into() }
         })?;
-        if !named.identity.same_file(&self.layout.identity) {
+        if !named.identity.same_file(&self.storage.meta(&self.file)?.identity) {
             // Another file has the name: that one is to be written, and to be locked.
             (self.file, self.lock_trouble) = open_locked(&self.storage, &self.path, self.state.as_deref())?;
-        } else if self.storage.meta(&self.file)?.identity == self.layout.identity
+        }
+        if self.storage.meta(&self.file)?.identity == self.layout.identity
             && head_md5(&self.storage, &self.file, self.layout.head_end)? == self.layout.head_md5
         {
             return Ok(None);

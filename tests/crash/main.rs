@@ -5,6 +5,9 @@
 //! XFS, btrfs and tmpfs, with disks that are full and processes that are killed. `random` holds saves
 //! against a model.
 
+#![allow(clippy::unwrap_used)] // the lint takes only test functions for tests
+
+mod disks;
 mod files;
 mod sim;
 mod simulated;
