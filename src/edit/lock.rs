@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::place::Place;
 use crate::source::Identity;
+use crate::source::storage::{Storage, System};
 
 /// Who holds a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Note {
     pub(super) fn write(state: &Path, source: &Path, mount_point: &Path) -> Self {
         let path = note_path(state, source);
         let text = format!("{}\n{}\n", std::process::id(), mount_point.display());
-        let _ = std::fs::create_dir_all(state).and_then(|()| std::fs::write(&path, text));
+        let _ = System.create_dir(state).and_then(|()| std::fs::write(&path, text));
         Self(path)
     }
 }

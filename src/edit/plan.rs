@@ -15,6 +15,7 @@ use super::{Plan, SaveOptions};
 use crate::error::{Error, Kind, Result};
 use crate::format::Severity;
 use crate::format::asdf::head;
+use crate::format::asdf::header::Generation;
 use crate::source::{Identity, Source};
 
 /// What bytes move by a multiple of.
@@ -95,6 +96,8 @@ impl<'a> Change<'a> {
     fn decide_index(&mut self, layout: &Layout) {
         self.indexed = match layout.tail {
             _ if layout.streamed || layout.offsets.is_empty() => Indexed::None,
+            // The draft of 2014 knows no index.
+            _ if layout.generation == Generation::Draft => Indexed::None,
             None => Indexed::Damaged,
             Some(Tail::Foreign) => Indexed::Foreign,
             Some(Tail::Current) if self.shift == 0 => Indexed::Kept,

@@ -60,7 +60,16 @@ impl<S: Storage> Target<S> {
         let places = places(path, state.as_deref());
         let (file, lock_trouble) = open_locked(&storage, path, state.as_deref())?;
         let recovered = recover(&storage, &file, &places).map_err(|error| error.of(path))?;
-        let layout = Layout::read(&storage, &file, path).map_err(|error| error.of(path))?;
+        let layout = Layout::read(&storage, &file, path).map_err(|error| {
+            let error = match recovered.set_aside.first() {
+                Some((name, why)) => error.within(format!(
+                    "a save was interrupted, and its journal, now {}, could not be used: {why}",
+                    name.display()
+                )),
+                None => error,
+            };
+            error.of(path)
+        })?;
         let path = path.to_owned();
         Ok(Self { storage, path, state, places, file, layout, recovered, lock_trouble, note: None })
     }

@@ -19,7 +19,7 @@ use crate::sim::Dice;
 
 /// A file system of its own, unmounted when dropped.
 #[derive(Debug)]
-struct Disk {
+pub(crate) struct Disk {
     folder: tempfile::TempDir,
 }
 
@@ -32,7 +32,7 @@ fn run(program: &str, arguments: &[&str]) {
 }
 
 impl Disk {
-    fn new(kind: &str, mebibytes: u64) -> Self {
+    pub(crate) fn new(kind: &str, mebibytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (image, mounted) = (folder.path().join("image"), folder.path().join("disk"));
         fs::create_dir(&mounted).unwrap();
@@ -51,7 +51,7 @@ impl Disk {
         Self { folder }
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("disk")
     }
 
@@ -73,7 +73,7 @@ impl Drop for Disk {
 const KINDS: [(&str, u64); 4] = [("ext4", 64), ("xfs", 320), ("btrfs", 128), ("tmpfs", 64)];
 
 /// A block of 8 MiB, of which only a few pages are no hole, between two small ones.
-fn parts() -> Parts {
+pub(crate) fn parts() -> Parts {
     let data: Vec<u8> = (0..50_000_u32).map(|n| (n / 3) as u8).collect();
     let mut sparse = vec![0; 8 << 20];
     for at in [0, 1 << 20, (3 << 20) + 17, (8 << 20) - 9] {
@@ -84,7 +84,7 @@ fn parts() -> Parts {
 }
 
 /// Writes a file with holes where pages are zero.
-fn write_sparse(path: &Path, bytes: &[u8]) {
+pub(crate) fn write_sparse(path: &Path, bytes: &[u8]) {
     let file = File::create(path).unwrap();
     file.set_len(bytes.len() as u64).unwrap();
     for (n, page) in bytes.chunks(4096).enumerate() {

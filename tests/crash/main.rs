@@ -9,5 +9,8 @@
 
 mod disks;
 mod files;
+mod halfway;
+mod journals;
+mod random;
 mod sim;
 mod simulated;

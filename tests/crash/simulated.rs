@@ -8,13 +8,13 @@ use asdf_mount::{Kind, Result};
 use crate::files::{Parts, block, index, text};
 use crate::sim::{Abilities, Dice, Disk, Fault, Sim};
 
-const SOURCE: &str = "/data/galaxy.asdf";
+pub(crate) const SOURCE: &str = "/data/galaxy.asdf";
 
-fn source() -> &'static Path {
+pub(crate) fn source() -> &'static Path {
     Path::new(SOURCE)
 }
 
-fn open(sim: &Sim) -> Result<Target<Sim>> {
+pub(crate) fn open(sim: &Sim) -> Result<Target<Sim>> {
     Target::open_in(sim.clone(), source(), Some(PathBuf::from("/state")))
 }
 
@@ -32,7 +32,7 @@ struct Scenario {
 }
 
 /// Blocks with bytes of their own in every sector, and holes.
-fn blocks() -> Vec<Vec<u8>> {
+pub(crate) fn blocks() -> Vec<Vec<u8>> {
     let data: Vec<u8> = (0..13_000_u32).map(|n| (n / 7 + n / 512) as u8 | 1).collect();
     let mut sparse = vec![0; 30_000];
     sparse[..300].fill(b's');
@@ -176,7 +176,7 @@ impl Scenario {
 }
 
 /// States after a crash: nothing lost, everything, all from some change on, one, all but one, some.
-fn crashes(moment: &Disk, dice: &mut Dice, some: u64) -> Vec<(String, Disk)> {
+pub(crate) fn crashes(moment: &Disk, dice: &mut Dice, some: u64) -> Vec<(String, Disk)> {
     let count = moment.at_risk();
     let mut states = vec![
         ("nothing kept".to_owned(), moment.crashed(dice, |_, _| false)),
