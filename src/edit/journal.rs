@@ -51,7 +51,7 @@ use crate::source::storage::{Extent, Storage};
 
 mod read;
 
-pub(crate) use read::{Journal, Unreadable};
+pub(crate) use read::{Journal, Range, Unreadable};
 
 const MAGIC: &[u8; 8] = b"ASDFJRNL";
 const VERSION: u16 = 1;
@@ -182,6 +182,7 @@ pub(crate) struct Writer<'a, S: Storage> {
     written: u64,
     records: u64,
     digests: Md5,
+    ranges: Vec<Range>,
 }
 
 impl<'a, S: Storage> Writer<'a, S> {
@@ -190,13 +191,15 @@ impl<'a, S: Storage> Writer<'a, S> {
         let gathered = header.to_bytes().to_vec();
         let mut digests = Md5::new();
         digests.update(&gathered[HEADER - DIGEST..]);
-        Self { storage, file, gathered, written: 0, records: 0, digests }
+        Self { storage, file, gathered, written: 0, records: 0, digests, ranges: Vec::new() }
     }
 
     /// Adds a range: what it holds, and what it will hold.
     pub(crate) fn range(&mut self, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {
         // Changes come in pieces much smaller than this.
         debug_assert!(old.len().max(new.len()) <= MOST_BYTES);
+        let at = self.written + (self.gathered.len() + RECORD) as u64;
+        self.ranges.push(Range { offset, old_len: old.len(), new_len: new.len(), at });
         self.record(RANGE, offset, old, new)
     }
 
@@ -214,11 +217,12 @@ impl<'a, S: Storage> Writer<'a, S> {
         Ok(())
     }
 
-    /// Ends it; what was written is not durable yet.
-    pub(crate) fn end(mut self) -> io::Result<()> {
+    /// Ends it, and says where its ranges are; what was written is not durable yet.
+    pub(crate) fn end(mut self) -> io::Result<Vec<Range>> {
         let digests: [u8; DIGEST] = std::mem::take(&mut self.digests).finalize().into();
         self.record(END, self.records, &digests, &[])?;
-        self.flush()
+        self.flush()?;
+        Ok(self.ranges)
     }
 
     fn record(&mut self, kind: u32, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {

@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 
 use super::journal::{Journal, Way};
 use crate::error::Result;
@@ -211,11 +212,21 @@ impl<'a, S: Storage> Settling<'a, S> {
             let read = self.storage.read_at(self.file, offset, &mut now[..wanted.len()])?;
             let mut from = 0;
             while from < wanted.len() {
-                let to = wanted.len().min(from + PAGE - (offset as usize + from) % PAGE);
-                if now[..read].get(from..to) != Some(&wanted[from..to]) {
-                    self.write_page(offset + from as u64, &wanted[from..to])?;
+                let same = |page: &Range<usize>| now[..read].get(page.clone()) == Some(&wanted[page.clone()]);
+                let page = page_at(offset, from, wanted.len());
+                from = page.end;
+                if same(&page) {
+                    continue;
                 }
-                from = to;
+                let mut pages = page;
+                while from < wanted.len() {
+                    let next = page_at(offset, from, wanted.len());
+                    if same(&next) || is_zero(&wanted[next.clone()]) != is_zero(&wanted[pages.clone()]) {
+                        break;
+                    }
+                    (from, pages.end) = (next.end, next.end);
+                }
+                self.write_pages(offset + pages.start as u64, &wanted[pages])?;
             }
             Ok(())
         })?;
@@ -225,9 +236,10 @@ impl<'a, S: Storage> Settling<'a, S> {
         self.sync()
     }
 
-    fn write_page(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let hole = self.journal.header.way == Way::Image && bytes.len() == PAGE;
-        match hole && bytes.iter().all(|byte| *byte == 0) {
+    fn write_pages(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let whole = offset.is_multiple_of(PAGE as u64) && bytes.len().is_multiple_of(PAGE);
+        let hole = self.journal.header.way == Way::Image && whole;
+        match hole && is_zero(bytes) {
             true => self.storage.punch(self.file, offset..offset + bytes.len() as u64),
             false => self.storage.write_at(self.file, offset, bytes),
         }
@@ -276,6 +288,16 @@ impl<'a, S: Storage> Settling<'a, S> {
         bytes.truncate(read);
         Ok(bytes)
     }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// The part of a piece at `offset` that lies in the page of its byte `from`.
+fn page_at(offset: u64, from: usize, len: usize) -> Range<usize> {
+    let rest = PAGE - ((offset % PAGE as u64) as usize + from) % PAGE;
+    from..len.min(from + rest)
 }
 
 /// Where the first byte is that is neither old nor new, nor a zero where only one of both has a byte.

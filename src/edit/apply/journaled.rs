@@ -2,7 +2,7 @@
 
 use super::ranges::{View, differing};
 use super::{Job, PIECE, Stopped, unsuited_or_failed};
-use crate::edit::journal::{Header, Journal, Unreadable, Way, Writer};
+use crate::edit::journal::{Header, Journal, Range, Way, Writer};
 use crate::edit::place::{Place, elsewhere};
 use crate::edit::settle::{Settling, Side};
 use crate::error::{Error, Kind};
@@ -114,16 +114,9 @@ impl<S: Storage> Job<'_, S> {
         // The journal lies beside the image that it speaks of.
         for place in self.places.iter().filter(|place| image.is_none_or(|(beside, _)| *place == beside)) {
             match self.write_journal_in(place, &header, extents) {
-                Ok(file) => match Journal::read(self.storage, file) {
-                    Ok(journal) => return Ok((place, journal)),
-                    Err(unreadable) => {
-                        self.storage.unlink(&place.journal)?;
-                        return Err(Stopped::Failed(match unreadable {
-                            Unreadable::System(error) => error.into(),
-                            _ => Error::damaged("the journal does not read as it was written"),
-                        }));
-                    }
-                },
+                Ok((file, ranges)) => {
+                    return Ok((place, Journal { file, header, extents: extents.to_vec(), ranges }));
+                }
                 Err(error) if elsewhere(&error) => trouble = Some(error),
                 Err(error) => return Err(error.into()),
             }
@@ -138,15 +131,15 @@ impl<S: Storage> Job<'_, S> {
         place: &Place,
         header: &Header,
         extents: &[Extent],
-    ) -> std::io::Result<S::File> {
+    ) -> std::io::Result<(S::File, Vec<Range>)> {
         self.prepare(place)?;
         let file = self.storage.create(&place.journal)?;
         let written = self
             .write_records(Writer::new(self.storage, &file, header), header, extents)
-            .and_then(|()| self.sync(&file))
-            .and_then(|()| self.sync_dir(&place.dir));
+            .and_then(|ranges| self.sync(&file).map(|()| ranges))
+            .and_then(|ranges| self.sync_dir(&place.dir).map(|()| ranges));
         match written {
-            Ok(()) => Ok(file),
+            Ok(ranges) => Ok((file, ranges)),
             Err(error) => {
                 // The source is untouched, so that an unfinished journal does no harm; but should the
                 // next place do, its name must not come back at a crash.
@@ -163,7 +156,7 @@ impl<S: Storage> Job<'_, S> {
         mut writer: Writer<'_, S>,
         header: &Header,
         extents: &[Extent],
-    ) -> std::io::Result<()> {
+    ) -> std::io::Result<Vec<Range>> {
         let change = self.change;
         let inserted = if header.way == Way::Insert { change.shift } else { 0 };
         let (size, insert_at) = (change.identity.size, header.insert_at);

@@ -17,7 +17,7 @@ pub(crate) struct Range {
     /// Bytes after it.
     pub(crate) new_len: usize,
     /// Where the old bytes begin in the journal.
-    at: u64,
+    pub(crate) at: u64,
 }
 
 /// A whole journal.
