@@ -105,12 +105,7 @@ impl<S: Storage> Recovery<'_, S> {
             State::Foreign(why) => return self.set_aside(Some(header), &why),
         };
         self.recovered.outcome = Some(outcome);
-        self.remove_journal()?;
-        if image.is_some() {
-            // The image must not be gone while the journal is there.
-            self.storage.sync_dir(&self.place.dir)?;
-        }
-        Ok(())
+        self.remove_journal()
     }
 
     fn open_image(&self, header: &Header) -> Result<Option<S::File>> {
