@@ -105,6 +105,21 @@ fn assert_sound(path: &Path, parts: &Parts) {
     assert_eq!(container.tree_end(), parts.text.len() as u64);
 }
 
+const ACL_NAME: &str = "system.posix_acl_access";
+
+/// `u::rw-,u:1000:r--,g::r--,m::r--,o::---` as the kernel takes it.
+fn acl() -> Vec<u8> {
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in
+        [(1_u16, 6_u16, u32::MAX), (2, 4, 1000), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)]
+    {
+        acl.extend(tag.to_le_bytes());
+        acl.extend(permissions.to_le_bytes());
+        acl.extend(id.to_le_bytes());
+    }
+    acl
+}
+
 #[test]
 fn each_file_system_takes_its_plan() {
     for (kind, size) in KINDS {
@@ -134,6 +149,7 @@ fn each_file_system_takes_its_plan() {
             rustix::fs::setxattr(&path, "user.note", b"kept", rustix::fs::XattrFlags::empty()).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
             std::os::unix::fs::chown(&path, Some(1234), Some(4321)).unwrap();
+            rustix::fs::setxattr(&path, ACL_NAME, &acl(), rustix::fs::XattrFlags::empty()).unwrap();
             run("touch", &["-d", "2001-01-01", path.to_str().unwrap()]);
             let link = disk.path().join(format!("{}-link", name.replace('/', "-")));
             std::os::unix::fs::symlink(&path, &link).unwrap();
@@ -173,6 +189,9 @@ fn each_file_system_takes_its_plan() {
             let mut note = [0; 16];
             let len = rustix::fs::getxattr(&path, "user.note", &mut note).unwrap();
             assert_eq!(&note[..len], b"kept", "{shown}");
+            let mut kept = [0; 128];
+            let len = rustix::fs::getxattr(&path, ACL_NAME, &mut kept).unwrap();
+            assert_eq!(kept[..len], acl(), "{shown}");
             assert!(link.is_symlink(), "{shown}");
         }
         let mut left: Vec<_> =

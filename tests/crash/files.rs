@@ -4,12 +4,12 @@ use asdf_mount::edit::SaveOptions;
 
 pub(crate) const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 
-/// A text of `len` bytes or a few more, told apart by `letter`.
+/// A text of `len` bytes, or more where that is too short, told apart by `letter`.
 pub(crate) fn text(letter: char, len: usize) -> Vec<u8> {
     let mut text = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- !core/asdf-1.1.0\n".to_vec();
     let mut n = 0;
-    while text.len() + 5 < len {
-        let room = len - text.len() - 5;
+    while text.len() + 4 < len {
+        let room = len - text.len() - 4;
         let line = format!("key{letter}{n}: {}\n", letter.to_string().repeat(40));
         text.extend(&line.as_bytes()[..line.len().min(room)]);
         if room < line.len() {

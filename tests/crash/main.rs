@@ -11,6 +11,7 @@ mod disks;
 mod files;
 mod halfway;
 mod journals;
+mod layouts;
 mod random;
 mod sim;
 mod simulated;
