@@ -265,3 +265,64 @@ pub(crate) fn exists<S: Storage>(storage: &S, path: &Path) -> io::Result<bool> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::storage::System;
+
+    fn header() -> Header {
+        Header {
+            way: Way::Insert,
+            identity: Identity { device: 1, inode: 2, size: 30_000, mtime: (-5, 7) },
+            new_size: 40_000,
+            kept_from: 500,
+            kept_to: 29_000,
+            shift: 4096,
+            insert_at: 0,
+            image: (9, 10),
+        }
+    }
+
+    fn written() -> (tempfile::TempDir, std::path::PathBuf, Vec<Range>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let file = System.create(&path).unwrap();
+        let mut writer = Writer::new(&System, &file, &header());
+        writer.extents(&[Extent { logical: 4096, physical: 1 << 40, len: 8192 }]).unwrap();
+        writer.range(0, b"old", b"new text").unwrap();
+        writer.range(29_000, &[1; 70_000], &[]).unwrap();
+        let ranges = writer.end().unwrap();
+        (folder, path, ranges)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (_folder, path, ranges) = written();
+        let journal = Journal::read(&System, System.open(&path, false).unwrap()).unwrap();
+        assert_eq!((journal.header, &journal.ranges), (header(), &ranges));
+        assert_eq!(journal.extents, [Extent { logical: 4096, physical: 1 << 40, len: 8192 }]);
+        let bytes = journal.bytes(&System, &ranges[0]).unwrap();
+        assert_eq!(bytes, (b"old".to_vec(), b"new text".to_vec()));
+        assert_eq!(journal.bytes(&System, &ranges[1]).unwrap(), (vec![1; 70_000], Vec::new()));
+    }
+
+    #[test]
+    fn nothing_that_is_cut_or_damaged_is_believed() {
+        let (_folder, path, _) = written();
+        let whole = std::fs::read(&path).unwrap();
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            Journal::read(&System, System.open(&path, false).unwrap()).unwrap_err()
+        };
+        for at in (0..whole.len()).filter(|at| *at < 900 || at % 997 == 0 || at + 80 > whole.len()) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            let unreadable = read(&damaged);
+            assert_eq!(matches!(unreadable, Unreadable::Foreign), at < HEADER, "{at}: {unreadable:?}");
+            let unreadable = read(&whole[..at]);
+            assert_eq!(matches!(unreadable, Unreadable::Unfinished(_)), at >= HEADER, "{at}: {unreadable:?}");
+        }
+        assert!(matches!(read(&[0; 5000]), Unreadable::Blank));
+    }
+}
