@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use md5::{Digest, Md5};
 
@@ -18,6 +19,10 @@ use crate::source::storage::{Storage, System};
 
 /// Attempts at a file that other programs replace or change all the time.
 const ATTEMPTS: usize = 8;
+
+/// How often, and after which pauses, a lock is asked for that another program has.
+const LOCK_ATTEMPTS: usize = 30;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A source that may be written: locked, recovered, and its layout known.
 #[derive(Debug)]
@@ -264,7 +269,7 @@ fn open_locked<S: Storage>(
     for _ in 0..ATTEMPTS {
         let file = storage.open(path, true).map_err(|error| not_writable(error).of(path))?;
         let identity = storage.meta(&file)?.identity;
-        let trouble = match storage.lock(&file) {
+        let trouble = match lock_patiently(storage, &file) {
             Ok(()) => None,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let holder = lock::holder(&identity, path, state);
@@ -280,6 +285,20 @@ fn open_locked<S: Storage>(
         }
     }
     Err(Error::new(Kind::Busy, "is replaced by other programs all the time").of(path))
+}
+
+/// Locks the file; one that is locked is asked for again for a moment.
+///
+/// A program that has just closed the file may still be seen to have it: another of its threads was
+/// about to start a program, which had all its files until it began.
+fn lock_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match storage.lock(file) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOCK_PAUSE),
+            answer => return answer,
+        }
+    }
+    storage.lock(file)
 }
 
 fn not_writable(error: io::Error) -> Error {

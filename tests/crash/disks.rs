@@ -375,3 +375,15 @@ fn a_process_killed_at_any_moment_leaves_the_old_file_or_the_new_one() {
         }
     }
 }
+
+#[test]
+fn a_lock_that_a_starting_program_holds_for_a_moment_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.asdf");
+    write_sparse(&path, &parts().bytes());
+    let file = File::open(&path).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let mut child = Command::new("sleep").arg("0.05").stdin(file).spawn().unwrap();
+    Target::open_in(System, &path, None).unwrap();
+    child.wait().unwrap();
+}
