@@ -24,6 +24,16 @@ pub enum Kind {
     Unsupported,
     /// The source was changed or replaced by another program; what was known of it is void.
     Changed,
+    /// Another program has the file, or changed what was to be changed.
+    Busy,
+    /// The text does not fit, or is beyond what can be handled.
+    TooLarge,
+    /// The file can't be written.
+    ReadOnly,
+    /// What was asked would harm the file.
+    Refused,
+    /// A change was begun and could neither be finished nor undone yet.
+    Unfinished,
     /// The arguments make no sense.
     Usage,
     /// The system refused; the errno is passed on as it came.
@@ -95,9 +105,12 @@ impl Error {
     pub fn errno(&self) -> i32 {
         match self.kind {
             Kind::NotFound => libc::ENOENT,
-            Kind::Unrecognised | Kind::Damaged | Kind::Unsupported => libc::EIO,
+            Kind::Unrecognised | Kind::Damaged | Kind::Unsupported | Kind::Unfinished => libc::EIO,
             Kind::Changed => libc::ESTALE,
-            Kind::Usage => libc::EINVAL,
+            Kind::Busy => libc::EBUSY,
+            Kind::TooLarge => libc::EFBIG,
+            Kind::ReadOnly => libc::EROFS,
+            Kind::Refused | Kind::Usage => libc::EINVAL,
             Kind::System(errno) => errno,
         }
     }

@@ -7,8 +7,8 @@
 //! | [`cli`], [`daemon`] | the arguments; one mount from start to end |
 //! | [`fuse`] | translates the kernel's requests, nothing else |
 //! | [`tree`] | the mount's nodes, neutral of fuser and of every format |
-//! | [`edit`] | from a draft to a save |
 //! | [`view`] | what is derived from a container: status, block table |
+//! | [`edit`] | from an accepted text to a save: plans, journal, recovery |
 //! | [`format`](mod@format) | what knows one kind of file; [`format::Container`] is what each opens to |
 //! | [`codec`], [`yaml`] | stored bytes to content; what we ask of YAML |
 //! | [`cache`], [`content`] | decoded chunks under a byte budget; random-access bytes of known length |

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // the mapping, in `FileSource::map`
 
 mod memory;
+pub mod storage;
 mod window;
 
 use std::fs::File;

@@ -1,0 +1,123 @@
+//! Carries a change out, in one of five ways, so that the file is the old one or the new one whatever
+//! happens.
+//!
+//! Ways that write a new file ([`replace`]) need no journal: the new one takes the old one's place by
+//! one rename. Ways that change the file itself ([`journaled`]) write the journal first.
+
+use super::Plan;
+use super::place::Place;
+use super::plan::Change;
+use crate::error::Error;
+use crate::source::storage::Storage;
+
+mod journaled;
+mod ranges;
+mod replace;
+
+/// Bytes compared and written in one go.
+const PIECE: usize = 64 << 10;
+
+/// What a save works on.
+#[derive(Debug)]
+pub(crate) struct Job<'a, S: Storage> {
+    /// The file system.
+    pub(crate) storage: &'a S,
+    /// The source's name, absolute and without links.
+    pub(crate) path: &'a std::path::Path,
+    /// The open source.
+    pub(crate) file: &'a S::File,
+    /// Where journal and image may lie, best first.
+    pub(crate) places: &'a [Place],
+    /// What is to be done.
+    pub(crate) change: &'a Change<'a>,
+    /// How many times something was made durable.
+    pub(crate) syncs: std::cell::Cell<u32>,
+}
+
+/// How a plan ended that did not fail.
+#[derive(Debug)]
+pub(crate) enum Done<F> {
+    /// The source is changed.
+    SameFile,
+    /// Another file has taken its place.
+    NewFile(F),
+}
+
+/// Why a plan did not come to its end; the source is the old one, unless the error says otherwise.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// The file system can't do it, or not without losing something: try the next plan.
+    Unsuited(Error),
+    /// The source was changed by another program meanwhile.
+    Overtaken,
+    /// It failed.
+    Failed(Error),
+}
+
+impl From<std::io::Error> for Stopped {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl<S: Storage> Job<'_, S> {
+    /// Carries out `plan`.
+    pub(crate) fn run(&self, plan: Plan) -> Result<Done<S::File>, Stopped> {
+        match plan {
+            Plan::InPlace => self.in_place().map(|()| Done::SameFile),
+            Plan::Insert => self.insert().map(|()| Done::SameFile),
+            Plan::Rewrite => self.rewrite().map(|()| Done::SameFile),
+            Plan::Clone => self.replace(true).map(Done::NewFile),
+            Plan::Copy => self.replace(false).map(Done::NewFile),
+        }
+    }
+
+    fn sync(&self, file: &S::File) -> std::io::Result<()> {
+        self.syncs.set(self.syncs.get() + 1);
+        self.storage.sync(file)
+    }
+
+    fn sync_dir(&self, dir: &std::path::Path) -> std::io::Result<()> {
+        self.syncs.set(self.syncs.get() + 1);
+        self.storage.sync_dir(dir)
+    }
+
+    /// Whether the source is still the file that the change was planned for.
+    fn check_unchanged(&self) -> Result<(), Stopped> {
+        let planned = self.change.identity;
+        let now = self.storage.meta(self.file)?.identity;
+        let named = self.storage.meta_at(self.path).map(|meta| meta.identity);
+        match now == planned && named.is_ok_and(|named| named.same_file(&planned)) {
+            true => Ok(()),
+            false => Err(Stopped::Overtaken),
+        }
+    }
+}
+
+/// Whether an answer means that the file system can't do this at all.
+fn cannot(error: &std::io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EOPNOTSUPP
+                | libc::ENOSYS
+                | libc::EINVAL
+                | libc::EXDEV
+                | libc::ENOTTY
+                | libc::ETXTBSY
+                | libc::EPERM
+                | libc::EACCES
+                | libc::EROFS
+                | libc::EFBIG
+                | libc::ENAMETOOLONG
+                | libc::EBUSY
+        )
+    )
+}
+
+fn unsuited_or_failed(error: std::io::Error) -> Stopped {
+    match cannot(&error) {
+        true => Stopped::Unsuited(error.into()),
+        false => Stopped::Failed(error.into()),
+    }
+}

@@ -1,0 +1,257 @@
+//! Changes the source itself, after the journal is on disk.
+
+use super::ranges::{View, differing};
+use super::{Job, PIECE, Stopped, unsuited_or_failed};
+use crate::edit::journal::{Header, Journal, Range, Way, Writer};
+use crate::edit::place::{Place, elsewhere};
+use crate::edit::settle::{Settling, Side};
+use crate::error::{Error, Kind};
+use crate::source::storage::{Extent, Extents, Storage};
+
+impl<S: Storage> Job<'_, S> {
+    /// Writes over what differs; nothing moves.
+    pub(super) fn in_place(&self) -> Result<(), Stopped> {
+        if self.change.shift > 0 {
+            return Err(unsuited("the text does not fit before the first block"));
+        }
+        let (place, journal) = self.write_journal(Way::InPlace, None, &[])?;
+        self.carry_out(place, journal)
+    }
+
+    /// Inserts a range before the first block's page, then writes over what differs.
+    pub(super) fn insert(&self) -> Result<(), Stopped> {
+        if self.change.shift == 0 {
+            return Err(unsuited("nothing moves"));
+        }
+        if !self.storage.inserts_by_extent(self.file) {
+            return Err(unsuited("this file system is not known to insert ranges safely"));
+        }
+        let Extents::Known(extents) = self.storage.extents(self.file)? else {
+            return Err(unsuited("the file system does not say where the file's bytes are"));
+        };
+        // By this extent a whole insertion is told from none.
+        let at = self.change.insert_at();
+        if !extents.iter().any(|extent| (extent.logical..extent.logical + extent.len).contains(&at)) {
+            return Err(unsuited("the first block has no place on the disk"));
+        }
+        let (place, journal) = self.write_journal(Way::Insert, None, &extents)?;
+        self.carry_out(place, journal)
+    }
+
+    /// Writes an image of the new file, then writes the source anew from it.
+    pub(super) fn rewrite(&self) -> Result<(), Stopped> {
+        let mut trouble = None;
+        for place in self.places {
+            match self.make_image(place) {
+                Ok(image) => {
+                    let done = self.rewrite_from(place, &image);
+                    if !matches!(&done, Err(Stopped::Failed(error)) if error.kind() == Kind::Unfinished) {
+                        // Else both are kept for the recovery.
+                        let _ = self.storage.unlink(&place.image);
+                    }
+                    return done;
+                }
+                Err(error) if elsewhere(&error) => trouble = Some(error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(match trouble {
+            Some(error) => Stopped::Failed(
+                Error::from(error).within("there is no room for a copy of the file, beside it or elsewhere"),
+            ),
+            None => unsuited("there is no place for a copy of the file"),
+        })
+    }
+
+    fn make_image(&self, place: &Place) -> std::io::Result<S::File> {
+        self.prepare(place)?;
+        let file = self.create_image(place)?;
+        let filled = [true, false].into_iter().find_map(|clone| match self.fill(&file, clone) {
+            Err(Stopped::Unsuited(_)) => None,
+            answer => Some(answer),
+        });
+        let answer = match filled {
+            Some(Ok(())) => self.sync(&file),
+            Some(Err(Stopped::Failed(error))) => Err(std::io::Error::from_raw_os_error(error.errno())),
+            _ => Err(std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+        };
+        match answer {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                let _ = self.storage.unlink(&place.image);
+                Err(error)
+            }
+        }
+    }
+
+    fn rewrite_from(&self, place: &Place, image: &S::File) -> Result<(), Stopped> {
+        let identity = self.storage.meta(image)?.identity;
+        let (place, journal) =
+            self.write_journal(Way::Image, Some((place, (identity.inode, identity.size))), &[])?;
+        self.carry_out_with(place, journal, Some(image))
+    }
+
+    /// Writes the journal, and makes it and its name durable.
+    fn write_journal(
+        &self,
+        way: Way,
+        image: Option<(&Place, (u64, u64))>,
+        extents: &[Extent],
+    ) -> Result<(&Place, Journal<S>), Stopped> {
+        let change = self.change;
+        let inserts = way == Way::Insert;
+        let header = Header {
+            way,
+            identity: change.identity,
+            new_size: change.new_size(),
+            kept_from: change.kept.start,
+            kept_to: change.kept.end,
+            shift: change.shift,
+            insert_at: if inserts { change.insert_at() } else { 0 },
+            image: image.map_or((0, 0), |(_, image)| image),
+        };
+        let mut trouble = None;
+        // The journal lies beside the image that it speaks of.
+        for place in self.places.iter().filter(|place| image.is_none_or(|(beside, _)| *place == beside)) {
+            match self.write_journal_in(place, &header, extents) {
+                Ok((file, ranges)) => {
+                    return Ok((place, Journal { file, header, extents: extents.to_vec(), ranges }));
+                }
+                Err(error) if elsewhere(&error) => trouble = Some(error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let error =
+            trouble.map_or_else(|| Error::new(Kind::ReadOnly, "there is no place for it"), Error::from);
+        Err(Stopped::Failed(error.within("the journal can't be written")))
+    }
+
+    fn write_journal_in(
+        &self,
+        place: &Place,
+        header: &Header,
+        extents: &[Extent],
+    ) -> std::io::Result<(S::File, Vec<Range>)> {
+        self.prepare(place)?;
+        let file = self.storage.create(&place.journal)?;
+        let written = self
+            .write_records(Writer::new(self.storage, &file, header), header, extents)
+            .and_then(|ranges| self.sync(&file).map(|()| ranges))
+            .and_then(|ranges| self.sync_dir(&place.dir).map(|()| ranges));
+        match written {
+            Ok(ranges) => Ok((file, ranges)),
+            Err(error) => {
+                // The source is untouched, so that an unfinished journal does no harm; but should the
+                // next place do, its name must not come back at a crash.
+                if self.storage.unlink(&place.journal).is_ok() {
+                    let _ = self.storage.sync_dir(&place.dir);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn write_records(
+        &self,
+        mut writer: Writer<'_, S>,
+        header: &Header,
+        extents: &[Extent],
+    ) -> std::io::Result<Vec<Range>> {
+        let change = self.change;
+        let inserted = if header.way == Way::Insert { change.shift } else { 0 };
+        let (size, insert_at) = (change.identity.size, header.insert_at);
+        let view = View { storage: self.storage, file: self.file, size, insert_at, inserted };
+        match header.way {
+            Way::InPlace | Way::Insert => {
+                writer.extents(extents)?;
+                differing(change, &view, |offset, old, new| writer.range(offset, old, new))?;
+            }
+            Way::Image => {
+                let mut piece = vec![0; PIECE];
+                for region in [0..change.kept.start, change.kept.end..size] {
+                    let mut at = region.start;
+                    while at < region.end {
+                        let len = piece.len().min(usize::try_from(region.end - at).unwrap_or(usize::MAX));
+                        let read = view.read_at(at, &mut piece[..len])?;
+                        writer.range(at, &piece[..read], &[])?;
+                        at += len as u64;
+                    }
+                }
+            }
+        }
+        writer.end()
+    }
+
+    fn prepare(&self, place: &Place) -> std::io::Result<()> {
+        if place.is_state && self.storage.meta_at(&place.dir).is_err() {
+            self.storage.create_dir(&place.dir)?;
+            if let Some(above) = place.dir.parent() {
+                self.sync_dir(above)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&self, place: &Place, journal: Journal<S>) -> Result<(), Stopped> {
+        self.carry_out_with(place, journal, None)
+    }
+
+    /// Does what the journal says, and undoes it if that fails.
+    fn carry_out_with(
+        &self,
+        place: &Place,
+        journal: Journal<S>,
+        image: Option<&S::File>,
+    ) -> Result<(), Stopped> {
+        let settling = Settling::new(self.storage, self.file, &journal, image);
+        let done = self.check_unchanged().and_then(|()| {
+            if journal.header.way == Way::Insert {
+                let (at, len) = (journal.header.insert_at, journal.header.shift);
+                self.storage.insert(self.file, at, len).map_err(unsuited_or_failed)?;
+                // So that a crash finds either an insertion under way and nothing written, or a
+                // whole insertion.
+                self.sync(self.file)?;
+            }
+            Ok(settling.write(Side::New)?)
+        });
+        let stopped = match done {
+            // Whatever another program did, it is not ours to undo.
+            Ok(()) | Err(Stopped::Overtaken) => done,
+            Err(stopped) => match settling.back() {
+                Ok(()) => Err(stopped),
+                Err(undoing) => return Err(unfinished(place, &stopped, &undoing)),
+            },
+        };
+        self.syncs.set(self.syncs.get() + settling.syncs());
+        // If its name comes back at a crash, it will be found to have been carried out.
+        let removed = self.storage.unlink(&place.journal).and_then(|()| match image {
+            // The image must not be gone while the journal is there.
+            Some(_) => self.sync_dir(&place.dir),
+            None => Ok(()),
+        });
+        removed.map_err(|error| {
+            let what = format!("the journal {} can't be removed: {error}", place.journal.display());
+            Stopped::Failed(Error::new(Kind::Unfinished, what))
+        })?;
+        stopped
+    }
+}
+
+fn unsuited(why: &str) -> Stopped {
+    Stopped::Unsuited(Error::new(Kind::Refused, why))
+}
+
+fn unfinished(place: &Place, stopped: &Stopped, undoing: &Error) -> Stopped {
+    let why = match stopped {
+        Stopped::Failed(error) | Stopped::Unsuited(error) => error.to_string(),
+        Stopped::Overtaken => "it was changed by another program".to_owned(),
+    };
+    Stopped::Failed(Error::new(
+        Kind::Unfinished,
+        format!(
+            "{why}; and it could not be undone ({undoing}): the journal {} is kept, and the next mount or \
+             asdf-mount --recover will finish or undo the save",
+            place.journal.display()
+        ),
+    ))
+}

@@ -1,0 +1,117 @@
+//! Writes the new file beside the source and renames it over: the blocks are cloned or copied.
+
+use std::ops::Range;
+
+use super::{Job, PIECE, Stopped, unsuited_or_failed};
+use crate::edit::place::Place;
+use crate::edit::plan::GRAIN;
+use crate::source::storage::Storage;
+
+impl<S: Storage> Job<'_, S> {
+    /// Writes the new file and puts it in the source's place; the open new file.
+    pub(super) fn replace(&self, clone: bool) -> Result<S::File, Stopped> {
+        // A rename works within one directory only.
+        let place = self.places.iter().find(|place| !place.is_state);
+        let Some(place) = place else {
+            return Err(Stopped::Unsuited(crate::Error::new(
+                crate::Kind::Refused,
+                "there is no place beside it",
+            )));
+        };
+        let file = self.create_image(place).map_err(unsuited_or_failed)?;
+        match self.write_and_rename(place, &file, clone) {
+            Ok(()) => Ok(file),
+            Err(stopped) => {
+                // The save failed already; what stays behind, the next recovery removes.
+                let _ = self.storage.unlink(&place.image);
+                Err(stopped)
+            }
+        }
+    }
+
+    /// Makes the new file; one that an earlier plan could not remove is in nobody's use.
+    pub(super) fn create_image(&self, place: &Place) -> std::io::Result<S::File> {
+        match self.storage.create(&place.image) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                self.storage.unlink(&place.image)?;
+                self.storage.create(&place.image)
+            }
+            answer => answer,
+        }
+    }
+
+    fn write_and_rename(&self, place: &Place, file: &S::File, clone: bool) -> Result<(), Stopped> {
+        // First, as it is what most often can't be done, and so that nobody who may not read the
+        // source can open the copy.
+        self.storage.keep_attributes(self.file, file).map_err(unsuited_or_failed)?;
+        self.fill(file, clone)?;
+        match self.storage.lock(file) {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                return Err(Stopped::Overtaken);
+            }
+            // Where there are no locks the source has none either.
+            _ => {}
+        }
+        self.sync(file)?;
+        self.check_unchanged()?;
+        self.storage.rename(&place.image, self.path).map_err(unsuited_or_failed)?;
+        if let Err(error) = self.sync_dir(&place.dir) {
+            // The new file is in place and whole; only whether it stays there at a crash is open.
+            return Err(Stopped::Failed(
+                crate::Error::from(error).within("the new file is in place, but may not survive a crash"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes the new file's bytes.
+    pub(super) fn fill(&self, file: &S::File, clone: bool) -> Result<(), Stopped> {
+        let change = self.change;
+        if change.keeps_anything() {
+            let from = change.insert_at();
+            match clone {
+                // The page of the first block goes along; its odd part is written over.
+                true => {
+                    let end = change.identity.size;
+                    self.storage
+                        .clone_range(self.file, from..end, file, from + change.shift)
+                        .map_err(unsuited_or_failed)?;
+                }
+                false => self.copy_data(change.kept.clone(), file)?,
+            }
+        }
+        let mut piece = vec![0; PIECE];
+        for region in [0..change.head_to, change.tail_from()..change.new_size()] {
+            self.write_new(region, file, &mut piece)?;
+        }
+        self.storage.set_len(file, change.new_size())?;
+        Ok(())
+    }
+
+    fn write_new(&self, region: Range<u64>, file: &S::File, piece: &mut [u8]) -> Result<(), Stopped> {
+        let mut at = region.start;
+        while at < region.end {
+            let len = piece.len().min(usize::try_from(region.end - at).unwrap_or(usize::MAX));
+            let len = self.change.new_bytes(at, &mut piece[..len]);
+            if len == 0 {
+                break;
+            }
+            self.storage.write_at(file, at, &piece[..len])?;
+            at += len as u64;
+        }
+        Ok(())
+    }
+
+    /// Copies what is not a hole.
+    fn copy_data(&self, range: Range<u64>, file: &S::File) -> Result<(), Stopped> {
+        let mut at = range.start;
+        while at < range.end {
+            let Some(data) = self.storage.next_data(self.file, at..range.end)? else { break };
+            // Whole pages, so that a file system that can share them does.
+            let start = (data.start / GRAIN * GRAIN).max(at);
+            self.storage.copy_range(self.file, start..data.end, file, start + self.change.shift)?;
+            at = data.end;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! The block index as it is written, and what may stand where it goes.
+//!
+//! The text is the one of the standard's examples, which all readers take:
+//!
+//! ```text
+//! #ASDF BLOCK INDEX
+//! %YAML 1.1
+//! ---
+//! - 755
+//! - 1209
+//! ...
+//! ```
+
+use std::fmt::Write as _;
+
+use memchr::memmem;
+
+use crate::format::asdf::index::{MARKER, parse};
+
+/// What a save did about the block index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Indexed {
+    /// It was right and is untouched.
+    Kept,
+    /// It was missing, stale or moved, and is written.
+    Written,
+    /// The standard wants none: there are no blocks, or the last one is streamed.
+    None,
+    /// None was written: bytes that are not ours to destroy follow the last block.
+    Foreign,
+    /// None was written: the last block is damaged, so that nobody knows where it would belong.
+    Damaged,
+}
+
+/// The bytes between the last block and the end of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// An index that lists what the chain of blocks shows, and nothing else.
+    Current,
+    /// Nothing, or nothing worth keeping: zeros, an index that is wrong.
+    Free,
+    /// Something else.
+    Foreign,
+}
+
+/// The index of blocks at these offsets.
+pub(crate) fn text(offsets: &[u64]) -> Vec<u8> {
+    let mut text = format!("{}\n%YAML 1.1\n---\n", String::from_utf8_lossy(MARKER));
+    for offset in offsets {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "- {offset}");
+    }
+    text.push_str("...\n");
+    text.into_bytes()
+}
+
+/// What `bytes`, all that follows the last block, are.
+pub(crate) fn judge(bytes: &[u8], offsets: &[u64]) -> Tail {
+    let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
+    let bytes = &bytes[start..];
+    if bytes.is_empty() {
+        return Tail::Free;
+    }
+    let Some(list) = bytes.strip_prefix(MARKER) else { return Tail::Foreign };
+    let end = [&b"\n...\n"[..], b"\n...\r\n"]
+        .iter()
+        .filter_map(|end| Some(memmem::find(list, end)? + end.len()))
+        .min()
+        .unwrap_or_else(|| unfinished(list));
+    if list[end..].iter().any(|byte| *byte != 0) {
+        return Tail::Foreign;
+    }
+    match parse(list) {
+        Ok(listed) if listed == offsets => Tail::Current,
+        _ => Tail::Free,
+    }
+}
+
+/// How long an index without an end is, as far as it could be one.
+fn unfinished(list: &[u8]) -> usize {
+    list.iter().position(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~')).unwrap_or(list.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_current() {
+        for offsets in [&[755][..], &[0, 1, u64::MAX]] {
+            let mut bytes = text(offsets);
+            assert_eq!(parse(&bytes[MARKER.len()..]).unwrap(), offsets);
+            assert_eq!(judge(&bytes, offsets), Tail::Current);
+            assert_eq!(judge(&bytes, &offsets[1..]), Tail::Free);
+            bytes.extend([0; 9]);
+            assert_eq!(judge(&bytes, offsets), Tail::Current);
+        }
+        assert_eq!(text(&[755, 1209]), b"#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- 755\n- 1209\n...\n");
+    }
+
+    #[test]
+    fn only_zeros_and_indices_are_free() {
+        for free in [
+            &b""[..],
+            b"\0\0\0",
+            b"#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- 7",
+            b"#ASDF BLOCK INDEX\nnonsense\n...\n\0",
+            b"\0#ASDF BLOCK INDEX\n--- [1]\n...\n",
+        ] {
+            assert_eq!(judge(free, &[755]), Tail::Free, "{}", free.escape_ascii());
+        }
+        for foreign in [
+            &b"#ASDF 1.0.0\n"[..],
+            b"junk",
+            b"#ASDF BLOCK INDEX\n--- [755]\n...\njunk",
+            b"#ASDF BLOCK INDEX\n--- [755]\n...\n\0\0junk",
+            b"#ASDF BLOCK INDEX\n--- [7\xff55]",
+            b"\xd3BLK",
+        ] {
+            assert_eq!(judge(foreign, &[755]), Tail::Foreign, "{}", foreign.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The journal: what a save is about to change in the source, both as it is and as it will be.
+//!
+//! It is on disk, file and name, before the first byte of the source changes. After a crash it proves
+//! that the source is the old file, the new one or a mixture of both, and holds what is needed to make
+//! it one of them. All numbers are big-endian.
+//!
+//! ```text
+//!   0  8  magic "ASDFJRNL"
+//!   8  2  version, 1
+//!  10  2  how the source is changed: 1 in place, 2 with an inserted range, 3 from an image
+//!  12  4  zeros
+//!  16  8  the source's device
+//!  24  8  its inode
+//!  32  8  its size before the save
+//!  40  8  its modification time, seconds
+//!  48  4  and nanoseconds
+//!  52  4  zeros
+//!  56  8  its size after the save
+//!  64  8  where the bytes that are kept begin before the save
+//!  72  8  where they end
+//!  80  8  by how much they are moved
+//!  88  8  where the range is inserted
+//!  96  8  the image's inode
+//! 104  8  the image's size
+//! 112 384 zeros
+//! 496 16  MD5 of the 496 bytes before
+//! 512     records, one after the other:
+//!         0  4  kind: 1 a range, 2 extents, 3 the end
+//!         4  4  old_len: bytes of the range before the save (of extents: bytes of the list)
+//!         8  4  new_len: bytes of it after the save (0 if they are in the image)
+//!        12  4  zeros
+//!        16  8  offset of the range in the source (of the end: how many records there are)
+//!        24     the old bytes, then the new ones (of extents: logical, physical, len, 8 bytes each;
+//!               of the end: MD5 of the header's MD5 and those of all records)
+//!            16  MD5 of the record up to here
+//! ```
+//!
+//! With an inserted range the offsets and the old bytes of ranges are those of the source with a hole
+//! of zeros already in it; so what remains to be done after the insertion is a change in place.
+//!
+//! The records are at most a few hundred KiB each, so that a journal of any size can be written and
+//! read in little memory.
+
+use std::io;
+use std::path::Path;
+
+use md5::{Digest, Md5};
+
+use crate::source::Identity;
+use crate::source::storage::{Extent, Storage};
+
+mod read;
+
+pub(crate) use read::{Journal, Range, Unreadable};
+
+const MAGIC: &[u8; 8] = b"ASDFJRNL";
+const VERSION: u16 = 1;
+/// Bytes of the header: one sector, which is written whole or not at all.
+pub(crate) const HEADER: usize = 512;
+const RECORD: usize = 24;
+const DIGEST: usize = 16;
+/// Bytes gathered before they are written.
+const GATHERED: usize = 256 << 10;
+/// Extents in one record.
+const EXTENTS_AT_ONCE: usize = 4096;
+/// Bytes of one extent.
+const EXTENT: usize = 24;
+/// More old or new bytes than this no record has.
+const MOST_BYTES: usize = 256 << 10;
+
+const RANGE: u32 = 1;
+const EXTENTS: u32 = 2;
+const END: u32 = 3;
+
+/// How a source is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Ranges of it are written over.
+    InPlace,
+    /// A range is inserted, then ranges are written over.
+    Insert,
+    /// All of it is written from an image of the new file.
+    Image,
+}
+
+/// What a journal says before its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// How the source is changed.
+    pub(crate) way: Way,
+    /// What the source was before.
+    pub(crate) identity: Identity,
+    /// Its size after the save.
+    pub(crate) new_size: u64,
+    /// Where the bytes that are kept begin before the save.
+    pub(crate) kept_from: u64,
+    /// Where they end.
+    pub(crate) kept_to: u64,
+    /// By how much they are moved.
+    pub(crate) shift: u64,
+    /// Where the range is inserted.
+    pub(crate) insert_at: u64,
+    /// The inode and the size of the image.
+    pub(crate) image: (u64, u64),
+}
+
+impl Header {
+    fn to_bytes(self) -> [u8; HEADER] {
+        let mut bytes = Vec::with_capacity(HEADER);
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_be_bytes());
+        let way: u16 = match self.way {
+            Way::InPlace => 1,
+            Way::Insert => 2,
+            Way::Image => 3,
+        };
+        bytes.extend(way.to_be_bytes());
+        bytes.extend([0; 4]);
+        let identity = self.identity;
+        for number in [identity.device, identity.inode, identity.size] {
+            bytes.extend(number.to_be_bytes());
+        }
+        bytes.extend(identity.mtime.0.to_be_bytes());
+        bytes.extend(identity.mtime.1.to_be_bytes());
+        bytes.extend([0; 4]);
+        for number in [self.new_size, self.kept_from, self.kept_to, self.shift, self.insert_at] {
+            bytes.extend(number.to_be_bytes());
+        }
+        for number in [self.image.0, self.image.1] {
+            bytes.extend(number.to_be_bytes());
+        }
+        bytes.resize(HEADER - DIGEST, 0);
+        let digest = Md5::digest(&bytes);
+        bytes.extend(digest);
+        bytes.try_into().expect("it was filled up to its length")
+    }
+
+    fn from_bytes(bytes: &[u8; HEADER]) -> Option<Self> {
+        let (fields, digest) = bytes.split_at(HEADER - DIGEST);
+        if !fields.starts_with(MAGIC) || Md5::digest(fields)[..] != *digest {
+            return None;
+        }
+        let number = |at: usize| Some(u64::from_be_bytes(fields.get(at..at + 8)?.try_into().ok()?));
+        if fields.get(8..10)? != VERSION.to_be_bytes() {
+            return None;
+        }
+        let way = match fields.get(10..12)? {
+            [0, 1] => Way::InPlace,
+            [0, 2] => Way::Insert,
+            [0, 3] => Way::Image,
+            _ => return None,
+        };
+        let seconds = i64::from_be_bytes(fields.get(40..48)?.try_into().ok()?);
+        let nanoseconds = u32::from_be_bytes(fields.get(48..52)?.try_into().ok()?);
+        let header = Self {
+            way,
+            identity: Identity {
+                device: number(16)?,
+                inode: number(24)?,
+                size: number(32)?,
+                mtime: (seconds, nanoseconds),
+            },
+            new_size: number(56)?,
+            kept_from: number(64)?,
+            kept_to: number(72)?,
+            shift: number(80)?,
+            insert_at: number(88)?,
+            image: (number(96)?, number(104)?),
+        };
+        let most = i64::MAX as u64 / 4;
+        let numbers = [header.identity.size, header.new_size, header.kept_to, header.shift, header.insert_at];
+        (numbers.iter().all(|number| *number <= most) && header.kept_from <= header.kept_to).then_some(header)
+    }
+}
+
+/// Writes a journal, record by record.
+#[derive(Debug)]
+pub(crate) struct Writer<'a, S: Storage> {
+    storage: &'a S,
+    file: &'a S::File,
+    gathered: Vec<u8>,
+    written: u64,
+    records: u64,
+    digests: Md5,
+    ranges: Vec<Range>,
+}
+
+impl<'a, S: Storage> Writer<'a, S> {
+    /// Begins a journal in an empty file.
+    pub(crate) fn new(storage: &'a S, file: &'a S::File, header: &Header) -> Self {
+        let gathered = header.to_bytes().to_vec();
+        let mut digests = Md5::new();
+        digests.update(&gathered[HEADER - DIGEST..]);
+        Self { storage, file, gathered, written: 0, records: 0, digests, ranges: Vec::new() }
+    }
+
+    /// Adds a range: what it holds, and what it will hold.
+    pub(crate) fn range(&mut self, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {
+        // Changes come in pieces much smaller than this.
+        debug_assert!(old.len().max(new.len()) <= MOST_BYTES);
+        let at = self.written + (self.gathered.len() + RECORD) as u64;
+        self.ranges.push(Range { offset, old_len: old.len(), new_len: new.len(), at });
+        self.record(RANGE, offset, old, new)
+    }
+
+    /// Adds where the source's bytes lie on the disk.
+    pub(crate) fn extents(&mut self, extents: &[Extent]) -> io::Result<()> {
+        for some in extents.chunks(EXTENTS_AT_ONCE) {
+            let mut bytes = Vec::with_capacity(some.len() * EXTENT);
+            for extent in some {
+                for number in [extent.logical, extent.physical, extent.len] {
+                    bytes.extend(number.to_be_bytes());
+                }
+            }
+            self.record(EXTENTS, 0, &bytes, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Ends it, and says where its ranges are; what was written is not durable yet.
+    pub(crate) fn end(mut self) -> io::Result<Vec<Range>> {
+        let digests: [u8; DIGEST] = std::mem::take(&mut self.digests).finalize().into();
+        self.record(END, self.records, &digests, &[])?;
+        self.flush()?;
+        Ok(self.ranges)
+    }
+
+    fn record(&mut self, kind: u32, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {
+        let len = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput);
+        let mut head = Vec::with_capacity(RECORD);
+        head.extend(kind.to_be_bytes());
+        head.extend(len(old)?.to_be_bytes());
+        head.extend(len(new)?.to_be_bytes());
+        head.extend([0; 4]);
+        head.extend(offset.to_be_bytes());
+        let digest = Md5::new().chain_update(&head).chain_update(old).chain_update(new).finalize();
+        self.digests.update(digest);
+        self.records += 1;
+        for part in [&head, old, new, &digest[..]] {
+            self.gathered.extend(part);
+        }
+        if self.gathered.len() >= GATHERED { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.storage.write_at(self.file, self.written, &self.gathered)?;
+        self.written += self.gathered.len() as u64;
+        self.gathered.clear();
+        Ok(())
+    }
+}
+
+/// Whether something stands at `path`, link or not.
+pub(crate) fn exists<S: Storage>(storage: &S, path: &Path) -> io::Result<bool> {
+    match storage.meta_at(path) {
+        Ok(_) => Ok(true),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::storage::System;
+
+    fn header() -> Header {
+        Header {
+            way: Way::Insert,
+            identity: Identity { device: 1, inode: 2, size: 30_000, mtime: (-5, 7) },
+            new_size: 40_000,
+            kept_from: 500,
+            kept_to: 29_000,
+            shift: 4096,
+            insert_at: 0,
+            image: (9, 10),
+        }
+    }
+
+    fn written() -> (tempfile::TempDir, std::path::PathBuf, Vec<Range>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let file = System.create(&path).unwrap();
+        let mut writer = Writer::new(&System, &file, &header());
+        writer.extents(&[Extent { logical: 4096, physical: 1 << 40, len: 8192 }]).unwrap();
+        writer.range(0, b"old", b"new text").unwrap();
+        writer.range(29_000, &[1; 70_000], &[]).unwrap();
+        let ranges = writer.end().unwrap();
+        (folder, path, ranges)
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (_folder, path, ranges) = written();
+        let journal = Journal::read(&System, System.open(&path, false).unwrap()).unwrap();
+        assert_eq!((journal.header, &journal.ranges), (header(), &ranges));
+        assert_eq!(journal.extents, [Extent { logical: 4096, physical: 1 << 40, len: 8192 }]);
+        let bytes = journal.bytes(&System, &ranges[0]).unwrap();
+        assert_eq!(bytes, (b"old".to_vec(), b"new text".to_vec()));
+        assert_eq!(journal.bytes(&System, &ranges[1]).unwrap(), (vec![1; 70_000], Vec::new()));
+    }
+
+    #[test]
+    fn nothing_that_is_cut_or_damaged_is_believed() {
+        let (_folder, path, _) = written();
+        let whole = std::fs::read(&path).unwrap();
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            Journal::read(&System, System.open(&path, false).unwrap()).unwrap_err()
+        };
+        for at in (0..whole.len()).filter(|at| *at < 900 || at % 997 == 0 || at + 80 > whole.len()) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            let unreadable = read(&damaged);
+            assert_eq!(matches!(unreadable, Unreadable::Foreign), at < HEADER, "{at}: {unreadable:?}");
+            let unreadable = read(&whole[..at]);
+            assert_eq!(matches!(unreadable, Unreadable::Unfinished(_)), at >= HEADER, "{at}: {unreadable:?}");
+        }
+        assert!(matches!(read(&[0; 5000]), Unreadable::Blank));
+    }
+}

@@ -1,0 +1,180 @@
+//! Where things lie in the file that is to be saved, as far as a save needs it.
+
+use std::path::Path;
+
+use md5::{Digest, Md5};
+
+use super::index::{self, Tail};
+use crate::error::{Error, Result};
+use crate::format::Severity;
+use crate::format::asdf::block::{self, Blocks};
+use crate::format::asdf::head;
+use crate::format::asdf::header::{Generation, Header, LONGEST_FIELDS};
+use crate::source::storage::Storage;
+use crate::source::{Identity, Source, read_up_to};
+
+/// A tail longer than this is taken for something foreign and kept.
+const LONGEST_TAIL: u64 = 16 << 20;
+/// Bytes looked at in one go.
+const PIECE: usize = 256 << 10;
+
+/// Where things lie in an ASDF file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Which document the file follows.
+    pub generation: Generation,
+    /// What the file was when this was read.
+    pub identity: Identity,
+    /// Where the tree's text ends.
+    pub head_end: u64,
+    /// The MD5 of that text.
+    pub head_md5: [u8; 16],
+    /// Where the bytes begin that are to be kept: the first block, or bytes of which nobody knows what
+    /// they are; the end of the file if there are neither.
+    pub kept_from: u64,
+    /// Where they end: at the end of the last block, or of the file.
+    pub kept_to: u64,
+    /// The blocks' offsets.
+    pub offsets: Vec<u64>,
+    /// Whether the last block reaches to the end of the file, and may grow with it.
+    pub streamed: bool,
+    /// What follows the last block; `None` where it is not known where that one ends.
+    pub tail: Option<Tail>,
+}
+
+impl Layout {
+    /// Reads the layout of an open file.
+    pub(crate) fn read<S: Storage>(storage: &S, file: &S::File, path: &Path) -> Result<Self> {
+        let source = Opened { storage, file, path };
+        let identity = source.identity()?;
+        let mut first = [0; 16];
+        let read = read_up_to(&source, 0, &mut first)?;
+        if !crate::format::asdf::recognises(&first[..read]) {
+            return Err(Error::new(crate::Kind::Unrecognised, "is not an ASDF file"));
+        }
+        let head = head::read(&source)?;
+        let blocks = block::find(&source, identity.size, head.generation, head.end)?;
+        let mut layout = Self {
+            generation: head.generation,
+            identity,
+            head_end: head.end,
+            head_md5: head_md5(storage, file, head.end)?,
+            kept_from: identity.size,
+            kept_to: identity.size,
+            offsets: Vec::new(),
+            streamed: false,
+            tail: None,
+        };
+        match blocks.offsets.first() {
+            Some(first) => {
+                layout.kept_from = *first;
+                layout.after_blocks(&source, blocks)?;
+            }
+            None => layout.without_blocks(&source)?,
+        }
+        Ok(layout)
+    }
+
+    /// Where the last block ends, and what follows it.
+    fn after_blocks(&mut self, source: &dyn Source, blocks: Blocks) -> Result<()> {
+        let size = self.identity.size;
+        let last = blocks.offsets.last().copied().unwrap_or_default();
+        let mut bytes = [0; LONGEST_FIELDS];
+        let read = read_up_to(source, last, &mut bytes)?;
+        let header = Header::parse(self.generation, last, &bytes[..read]).ok();
+        self.streamed = header.as_ref().is_some_and(Header::streamed);
+        let end = header.and_then(|header| header.end()).filter(|end| *end <= size);
+        self.offsets = blocks.offsets;
+        let Some(end) = end.filter(|_| !self.streamed) else { return Ok(()) };
+        let mut tail = match size - end {
+            long if long > LONGEST_TAIL => Tail::Foreign,
+            len => {
+                let mut bytes = vec![0; len as usize];
+                let read = read_up_to(source, end, &mut bytes)?;
+                index::judge(&bytes[..read], &self.offsets)
+            }
+        };
+        // Behind damage an index may know of blocks that the chain does not reach.
+        let damaged = blocks.defects.iter().any(|defect| defect.severity == Severity::Damage);
+        if damaged && tail == Tail::Free && size > end {
+            tail = Tail::Foreign;
+        }
+        if tail != Tail::Foreign {
+            self.kept_to = end;
+        }
+        self.tail = Some(tail);
+        Ok(())
+    }
+
+    /// What follows the head of a file without blocks: padding, or something foreign.
+    fn without_blocks(&mut self, source: &dyn Source) -> Result<()> {
+        let mut piece = vec![0; PIECE];
+        let mut at = self.head_end;
+        loop {
+            let read = read_up_to(source, at, &mut piece)?;
+            let bytes = &piece[..read];
+            if let Some(found) = bytes.iter().position(|byte| !matches!(byte, 0 | b' ' | b'\r' | b'\n')) {
+                let from = at + found as u64;
+                let rest = self.identity.size.saturating_sub(from);
+                let mut bytes = vec![0; rest.min(LONGEST_TAIL) as usize];
+                let read = read_up_to(source, from, &mut bytes)?;
+                // An index without blocks is as good as nothing.
+                if rest > LONGEST_TAIL || index::judge(&bytes[..read], &[]) == Tail::Foreign {
+                    self.kept_from = from;
+                }
+                return Ok(());
+            }
+            if read < piece.len() {
+                return Ok(());
+            }
+            at += read as u64;
+        }
+    }
+
+    /// Whether anything behind the head is to be kept.
+    pub fn keeps_anything(&self) -> bool {
+        self.kept_from < self.kept_to
+    }
+}
+
+/// The MD5 of the text of a file's head.
+pub(crate) fn head_md5<S: Storage>(storage: &S, file: &S::File, end: u64) -> Result<[u8; 16]> {
+    let mut md5 = Md5::new();
+    let mut piece = vec![0; PIECE.min(usize::try_from(end).unwrap_or(PIECE))];
+    let mut at = 0;
+    while at < end {
+        let len = piece.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        let read = storage.read_at(file, at, &mut piece[..len])?;
+        if read == 0 {
+            break;
+        }
+        md5.update(&piece[..read]);
+        at += read as u64;
+    }
+    Ok(md5.finalize().into())
+}
+
+/// An open file of a storage, for the parsers.
+#[derive(Debug)]
+struct Opened<'a, S: Storage> {
+    storage: &'a S,
+    file: &'a S::File,
+    path: &'a Path,
+}
+
+impl<S: Storage> Source for Opened<'_, S> {
+    fn path(&self) -> &Path {
+        self.path
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        Ok(self.storage.meta(self.file)?.identity)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if offset > i64::MAX as u64 {
+            return Ok(0);
+        }
+        self.storage.read_at(self.file, offset, buf).map_err(|error| Error::from(error).at(offset))
+    }
+}

@@ -1,0 +1,124 @@
+//! Where a save may keep what it needs for a while: the journal, and a new file that is to take the
+//! source's place.
+//!
+//! Both lie beside the source, or, where nothing can be made there, in the user's state directory
+//! under a name made from the source's path.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use md5::{Digest, Md5};
+
+/// The longest file name that any usual file system takes.
+const LONGEST_NAME: usize = 255;
+/// Journals that were set aside before one more is.
+const MOST_ASIDE: usize = 1000;
+
+/// The files of one source in one directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The directory.
+    pub(crate) dir: PathBuf,
+    /// The journal.
+    pub(crate) journal: PathBuf,
+    /// The file that is to take the source's place, or from which the source is written anew.
+    pub(crate) image: PathBuf,
+    /// Whether this is the state directory, which may have to be made.
+    pub(crate) is_state: bool,
+}
+
+impl Place {
+    /// Beside `source`, an absolute path without links.
+    pub(crate) fn beside(source: &Path) -> Self {
+        let name = source.file_name().unwrap_or(OsStr::new("source"));
+        let dir = source.parent().unwrap_or(Path::new("/")).to_owned();
+        let mut stem = OsString::from(".");
+        match name.len() + ".".len() + SUFFIX_SPACE <= LONGEST_NAME {
+            true => stem.push(name),
+            false => stem.push(hash(name)),
+        }
+        Self::of(dir, &stem, false)
+    }
+
+    /// In the state directory `state`.
+    pub(crate) fn in_state(source: &Path, state: &Path) -> Self {
+        Self::of(state.to_owned(), &hash(source.as_os_str()), true)
+    }
+
+    fn of(dir: PathBuf, stem: &OsStr, is_state: bool) -> Self {
+        let named = |suffix: &str| {
+            let mut name = stem.to_owned();
+            name.push(suffix);
+            dir.join(name)
+        };
+        Self { journal: named(".asdf-mount-journal"), image: named(".asdf-mount-new"), dir, is_state }
+    }
+}
+
+/// Room for the longest suffix: `.asdf-mount-journal.aside-1000`.
+const SUFFIX_SPACE: usize = 40;
+
+/// Free names beside `path` for something that is set aside, best first.
+pub(crate) fn aside(path: &Path) -> impl Iterator<Item = PathBuf> {
+    let path = path.as_os_str().to_owned();
+    (1..=MOST_ASIDE).map(move |n| {
+        let mut name = path.clone();
+        name.push(if n == 1 { ".aside".to_owned() } else { format!(".aside-{n}") });
+        PathBuf::from(name)
+    })
+}
+
+/// Where this user's state is kept: `$XDG_STATE_HOME/asdf-mount`, by default `~/.local/state`.
+pub fn state_directory() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
+    let root = rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/lib"));
+    Some(base.or(root)?.join("asdf-mount"))
+}
+
+/// Whether a file that can't be made for this reason might be made elsewhere.
+pub(crate) fn elsewhere(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EACCES
+                | libc::EPERM
+                | libc::EROFS
+                | libc::ENOSPC
+                | libc::EDQUOT
+                | libc::ENAMETOOLONG
+                | libc::EOPNOTSUPP
+        )
+    )
+}
+
+fn hash(name: &OsStr) -> OsString {
+    let digest = Md5::digest(name.as_bytes());
+    digest.iter().fold(OsString::new(), |mut text, byte| {
+        text.push(format!("{byte:02x}"));
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_enough_and_differ() {
+        let place = Place::beside(Path::new("/a/b.asdf"));
+        assert_eq!(place.journal, Path::new("/a/.b.asdf.asdf-mount-journal"));
+        assert_eq!(place.image, Path::new("/a/.b.asdf.asdf-mount-new"));
+        let long = |last: &str| Place::beside(Path::new(&format!("/a/{}{last}", "x".repeat(250))));
+        assert_ne!(long("y").journal, long("z").journal);
+        let last = aside(&long("y").journal).last().unwrap();
+        assert!(last.file_name().unwrap().len() <= LONGEST_NAME);
+        let state = Path::new("/s");
+        assert_ne!(
+            Place::in_state(Path::new("/a/b"), state).journal,
+            Place::in_state(Path::new("/a/c"), state).journal
+        );
+    }
+}

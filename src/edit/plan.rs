@@ -1,0 +1,242 @@
+//! From an accepted text to what the file will be, byte by byte, and the ways of getting there.
+//!
+//! The new file is: the text, spaces up to the first block, the blocks as they are, the index. If the
+//! text fits before the first block nothing moves; otherwise everything from the first block on moves
+//! by a multiple of 4096, so that each block keeps its place within its page. The bytes do not depend
+//! on the way in which they get into the file.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use super::index::{self, Indexed, Tail};
+use super::layout::Layout;
+use super::{Plan, SaveOptions};
+use crate::error::{Error, Kind, Result};
+use crate::format::Severity;
+use crate::format::asdf::head;
+use crate::format::asdf::header::Generation;
+use crate::source::{Identity, Source};
+
+/// What bytes move by a multiple of.
+pub(crate) const GRAIN: u64 = 4096;
+/// Room left for the next edits, at least.
+const LEAST_PADDING: u64 = 4096;
+/// The most room that can be asked for.
+const MOST_PADDING: u64 = 1 << 40;
+/// No more padding than that is filled with spaces when a text fits; the rest stays as it is.
+const BLANKED: u64 = 16 << 20;
+
+/// What a save makes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change<'a> {
+    /// The new head.
+    pub(crate) text: &'a [u8],
+    /// What the file is now.
+    pub(crate) identity: Identity,
+    /// How far text and spaces reach in the new file.
+    pub(crate) head_to: u64,
+    /// Which bytes of the old file are kept.
+    pub(crate) kept: Range<u64>,
+    /// By how much they move.
+    pub(crate) shift: u64,
+    /// What follows them in the new file.
+    pub(crate) tail: Vec<u8>,
+    /// What becomes of the index.
+    pub(crate) indexed: Indexed,
+}
+
+impl<'a> Change<'a> {
+    /// Decides what `text` makes of the file.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Refused`] if a reader would not find `text` to be the head, or if it doesn't fit and the
+    /// last block is streamed: someone may be writing to its end.
+    pub(crate) fn new(layout: &Layout, text: &'a [u8], options: &SaveOptions) -> Result<Self> {
+        check_text(layout, text)?;
+        let len = text.len() as u64;
+        let mut change = Self {
+            text,
+            identity: layout.identity,
+            head_to: len,
+            kept: layout.identity.size..layout.identity.size,
+            shift: 0,
+            tail: Vec::new(),
+            indexed: Indexed::None,
+        };
+        if !layout.keeps_anything() {
+            return Ok(change);
+        }
+        change.kept = layout.kept_from..layout.kept_to;
+        // Bytes that are not a block could be taken for a part of the text.
+        let least = len + u64::from(layout.offsets.is_empty());
+        if least > layout.kept_from {
+            change.shift = shift(least - layout.kept_from, len, options)?;
+        }
+        if change.shift > 0 && layout.streamed {
+            return Err(Error::new(
+                Kind::Refused,
+                format!(
+                    "the text is {} bytes longer than the room before the first block, and the last block is \
+                     streamed: another program may be writing to its end. Shorten the text, or save when \
+                     the stream has been closed",
+                    least - layout.kept_from
+                ),
+            ));
+        }
+        change.head_to = layout.kept_from + change.shift;
+        if change.shift == 0 && layout.kept_from - len.max(layout.head_end) > BLANKED {
+            change.head_to = len.max(layout.head_end);
+        }
+        change.decide_index(layout);
+        Ok(change)
+    }
+
+    fn decide_index(&mut self, layout: &Layout) {
+        self.indexed = match layout.tail {
+            _ if layout.streamed || layout.offsets.is_empty() => Indexed::None,
+            // The draft of 2014 knows no index.
+            _ if layout.generation == Generation::Draft => Indexed::None,
+            None => Indexed::Damaged,
+            Some(Tail::Foreign) => Indexed::Foreign,
+            Some(Tail::Current) if self.shift == 0 => Indexed::Kept,
+            Some(Tail::Current | Tail::Free) => Indexed::Written,
+        };
+        if self.indexed == Indexed::Written {
+            let moved: Vec<u64> = layout.offsets.iter().map(|offset| offset + self.shift).collect();
+            self.tail = index::text(&moved);
+        } else {
+            // What follows the blocks goes with them.
+            self.kept.end = layout.identity.size;
+        }
+    }
+
+    /// Bytes of the new file.
+    pub(crate) fn new_size(&self) -> u64 {
+        match self.keeps_anything() {
+            true => self.kept.end + self.shift + self.tail.len() as u64,
+            false => self.head_to,
+        }
+    }
+
+    /// Whether anything behind the head is kept.
+    pub(crate) fn keeps_anything(&self) -> bool {
+        self.kept.start < self.kept.end
+    }
+
+    /// Where a range is inserted, so that the first block moves with its page.
+    pub(crate) fn insert_at(&self) -> u64 {
+        self.kept.start / GRAIN * GRAIN
+    }
+
+    /// Where the tail begins in the new file.
+    pub(crate) fn tail_from(&self) -> u64 {
+        self.kept.end + self.shift
+    }
+
+    /// Fills `buf` with what the new file has from `offset` on, outside of the kept bytes; how many
+    /// bytes there are.
+    pub(crate) fn new_bytes(&self, offset: u64, buf: &mut [u8]) -> usize {
+        let from = if offset < self.head_to { 0 } else { self.tail_from() };
+        let skip = usize::try_from(offset - from).unwrap_or(usize::MAX);
+        if offset < self.head_to {
+            let len = buf.len().min(usize::try_from(self.head_to - offset).unwrap_or(usize::MAX));
+            let text = self.text.get(skip..).unwrap_or_default();
+            let text = &text[..text.len().min(len)];
+            buf[..text.len()].copy_from_slice(text);
+            buf[text.len()..len].fill(b' ');
+            return len;
+        }
+        let tail = self.tail.get(skip..).unwrap_or_default();
+        let len = tail.len().min(buf.len());
+        buf[..len].copy_from_slice(&tail[..len]);
+        len
+    }
+
+    /// The ways to get there, best first; `links` are the names the file has.
+    pub(crate) fn plans(&self, links: u64, options: &SaveOptions) -> Vec<Plan> {
+        if let Some(only) = options.only.filter(|_| self.shift > 0) {
+            return vec![only];
+        }
+        match (self.shift, links) {
+            (0, _) => vec![Plan::InPlace],
+            (_, ..=1) => vec![Plan::Clone, Plan::Insert, Plan::Copy, Plan::Rewrite],
+            // A new file under one of the names would part it from the others.
+            _ => vec![Plan::Insert, Plan::Rewrite],
+        }
+    }
+}
+
+/// By how much the kept bytes move, if they must move by `least`.
+fn shift(least: u64, len: u64, options: &SaveOptions) -> Result<u64> {
+    let padding = options.padding.unwrap_or_else(|| (len / 10).max(LEAST_PADDING));
+    if padding > MOST_PADDING {
+        return Err(Error::new(Kind::TooLarge, format!("a padding of {padding} bytes is too large")));
+    }
+    Ok((least + padding).next_multiple_of(GRAIN))
+}
+
+/// Refuses a text that no reader would see as the file's head.
+fn check_text(layout: &Layout, text: &[u8]) -> Result<()> {
+    let refused = |why: &str| Err(Error::new(Kind::Refused, why));
+    if text.is_empty() {
+        return refused("the text is empty");
+    }
+    if layout.generation.find_magic(text).is_some() {
+        return refused("the text holds the bytes with which a block begins");
+    }
+    if memmem::find(text, crate::format::asdf::index::MARKER).is_some() && !layout.keeps_anything() {
+        return refused("the text holds the line with which a block index begins");
+    }
+    if !crate::format::asdf::recognises(text) {
+        return refused("the text does not begin with the line '#ASDF'");
+    }
+    let followed = Followed { text, by_spaces: layout.keeps_anything() };
+    let read = head::read(&followed)?;
+    if read.generation != layout.generation {
+        return refused("the header line is one of another version");
+    }
+    let damage = read.defects.iter().find(|defect| defect.severity == Severity::Damage);
+    if let Some(damage) = damage {
+        return Err(Error::new(Kind::Refused, damage.what.clone()).at(damage.offset));
+    }
+    if read.end != text.len() as u64 {
+        return Err(Error::new(
+            Kind::Refused,
+            "the tree ends before the text does: there is a line '...' within it, or none at its end",
+        )
+        .at(read.end));
+    }
+    Ok(())
+}
+
+/// A text as it will stand in the file.
+#[derive(Debug)]
+struct Followed<'a> {
+    text: &'a [u8],
+    by_spaces: bool,
+}
+
+impl Source for Followed<'_> {
+    fn path(&self) -> &std::path::Path {
+        std::path::Path::new("text")
+    }
+
+    fn identity(&self) -> Result<Identity> {
+        Ok(Identity { device: 0, inode: 0, size: self.text.len() as u64, mtime: (0, 0) })
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|start| self.text.get(start..));
+        let Some(rest) = rest.filter(|rest| !rest.is_empty()) else {
+            let spaces = (self.text.len() as u64 + 8).saturating_sub(offset).min(buf.len() as u64) as usize;
+            let spaces = if self.by_spaces { spaces } else { 0 };
+            buf[..spaces].fill(b' ');
+            return Ok(spaces);
+        };
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+}

@@ -1,0 +1,328 @@
+//! Makes a source that a save was changing the old file or the new one, by its journal.
+//!
+//! Used at the end of every save that has a journal, to undo one that fails, and after a crash. Before
+//! anything is written, [`Settling::judge`] proves that each byte that the save was to change is the
+//! old one, the new one, or a zero of space that was to come or go.
+
+use std::cell::Cell;
+use std::io;
+use std::ops::Range;
+
+use super::journal::{Journal, Way};
+use crate::error::Result;
+use crate::source::storage::Storage;
+
+mod inserted;
+
+use inserted::{Inserted, inserted};
+
+/// Bytes looked at in one go.
+const PIECE: usize = 64 << 10;
+/// Writes are as small as that: what is right already is not touched.
+const PAGE: usize = 4096;
+
+/// The old file or the new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The file before the save.
+    Old,
+    /// The file after it.
+    New,
+}
+
+/// What a source is, by its journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The file before the save.
+    Old,
+    /// The file after it.
+    New,
+    /// Some of both.
+    Mixed,
+    /// Something else.
+    Foreign(String),
+}
+
+/// A source and the journal of its save.
+#[derive(Debug)]
+pub(crate) struct Settling<'a, S: Storage> {
+    storage: &'a S,
+    file: &'a S::File,
+    journal: &'a Journal<S>,
+    image: Option<&'a S::File>,
+    syncs: Cell<u32>,
+}
+
+impl<'a, S: Storage> Settling<'a, S> {
+    /// `image` is there if the journal speaks of one.
+    pub(crate) fn new(
+        storage: &'a S,
+        file: &'a S::File,
+        journal: &'a Journal<S>,
+        image: Option<&'a S::File>,
+    ) -> Self {
+        Self { storage, file, journal, image, syncs: Cell::new(0) }
+    }
+
+    /// How many times the source was made durable.
+    pub(crate) fn syncs(&self) -> u32 {
+        self.syncs.get()
+    }
+
+    /// Makes the source one of the two, the new one if it has begun to be that; which one it is.
+    ///
+    /// What it is then is durable. Nothing is changed if it is neither.
+    pub(crate) fn settle(&self) -> Result<State> {
+        if self.journal.header.way == Way::Insert {
+            match inserted(self.storage, self.file, self.journal)? {
+                // It may be so only in memory.
+                Inserted::Whole => self.sync()?,
+                Inserted::Not | Inserted::Partly(_) => {
+                    // Nothing is written before the insertion is durable.
+                    self.take_out()?;
+                    let state = match self.judge_as(self.journal.header.identity.size)? {
+                        State::Foreign(why) => State::Foreign(why),
+                        _ => State::Old,
+                    };
+                    self.sync()?;
+                    return Ok(state);
+                }
+                Inserted::Foreign(why) => return Ok(State::Foreign(why)),
+            }
+        }
+        match self.judge()? {
+            State::Old if self.inserted() > 0 => {}
+            State::Mixed => {}
+            settled => {
+                // It may be so only in memory.
+                self.sync()?;
+                return Ok(settled);
+            }
+        }
+        match self.write(Side::New) {
+            Ok(()) => Ok(State::New),
+            Err(error) => match self.back() {
+                Ok(()) => Ok(State::Old),
+                Err(_) => Err(error.into()),
+            },
+        }
+    }
+
+    /// Makes the source the old file.
+    pub(crate) fn back(&self) -> Result<()> {
+        if self.journal.header.way != Way::Insert {
+            return Ok(self.write(Side::Old)?);
+        }
+        match inserted(self.storage, self.file, self.journal)? {
+            Inserted::Not => {}
+            Inserted::Partly(_) => self.take_out()?,
+            Inserted::Whole => {
+                self.sync()?;
+                self.write(Side::Old)?;
+                let header = &self.journal.header;
+                self.storage.collapse(self.file, header.insert_at, header.shift)?;
+            }
+            Inserted::Foreign(why) => return Err(crate::Error::new(crate::Kind::Changed, why)),
+        }
+        Ok(self.sync()?)
+    }
+
+    /// Takes a range out again that was inserted only partly: all of it moves back.
+    fn take_out(&self) -> Result<()> {
+        let header = &self.journal.header;
+        match inserted(self.storage, self.file, self.journal)? {
+            Inserted::Partly(at) => {
+                let size = self.storage.meta(self.file)?.identity.size;
+                match at.checked_add(header.shift) {
+                    Some(end) if end < size => self.storage.collapse(self.file, at, header.shift)?,
+                    _ => self.storage.set_len(self.file, header.identity.size)?,
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes inserted before anything else is written.
+    fn inserted(&self) -> u64 {
+        if self.journal.header.way == Way::Insert { self.journal.header.shift } else { 0 }
+    }
+
+    /// The size of `side`, once a range is inserted.
+    fn size(&self, side: Side) -> u64 {
+        match side {
+            Side::Old => self.journal.header.identity.size + self.inserted(),
+            Side::New => self.journal.header.new_size,
+        }
+    }
+
+    /// What the source is.
+    pub(crate) fn judge(&self) -> Result<State> {
+        let (old, new) = (self.size(Side::Old), self.size(Side::New));
+        let size = self.storage.meta(self.file)?.identity.size;
+        // A save that leaves the size alone says nothing about it: a stream may have grown.
+        let sized = old != new;
+        if sized && !(old.min(new)..=old.max(new)).contains(&size) {
+            return Ok(State::Foreign(format!("it has {size} bytes, not {old} or {new}")));
+        }
+        let (mut is_old, mut is_new) = (!sized || size == old, !sized || size == new);
+        let mut wrong = None;
+        self.each_piece(|offset, old, new| {
+            if wrong.is_some() {
+                return Ok(());
+            }
+            let mut now = vec![0; old.len().max(new.len())];
+            let read = self.storage.read_at(self.file, offset, &mut now)?;
+            now.truncate(read);
+            is_old &= now == old;
+            is_new &= now == new;
+            if now != old && now != new {
+                wrong = strange(&now, old, new).map(|at| offset + at as u64);
+            }
+            Ok(())
+        })?;
+        Ok(match wrong {
+            Some(at) => State::Foreign(format!("its byte {at} is neither the old one nor the new one")),
+            None if is_new => State::New,
+            None if is_old => State::Old,
+            None => State::Mixed,
+        })
+    }
+
+    /// Whether a source into which nothing is inserted has the size `size`.
+    fn judge_as(&self, size: u64) -> Result<State> {
+        let now = self.storage.meta(self.file)?.identity.size;
+        Ok(match now == size {
+            true => State::Old,
+            false => State::Foreign(format!("it has {now} bytes, not {size}")),
+        })
+    }
+
+    /// Writes what is not as on `side`, and makes it durable.
+    pub(crate) fn write(&self, side: Side) -> io::Result<()> {
+        let size = self.size(side);
+        let sized = self.size(Side::Old) != self.size(Side::New);
+        if sized && self.storage.meta(self.file)?.identity.size < size {
+            self.storage.set_len(self.file, size)?;
+        }
+        let mut now = vec![0; PIECE];
+        self.each_piece(|offset, old, new| {
+            let wanted = if side == Side::Old { old } else { new };
+            now.resize(wanted.len().max(1), 0);
+            let read = self.storage.read_at(self.file, offset, &mut now[..wanted.len()])?;
+            let mut from = 0;
+            while from < wanted.len() {
+                let same = |page: &Range<usize>| now[..read].get(page.clone()) == Some(&wanted[page.clone()]);
+                let page = page_at(offset, from, wanted.len());
+                from = page.end;
+                if same(&page) {
+                    continue;
+                }
+                let mut pages = page;
+                while from < wanted.len() {
+                    let next = page_at(offset, from, wanted.len());
+                    if same(&next) || is_zero(&wanted[next.clone()]) != is_zero(&wanted[pages.clone()]) {
+                        break;
+                    }
+                    (from, pages.end) = (next.end, next.end);
+                }
+                self.write_pages(offset + pages.start as u64, &wanted[pages])?;
+            }
+            Ok(())
+        })?;
+        if sized && self.storage.meta(self.file)?.identity.size > size {
+            self.storage.set_len(self.file, size)?;
+        }
+        self.sync()
+    }
+
+    fn write_pages(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let whole = offset.is_multiple_of(PAGE as u64) && bytes.len().is_multiple_of(PAGE);
+        let hole = self.journal.header.way == Way::Image && whole;
+        match hole && is_zero(bytes) {
+            true => self.storage.punch(self.file, offset..offset + bytes.len() as u64),
+            false => self.storage.write_at(self.file, offset, bytes),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.syncs.set(self.syncs.get() + 1);
+        self.storage.sync(self.file)
+    }
+
+    /// Calls `piece` with offset, old and new bytes of all that the save changes.
+    fn each_piece(&self, mut piece: impl FnMut(u64, &[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
+        for range in &self.journal.ranges {
+            let (old, mut new) = self.journal.bytes(self.storage, range)?;
+            if self.image.is_some() {
+                new = self.of_image(range.offset, old.len())?;
+            }
+            piece(range.offset, &old, &new)?;
+        }
+        if self.image.is_none() {
+            return Ok(());
+        }
+        let header = &self.journal.header;
+        let mut at = header.kept_from;
+        while at < header.kept_to {
+            let len = PIECE.min(usize::try_from(header.kept_to - at).unwrap_or(PIECE));
+            piece(at, &self.of_image(at + header.shift, len)?, &self.of_image(at, len)?)?;
+            at += len as u64;
+        }
+        let mut at = header.identity.size;
+        while at < header.new_size {
+            let len = PIECE.min(usize::try_from(header.new_size - at).unwrap_or(PIECE));
+            piece(at, &[], &self.of_image(at, len)?)?;
+            at += len as u64;
+        }
+        Ok(())
+    }
+
+    /// The image's bytes from `offset` on, `len` of them or as many as there are.
+    fn of_image(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        let read = match self.image {
+            Some(image) => self.storage.read_at(image, offset, &mut bytes)?,
+            None => 0,
+        };
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// The part of a piece at `offset` that lies in the page of its byte `from`.
+fn page_at(offset: u64, from: usize, len: usize) -> Range<usize> {
+    let rest = PAGE - ((offset % PAGE as u64) as usize + from) % PAGE;
+    from..len.min(from + rest)
+}
+
+/// Where the first byte is that is neither old nor new, nor a zero where only one of both has a byte.
+fn strange(now: &[u8], old: &[u8], new: &[u8]) -> Option<usize> {
+    (0..now.len().max(old.len()).max(new.len())).find(|at| {
+        let (old, new) = (old.get(*at), new.get(*at));
+        match now.get(*at) {
+            Some(0) if old.is_none() || new.is_none() => false,
+            now => now != old && now != new,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::strange;
+
+    #[test]
+    fn only_old_new_and_fresh_zeros_are_no_strangers() {
+        assert_eq!(strange(b"axc", b"abc", b"xxx"), None);
+        assert_eq!(strange(b"aqc", b"abc", b"xxx"), Some(1));
+        assert_eq!(strange(b"ab\0", b"ab", b"abc"), None);
+        assert_eq!(strange(b"ab\0", b"abc", b"ab"), None);
+        assert_eq!(strange(b"ab", b"ab", b"abc"), None);
+        assert_eq!(strange(b"a", b"ab", b"abc"), Some(1));
+        assert_eq!(strange(b"abd", b"ab", b"abc"), Some(2));
+    }
+}

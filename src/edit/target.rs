@@ -1,0 +1,311 @@
+//! A source that may be written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use md5::{Digest, Md5};
+
+use super::apply::{Done, Job, Stopped};
+use super::index::{Indexed, Tail};
+use super::journal::exists;
+use super::layout::{Layout, head_md5};
+use super::place::{Place, state_directory};
+use super::plan::Change;
+use super::recover::{Recovered, recover};
+use super::{SaveOptions, Saved, lock};
+use crate::error::{Error, Kind, Result};
+use crate::source::storage::{Storage, System};
+
+/// Attempts at a file that other programs replace or change all the time.
+const ATTEMPTS: usize = 8;
+
+/// How often, and after which pauses, a lock is asked for that another program has.
+const LOCK_ATTEMPTS: usize = 30;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// A source that may be written: locked, recovered, and its layout known.
+#[derive(Debug)]
+pub struct Target<S: Storage = System> {
+    storage: S,
+    path: PathBuf,
+    state: Option<PathBuf>,
+    places: Vec<Place>,
+    file: S::File,
+    layout: Layout,
+    recovered: Recovered,
+    lock_trouble: Option<String>,
+    note: Option<lock::Note>,
+}
+
+impl Target {
+    /// Opens, locks and recovers the file at `path`; links are followed.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::ReadOnly`] if the file can't be written, [`Kind::Busy`] if another program has it, which
+    /// the message names.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::open_in(System, &canonical(path)?, state_directory())
+    }
+}
+
+/// See [`super::recover`].
+pub(super) fn recover_at(path: &Path) -> Result<Recovered> {
+    let path = canonical(path)?;
+    let state = state_directory();
+    let places = places(&path, state.as_deref());
+    let (file, _) = open_locked(&System, &path, state.as_deref())?;
+    recover(&System, &file, &places).map_err(|error| error.of(&path))
+}
+
+impl<S: Storage> Target<S> {
+    /// Opens a file of another storage; `path` is absolute and without links.
+    pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
+        let places = places(path, state.as_deref());
+        let (file, lock_trouble) = open_locked(&storage, path, state.as_deref())?;
+        let recovered = recover(&storage, &file, &places).map_err(|error| error.of(path))?;
+        let layout = Layout::read(&storage, &file, path).map_err(|error| {
+            let error = match recovered.set_aside.first() {
+                Some((name, why)) => error.within(format!(
+                    "a save was interrupted, and its journal, now {}, could not be used: {why}",
+                    name.display()
+                )),
+                None => error,
+            };
+            error.of(path)
+        })?;
+        let path = path.to_owned();
+        Ok(Self { storage, path, state, places, file, layout, recovered, lock_trouble, note: None })
+    }
+
+    /// The file's name, absolute and without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where things lie in the file, as of the last reading or saving.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What a crash, or a save that could not be undone, had left, and what was done about it last.
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// Why the file could not be locked, if its file system has no locks.
+    pub fn lock_trouble(&self) -> Option<&str> {
+        self.lock_trouble.as_deref()
+    }
+
+    /// Tells programs that ask for the file who has it: this process, mounted on `mount_point`.
+    ///
+    /// To be called after the last fork.
+    pub fn held_for(&mut self, mount_point: &Path) {
+        if let Some(state) = &self.state {
+            self.note = Some(lock::Note::write(state, &self.path, mount_point));
+        }
+    }
+
+    /// Whether the tree on disk is still the one that was read or saved last; reads it.
+    pub fn is_current(&mut self) -> Result<bool> {
+        let known = (self.layout.head_end, self.layout.head_md5);
+        let layout = self.read_again().map_err(|error| error.of(&self.path))?;
+        Ok(layout.is_none_or(|layout| (layout.head_end, layout.head_md5) == known))
+    }
+
+    /// Takes the file as it is now, whatever changed: the next save is measured against that.
+    pub fn reload(&mut self) -> Result<&Layout> {
+        if let Some(layout) = self.read_again().map_err(|error| error.of(&self.path))? {
+            self.layout = layout;
+        }
+        Ok(&self.layout)
+    }
+
+    /// Makes `text` the file's head, durably; the rest of the file stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Busy`] if another program changed the tree meanwhile, [`Kind::Refused`] if the text would
+    /// not be read as the head or can't get into the file safely, [`Kind::System`] if the system
+    /// refuses. The file is then the old one. [`Kind::Unfinished`] if not even that could be had: the
+    /// journal is kept, and a recovery settles it.
+    pub fn save(&mut self, text: &[u8], options: &SaveOptions) -> Result<Saved> {
+        self.save_bytes(text, options).map_err(|error| error.of(&self.path))
+    }
+
+    fn save_bytes(&mut self, text: &[u8], options: &SaveOptions) -> Result<Saved> {
+        let md5: [u8; 16] = Md5::digest(text).into();
+        self.recover_again()?;
+        let known = (self.layout.head_end, self.layout.head_md5);
+        for _ in 0..ATTEMPTS {
+            if let Some(layout) = self.read_again()? {
+                if (layout.head_end, layout.head_md5) != known {
+                    return Err(conflict());
+                }
+                self.layout = layout;
+            }
+            if known == (text.len() as u64, md5) {
+                return Ok(Saved { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0 });
+            }
+            let change = Change::new(&self.layout, text, options)?;
+            if let Some(saved) = self.try_plans(&change, md5, options)? {
+                return Ok(saved);
+            }
+        }
+        Err(Error::new(Kind::Busy, "another program keeps changing the file: save again when it is done"))
+    }
+
+    /// Settles a save of this process that could be neither finished nor undone.
+    fn recover_again(&mut self) -> Result<()> {
+        let mut journals = self.places.iter().map(|place| exists(&self.storage, &place.journal));
+        if journals.any(|there| there.unwrap_or(true)) {
+            self.recovered = recover(&self.storage, &self.file, &self.places)?;
+            // Whichever of the two it became, it is what this process made of it.
+            self.layout = Layout::read(&self.storage, &self.file, &self.path)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out the first plan that can be; `None` if the file was changed meanwhile.
+    fn try_plans(
+        &mut self,
+        change: &Change<'_>,
+        md5: [u8; 16],
+        options: &SaveOptions,
+    ) -> Result<Option<Saved>> {
+        let links = self.storage.meta(&self.file)?.links;
+        let (storage, places) = (self.storage.clone(), self.places.clone());
+        let mut reasons = Vec::new();
+        for plan in change.plans(links, options) {
+            let syncs = std::cell::Cell::new(0);
+            let (path, file) = (&self.path, &self.file);
+            let job = Job { storage: &storage, path, file, places: &places, change, syncs };
+            let done = job.run(plan);
+            let fsyncs = job.syncs.get();
+            match done {
+                Ok(done) => {
+                    if let Done::NewFile(file) = done {
+                        self.file = file;
+                    }
+                    self.saved(change, md5)?;
+                    let (grew_by, indexed) = (change.shift, change.indexed);
+                    return Ok(Some(Saved { plan: Some(plan), grew_by, indexed, fsyncs }));
+                }
+                Err(Stopped::Unsuited(why)) => reasons.push(format!("{}: {why}", plan.word())),
+                Err(Stopped::Overtaken) => return Ok(None),
+                Err(Stopped::Failed(error)) => {
+                    // What was undone has changed the time, if nothing else: the next save looks anew.
+                    self.layout.identity.mtime = (0, 0);
+                    return Err(error);
+                }
+            }
+        }
+        let reasons = reasons.join("; ");
+        Err(Error::new(Kind::Refused, format!("the text can't get into the file safely ({reasons})")))
+    }
+
+    /// The layout after a change, which need not be read.
+    fn saved(&mut self, change: &Change<'_>, md5: [u8; 16]) -> Result<()> {
+        let layout = &mut self.layout;
+        layout.identity = self.storage.meta(&self.file)?.identity;
+        layout.head_end = change.text.len() as u64;
+        layout.head_md5 = md5;
+        if !change.keeps_anything() {
+            layout.kept_from = change.new_size();
+            layout.kept_to = change.new_size();
+            return Ok(());
+        }
+        layout.kept_from += change.shift;
+        layout.kept_to += change.shift;
+        for offset in &mut layout.offsets {
+            *offset += change.shift;
+        }
+        if change.indexed == Indexed::Written {
+            layout.tail = Some(Tail::Current);
+        }
+        Ok(())
+    }
+
+    /// The file as it is now, if it is not the one that is known.
+    fn read_again(&mut self) -> Result<Option<Layout>> {
+        let named = self.storage.meta_at(&self.path).map_err(|error| {
+            let gone = Error::new(Kind::Busy, "the file was removed or moved by another program");
+            if error.kind() == io::ErrorKind::NotFound { gone } else { error.into() }
+        })?;
+        if !named.identity.same_file(&self.storage.meta(&self.file)?.identity) {
+            // Another file has the name: that one is to be written, and to be locked.
+            (self.file, self.lock_trouble) = open_locked(&self.storage, &self.path, self.state.as_deref())?;
+        }
+        if self.storage.meta(&self.file)?.identity == self.layout.identity
+            && head_md5(&self.storage, &self.file, self.layout.head_end)? == self.layout.head_md5
+        {
+            return Ok(None);
+        }
+        Layout::read(&self.storage, &self.file, &self.path).map(Some)
+    }
+}
+
+fn conflict() -> Error {
+    Error::new(Kind::Busy, "the tree was changed by another program since it was read")
+}
+
+fn places(path: &Path, state: Option<&Path>) -> Vec<Place> {
+    let state = state.map(|state| Place::in_state(path, state));
+    std::iter::once(Place::beside(path)).chain(state).collect()
+}
+
+fn canonical(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|error| Error::from(error).of(path))
+}
+
+/// Opens the file and locks it; what speaks against a lock.
+fn open_locked<S: Storage>(
+    storage: &S,
+    path: &Path,
+    state: Option<&Path>,
+) -> Result<(S::File, Option<String>)> {
+    for _ in 0..ATTEMPTS {
+        let file = storage.open(path, true).map_err(|error| not_writable(error).of(path))?;
+        let identity = storage.meta(&file)?.identity;
+        let trouble = match lock_patiently(storage, &file) {
+            Ok(()) => None,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let holder = lock::holder(&identity, path, state);
+                let what = format!("is being written by {holder}; it can be mounted read-only");
+                return Err(Error::new(Kind::Busy, what).of(path));
+            }
+            Err(error) if lock::unsupported(&error) => Some(error.to_string()),
+            Err(error) => return Err(Error::from(error).within("locking").of(path)),
+        };
+        // Whoever had it may have put another file in its place.
+        if storage.meta_at(path).is_ok_and(|meta| meta.identity.same_file(&identity)) {
+            return Ok((file, trouble));
+        }
+    }
+    Err(Error::new(Kind::Busy, "is replaced by other programs all the time").of(path))
+}
+
+/// Locks the file; one that is locked is asked for again for a moment.
+///
+/// A program that has just closed the file may still be seen to have it: another of its threads was
+/// about to start a program, which had all its files until it began.
+fn lock_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
+    for _ in 0..LOCK_ATTEMPTS {
+        match storage.lock(file) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOCK_PAUSE),
+            answer => return answer,
+        }
+    }
+    storage.lock(file)
+}
+
+fn not_writable(error: io::Error) -> Error {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY) => {
+            Error::new(Kind::ReadOnly, format!("can't be written: {error}"))
+        }
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,299 @@
+//! The few operations through which a save changes files.
+//!
+//! [`System`] is the file system itself. A test puts another [`Storage`] under a save, one that fails,
+//! or that remembers what was not made durable and loses it.
+//!
+//! Nothing here decides anything: each operation is one request to the file system, and its answer is
+//! handed on as it came.
+
+mod attributes;
+mod ioctl;
+
+use std::fmt::Debug;
+use std::fs::{File, Metadata};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
+
+use super::Identity;
+
+/// Bytes copied by one request where the kernel copies.
+const COPIED_AT_ONCE: u64 = 64 << 20;
+/// Bytes copied by one request where it does not.
+const PIECE: u64 = 1 << 20;
+/// What statfs calls ext2, ext3 and ext4.
+const EXT4: u64 = 0xef53;
+/// What statfs calls XFS.
+const XFS: u64 = 0x5846_5342;
+
+/// What a save asks of a file's inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Device, inode, size and modification time.
+    pub identity: Identity,
+    /// Names that the inode has.
+    pub links: u64,
+    /// The owner.
+    pub uid: u32,
+}
+
+impl Meta {
+    fn of(meta: &Metadata) -> Self {
+        Self { identity: Identity::of(meta), links: meta.nlink(), uid: meta.uid() }
+    }
+}
+
+/// A run of a file's bytes in one piece on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins in the file.
+    pub logical: u64,
+    /// Where it begins on the disk.
+    pub physical: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// Where an inode's bytes lie on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extents {
+    /// All of them, in the order of the file.
+    Known(Vec<Extent>),
+    /// The file system does not say, or some have no place of their own.
+    Unknown,
+}
+
+/// A file system, as a save sees it.
+pub trait Storage: Clone + Debug + Send + Sync {
+    /// An open file.
+    type File: Debug + Send + Sync;
+
+    /// Opens a regular file that exists; never blocks on a FIFO.
+    fn open(&self, path: &Path, write: bool) -> io::Result<Self::File>;
+    /// Makes a new file of mode 0600, open for reading and writing; an error if the name is taken.
+    fn create(&self, path: &Path) -> io::Result<Self::File>;
+    /// Makes a directory, private to the user, and those above it, where there are none.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// What an open file is now.
+    fn meta(&self, file: &Self::File) -> io::Result<Meta>;
+    /// What a name stands for now; links are not followed.
+    fn meta_at(&self, path: &Path) -> io::Result<Meta>;
+    /// Reads at `offset`; fewer bytes than asked only at the end.
+    fn read_at(&self, file: &Self::File, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+    /// Writes all of `bytes` at `offset`.
+    fn write_at(&self, file: &Self::File, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts or lengthens the file.
+    fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()>;
+    /// The next piece of `range` that is not a hole.
+    fn next_data(&self, file: &Self::File, range: Range<u64>) -> io::Result<Option<Range<u64>>>;
+    /// Makes a range of the file read as zeros, and gives its space back where that can be done.
+    fn punch(&self, file: &Self::File, range: Range<u64>) -> io::Result<()>;
+    /// Lets `to`'s bytes from `to_offset` on share the place of `from`'s in `range`; all three are
+    /// multiples of 4096, but for an end at the end of the file.
+    fn clone_range(
+        &self,
+        from: &Self::File,
+        range: Range<u64>,
+        to: &Self::File,
+        to_offset: u64,
+    ) -> io::Result<()>;
+    /// Copies the bytes of `range` to `to_offset` of another file, without looking for holes.
+    fn copy_range(
+        &self,
+        from: &Self::File,
+        range: Range<u64>,
+        to: &Self::File,
+        to_offset: u64,
+    ) -> io::Result<()>;
+    /// Whether [`insert`](Self::insert) is known to leave, at a crash, nothing but a file whose extents
+    /// from some place on were moved, and the others not.
+    fn inserts_by_extent(&self, file: &Self::File) -> bool;
+    /// Moves all bytes from `offset` on by `len`, both multiples of 4096, and leaves a hole.
+    fn insert(&self, file: &Self::File, offset: u64, len: u64) -> io::Result<()>;
+    /// Takes `len` bytes at `offset` out of the file, the reverse of [`insert`](Self::insert).
+    fn collapse(&self, file: &Self::File, offset: u64, len: u64) -> io::Result<()>;
+    /// Where the file's bytes lie on the disk; writes out first what has no place yet.
+    fn extents(&self, file: &Self::File) -> io::Result<Extents>;
+    /// Gives `to` the owner, group, mode, ACLs and extended attributes of `from`.
+    fn keep_attributes(&self, from: &Self::File, to: &Self::File) -> io::Result<()>;
+    /// Makes the file's bytes and size durable.
+    fn sync(&self, file: &Self::File) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Gives a file another name, in place of what has it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Takes a name away.
+    fn unlink(&self, path: &Path) -> io::Result<()>;
+    /// Locks the file for this program alone; `WouldBlock` if another has it.
+    fn lock(&self, file: &Self::File) -> io::Result<()>;
+}
+
+/// The file system of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Storage for System {
+    type File = File;
+
+    fn open(&self, path: &Path, write: bool) -> io::Result<File> {
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
+        let file = File::options().read(true).write(write).custom_flags(flags).open(path)?;
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+        }
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+
+    fn meta(&self, file: &File) -> io::Result<Meta> {
+        Ok(Meta::of(&file.metadata()?))
+    }
+
+    fn meta_at(&self, path: &Path) -> io::Result<Meta> {
+        Ok(Meta::of(&path.symlink_metadata()?))
+    }
+
+    fn read_at(&self, file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match file.read_at(&mut buf[done..], offset.saturating_add(done as u64)) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        file.write_all_at(bytes, offset)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        file.set_len(len)
+    }
+
+    fn next_data(&self, file: &File, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(range.start)) {
+            Ok(start) => start,
+            Err(rustix::io::Errno::NXIO) => return Ok(None),
+            // A file system that knows no holes has data everywhere.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => return Ok(Some(range)),
+            Err(error) => return Err(error.into()),
+        };
+        if start >= range.end {
+            return Ok(None);
+        }
+        let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+        Ok(Some(start..end.min(range.end)))
+    }
+
+    fn punch(&self, file: &File, range: Range<u64>) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(file, flags, range.start, range.end - range.start) {
+            Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, range),
+            answer => Ok(answer?),
+        }
+    }
+
+    fn clone_range(&self, from: &File, range: Range<u64>, to: &File, to_offset: u64) -> io::Result<()> {
+        ioctl::clone_range(from, range, to, to_offset)
+    }
+
+    fn copy_range(&self, from: &File, range: Range<u64>, to: &File, to_offset: u64) -> io::Result<()> {
+        let (mut at, mut to_at) = (range.start, to_offset);
+        while at < range.end {
+            let len = (range.end - at).min(COPIED_AT_ONCE) as usize;
+            match rustix::fs::copy_file_range(from, Some(&mut at), to, Some(&mut to_at), len) {
+                Ok(0) => return copy_by_hand(from, at..range.end, to, to_at),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(
+                    rustix::io::Errno::XDEV
+                    | rustix::io::Errno::INVAL
+                    | rustix::io::Errno::NOSYS
+                    | rustix::io::Errno::OPNOTSUPP,
+                ) => return copy_by_hand(from, at..range.end, to, to_at),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn inserts_by_extent(&self, file: &File) -> bool {
+        rustix::fs::fstatfs(file).is_ok_and(|fs| matches!(fs.f_type as u64, EXT4 | XFS))
+    }
+
+    fn insert(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(file, FallocateFlags::INSERT_RANGE, offset, len)?)
+    }
+
+    fn collapse(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(file, FallocateFlags::COLLAPSE_RANGE, offset, len)?)
+    }
+
+    fn extents(&self, file: &File) -> io::Result<Extents> {
+        ioctl::extents(file)
+    }
+
+    fn keep_attributes(&self, from: &File, to: &File) -> io::Result<()> {
+        attributes::keep(from, to)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        match File::open(dir)?.sync_all() {
+            // Some network file systems have no such thing; their names are durable at once.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
+            answer => answer,
+        }
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn lock(&self, file: &File) -> io::Result<()> {
+        Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?)
+    }
+}
+
+fn copy_by_hand(from: &File, range: Range<u64>, to: &File, to_offset: u64) -> io::Result<()> {
+    let mut piece = vec![0; PIECE.min(range.end - range.start) as usize];
+    let mut at = range.start;
+    while at < range.end {
+        let len = piece.len().min((range.end - at) as usize);
+        from.read_exact_at(&mut piece[..len], at)?;
+        to.write_all_at(&piece[..len], to_offset + (at - range.start))?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
+fn write_zeros(file: &File, range: Range<u64>) -> io::Result<()> {
+    let zeros = vec![0; PIECE.min(range.end - range.start) as usize];
+    let mut at = range.start;
+    while at < range.end {
+        let len = zeros.len().min((range.end - at) as usize);
+        file.write_all_at(&zeros[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Gives a file that takes another's place that one's owner, mode, ACLs and extended attributes.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use rustix::fs::XattrFlags;
+
+/// What POSIX ACLs are called as attributes.
+const ACL: &[u8] = b"system.posix_acl_";
+
+/// Gives `to` what `from` has.
+///
+/// Owner, group, mode, ACLs and `user.` attributes are kept or it is an error; what the system keeps
+/// to itself (`security.`, `trusted.`) is kept where it lets us.
+pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
+    let (old, new) = (from.metadata()?, to.metadata()?);
+    if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+        std::os::unix::fs::fchown(to, Some(old.uid()), Some(old.gid()))?;
+    }
+    to.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))?;
+    let names = list(from)?;
+    for name in &names {
+        let value = value(from, name)?;
+        match rustix::fs::fsetxattr(to, name.as_slice(), &value, XattrFlags::empty()) {
+            Err(_) if !must_be_kept(name) => {}
+            answer => answer?,
+        }
+    }
+    // A directory's default ACL is given to all that is made in it.
+    for name in list(to)?.iter().filter(|name| name.starts_with(ACL) && !names.contains(name)) {
+        rustix::fs::fremovexattr(to, name.as_slice())?;
+    }
+    Ok(())
+}
+
+fn must_be_kept(name: &[u8]) -> bool {
+    name.starts_with(b"user.") || name.starts_with(ACL)
+}
+
+fn list(file: &File) -> io::Result<Vec<Vec<u8>>> {
+    let mut names = vec![0; 64 << 10];
+    match rustix::fs::flistxattr(file, &mut names) {
+        Ok(len) => names.truncate(len),
+        Err(rustix::io::Errno::OPNOTSUPP) => names.clear(),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
+}
+
+fn value(file: &File, name: &[u8]) -> io::Result<Vec<u8>> {
+    let mut value = vec![0; 64 << 10];
+    let len = rustix::fs::fgetxattr(file, name, &mut value)?;
+    value.truncate(len);
+    Ok(value)
+}

@@ -1,0 +1,119 @@
+//! Two requests that no crate offers: FICLONERANGE, and FIEMAP.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+
+use rustix::ioctl::{Opcode, Setter, Updater, opcode};
+
+use super::{Extent, Extents};
+
+/// Extents asked for at once.
+const AT_ONCE: usize = 256;
+/// More than that are not worth keeping in a journal.
+const MOST_EXTENTS: usize = 1 << 20;
+/// FIEMAP_FLAG_SYNC: write the file out first.
+const SYNC: u32 = 1;
+/// FIEMAP_EXTENT_LAST: there is no further extent.
+const LAST: u32 = 0x1;
+/// FIEMAP_EXTENT_UNWRITTEN and FIEMAP_EXTENT_MERGED: the extent has a place of its own all the same.
+const HARMLESS: u32 = LAST | 0x800 | 0x1000;
+
+/// `struct file_clone_range` of linux/fs.h.
+#[repr(C)]
+#[derive(Debug)]
+struct CloneRange {
+    source: i64,
+    source_offset: u64,
+    source_length: u64,
+    offset: u64,
+}
+
+/// `struct fiemap` of linux/fiemap.h, with room for extents behind it.
+#[repr(C)]
+struct Fiemap {
+    head: FiemapHead,
+    extents: [FiemapExtent; AT_ONCE],
+}
+
+/// What the number of the request counts: the structure without the extents.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct FiemapHead {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct FiemapExtent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+const FICLONERANGE: Opcode = opcode::write::<CloneRange>(0x94, 13);
+const FIEMAP: Opcode = opcode::read_write::<FiemapHead>(b'f', 11);
+
+/// Lets `to`'s bytes from `to_offset` on share the place of `from`'s in `range`.
+pub(super) fn clone_range(from: &File, range: Range<u64>, to: &File, to_offset: u64) -> io::Result<()> {
+    let argument = CloneRange {
+        source: from.as_raw_fd().into(),
+        source_offset: range.start,
+        source_length: range.end - range.start,
+        offset: to_offset,
+    };
+    // SAFETY: the request reads one `file_clone_range` and writes nothing to memory; the descriptor
+    // in it is open for as long as `from` is borrowed.
+    let request = unsafe { Setter::<FICLONERANGE, CloneRange>::new(argument) };
+    // SAFETY: as above.
+    Ok(unsafe { rustix::ioctl::ioctl(to, request) }?)
+}
+
+/// Where the file's bytes lie on the disk.
+pub(super) fn extents(file: &File) -> io::Result<Extents> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    loop {
+        let head = FiemapHead {
+            start,
+            length: u64::MAX - start,
+            flags: SYNC,
+            extent_count: AT_ONCE as u32,
+            ..FiemapHead::default()
+        };
+        let mut map = Box::new(Fiemap { head, extents: [FiemapExtent::default(); AT_ONCE] });
+        // SAFETY: the request reads a `fiemap` and writes to it and to at most `extent_count`
+        // extents behind it, all of which are in `map`.
+        let request = unsafe { Updater::<FIEMAP, Fiemap>::new(&mut *map) };
+        // SAFETY: as above.
+        match unsafe { rustix::ioctl::ioctl(file, request) } {
+            Ok(()) => {}
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOTTY | rustix::io::Errno::INVAL) => {
+                return Ok(Extents::Unknown);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let count = map.head.mapped_extents.min(AT_ONCE as u32) as usize;
+        for extent in &map.extents[..count] {
+            if extent.flags & !HARMLESS != 0 || found.len() == MOST_EXTENTS {
+                return Ok(Extents::Unknown);
+            }
+            found.push(Extent { logical: extent.logical, physical: extent.physical, len: extent.length });
+        }
+        match map.extents[..count].last() {
+            Some(last) if last.flags & LAST == 0 => start = last.logical.saturating_add(last.length),
+            _ => return Ok(Extents::Known(found)),
+        }
+    }
+}

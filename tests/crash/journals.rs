@@ -1,0 +1,116 @@
+//! Journals that do not belong to the file as it is are set aside, and never applied.
+
+use std::path::Path;
+
+use asdf_mount::edit::{Outcome, Plan, SaveOptions};
+use asdf_mount::source::storage::Storage;
+
+use crate::files::{Parts, text};
+use crate::sim::{Abilities, Dice, Disk, Sim};
+use crate::simulated::{blocks, open, source};
+
+const JOURNAL: &str = "/data/.galaxy.asdf.asdf-mount-journal";
+const PLANS: [Plan; 3] = [Plan::InPlace, Plan::Insert, Plan::Rewrite];
+
+/// A disk on which a save is under way: before any byte of the source is changed, or as it ends.
+fn interrupted(plan: Plan, late: bool) -> (Parts, Parts, Disk) {
+    let padding = if plan == Plan::InPlace { vec![b' '; 3000] } else { Vec::new() };
+    let old = Parts { text: text('a', 3000), padding, blocks: blocks(), tail: None };
+    let abilities = if plan == Plan::InPlace { Abilities::default() } else { Abilities::of(plan) };
+    let sim = Disk::with(source(), &old.bytes(), abilities).record().mount();
+    let options = SaveOptions::default();
+    let new = text('b', 3500);
+    assert_eq!(open(&sim).unwrap().save(&new, &options).unwrap().plan, Some(plan));
+    let wanted = old.saved(&new, &options);
+    let mut moments = sim.moments().into_iter().filter(|disk| {
+        let written = disk.bytes(source()).unwrap() == wanted.bytes();
+        disk.names().iter().any(|name| name == Path::new(JOURNAL)) && written == late
+    });
+    let moment = if late { moments.next() } else { moments.next_back() };
+    (old, wanted, moment.unwrap())
+}
+
+fn is_aside(sim: &Sim) -> bool {
+    let aside = format!("{JOURNAL}.aside");
+    sim.disk().names().iter().any(|name| name == Path::new(&aside))
+}
+
+#[test]
+fn one_of_a_file_that_was_changed_since_is_set_aside() {
+    for plan in PLANS {
+        let (_, new, disk) = interrupted(plan, true);
+        let sim = disk.mount();
+        let file = sim.open(source(), true).unwrap();
+        sim.write_at(&file, 300, b"another program").unwrap();
+        let now = sim.disk().bytes(source()).unwrap();
+        assert_ne!(now, new.bytes());
+        let target = open(&sim).unwrap();
+        assert_eq!(target.recovered().set_aside.len(), 1, "{plan:?}");
+        assert_eq!(target.recovered().outcome, None);
+        assert!(sim.disk().bytes(source()).unwrap() == now, "{plan:?}");
+        assert!(open(&sim).unwrap().recovered().is_nothing());
+        assert!(is_aside(&sim), "{plan:?}");
+    }
+}
+
+#[test]
+fn one_of_a_file_that_was_copied_or_replaced_is_set_aside() {
+    for plan in PLANS {
+        for late in [false, true] {
+            let (_, _, disk) = interrupted(plan, late);
+            let sim = disk.mount();
+            let bytes = sim.disk().bytes(source()).unwrap();
+            let copy = sim.create(Path::new("/data/copy")).unwrap();
+            sim.write_at(&copy, 0, &bytes).unwrap();
+            sim.rename(Path::new("/data/copy"), source()).unwrap();
+            // The copy of a file that is half saved may be none that can be opened.
+            let answer = open(&sim);
+            assert!(answer.is_ok_and(|target| target.recovered().set_aside.len() == 1) || !late, "{plan:?}");
+            assert!(is_aside(&sim), "{plan:?}");
+            assert!(sim.disk().bytes(source()).unwrap() == bytes, "{plan:?}");
+        }
+    }
+}
+
+#[test]
+fn one_of_the_save_that_was_killed_is_finished_or_undone() {
+    for plan in PLANS {
+        for late in [false, true] {
+            let (old, new, disk) = interrupted(plan, late);
+            let sim = disk.mount();
+            let outcome = open(&sim).unwrap().recovered().outcome.unwrap();
+            let wanted = if outcome == Outcome::Old { old } else { new };
+            assert!(outcome == Outcome::New || !late, "{plan:?}");
+            assert!(sim.disk().bytes(source()).unwrap() == wanted.bytes(), "{plan:?}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_one_changes_nothing_wrongly() {
+    let mut dice = Dice(7);
+    for plan in PLANS {
+        for round in 0..400 {
+            let (old, new, disk) = interrupted(plan, round % 2 == 0);
+            let sim = disk.mount();
+            let before = sim.disk().bytes(source()).unwrap();
+            let journal = sim.open(Path::new(JOURNAL), true).unwrap();
+            let size = sim.meta(&journal).unwrap().identity.size;
+            match dice.below(4) {
+                0 => sim.set_len(&journal, dice.below(size)).unwrap(),
+                1 => sim.write_at(&journal, 0, &[0; 512]).unwrap(),
+                _ => {
+                    let at = dice.below(size.min(700));
+                    let mut byte = [0];
+                    sim.read_at(&journal, at, &mut byte).unwrap();
+                    sim.write_at(&journal, at, &[byte[0] ^ (1 << dice.below(8))]).unwrap();
+                }
+            }
+            let answer = open(&sim);
+            let after = sim.disk().bytes(source()).unwrap();
+            let settled = after == old.bytes() || after == new.bytes();
+            assert!(after == before || settled, "{plan:?}");
+            assert!(answer.is_ok_and(|target| target.recovered().outcome.is_none()) || !settled, "{plan:?}");
+        }
+    }
+}

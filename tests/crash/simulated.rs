@@ -1,0 +1,320 @@
+//! Every state that a crash may leave is recovered to the old file or the new one, for every plan.
+
+use std::path::{Path, PathBuf};
+
+use asdf_mount::edit::{Indexed, Plan, SaveOptions, Saved, Target};
+use asdf_mount::{Kind, Result};
+
+use crate::files::{Parts, block, index, text};
+use crate::sim::{Abilities, Dice, Disk, Fault, Sim};
+
+pub(crate) const SOURCE: &str = "/data/galaxy.asdf";
+
+pub(crate) fn source() -> &'static Path {
+    Path::new(SOURCE)
+}
+
+pub(crate) fn open(sim: &Sim) -> Result<Target<Sim>> {
+    Target::open_in(sim.clone(), source(), Some(PathBuf::from("/state")))
+}
+
+/// A file, and a text that is to be saved into it.
+#[derive(Clone, Debug)]
+struct Scenario {
+    name: &'static str,
+    abilities: Abilities,
+    plan: Plan,
+    indexed: Indexed,
+    old: Vec<u8>,
+    new: Vec<u8>,
+    text: Vec<u8>,
+    options: SaveOptions,
+}
+
+/// Blocks with bytes of their own in every sector, and holes.
+pub(crate) fn blocks() -> Vec<Vec<u8>> {
+    let data: Vec<u8> = (0..13_000_u32).map(|n| (n / 7 + n / 512) as u8 | 1).collect();
+    let mut sparse = vec![0; 30_000];
+    sparse[..300].fill(b's');
+    sparse[29_000..].fill(b't');
+    vec![block(&data, 13_000, 0), block(&sparse, 30_000, 0), block(&data[..700], 900, 0)]
+}
+
+fn scenarios() -> Vec<Scenario> {
+    let mut all = Vec::new();
+    let mut add = |name, abilities, plan, indexed, parts: &Parts, right: &Parts, text: Vec<u8>, padding| {
+        let options = SaveOptions { padding, only: None };
+        let new = right.saved(&text, &options).bytes();
+        all.push(Scenario { name, abilities, plan, indexed, old: parts.bytes(), new, text, options });
+    };
+    let none = Abilities::default();
+    let padded = Parts { text: text('a', 900), padding: vec![b' '; 5000], blocks: blocks(), tail: None };
+    for (name, len) in [("the same length", 900), ("shorter", 300), ("longer", 5900)] {
+        add(name, none, Plan::InPlace, Indexed::Kept, &padded, &padded, text('b', len), None);
+    }
+    let closed = Abilities { closed: true, ..none };
+    add("no place beside", closed, Plan::InPlace, Indexed::Kept, &padded, &padded, text('b', 700), None);
+    for (name, tail) in [
+        ("no index", Vec::new()),
+        ("a stale index", index(&[5, 9, 13])),
+        ("a cut index", index(&padded.offsets())[..40].to_vec()),
+        ("zeros at the end", vec![0; 9000]),
+    ] {
+        let parts = Parts { tail: Some(tail), ..padded.clone() };
+        add(name, none, Plan::InPlace, Indexed::Written, &parts, &padded, text('b', 700), None);
+    }
+    let bare = Parts { text: text('a', 5000), ..Parts::default() };
+    for (name, len) in [("no blocks, shorter", 1000), ("no blocks, longer", 11_000)] {
+        add(name, none, Plan::InPlace, Indexed::None, &bare, &bare, text('b', len), None);
+    }
+    let streamed = Parts { blocks: vec![block(&[7; 900], 0, 1)], tail: Some(Vec::new()), ..padded.clone() };
+    add("streamed", none, Plan::InPlace, Indexed::None, &streamed, &streamed, text('b', 700), None);
+    for plan in [Plan::Clone, Plan::Insert, Plan::Copy, Plan::Rewrite] {
+        let can = Abilities::of(plan);
+        for (name, len, padding) in
+            [("small head", 900, None), ("head of a page", 4096, Some(0)), ("large head", 9300, Some(0))]
+        {
+            let parts = Parts { text: text('a', len), padding: Vec::new(), blocks: blocks(), tail: None };
+            let text = text('b', len + 1500);
+            add(name, can, plan, Indexed::Written, &parts, &parts, text.clone(), padding);
+            let foreign = Parts { tail: Some(b"another file's bytes".to_vec()), ..parts.clone() };
+            if len == 900 {
+                add("foreign bytes", can, plan, Indexed::Foreign, &foreign, &foreign, text.clone(), padding);
+                let zeros = Parts { tail: Some(vec![0; 9000]), ..parts.clone() };
+                add("grows, zeros at the end", can, plan, Indexed::Written, &zeros, &parts, text, padding);
+            }
+        }
+    }
+    let parts = Parts { text: text('a', 900), padding: Vec::new(), blocks: blocks(), tail: None };
+    for plan in [Plan::Insert, Plan::Rewrite] {
+        let can = Abilities { closed: true, ..Abilities::of(plan) };
+        let text = text('b', 2000);
+        add("grows, no place beside", can, plan, Indexed::Written, &parts, &parts, text, None);
+    }
+    all
+}
+
+impl Scenario {
+    fn disk(&self) -> Disk {
+        Disk::with(source(), &self.old, self.abilities)
+    }
+
+    fn save(&self, sim: &Sim) -> Result<Saved> {
+        open(sim)?.save(&self.text, &self.options)
+    }
+
+    fn side(&self, disk: &Disk) -> Option<char> {
+        let bytes = disk.bytes(source())?;
+        if bytes == self.old { Some('o') } else { (bytes == self.new).then_some('n') }
+    }
+
+    /// Recovers `disk`; what the source is then, or what is wrong.
+    fn recover(&self, disk: Disk, must_be: Option<char>) -> std::result::Result<(char, Sim), String> {
+        let sim = disk.record().mount();
+        let target = open(&sim).map_err(|error| format!("recovery: {error}"))?;
+        if !target.recovered().set_aside.is_empty() {
+            return Err(format!("set aside: {:?}", target.recovered().set_aside));
+        }
+        let side = self.side(&sim.disk()).ok_or("neither old nor new")?;
+        if must_be.is_some_and(|must_be| must_be != side) {
+            return Err(format!("became {side}"));
+        }
+        let again = open(&sim).map_err(|error| format!("second recovery: {error}"))?;
+        if !again.recovered().is_nothing() || self.side(&sim.disk()) != Some(side) {
+            return Err("a second recovery did something".to_owned());
+        }
+        if sim.disk().names() != [source()] {
+            return Err(format!("left behind: {:?}", sim.disk().names()));
+        }
+        Ok((side, sim))
+    }
+
+    /// Recovers all states in which a crash at `moment` may leave the disk, and crashes again
+    /// within some of the recoveries.
+    fn crash(&self, moment: &Disk, must_be: Option<char>, dice: &mut Dice, depth: usize) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut states = vec![("killed".to_owned(), moment.killed())];
+        for (name, state) in crashes(moment, dice, if depth == 0 { 12 } else { 3 }) {
+            states.push((name, state));
+        }
+        for (name, state) in states {
+            match self.recover(state.clone(), must_be) {
+                Err(why) => wrong.push(format!("{}: {name}: {why}", self.name)),
+                Ok((side, sim)) if depth == 0 && (name == "killed" || dice.below(16) == 0) => {
+                    let moments = sim.moments();
+                    let last = moments.len() - 1;
+                    for (n, moment) in moments.iter().enumerate() {
+                        // What was recovered stays so; a rename that was not told to be durable may be lost.
+                        let settled = n == last && !matches!(self.plan, Plan::Clone | Plan::Copy);
+                        let must_be = if settled { Some(side) } else { must_be };
+                        for why in self.crash(moment, must_be, dice, 1) {
+                            wrong.push(format!("{name}, then at moment {n} of the recovery: {why}"));
+                        }
+                    }
+                }
+                Ok(_) => {}
+            }
+        }
+        wrong
+    }
+
+    /// Saves, and crashes at each moment.
+    fn run(&self, disk: Disk, dice: &mut Dice) -> Vec<String> {
+        let sim = disk.record().mount();
+        let saved = self.save(&sim).unwrap_or_else(|error| panic!("{self:?}: {error}"));
+        assert_eq!((saved.plan, saved.indexed), (Some(self.plan), self.indexed), "{}", self.name);
+        let moments = sim.moments();
+        let last = moments.len() - 1;
+        let mut wrong = Vec::new();
+        for (n, moment) in moments.iter().enumerate() {
+            let must_be = (n == last).then_some('n');
+            let found = self.crash(moment, must_be, dice, 0);
+            wrong.extend(found.into_iter().map(|why| format!("moment {n}: {why}")));
+        }
+        wrong
+    }
+}
+
+/// States after a crash: nothing lost, everything, all from some change on, one, all but one, some.
+pub(crate) fn crashes(moment: &Disk, dice: &mut Dice, some: u64) -> Vec<(String, Disk)> {
+    let count = moment.at_risk();
+    let mut states = vec![
+        ("nothing kept".to_owned(), moment.crashed(dice, |_, _| false)),
+        ("everything kept".to_owned(), moment.crashed(dice, |_, _| true)),
+    ];
+    if count == 0 {
+        states.truncate(1);
+        return states;
+    }
+    for _ in 0..some {
+        let n = dice.below(count as u64) as usize;
+        states.push((format!("{n} of {count} kept"), moment.crashed(dice, |at, _| at < n)));
+        states.push((format!("only {n} of {count} kept"), moment.crashed(dice, |at, _| at == n)));
+        states.push((format!("all but {n} of {count} kept"), moment.crashed(dice, |at, _| at != n)));
+        let weight = 1 + dice.below(15);
+        let kept = moment.crashed(dice, |_, dice| dice.below(16) < weight);
+        states.push((format!("some of {count} kept"), kept));
+    }
+    states
+}
+
+#[test]
+fn a_save_makes_the_new_file_and_nothing_else() {
+    for scenario in scenarios() {
+        let sim = scenario.disk().record().mount();
+        let mut target = open(&sim).unwrap();
+        let saved = target.save(&scenario.text, &scenario.options).unwrap();
+        let shown = format!("{} {:?}", scenario.name, scenario.plan);
+        assert_eq!((saved.plan, saved.indexed), (Some(scenario.plan), scenario.indexed), "{shown}");
+        assert_eq!(scenario.side(&sim.disk()), Some('n'), "{shown}");
+        assert_eq!(sim.disk().names(), [source()], "{shown}");
+        let most = match scenario.plan {
+            Plan::InPlace => 3,
+            Plan::Clone | Plan::Copy => 2,
+            Plan::Insert => 4,
+            Plan::Rewrite => 5,
+        };
+        assert_eq!((sim.counts().0, saved.fsyncs), (most, most as u32), "{shown}");
+        // What is known without reading is what reading finds.
+        let known = target.layout().clone();
+        assert_eq!(&known, open(&sim).unwrap().layout(), "{shown}");
+        let changes = sim.counts().1;
+        assert_eq!(target.save(&scenario.text, &scenario.options).unwrap().plan, None, "{shown}");
+        assert_eq!(sim.counts().1, changes, "{shown}");
+    }
+}
+
+#[test]
+fn any_crash_leaves_the_old_file_or_the_new_one() {
+    let mut dice = Dice(1);
+    for scenario in scenarios() {
+        let wrong = scenario.run(scenario.disk(), &mut dice);
+        assert!(wrong.is_empty(), "{:?}: {} states, first {:#?}", scenario.plan, wrong.len(), &wrong[..1]);
+    }
+}
+
+#[test]
+fn each_sync_of_a_save_is_needed() {
+    for scenario in scenarios() {
+        let sim = scenario.disk().record().mount();
+        scenario.save(&sim).unwrap();
+        for forgotten in 0..sim.counts().0 {
+            let mut dice = Dice(2);
+            let found =
+                (0..4).any(|_| !scenario.run(scenario.disk().forget_sync(forgotten), &mut dice).is_empty());
+            assert!(found, "{} {:?}: sync {forgotten} is not missed", scenario.name, scenario.plan);
+        }
+    }
+}
+
+#[test]
+fn each_sync_of_a_recovery_is_needed() {
+    let mut dice = Dice(3);
+    for scenario in
+        scenarios().into_iter().filter(|scenario| !matches!(scenario.plan, Plan::Clone | Plan::Copy))
+    {
+        let sim = scenario.disk().record().mount();
+        scenario.save(&sim).unwrap();
+        let mut missed = std::collections::BTreeMap::new();
+        for moment in sim.moments() {
+            for (_, state) in
+                std::iter::once((String::new(), moment.killed())).chain(crashes(&moment, &mut dice, 4))
+            {
+                let sim = match scenario.recover(state.clone(), None) {
+                    Ok((_, sim)) => sim,
+                    Err(why) => panic!("{} {:?}: {why}", scenario.name, scenario.plan),
+                };
+                let syncs = sim.counts().0;
+                for forgotten in 0..syncs {
+                    let sim = state.clone().forget_sync(forgotten).record().mount();
+                    let Ok(_) = open(&sim) else { continue };
+                    let side = scenario.side(&sim.disk());
+                    let moments = sim.moments();
+                    let wrong = moments.iter().enumerate().any(|(n, moment)| {
+                        let must_be = side.filter(|_| n + 1 == moments.len());
+                        !scenario.crash(moment, must_be, &mut dice, 1).is_empty()
+                    });
+                    *missed.entry((syncs, forgotten)).or_insert(false) |= wrong;
+                }
+            }
+        }
+        let all = missed.values().all(|missed| *missed);
+        assert!(all, "{} {:?}, (syncs, the one forgotten): {missed:?}", scenario.name, scenario.plan);
+    }
+}
+
+#[test]
+fn a_failure_at_any_change_leaves_the_old_file() {
+    let mut dice = Dice(4);
+    for scenario in scenarios() {
+        let sim = scenario.disk().record().mount();
+        scenario.save(&sim).unwrap();
+        for at in 0..sim.counts().1 {
+            for errno in [libc::EIO, libc::ENOSPC, libc::EACCES] {
+                for always in [false, true] {
+                    let shown = format!("{} {:?}: {errno} at {at}, {always}", scenario.name, scenario.plan);
+                    let sim = scenario.disk().record().fail(Fault { at, errno, always }).mount();
+                    let answer = scenario.save(&sim);
+                    let disk = sim.disk().clone();
+                    let side = scenario.side(&disk);
+                    match &answer {
+                        Ok(_) => assert_eq!(side, Some('n'), "{shown}"),
+                        Err(error) if error.kind() == Kind::Unfinished => {}
+                        Err(error) if error.message().contains("the new file is in place") => {
+                            assert_eq!(side, Some('n'), "{shown}");
+                        }
+                        Err(error) => {
+                            assert_eq!(side, Some('o'), "{shown}: {error}");
+                            if errno != libc::EACCES {
+                                assert_eq!(error.errno(), errno, "{shown}: {error}");
+                            }
+                        }
+                    }
+                    let must_be = answer.is_ok().then_some('n');
+                    let wrong = scenario.crash(&disk, must_be, &mut dice, 1);
+                    assert!(wrong.is_empty(), "{shown}: {answer:?}: {:#?}", &wrong[..1]);
+                }
+            }
+        }
+    }
+}
