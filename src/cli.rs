@@ -2,6 +2,7 @@
 
 pub mod exit;
 pub mod options;
+mod revise;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -20,7 +21,10 @@ const PROGRAM: &str = "asdf-mount";
 
 const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
        asdf-mount -u MOUNTPOINT…
-       asdf-mount --check [--json] FILE…";
+       asdf-mount --check [--json] FILE…
+       asdf-mount --edit FILE
+       asdf-mount --set-tree TREE FILE
+       asdf-mount --recover FILE…";
 
 const ABOUT: &str = "\
 Mounts ASDF files as folders: tree.yaml is the text of the tree, blocks/0.bin, blocks/1.bin … are the \
@@ -65,6 +69,18 @@ struct Arguments {
     /// With --check: report as JSON
     #[arg(long, requires = "check")]
     json: bool,
+
+    /// Edit the tree of FILE with $VISUAL or $EDITOR, without mounting; checked and saved as in the mount
+    #[arg(long, conflicts_with_all = ["foreground", "unmount", "check", "log_file"])]
+    edit: bool,
+
+    /// Make the text of TREE ('-' for standard input) the tree of FILE, without mounting
+    #[arg(long, value_name = "TREE", conflicts_with_all = ["foreground", "unmount", "check", "edit", "log_file"])]
+    set_tree: Option<PathBuf>,
+
+    /// Finish or undo a save of each FILE that a crash interrupted
+    #[arg(long, conflicts_with_all = ["foreground", "unmount", "check", "edit", "set_tree", "options", "log_file"])]
+    recover: bool,
 
     /// Log more; -vv and -vvv still more
     #[arg(short, long, action = ArgAction::Count)]
@@ -122,7 +138,17 @@ fn act(arguments: Arguments) -> Result<u8> {
     if arguments.unmount {
         return unmount(&arguments.paths);
     }
+    if arguments.recover {
+        return revise::recover(&arguments.paths);
+    }
     let options = Options::parse(&arguments.options)?;
+    if arguments.edit || arguments.set_tree.is_some() {
+        let [file] = &arguments.paths[..] else { return Err(usage("one FILE is needed")) };
+        return match &arguments.set_tree {
+            Some(tree) => revise::set_tree(tree, file, options.edit),
+            None => revise::edit(file, options.edit),
+        };
+    }
     let mut sources = arguments.paths;
     let mountpoint = sources.pop();
     let Some(mountpoint) = mountpoint.filter(|_| !sources.is_empty()) else {

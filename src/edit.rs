@@ -17,6 +17,7 @@ mod lock;
 mod place;
 mod plan;
 mod recover;
+pub mod session;
 mod settle;
 mod target;
 

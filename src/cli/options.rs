@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use crate::edit::{self, check::Level};
 use crate::error::{Error, Kind, Result};
 
 /// The type of our mounts as the kernel, mount(8) and /proc/self/mountinfo have it.
@@ -18,6 +19,9 @@ pub const SUBTYPE: &str = "asdf-mount";
 
 /// Bytes of decoded chunks that are kept when `cache=` does not say otherwise.
 pub const DEFAULT_CACHE: u64 = 32 << 20;
+
+/// The most `padding=` that makes sense.
+const MOST_PADDING: u64 = 1 << 30;
 
 /// The least `max_read=` that makes sense, a page.
 const LEAST_MAX_READ: u32 = 4096;
@@ -53,6 +57,8 @@ pub struct Options {
     pub max_read: Option<u32>,
     /// `cache=`: bytes of decoded chunks that may be kept in memory.
     pub cache: u64,
+    /// `validate=` and `padding=`: how a changed tree is judged and saved.
+    pub edit: edit::session::Settings,
     /// `noexec`
     pub no_exec: bool,
     /// `sync`
@@ -75,6 +81,7 @@ impl Default for Options {
             fsname: None,
             max_read: None,
             cache: DEFAULT_CACHE,
+            edit: edit::session::Settings::default(),
             no_exec: false,
             synchronous: false,
             synchronous_directories: false,
@@ -94,6 +101,11 @@ pub const TABLE: &[(&str, &str)] = &[
     ("uid=N, gid=N", "owner and group of all files [those of the source]"),
     ("umask=OCTAL", "permission bits that no file has [0]; write permission is never given"),
     ("cache=SIZE", "memory for decoded data, with K, M or G [32M]"),
+    (
+        "validate=strict|warn|off",
+        "refuse a tree that Python asdf could no longer open as the same data, only warn, or do not look [strict]",
+    ),
+    ("padding=SIZE", "room left behind a tree that has grown, with K, M or G [a tenth of it, at least 4K]"),
     ("max_read=N", "largest read request in bytes"),
     ("fsname=NAME", "what df and findmnt show as the source [the file's path]"),
     (
@@ -120,6 +132,8 @@ const NAMES: &[&str] = &[
     "fsname=",
     "subtype=",
     "cache=",
+    "validate=",
+    "padding=",
     "max_read=",
     "suid",
     "nosuid",
@@ -226,6 +240,19 @@ impl Options {
             }
             "cache" => {
                 self.cache = size(value).ok_or_else(|| bad(name, value, "a size such as 64M or 1G"))?
+            }
+            "validate" => {
+                self.edit.level = match value {
+                    b"strict" => Level::Strict,
+                    b"warn" => Level::Warn,
+                    b"off" => Level::Off,
+                    _ => return Err(bad(name, value, "strict, warn or off")),
+                }
+            }
+            "padding" => {
+                let padding = size(value).filter(|size| *size <= MOST_PADDING);
+                self.edit.save.padding =
+                    Some(padding.ok_or_else(|| bad(name, value, "a size such as 64K, at most 1G"))?);
             }
             "fsname" if value.is_empty() || value.contains(&0) => return Err(bad(name, value, "a name")),
             "fsname" => self.fsname = Some(OsString::from_vec(value.to_vec())),

@@ -13,7 +13,7 @@ use super::layout::{Layout, head_md5};
 use super::place::{Place, state_directory};
 use super::plan::Change;
 use super::recover::{Recovered, recover};
-use super::{SaveOptions, Saved, lock};
+use super::{Plan, SaveOptions, Saved, lock};
 use crate::error::{Error, Kind, Result};
 use crate::source::storage::{Storage, System};
 
@@ -115,6 +115,15 @@ impl<S: Storage> Target<S> {
         Ok(layout.is_none_or(|layout| (layout.head_end, layout.head_md5) == known))
     }
 
+    /// Whether the bytes are still where the layout says, and what the tree's text is: the whole head.
+    pub fn head(&self) -> Result<Vec<u8>> {
+        let len = usize::try_from(self.layout.head_end).unwrap_or(usize::MAX);
+        let mut text = vec![0; len];
+        let read = self.storage.read_at(&self.file, 0, &mut text)?;
+        text.truncate(read);
+        Ok(text)
+    }
+
     /// Takes the file as it is now, whatever changed: the next save is measured against that.
     pub fn reload(&mut self) -> Result<&Layout> {
         if let Some(layout) = self.read_again().map_err(|error| error.of(&self.path))? {
@@ -132,10 +141,21 @@ impl<S: Storage> Target<S> {
     /// refuses. The file is then the old one. [`Kind::Unfinished`] if not even that could be had: the
     /// journal is kept, and a recovery settles it.
     pub fn save(&mut self, text: &[u8], options: &SaveOptions) -> Result<Saved> {
-        self.save_bytes(text, options).map_err(|error| error.of(&self.path))
+        self.save_among_readers(text, options, &mut || {})
     }
 
-    fn save_bytes(&mut self, text: &[u8], options: &SaveOptions) -> Result<Saved> {
+    /// The same while others read the file: `moving` is called before bytes behind the head change
+    /// their place in the same file, and returns when nobody reads there until this has returned.
+    pub fn save_among_readers(
+        &mut self,
+        text: &[u8],
+        options: &SaveOptions,
+        moving: &mut dyn FnMut(),
+    ) -> Result<Saved> {
+        self.save_bytes(text, options, moving).map_err(|error| error.of(&self.path))
+    }
+
+    fn save_bytes(&mut self, text: &[u8], options: &SaveOptions, moving: &mut dyn FnMut()) -> Result<Saved> {
         let md5: [u8; 16] = Md5::digest(text).into();
         self.recover_again()?;
         let known = (self.layout.head_end, self.layout.head_md5);
@@ -150,7 +170,7 @@ impl<S: Storage> Target<S> {
                 return Ok(Saved { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0 });
             }
             let change = Change::new(&self.layout, text, options)?;
-            if let Some(saved) = self.try_plans(&change, md5, options)? {
+            if let Some(saved) = self.try_plans(&change, md5, options, moving)? {
                 return Ok(saved);
             }
         }
@@ -174,11 +194,15 @@ impl<S: Storage> Target<S> {
         change: &Change<'_>,
         md5: [u8; 16],
         options: &SaveOptions,
+        moving: &mut dyn FnMut(),
     ) -> Result<Option<Saved>> {
         let links = self.storage.meta(&self.file)?.links;
         let (storage, places) = (self.storage.clone(), self.places.clone());
         let mut reasons = Vec::new();
         for plan in change.plans(links, options) {
+            if matches!(plan, Plan::Insert | Plan::Rewrite) {
+                moving();
+            }
             let syncs = std::cell::Cell::new(0);
             let (path, file) = (&self.path, &self.file);
             let job = Job { storage: &storage, path, file, places: &places, change, syncs };

@@ -1,0 +1,208 @@
+//! `--edit`, `--set-tree` and `--recover`: changing a file without a mount.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{exit, usage};
+use crate::edit;
+use crate::edit::session::{NotSaved, Outcome, Session, Settings};
+use crate::error::{Error, Kind, Result};
+use crate::log::one_line;
+
+/// What is run when neither `$VISUAL` nor `$EDITOR` says otherwise.
+const EDITOR: &str = "vi";
+
+/// Makes the text of `tree` (`-`: standard input) the tree of `file`.
+pub(super) fn set_tree(tree: &Path, file: &Path, settings: Settings) -> Result<u8> {
+    let mut text = Vec::new();
+    let read = match tree == Path::new("-") {
+        true => io::stdin().lock().read_to_end(&mut text).map(|_| ()),
+        false => std::fs::read(tree).map(|bytes| text = bytes),
+    };
+    read.map_err(|error| Error::from(error).of(tree))?;
+    if text.is_empty() {
+        return Err(Error::new(Kind::Refused, "is empty: an empty tree is never saved").of(tree));
+    }
+    let mut session = open(file, settings)?;
+    match session.save(&text, &mut || {}) {
+        Ok(outcome) => {
+            tell(&outcome);
+            Ok(exit::OK)
+        }
+        Err(NotSaved::Failed(error)) => Err(error),
+        Err(NotSaved::Refused(refusal)) => {
+            complain(&format!("{}: not saved", tree.display()));
+            eprint!("{}", refusal.report());
+            Ok(exit::FAILED)
+        }
+    }
+}
+
+/// Lets the user edit the tree of `file`, until it is saved or given up.
+pub(super) fn edit(file: &Path, settings: Settings) -> Result<u8> {
+    let mut session = open(file, settings)?;
+    let before = session.text()?;
+    let copy = Copy::make(file, &before)?;
+    loop {
+        let edited = copy.edit();
+        let text = std::fs::read(&copy.text).map_err(|error| Error::from(error).of(&copy.text))?;
+        if let Err(error) = edited {
+            if text == before {
+                copy.remove();
+            } else {
+                complain(&format!("your text is kept in {}", copy.text.display()));
+            }
+            return Err(error);
+        }
+        if text == before || text.is_empty() {
+            complain(&format!("{}: not changed", file.display()));
+            return Ok(copy.done());
+        }
+        match session.save(&text, &mut || {}) {
+            Ok(outcome) => {
+                tell(&outcome);
+                return Ok(copy.done());
+            }
+            Err(NotSaved::Refused(refusal)) => {
+                complain(&format!("{}: not saved", file.display()));
+                eprint!("{}", refusal.report());
+            }
+            Err(NotSaved::Failed(error)) => complain(&error.to_string()),
+        }
+        if !again()? {
+            complain(&format!("your text is kept in {}", copy.text.display()));
+            return Ok(exit::FAILED);
+        }
+    }
+}
+
+/// Recovers each file, also after one that can't be.
+pub(super) fn recover(files: &[PathBuf]) -> Result<u8> {
+    if files.is_empty() {
+        return Err(usage("--recover needs at least one FILE"));
+    }
+    let mut status = exit::OK;
+    for file in files {
+        match edit::recover(file) {
+            Ok(recovered) => {
+                if let Some(outcome) = recovered.outcome {
+                    let which = match outcome {
+                        edit::Outcome::Old => "before",
+                        edit::Outcome::New => "after",
+                    };
+                    println!("{}: is the file {which} the save that was interrupted", shown(file));
+                }
+                for (journal, why) in &recovered.set_aside {
+                    let journal = shown(journal);
+                    println!("{}: a journal was not used and is kept as {journal}: {why}", shown(file));
+                }
+            }
+            Err(error) => {
+                complain(&error.of(file).to_string());
+                status = exit::FAILED;
+            }
+        }
+    }
+    Ok(status)
+}
+
+fn open(file: &Path, settings: Settings) -> Result<Session> {
+    let mut session = Session::open(file, settings)?;
+    let target = session.target();
+    if let Some(trouble) = target.lock_trouble() {
+        complain(&format!("{}: goes on without a lock: {trouble}", file.display()));
+    }
+    for (journal, why) in &target.recovered().set_aside {
+        complain(&format!("a journal was not used and is kept as {}: {why}", journal.display()));
+    }
+    Ok(session)
+}
+
+fn tell(outcome: &Outcome) {
+    for mend in &outcome.mends {
+        complain(mend);
+    }
+    for warning in &outcome.warnings {
+        complain(&format!("warning: {warning}"));
+    }
+}
+
+fn complain(line: &str) {
+    eprintln!("{}: {}", super::PROGRAM, one_line(line));
+}
+
+fn shown(path: &Path) -> String {
+    one_line(&path.display().to_string()).to_string()
+}
+
+/// Asks whether to edit once more; without a terminal the answer is no.
+fn again() -> Result<bool> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(false);
+    }
+    loop {
+        eprint!("(e)dit again, or (q)uit and keep the text? ");
+        io::stderr().flush()?;
+        let mut answer = String::new();
+        if io::stdin().lock().read_line(&mut answer)? == 0 {
+            return Ok(false);
+        }
+        match answer.trim() {
+            "e" | "edit" | "" => return Ok(true),
+            "q" | "quit" => return Ok(false),
+            _ => {}
+        }
+    }
+}
+
+/// The user's own copy of the tree, in a directory that nobody else can look into.
+struct Copy {
+    dir: PathBuf,
+    text: PathBuf,
+}
+
+impl Copy {
+    fn make(file: &Path, text: &[u8]) -> Result<Self> {
+        let base = edit::state_directory().unwrap_or_else(std::env::temp_dir);
+        let stem = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy();
+        let dir = base.join(format!("edit-{}-{}", stem, std::process::id()));
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&dir).map_err(|error| Error::from(error).of(&dir))?;
+        let copy = Self { text: dir.join("tree.yaml"), dir };
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy.text);
+        written
+            .and_then(|mut written| written.write_all(text))
+            .map_err(|error| Error::from(error).of(&copy.text))?;
+        Ok(copy)
+    }
+
+    /// Runs the editor and waits for its end.
+    fn edit(&self) -> Result<()> {
+        let editor =
+            ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
+        let editor = editor.unwrap_or_else(|| OsString::from(EDITOR));
+        // As git and visudo do: the variable may hold arguments.
+        let mut script = editor.clone();
+        script.push(" \"$1\"");
+        let status = Command::new("/bin/sh").arg("-c").arg(script).arg("sh").arg(&self.text).status();
+        let status = status.map_err(|error| Error::from(error).within("the editor can't be started"))?;
+        if !status.success() {
+            let message = format!("the editor {} ended with {status}: nothing was saved", editor.display());
+            return Err(Error::new(Kind::System(libc::ECANCELED), message));
+        }
+        Ok(())
+    }
+
+    fn done(&self) -> u8 {
+        self.remove();
+        exit::OK
+    }
+
+    fn remove(&self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}

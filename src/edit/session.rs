@@ -1,0 +1,146 @@
+//! Texts are checked and saved, one after the other, into one file.
+//!
+//! What every way of editing has in common: the mount, `--edit` and `--set-tree`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::check::{self, BlockSizes, Level, Old, Refusal};
+use super::{SaveOptions, Saved, Target};
+use crate::cache::Cache;
+use crate::content::Content;
+use crate::error::{Error, Kind, Result};
+use crate::format::asdf::AsdfFile;
+use crate::format::{Container, Context};
+use crate::source::FileSource;
+
+/// How a session judges and saves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// How much a text is asked for.
+    pub level: Level,
+    /// How it gets into the file.
+    pub save: SaveOptions,
+}
+
+/// What became of a text that was saved.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How it got into the file.
+    pub saved: Saved,
+    /// What was put back into it, in words; the file's head is then not exactly the text.
+    pub mends: Vec<String>,
+    /// What it was nearly refused for.
+    pub warnings: Vec<String>,
+}
+
+/// Why a text was not saved; the file is the one before.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NotSaved {
+    /// The text is not what it should be.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+    /// It could not be written.
+    #[error("{0}")]
+    Failed(Error),
+}
+
+impl From<Error> for NotSaved {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A file that is being edited: it is locked.
+#[derive(Debug)]
+pub struct Session {
+    target: Target,
+    settings: Settings,
+    /// The file as messages name it.
+    label: PathBuf,
+    /// The text that is in the file, as the check knows it, and which text that is.
+    old: Option<((u64, [u8; 16]), Old)>,
+}
+
+impl Session {
+    /// Locks and recovers the file at `path`; see [`Target::open`].
+    pub fn open(path: &Path, settings: Settings) -> Result<Self> {
+        Ok(Self::of(Target::open(path)?, path, settings))
+    }
+
+    /// Goes on with a target that is open; `label` names it in messages.
+    pub fn of(target: Target, label: &Path, settings: Settings) -> Self {
+        Self { target, settings, label: label.to_owned(), old: None }
+    }
+
+    /// The file and what is known of it.
+    pub fn target(&mut self) -> &mut Target {
+        &mut self.target
+    }
+
+    /// Which text the file's head is, as of now: its length and its MD5.
+    pub fn head_now(&mut self) -> Result<(u64, [u8; 16])> {
+        if !self.target.is_current()? {
+            self.target.reload()?;
+        }
+        Ok(self.known_head())
+    }
+
+    fn known_head(&self) -> (u64, [u8; 16]) {
+        (self.target.layout().head_end, self.target.layout().head_md5)
+    }
+
+    /// The text that is in the file.
+    pub fn text(&mut self) -> Result<Vec<u8>> {
+        self.head_now()?;
+        self.target.head()
+    }
+
+    /// Checks `text` and makes it the file's head; `moving` as in [`Target::save_among_readers`].
+    pub fn save(&mut self, text: &[u8], moving: &mut dyn FnMut()) -> std::result::Result<Outcome, NotSaved> {
+        let head = self.known_head();
+        if self.old.as_ref().is_none_or(|(known, _)| *known != head) {
+            self.old = Some((head, Old::of(&self.target.head()?)));
+        }
+        let Some((_, old)) = &self.old else {
+            return Err(Error::new(Kind::System(libc::EIO), "the saved text is not known").into());
+        };
+        let blocks = Blocks::of(&self.target)?;
+        let accepted = check::check(text, old, &blocks, self.settings.level).map_err(NotSaved::Refused)?;
+        let saved = self.target.save_among_readers(&accepted.text, &self.settings.save, moving);
+        let saved = saved.map_err(|error| Error::new(error.kind(), error.message()).of(&self.label))?;
+        let next = accepted.next;
+        self.old = next.map(|next| (self.known_head(), next));
+        let warnings = accepted.warnings.iter().map(ToString::to_string).collect();
+        Ok(Outcome { saved, mends: accepted.mends, warnings })
+    }
+}
+
+/// The blocks of a file as its headers have them.
+#[derive(Debug)]
+struct Blocks {
+    file: AsdfFile,
+    count: usize,
+}
+
+impl Blocks {
+    fn of(target: &Target) -> Result<Self> {
+        let source = Arc::new(FileSource::open(target.path())?);
+        // Nothing is decoded for its size.
+        let file = AsdfFile::open(source, &Context { cache: Arc::new(Cache::new(0)) })?;
+        let count = file.block_count()?;
+        Ok(Self { file, count })
+    }
+}
+
+impl BlockSizes for Blocks {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn size(&self, n: usize) -> Option<u64> {
+        let block = self.file.block(n).ok()?;
+        // A block that can't be read here may be readable to others: its header tells how long it is.
+        Some(block.content.as_ref().map_or(block.facts.data_size, |content| Content::len(&**content)))
+    }
+}
