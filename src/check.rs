@@ -10,6 +10,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
+use crate::log::one_line;
 use crate::source::FileSource;
 use crate::yaml::survey;
 
@@ -25,7 +26,8 @@ const CACHE_BUDGET: u64 = 16 << 20;
 /// What was found in one file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The file as it was named.
+    /// The file as it was named; bytes that are not UTF-8 as U+FFFD when it is written as JSON.
+    #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
     /// The verdict.
     pub status: Status,
@@ -42,9 +44,9 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Nothing is wrong.
+    /// All data can be had; there may be notes of what is against the standard.
     Sound = 0,
-    /// Something is wrong; what can be read may still be right.
+    /// Some data can't be had or can't be trusted.
     Damaged = 1,
     /// Not a file that can be read, or not one of a known format.
     Unreadable = 2,
@@ -70,20 +72,25 @@ pub fn run(files: &[PathBuf], json: bool, out: &mut dyn Write) -> io::Result<Sta
     Ok(worst)
 }
 
+fn as_text<S: serde::Serializer>(file: &Path, to: S) -> std::result::Result<S::Ok, S::Error> {
+    to.serialize_str(&file.to_string_lossy())
+}
+
 fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if let Some(error) = &report.error {
-        writeln!(io::stderr(), "asdf-mount: {error}")?;
+        writeln!(io::stderr(), "asdf-mount: {}", one_line(error))?;
     }
+    let file = one_line(&report.file.to_string_lossy());
     for defect in &report.defects {
         let severity = match defect.severity {
             Severity::Note => "note",
             Severity::Damage => "damage",
         };
-        write!(out, "{}: byte {}: ", report.file.display(), defect.offset)?;
+        write!(out, "{file}: byte {}: ", defect.offset)?;
         if let Some(block) = defect.block {
             write!(out, "block {block}: ")?;
         }
-        writeln!(out, "{severity}: {}", defect.what)?;
+        writeln!(out, "{severity}: {}", one_line(&defect.what))?;
     }
     Ok(())
 }
@@ -93,7 +100,7 @@ pub fn file_report(file: &Path) -> Report {
     let mut report =
         Report { file: file.to_owned(), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None };
     match open(file).and_then(|container| check(&*container, &mut report)) {
-        Ok(()) if report.defects.is_empty() => {}
+        Ok(()) if report.defects.iter().all(|defect| defect.severity == Severity::Note) => {}
         Ok(()) => report.status = Status::Damaged,
         Err(error) => {
             report.status = Status::Unreadable;
@@ -146,15 +153,16 @@ fn check_block(container: &dyn Container, n: usize, report: &mut Report, progres
     let known =
         report.defects.iter().any(|defect| defect.block == Some(n) && defect.severity == Severity::Damage);
     let block = container.block(n)?;
+    let large = size_of(&block) > PIECE as u64;
     let (read, verified) = std::thread::scope(|scope| {
-        let verified = scope.spawn(|| container.verify(n));
+        let verified = large.then(|| scope.spawn(|| container.verify(n)));
         let read = block.content.and_then(|content| read_through(&*content, progress));
-        (read, verified.join())
+        (read, verified.map_or_else(|| Ok(container.verify(n)), |verified| verified.join()))
     });
     let mut damage = |offset: Option<u64>, what: &str| {
-        let offset = offset.unwrap_or(block.facts.offset);
-        // The line says which block it is about anyway.
+        // A content that can't be had at all says itself which block it is.
         let what = what.strip_prefix(&format!("block {n}: ")).unwrap_or(what).to_owned();
+        let offset = offset.unwrap_or(block.facts.offset);
         report.defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
     };
     match read {
@@ -174,7 +182,7 @@ fn check_block(container: &dyn Container, n: usize, report: &mut Report, progres
 
 /// Reads a content to its end; what was wrong although all of it could be read.
 fn read_through(content: &dyn Content, progress: &Progress) -> Result<Option<Error>> {
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
     let mut at = 0;
     while at < content.len() {
         let read = content.read_at(at, &mut piece)?;

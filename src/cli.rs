@@ -95,7 +95,7 @@ struct Arguments {
     log_file: Option<PathBuf>,
 
     /// Write the man page or the completions of a shell to stdout
-    #[arg(long, hide = true, value_name = "WHAT", exclusive = true)]
+    #[arg(long, hide_short_help = true, value_name = "WHAT", exclusive = true)]
     generate: Option<Generated>,
 }
 

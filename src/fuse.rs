@@ -26,7 +26,7 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
-use crate::tree::{Caching, Ino, Listing, Reader, TTL, Tree, Xattr};
+use crate::tree::{Attr, Caching, Ino, Listing, Reader, TTL, Tree, Xattr};
 use handle::Handles;
 use workers::Workers;
 
@@ -124,7 +124,7 @@ impl Filesystem for Adapter {
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         guarded("lookup", || match self.tree.lookup(ino(parent), name) {
-            Ok(attr) => reply.entry_with_ttls(&TTL, &TTL, &reply::attr(&attr), GENERATION),
+            Ok(attr) => reply.entry_with_ttls(&attr.ttl(), &TTL, &reply::attr(&attr), GENERATION),
             Err(error) if error.errno() == libc::ENOENT => {
                 reply.entry_with_ttls(&TTL, &TTL, &reply::absent(), GENERATION);
             }
@@ -141,7 +141,7 @@ impl Filesystem for Adapter {
 
     fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
         guarded("getattr", || match self.tree.attr(ino(node)) {
-            Ok(attr) => reply.attr(&TTL, &reply::attr(&attr)),
+            Ok(attr) => reply.attr(&attr.ttl(), &reply::attr(&attr)),
             Err(error) => {
                 tracing::debug!("getattr: {error}");
                 reply.error(reply::errno(&error));
@@ -266,13 +266,14 @@ impl Filesystem for Adapter {
                 Err(errno) => return reply.error(errno),
             };
             let done = self.tree.read_dir(&listing, offset, true, &mut |item| {
+                let ttl = item.attr.as_ref().map_or(TTL, Attr::ttl);
                 let attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
                     // Of `.` and `..` the kernel takes no more than these.
                     ino: INodeNo(item.ino.0),
                     kind: reply::kind(item.kind),
                     ..reply::absent()
                 });
-                reply.add(attr.ino, item.next, item.name, &TTL, &attr, GENERATION)
+                reply.add(attr.ino, item.next, item.name, &ttl, &attr, GENERATION)
             });
             match done {
                 Ok(()) => reply.ok(),

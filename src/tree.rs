@@ -222,6 +222,7 @@ impl Tree {
     fn attr_of_part(&self, volume: &Arc<Volume>, part: Part) -> Result<Attr> {
         volume.look();
         let opened = volume.opened()?;
+        let mut grows = false;
         let (kind, size) = match part {
             Part::Blocks | Part::About | Part::Whole => (Kind::Directory, 0),
             Part::Tree => (Kind::File, opened.container()?.tree().len()),
@@ -229,11 +230,14 @@ impl Tree {
             Part::Table => (Kind::File, crate::view::blocks::size(opened.container()?.block_count()?)),
             Part::Block(n) => {
                 let block = opened.block(n)?;
-                (Kind::File, block.content.map_or(block.facts.data_size, |content| content.len()))
+                grows = block.streamed;
+                // No file is longer: the kernel would refuse all of the attributes.
+                let claimed = block.facts.data_size.min(i64::MAX as u64);
+                (Kind::File, block.content.map_or(claimed, |content| content.len()))
             }
         };
         let attr = self.ownership.attr(Ino::new(volume.serial, part), kind, size, &volume.look().stat);
-        Ok(if kind == Kind::Directory { Attr { nlink: 2, ..attr } } else { attr })
+        Ok(if kind == Kind::Directory { Attr { nlink: 2, ..attr } } else { Attr { grows, ..attr } })
     }
 }
 

@@ -108,11 +108,14 @@ fn refusal(output: &Output) -> Error {
     let said = String::from_utf8_lossy(&output.stderr);
     let said =
         said.lines().find(|line| !line.trim().is_empty()).unwrap_or("fusermount3 failed without a word");
-    let said = said.trim_start_matches("fusermount3: ").trim_start_matches("fusermount: ");
+    // It names itself by the path that it was started with.
+    let said = said.split_once("fusermount3: ").map_or(said, |(_, said)| said);
     let (errno, message) = if said.contains("user_allow_other") {
         (libc::EPERM, "allow_other needs a line 'user_allow_other' in /etc/fuse.conf".to_owned())
     } else if said.contains("no write access to mountpoint") {
         (libc::EACCES, "an ordinary user can only mount on a folder that they may write to".to_owned())
+    } else if said.contains("not found in /etc/mtab") {
+        (libc::EPERM, "someone else's mount: only who mounted it, or root, can take it away".to_owned())
     } else if said.contains("/dev/fuse") {
         (libc::EACCES, format!("{said}; ask for mode 0666 on /dev/fuse, or run as root"))
     } else if said.contains("Operation not permitted") {
@@ -128,6 +131,21 @@ fn refusal(output: &Output) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_it_complains_of_is_said_without_its_name() {
+        for (said, means) in [
+            ("/usr/bin/fusermount3: entry for /m not found in /etc/mtab\n", "someone else's mount"),
+            ("/usr/bin/fusermount3: something new\n", "something new"),
+            ("fusermount3: something new\n", "something new"),
+            ("something new", "something new"),
+            ("", "fusermount3 failed without a word"),
+        ] {
+            let status = std::os::unix::process::ExitStatusExt::from_raw(256);
+            let error = refusal(&Output { status, stdout: Vec::new(), stderr: said.into() });
+            assert!(error.to_string().starts_with(means), "{error}");
+        }
+    }
 
     #[test]
     fn a_comma_in_a_name_adds_no_option() {

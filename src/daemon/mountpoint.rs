@@ -21,10 +21,16 @@ impl Mountpoint {
     /// A dead mount of ours on it is taken away. A missing folder is made, one level deep.
     ///
     /// # Errors
-    /// When it is no folder, or a mount of ours answers there, or a dead mount of another program lies
-    /// there.
+    /// When it is no folder, or `/`, or a mount of ours answers there, or a dead mount of another program
+    /// lies there.
     pub(crate) fn prepare(wanted: &Path) -> Result<Self> {
         let path = resolve(wanted)?;
+        if path.parent().is_none() {
+            // The path still means the file system below: the mount could not be seen, and taking it away
+            // by its path would detach that one.
+            let message = "the root can't be mounted on: name a folder below it";
+            return Err(Error::new(Kind::Usage, message).of(path));
+        }
         free_of_dead_mounts(&path)?;
         let made = match fs::metadata(&path) {
             Ok(meta) if meta.is_dir() => false,
@@ -105,4 +111,17 @@ fn free_of_dead_mounts(path: &Path) -> Result<()> {
         unmount::detach(path).map_err(|error| error.within("a dead mount can't be taken away"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_is_never_mounted_on() {
+        for root in ["/", "//", "/proc/.."] {
+            let error = Mountpoint::prepare(Path::new(root)).unwrap_err();
+            assert_eq!(error.kind(), Kind::Usage, "{root}: {error}");
+        }
+    }
 }

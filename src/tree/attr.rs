@@ -1,5 +1,7 @@
 //! Attributes: what stat said of something in a source, and what the mount says of a node.
 
+use std::time::Duration;
+
 use rustix::fs::FileType;
 
 use super::node::Ino;
@@ -115,9 +117,17 @@ pub struct Attr {
     pub ctime: Time,
     /// Bytes that are best read at once.
     pub block_size: u32,
+    /// Whether it may be longer at the next look: a stream.
+    pub grows: bool,
 }
 
 impl Attr {
+    /// How long the kernel may believe it. A stream is asked for anew each time: reading shows more of it
+    /// at once, and a file that is shorter than what was read of it looks cut to `tail`.
+    pub fn ttl(&self) -> Duration {
+        if self.grows { Duration::ZERO } else { super::TTL }
+    }
+
     /// Bytes in units of 512, as `du` counts them.
     pub fn blocks(&self) -> u64 {
         self.size.div_ceil(512)
@@ -173,6 +183,7 @@ impl Ownership {
             mtime: stat.identity.mtime,
             ctime: stat.ctime,
             block_size: BLOCK_SIZE,
+            grows: false,
         }
     }
 }

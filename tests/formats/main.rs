@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod check;
 mod damage;
 mod layouts;
 mod open;

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
 mod daemon;
+mod damage;
 mod failures;
 mod fstab;
 mod lifecycle;

@@ -22,6 +22,7 @@ fn help_has_examples_options_and_statuses() {
         "allow_other",
         "Exit status:",
         "cache=SIZE",
+        "--generate <WHAT>",
     ] {
         assert!(help.contains(wanted), "{wanted} is not in\n{help}");
     }

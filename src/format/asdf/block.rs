@@ -9,7 +9,7 @@ use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
 use super::index::{self, Index};
 use crate::error::Result;
 use crate::format::{Defect, Severity};
-use crate::source::{Source, Window};
+use crate::source::{Source, Window, read_up_to};
 
 mod first;
 
@@ -20,6 +20,8 @@ use first::first_block;
 const LONGEST_GAP: u64 = 64 << 20;
 /// A bound on the table of offsets (8 bytes each) that a hostile file can make grow.
 const MOST_BLOCKS: usize = 1 << 24;
+/// An index that is followed by more is looked over for its end as far as this.
+const SHORT_INDEX: u64 = 64 << 10;
 /// Headers asked for ahead of the walk.
 const AHEAD: usize = 64;
 
@@ -124,7 +126,10 @@ impl Chain<'_> {
                     }
                     offset
                 }
-                Next::Index(offset) => return Ok(End { offset, streamed: false }),
+                Next::Index(offset) => {
+                    self.behind_index(offset)?;
+                    return Ok(End { offset, streamed: false });
+                }
                 Next::EndOfFile => return Ok(End { offset: self.size, streamed: false }),
                 Next::Neither(from) => match self.behind_damage(from)? {
                     Some(next) => {
@@ -266,6 +271,26 @@ impl Chain<'_> {
             )
         };
         self.note(severity, end, (!another).then_some(n), what);
+        Ok(())
+    }
+
+    /// Says what follows the index at `offset`, and takes that one for the file's: of two files in one the
+    /// last index is that of the second.
+    fn behind_index(&mut self, offset: u64) -> Result<()> {
+        let end = match &self.index {
+            Some(index) if index.offset == offset => index.end,
+            _ => {
+                let mut text = vec![0; (self.size - offset).min(SHORT_INDEX) as usize];
+                let read = read_up_to(self.source, offset, &mut text)?;
+                let Some(end) = index::end_of(&text[..read]) else { return Ok(()) };
+                offset + end as u64
+            }
+        };
+        if super::recognises(self.window.at(end, LONGEST_FIELDS)?) {
+            let what = "another ASDF file begins here; only the first one is shown";
+            self.note(Severity::Note, end, None, what);
+            self.index = None;
+        }
         Ok(())
     }
 

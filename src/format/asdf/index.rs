@@ -22,6 +22,8 @@ const TAILS: [u64; 3] = [64 << 10, 1 << 20, 16 << 20];
 pub struct Index {
     /// Where [`MARKER`] begins, in bytes from the start of the file.
     pub offset: u64,
+    /// Where its text ends: behind the line `...`, or where the file does.
+    pub end: u64,
     /// The offsets it lists, or what is wrong with its text.
     pub offsets: std::result::Result<Vec<u64>, String>,
 }
@@ -39,8 +41,10 @@ pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>>
         bytes.truncate(read);
         if let Some(at) = memmem::rfind(&bytes, MARKER) {
             let offset = from + at as u64;
-            let offsets = parse(&bytes[at + MARKER.len()..]).map_err(|error| error.message().to_owned());
-            return Ok(Some(Index { offset, offsets }));
+            let text = &bytes[at + MARKER.len()..];
+            let end = offset + (MARKER.len() + end_of(text).unwrap_or(text.len())) as u64;
+            let offsets = parse(text).map_err(|error| error.message().to_owned());
+            return Ok(Some(Index { offset, end, offsets }));
         }
         looked_from = from;
     }
@@ -50,11 +54,7 @@ pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>>
 /// Parses the text after [`MARKER`]; zero bytes may follow it.
 pub fn parse(text: &[u8]) -> Result<Vec<u64>> {
     let text = &text[..memchr::memchr(0, text).unwrap_or(text.len())];
-    let end = [&b"\n...\n"[..], b"\n...\r\n"]
-        .iter()
-        .filter_map(|end| Some(memmem::find(text, end)? + end.len()))
-        .min();
-    let mut events = Events::new(&text[..end.unwrap_or(text.len())]);
+    let mut events = Events::new(&text[..end_of(text).unwrap_or(text.len())]);
     let mut offsets = Vec::new();
     let mut depth = 0;
     let mut documents = 0;
@@ -75,6 +75,12 @@ pub fn parse(text: &[u8]) -> Result<Vec<u64>> {
         return Err(Error::damaged("it lists no blocks"));
     }
     Ok(offsets)
+}
+
+/// Where the text after [`MARKER`] ends, if a line `...` ends it.
+pub fn end_of(text: &[u8]) -> Option<usize> {
+    let ends = [&b"\n...\n"[..], b"\n...\r\n"];
+    ends.iter().filter_map(|end| Some(memmem::find(text, end)? + end.len())).min()
 }
 
 fn number(word: &str) -> Result<u64> {

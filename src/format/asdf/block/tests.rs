@@ -84,6 +84,20 @@ fn the_chain_is_followed_and_every_index_is_only_a_hint() {
 }
 
 #[test]
+fn another_file_behind_the_index_is_noted_and_its_index_not_judged() {
+    let (bytes, starts) = file(&[plain(b"one"), plain(b"two")]);
+    let first = [&bytes[..], &index_of(&starts)].concat();
+    let (second, others) = file(&[plain(b"another, longer"), plain(b"2"), plain(b"3")]);
+    for behind in [second.clone(), [&second[..], &index_of(&others)].concat()] {
+        let found = blocks_of([&first[..], &behind].concat());
+        assert_eq!(found.offsets, starts);
+        let defect = &found.defects[0];
+        assert_eq!((found.defects.len(), defect.offset), (1, first.len() as u64), "{:?}", found.defects);
+        assert!(defect.what.starts_with("another ASDF file begins here"), "{defect:?}");
+    }
+}
+
+#[test]
 fn what_looks_like_an_index_inside_a_block_is_none() {
     let (inner, _) = file(&[plain(b"inner")]);
     let fake = [&inner[..], &index_of(&[1, 2, 3])].concat();

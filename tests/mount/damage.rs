@@ -1,0 +1,23 @@
+//! Damaged files, as far as it takes a kernel to see what they do.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use crate::daemon::{Bench, TEXT};
+
+#[test]
+fn a_block_of_an_impossible_size_is_listed_and_gives_eio() {
+    let bench = Bench::new();
+    let mut bytes = TEXT.as_bytes().to_vec();
+    bytes.extend(b"\xd3BLK\0\x30\0\0\0\0zlib");
+    bytes.extend([0xff; 24]); // allocated, used and data size
+    bytes.extend([0; 16]);
+    fs::write(bench.source(), bytes).unwrap();
+    let daemon = bench.mount(&bench.mountpoint());
+    let block = bench.mountpoint().join("blocks/0.bin");
+    assert_eq!(fs::metadata(&block).unwrap().len(), i64::MAX as u64);
+    let read = fs::File::open(&block).and_then(|block| block.read_at(&mut [0; 10], 0));
+    assert_eq!(read.unwrap_err().raw_os_error(), Some(libc::EIO));
+    bench.run(["-u", "mnt"]);
+    daemon.ends();
+}
