@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn does_not_depend_on_the_pieces() {
-        let bytes: Vec<u8> = (0..1000u32).map(|i| (i * i >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..1000u32).map(|i| ((i * i) >> 3) as u8).collect();
         let bit_by_bit = !bytes.iter().fold(u32::MAX, |crc, &byte| {
             (0..8).fold(crc ^ u32::from(byte) << 24, |crc, _| {
                 crc << 1 ^ if crc >> 31 == 1 { POLYNOMIAL } else { 0 }
