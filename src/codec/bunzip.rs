@@ -14,9 +14,9 @@
 //! | 5, … | code lengths | of each code, as differences |
 //! | … | symbols | up to the end-of-block symbol |
 //!
-//! A block is decoded in stages, one a file: Huffman codes ([`huffman`]) and move-to-front ([`mtf`]) in
-//! one loop ([`column`]), the inverse Burrows-Wheeler transform ([`bwt`]), run lengths and the CRC
-//! ([`runs`], [`crc`]). [`Decoder`] runs them over the block at one bit of a content and keeps what came
+//! A block is decoded in stages, one a file: Huffman codes (`huffman`) and move-to-front (`mtf`) in
+//! one loop (`column`), the inverse Burrows-Wheeler transform (`bwt`), run lengths and the CRC
+//! (`runs`, `crc`). [`Decoder`] runs them over the block at one bit of a content and keeps what came
 //! out in its compact form, before the runs are written out: 900 kB at most, however long the runs are.
 //! Output is taken from it in pieces, and only after the block's CRC was found right.
 //!

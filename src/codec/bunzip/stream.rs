@@ -1,10 +1,16 @@
 //! The order of blocks and streams: which bit comes next, and which checks stand between.
 //!
-//! Several streams may follow each other, each padded to a byte. What doesn't begin with `BZh` and a digit
-//! behind the first stream is trailing garbage, not an error; `bzip2 -d` ignores it with a warning, Python's
-//! `bz2.decompress` silently (and, as `bzip2 -d` doesn't, also a later stream that turns out broken), and
-//! libbz2 leaves it to its caller: `bzip2::read::MultiBzDecoder` gives an error. Whoever knows how many
-//! bytes there have to be, knows whether it matters.
+//! Several streams may follow each other, each padded to a byte. What behind the first one doesn't begin with
+//! `BZh` and a digit is trailing garbage, no error. Others, seen with Python 3.11 and bzip2 1.0.8:
+//!
+//! | behind the first stream | here | `bzip2 -d` | Python's `bz2.decompress` | the crate's `MultiBzDecoder` |
+//! |---|---|---|---|---|
+//! | garbage, zeros | trailing | ignored, warning | ignored | error |
+//! | `BZ`, cut off | trailing | error | error | error |
+//! | `BZh9`, cut off | error | error | error | error |
+//! | `BZh9` and garbage, a broken stream | error | error | ignored, and its good blocks too | error |
+//!
+//! Whoever knows how many bytes there have to be knows whether it matters, and asks for no more.
 
 use std::sync::Arc;
 
