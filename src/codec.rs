@@ -12,6 +12,7 @@ mod bzip2;
 mod held;
 mod input;
 mod lz4;
+pub mod bunzip;
 pub mod quantize;
 pub mod tile;
 mod zlib;
