@@ -6,6 +6,7 @@
 //! Both are read through [`Decoded`](crate::content::Decoded), which keeps a bounded number of decoded
 //! chunks in the mount's [`Cache`]. No codec holds a block whole.
 
+pub mod deflate;
 pub mod quantize;
 pub mod tile;
 
