@@ -35,6 +35,7 @@ mod inflate;
 mod input;
 mod pass;
 mod piece;
+mod probe;
 mod unit;
 mod window;
 pub mod zlib;
@@ -47,8 +48,8 @@ pub use fault::{Fault, Reason, Why};
 pub use find::Finder;
 pub use inflate::{Block, Inflate, Place, Stop};
 pub use pass::Pass;
-pub use piece::{Ending, Piece, Resolver, TooFar};
-pub use window::PackedWindow;
+pub use piece::{Ending, Piece, Resolver, Stretch, TooFar};
+pub use window::{PackedWindow, Packer};
 
 /// How far back a match may reach, in bytes: what a decoder has to know of the output before it.
 pub const WINDOW: usize = 32 << 10;

@@ -2,10 +2,7 @@
 
 use super::fault::Wrong;
 
-/// How many bits [`peek`] gives at least.
-pub(super) const PEEK: u32 = 57;
-
-/// The bits from `bit` on: [`PEEK`] of them at least, zeros after the end of `bytes`.
+/// The bits from `bit` on: 57 of them at least, zeros after the end of `bytes`.
 #[inline(always)]
 pub(super) fn peek(bytes: &[u8], bit: usize) -> u64 {
     word(bytes, bit >> 3) >> (bit & 7)
@@ -54,7 +51,7 @@ impl<'a> Bits<'a> {
         self.at
     }
 
-    /// The next bits without taking them: [`PEEK`] of them at least, zeros after the end.
+    /// The next bits without taking them: 57 of them at least, zeros after the end.
     pub(super) fn peek(&self) -> u64 {
         peek(self.bytes, self.at)
     }
@@ -69,7 +66,7 @@ impl<'a> Bits<'a> {
         Ok(())
     }
 
-    /// Takes `count` bits, [`PEEK`] at most.
+    /// Takes `count` bits, 57 at most.
     pub(super) fn take(&mut self, count: u32) -> Result<u64, Wrong> {
         let bits = low(self.peek(), count);
         self.skip(count)?;

@@ -2,45 +2,42 @@
 
 use super::fault::Fault;
 use super::inflate::{Inflate, Place};
-use super::window::PackedWindow;
 use crate::content::Content;
-use crate::error::Result;
 
 /// A place, and what a decoder needs of the output before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Where it is.
+    /// Where it is: between two symbols, so that nothing of a match is pending.
     pub place: Place,
-    /// The output before it, as far as the output after it refers to it.
-    pub window: PackedWindow,
+    /// The output before it, its last 32 KiB or all; zero where nothing after it refers to it.
+    pub window: Vec<u8>,
 }
 
 impl Checkpoint {
     /// The start of a stream whose first block begins at `bit`.
     pub fn start_of_stream(bit: u64) -> Self {
-        Self { place: Place::block_at(bit, 0), window: PackedWindow::empty() }
+        Self { place: Place::block_at(bit, 0), window: Vec::new() }
     }
+}
 
-    /// Decodes the `len` bytes that come after it, or all up to the stream's end, into `out`, and says
-    /// where the bytes begin in `out`: after the window.
+impl Inflate {
+    /// Decodes the `len` bytes of output that come after `place`, or all up to the end of the stream.
     ///
-    /// On a fault `out` ends with the last byte before it.
-    pub fn decode(
-        &self,
-        inflate: &mut Inflate,
+    /// `out` holds the window before the place, and the output after it, when this returns; how much
+    /// of the output that is, is told by its length. A fault is given only if there is less than `len`.
+    pub fn decode_from(
+        &mut self,
         stored: &dyn Content,
-        len: usize,
+        place: Place,
         out: &mut Vec<u8>,
-    ) -> Result<(usize, std::result::Result<(), Fault>)> {
-        self.window.unpack(out)?;
-        let start = out.len();
-        if let Err(fault) = inflate.start(stored, self.place) {
-            return Ok((start, Err(fault)));
-        }
-        out.resize(start + len, 0);
-        let (filled, stop) = inflate.decode(stored, out, start);
+        len: usize,
+    ) -> Result<(), Fault> {
+        self.start(stored, place)?;
+        let window = out.len();
+        let end = window.saturating_add(len);
+        out.resize(end, 0);
+        let (filled, stop) = self.decode(stored, out, window);
         out.truncate(filled);
-        let stop = stop.map(drop);
-        Ok((start, if filled == start + len { Ok(()) } else { stop }))
+        if filled == end { Ok(()) } else { stop.map(drop) }
     }
 }

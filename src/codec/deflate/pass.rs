@@ -1,13 +1,10 @@
 //! A stream from a place on, piece by piece, with checkpoints on the way.
 
-use std::collections::VecDeque;
-
 use super::WINDOW;
 use super::checkpoint::Checkpoint;
 use super::fault::Fault;
 use super::inflate::{Inflate, Place, SYMBOL_ROOM, Stop};
-use super::unit::MARKER;
-use super::window::{Packer, Used};
+use super::probe::{PROBE, Probe};
 use crate::content::Content;
 
 /// How many bytes a step gives at most: few enough that they stay in the processor's cache until the
@@ -30,43 +27,8 @@ struct Marks {
     spacing: u64,
     /// From this offset on the next one is due.
     due: u64,
-    /// Markers for the window, then room to decode what comes after a checkpoint.
-    symbols: Vec<u16>,
-    packer: Packer,
-    made: VecDeque<Checkpoint>,
-}
-
-impl Marks {
-    /// Decodes up to 32 KiB after the checkpoint here, first as symbols, to see what they refer to.
-    fn mark(
-        &mut self,
-        inflate: &mut Inflate,
-        stored: &dyn Content,
-        buffer: &mut [u8],
-        filled: usize,
-    ) -> (usize, Result<Stop, Fault>) {
-        let place = inflate.place();
-        self.due = place.offset.saturating_add(self.spacing);
-        let window = filled.min(WINDOW);
-        let symbols = &mut self.symbols[WINDOW - window..];
-        let (end, stop) = inflate.run(stored, symbols, window, false);
-        let (window, symbols) = (&buffer[filled - window..filled], &symbols[window..end]);
-        let packed = self.packer.pack(window, &Used::by(symbols));
-        // Markers begin at the first byte of a whole window.
-        let first = WINDOW - window.len();
-        let resolved: Vec<u8> = symbols
-            .iter()
-            .map(|&symbol| match symbol.checked_sub(MARKER) {
-                None => symbol as u8,
-                Some(index) => {
-                    window.get(usize::from(index).wrapping_sub(first)).copied().unwrap_or_default()
-                }
-            })
-            .collect();
-        buffer[filled..filled + resolved.len()].copy_from_slice(&resolved);
-        self.made.push_back(Checkpoint { place, window: packed });
-        (filled + resolved.len(), stop)
-    }
+    probe: Probe,
+    made: Option<Checkpoint>,
 }
 
 impl Pass {
@@ -81,17 +43,15 @@ impl Pass {
         Ok(Self { inflate, buffer, filled: window.len(), marks: None })
     }
 
-    /// The same with a checkpoint here and every `spacing` bytes of output from here on, at the first
-    /// symbol there that decoding can start with.
+    /// The same with a checkpoint here and every `spacing` bytes of output from here on (32 KiB at
+    /// least), each at the next place between two symbols.
     #[must_use]
     pub fn with_checkpoints(mut self, spacing: u64) -> Self {
-        let markers = (MARKER..=u16::MAX).chain(std::iter::repeat_n(0, WINDOW));
         self.marks = Some(Marks {
-            spacing: spacing.max(WINDOW as u64),
+            spacing: spacing.max(PROBE as u64),
             due: self.inflate.place().offset,
-            symbols: markers.collect(),
-            packer: Packer::new(),
-            made: VecDeque::new(),
+            probe: Probe::new(),
+            made: None,
         });
         self
     }
@@ -104,44 +64,55 @@ impl Pass {
             self.buffer.copy_within(self.filled - WINDOW..self.filled, 0);
         }
         self.filled = window;
-        let stop = match self.due() {
+        let due = self.marks.as_ref().map(|marks| marks.due.saturating_sub(self.place().offset));
+        let stop = match due.filter(|_| !self.inflate.has_ended()) {
             Some(0) => self.mark(stored),
             due => self.decode(stored, due),
         };
         (&self.buffer[window..self.filled], stop)
     }
 
-    /// How many bytes come before the next checkpoint is due.
-    fn due(&self) -> Option<u64> {
-        let marks = self.marks.as_ref()?;
-        (!self.inflate.has_ended()).then(|| marks.due.saturating_sub(self.inflate.place().offset))
-    }
-
+    /// Makes the checkpoint that is due here, which decodes what comes after it.
     fn mark(&mut self, stored: &dyn Content) -> Result<Stop, Fault> {
         let Some(marks) = &mut self.marks else { return Ok(Stop::Full) };
-        let stop;
-        (self.filled, stop) = marks.mark(&mut self.inflate, stored, &mut self.buffer, self.filled);
-        stop
+        let end = self.filled + PROBE;
+        let (mark, filled, stop) =
+            marks.probe.mark(&mut self.inflate, stored, &mut self.buffer[..end], self.filled, |_| true);
+        marks.due = marks.due.saturating_add(marks.spacing);
+        marks.made = mark.map(|mark| {
+            let window = self.buffer[self.filled.saturating_sub(WINDOW)..self.filled].to_vec();
+            Checkpoint { place: mark.place, window: mark.used.sparse(window) }
+        });
+        self.filled = filled;
+        let stop = stop.map(|stop| if stop == Stop::Block { Stop::Full } else { stop });
+        self.settle(stored, stop)
     }
 
-    /// Decodes a step, or up to where a checkpoint is due: there it stops between two symbols.
+    /// Decodes a step, or up to where a checkpoint is due.
     fn decode(&mut self, stored: &dyn Content, due: Option<u64>) -> Result<Stop, Fault> {
-        let room = due.map_or(STEP, |due| usize::try_from(due).map_or(STEP, |due| due.min(STEP)));
-        let end = self.filled + room;
-        let stop;
-        (self.filled, stop) = self.inflate.decode(stored, &mut self.buffer[..end], self.filled);
-        if stop.is_err() || self.inflate.pending() == 0 {
-            return stop;
+        let room = due.and_then(|due| usize::try_from(due).ok()).map_or(STEP, |due| due.min(STEP));
+        let stop = self.fill(stored, room);
+        self.settle(stored, stop)
+    }
+
+    /// Goes on to the next place between two symbols.
+    fn settle(&mut self, stored: &dyn Content, stop: Result<Stop, Fault>) -> Result<Stop, Fault> {
+        match self.inflate.pending() {
+            0 => stop,
+            pending => self.fill(stored, pending),
         }
-        let end = self.filled + self.inflate.pending();
+    }
+
+    fn fill(&mut self, stored: &dyn Content, room: usize) -> Result<Stop, Fault> {
+        let out = &mut self.buffer[..self.filled + room];
         let stop;
-        (self.filled, stop) = self.inflate.decode(stored, &mut self.buffer[..end], self.filled);
+        (self.filled, stop) = self.inflate.decode(stored, out, self.filled);
         stop
     }
 
-    /// The next checkpoint that was made, in the order of the stream.
+    /// The checkpoint that the last step made, if it made one. It is lost with the next step.
     pub fn take_checkpoint(&mut self) -> Option<Checkpoint> {
-        self.marks.as_mut()?.made.pop_front()
+        self.marks.as_mut()?.made.take()
     }
 
     /// Where the pass stands.

@@ -5,12 +5,17 @@
 //! in bytes. Then, in the stream's order and quickly: [`Piece::window_after`] gives the window after a
 //! piece from the one before it. Second stage, on any thread again: [`Resolver`] replaces the markers.
 //!
+//! On the way places are marked where decoding can start again; [`Piece::checkpoints`] makes checkpoints
+//! of them once the piece's bytes are known.
+//!
 //! Whether there was a block at that bit is known when decoding up to there ends at just that bit. A
 //! piece holds a bounded amount of output; where it had to stop within a block, it says the place.
 
 use super::WINDOW;
+use super::checkpoint::Checkpoint;
 use super::fault::Fault;
 use super::inflate::{Inflate, Place, Stop};
+use super::probe::{Mark, PROBE, Probe, Used};
 use super::unit::MARKER;
 use crate::content::Content;
 
@@ -30,15 +35,33 @@ pub enum Ending {
     Fault(Fault),
 }
 
+/// What of a stream a piece is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Where it begins. Its offset may be anything as long as it isn't known: places and faults count
+    /// from it.
+    pub start: Place,
+    /// It ends at the first block at or after this bit that a [`Finder`](super::Finder) finds.
+    pub until: u64,
+    /// It ends before, between two symbols, when it holds so many bytes of output, or 257 more.
+    pub cap: usize,
+    /// After how many bytes of output, counted from its start, a place is marked; 0 for never.
+    pub spacing: usize,
+}
+
 /// A stretch of output, some of it perhaps as markers. Its buffers are used again by the next one.
 #[derive(Debug)]
 pub struct Piece {
-    start: Place,
+    stretch: Stretch,
     end: Place,
     ending: Ending,
+    probe: Probe,
+    marks: Vec<Mark>,
     /// The markers of a window, then output that may have markers.
     symbols: Vec<u16>,
     symbols_end: usize,
+    /// Whether output goes to `bytes` now.
+    in_bytes: bool,
     /// A window, then output that comes after that in `symbols`.
     bytes: Vec<u8>,
     bytes_start: usize,
@@ -56,56 +79,66 @@ impl Piece {
     pub fn new() -> Self {
         let nowhere = Place::block_at(0, 0);
         Self {
-            start: nowhere,
+            stretch: Stretch { start: nowhere, until: 0, cap: 0, spacing: 0 },
             end: nowhere,
             ending: Ending::Full,
+            probe: Probe::new(),
+            marks: Vec::new(),
             symbols: (MARKER..=u16::MAX).collect(),
             symbols_end: WINDOW,
+            in_bytes: false,
             bytes: Vec::new(),
             bytes_start: 0,
             bytes_end: 0,
         }
     }
 
-    /// Decodes from `start`, the first stage: up to the first block at or after bit `until` that a
-    /// finder finds, but about `cap` bytes of output at most.
+    /// Decodes a stretch: the first stage.
     ///
-    /// With the `window` before it (32 KiB, or all there is) the output is all bytes; without, the
-    /// offsets of places and faults count from `start.offset`, which then may be anything.
+    /// With the `window` before it (32 KiB, or all there is) the output is all bytes.
     pub fn decode(
         &mut self,
         inflate: &mut Inflate,
         stored: &dyn Content,
-        start: Place,
+        stretch: Stretch,
         window: Option<&[u8]>,
-        until: u64,
-        cap: usize,
     ) {
-        self.start = start;
+        self.stretch = stretch;
+        self.marks.clear();
         self.symbols_end = WINDOW;
-        (self.bytes_start, self.bytes_end) = (0, 0);
+        (self.in_bytes, self.bytes_start, self.bytes_end) = (false, 0, 0);
         if let Some(window) = window {
             self.begin_bytes(window.iter().copied());
         }
-        self.ending = match inflate.start(stored, start) {
-            Ok(()) => self.fill(inflate, stored, until, cap),
+        self.ending = match inflate.start(stored, stretch.start) {
+            Ok(()) => self.fill(inflate, stored),
             Err(fault) => Ending::Fault(fault),
         };
         self.end = inflate.place();
     }
 
-    fn fill(&mut self, inflate: &mut Inflate, stored: &dyn Content, until: u64, cap: usize) -> Ending {
+    fn fill(&mut self, inflate: &mut Inflate, stored: &dyn Content) -> Ending {
+        let Stretch { until, cap, spacing, .. } = self.stretch;
+        let mut due = if spacing == 0 { usize::MAX } else { spacing };
         loop {
-            match self.fill_some(inflate, stored, cap) {
+            let (len, pending) = (self.len(), inflate.pending());
+            let stop = if pending > 0 {
+                self.fill_some(inflate, stored, pending)
+            } else if len >= cap {
+                return Ending::Full;
+            } else if len >= due {
+                due = len.saturating_add(spacing);
+                self.mark(inflate, stored)
+            } else {
+                self.fill_some(inflate, stored, (cap - len).min(due - len).min(GROWTH))
+            };
+            match stop {
                 Err(fault) => return Ending::Fault(fault),
                 Ok(Stop::End) => return Ending::End,
-                Ok(Stop::Full) if self.len() >= cap && inflate.pending() == 0 => return Ending::Full,
-                Ok(Stop::Block) if inflate.place().bit >= until && inflate.at_plausible_block(stored) => {
-                    return Ending::Block;
-                }
+                Ok(Stop::Block) if meets(inflate, stored, until) => return Ending::Block,
                 Ok(_) => {}
             }
-            if self.bytes_end == 0 && self.is_clear() {
+            if !self.in_bytes && self.is_clear() {
                 let clear = self.symbols_end - WINDOW..self.symbols_end;
                 let symbols = std::mem::take(&mut self.symbols);
                 self.begin_bytes(symbols[clear].iter().map(|&symbol| symbol as u8));
@@ -114,17 +147,32 @@ impl Piece {
         }
     }
 
-    /// Decodes until the buffer wants to grow, or to the end of a block.
-    fn fill_some(&mut self, inflate: &mut Inflate, stored: &dyn Content, cap: usize) -> Result<Stop, Fault> {
-        let room = cap.saturating_sub(self.len()).min(GROWTH).max(inflate.pending());
+    /// Decodes `room` items at most, or to the end of a block.
+    fn fill_some(&mut self, inflate: &mut Inflate, stored: &dyn Content, room: usize) -> Result<Stop, Fault> {
         let stop;
-        if self.bytes_end == 0 {
-            let out = grown(&mut self.symbols, self.symbols_end + room);
-            (self.symbols_end, stop) = inflate.run(stored, out, self.symbols_end, true);
-        } else {
+        if self.in_bytes {
             let out = grown(&mut self.bytes, self.bytes_end + room);
             (self.bytes_end, stop) = inflate.run(stored, out, self.bytes_end, true);
+        } else {
+            let out = grown(&mut self.symbols, self.symbols_end + room);
+            (self.symbols_end, stop) = inflate.run(stored, out, self.symbols_end, true);
         }
+        stop
+    }
+
+    /// Marks this place, which decodes what comes after it.
+    fn mark(&mut self, inflate: &mut Inflate, stored: &dyn Content) -> Result<Stop, Fault> {
+        let until = self.stretch.until;
+        let go_on = |inflate: &mut Inflate| !meets(inflate, stored, until);
+        let (mark, stop);
+        if self.in_bytes {
+            let out = grown(&mut self.bytes, self.bytes_end + PROBE);
+            (mark, self.bytes_end, stop) = self.probe.mark(inflate, stored, out, self.bytes_end, go_on);
+        } else {
+            let out = grown(&mut self.symbols, self.symbols_end + PROBE);
+            (mark, self.symbols_end, stop) = self.probe.mark(inflate, stored, out, self.symbols_end, go_on);
+        }
+        self.marks.extend(mark);
         stop
     }
 
@@ -141,12 +189,12 @@ impl Piece {
         for (to, byte) in grown(&mut self.bytes, len.max(1)).iter_mut().zip(window) {
             *to = byte;
         }
-        (self.bytes_start, self.bytes_end) = (len, len);
+        (self.in_bytes, self.bytes_start, self.bytes_end) = (true, len, len);
     }
 
     /// Where it begins.
     pub fn start(&self) -> Place {
-        self.start
+        self.stretch.start
     }
 
     /// Where it ends: where the next one has to begin, if anything comes after it.
@@ -198,6 +246,31 @@ impl Piece {
         after.extend_from_slice(&bytes[bytes.len().saturating_sub(WINDOW)..]);
         Ok(after)
     }
+
+    /// The checkpoints within the piece, one at its start if that isn't the stream's and the piece was
+    /// decoded without the `window` before it. `out` is its output, which begins at `offset`.
+    pub fn checkpoints(&self, offset: u64, window: &[u8], out: &[u8]) -> Vec<Checkpoint> {
+        let symbols = self.symbols();
+        let first = symbols
+            .first_chunk::<PROBE>()
+            .map(|symbols| Mark { place: self.stretch.start, used: Used::by(symbols) });
+        let marks = first.iter().filter(|_| self.stretch.spacing > 0).chain(&self.marks);
+        let made = marks.filter_map(|mark| {
+            let passed = mark.place.offset.checked_sub(self.stretch.start.offset)?;
+            let after = out.get(..usize::try_from(passed).ok()?)?;
+            let before = WINDOW - after.len().min(WINDOW);
+            let mut window = window[window.len().saturating_sub(before)..].to_vec();
+            window.extend_from_slice(&after[after.len().saturating_sub(WINDOW)..]);
+            let place = Place { offset: offset.checked_add(passed)?, ..mark.place };
+            Some(Checkpoint { place, window: mark.used.sparse(window) })
+        });
+        made.collect()
+    }
+}
+
+/// Whether the decoder stands where a piece up to bit `until` ends and the next one begins.
+fn meets(inflate: &mut Inflate, stored: &dyn Content, until: u64) -> bool {
+    inflate.place().bit >= until && inflate.at_plausible_block(stored)
 }
 
 /// A match begins before the stream's first byte: the output from there on is not there.

@@ -1,39 +1,17 @@
 //! The output before a checkpoint, kept small.
 //!
-//! Of the 32 KiB before a place the output after it refers to a fifth or so. The rest is set to zero,
-//! and deflate makes 5 KB of what is left. Which bytes are referred to is known once the next 32 KiB
-//! were decoded as symbols with markers: no match after these reaches back before the place.
+//! Of the 32 KiB before a place the output after it refers to a fifth or so. The rest is set to zero
+//! (`probe.rs`), and deflate makes 5 to 7 KB of what is left. That takes longer than all else that a
+//! checkpoint costs, so it is a step of its own, for whatever thread has the time.
 
 use std::io::Read;
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 use super::WINDOW;
-use super::unit::MARKER;
 use crate::error::{Error, Result};
 
-/// Which bytes of a window are referred to.
-#[derive(Clone, Debug)]
-pub(super) struct Used(Box<[bool; WINDOW]>);
-
-impl Used {
-    /// Those that the markers among `symbols` stand for.
-    pub(super) fn by(symbols: &[u16]) -> Self {
-        let mut used = Box::new([false; WINDOW]);
-        for symbol in symbols.iter().filter(|&&symbol| symbol >= MARKER) {
-            used[usize::from(symbol - MARKER)] = true;
-        }
-        Self(used)
-    }
-
-    /// `window` with zeros for what isn't used; it is the last part of 32 KiB if it is shorter.
-    fn sparse(&self, window: &[u8]) -> Vec<u8> {
-        let used = &self.0[WINDOW - window.len().min(WINDOW)..];
-        window.iter().zip(used).map(|(&byte, &used)| if used { byte } else { 0 }).collect()
-    }
-}
-
-/// What a decoder needs of the output before a place, compressed.
+/// The output before a place, as far as the output after it refers to it, compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedWindow {
     len: usize,
@@ -42,43 +20,46 @@ pub struct PackedWindow {
 
 /// Compresses windows one after the other.
 #[derive(Debug)]
-pub(super) struct Packer(Compress);
+pub struct Packer(Compress);
+
+impl Default for Packer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Packer {
-    pub(super) fn new() -> Self {
+    /// A packer. It takes some 300 KB of memory.
+    pub fn new() -> Self {
         Self(Compress::new(Compression::fast(), false))
     }
 
-    /// Compresses what is used of `window`, the last 32 KiB of output or all if there is less.
-    pub(super) fn pack(&mut self, window: &[u8], used: &Used) -> PackedWindow {
-        let sparse = used.sparse(window);
+    /// Compresses a window; of one that is longer than 32 KiB the last 32 KiB.
+    pub fn pack(&mut self, window: &[u8]) -> PackedWindow {
+        let window = &window[window.len().saturating_sub(WINDOW)..];
         self.0.reset();
         // Room for bytes that can't be compressed, so that one call does it.
-        let mut packed = Vec::with_capacity(sparse.len() + sparse.len() / 8 + 64);
-        let status = self.0.compress_vec(&sparse, &mut packed, FlushCompress::Finish);
+        let mut packed = Vec::with_capacity(window.len() + window.len() / 8 + 64);
+        let status = self.0.compress_vec(window, &mut packed, FlushCompress::Finish);
         debug_assert!(matches!(status, Ok(Status::StreamEnd)));
         packed.shrink_to_fit();
-        PackedWindow { len: sparse.len(), packed }
+        PackedWindow { len: window.len(), packed }
     }
 }
 
 impl PackedWindow {
-    /// The window in front of a stream's first byte.
-    pub fn empty() -> Self {
-        Self { len: 0, packed: Vec::new() }
-    }
-
-    /// What [`len`](Self::len) and [`packed`](Self::packed) gave; both may be anything.
+    /// Puts together what [`len`](Self::len) and [`packed`](Self::packed) gave. Both may be anything:
+    /// [`unpack`](Self::unpack) looks at them.
     pub fn from_parts(len: usize, packed: Vec<u8>) -> Self {
-        Self { len: len.min(WINDOW), packed }
+        Self { len, packed }
     }
 
-    /// How many bytes it unpacks to, 32 KiB at most.
+    /// How many bytes it unpacks to.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is nothing before the place.
+    /// Whether nothing comes before the place.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -88,18 +69,40 @@ impl PackedWindow {
         &self.packed
     }
 
-    /// Puts the window in front of what `out` will hold: replaces all of `out`.
+    /// Replaces all of `out` by the window; an error leaves it empty.
     pub fn unpack(&self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
-        if self.len == 0 {
-            return Ok(());
-        }
-        let mut decoder = flate2::read::DeflateDecoder::new(&self.packed[..]).take(self.len as u64 + 1);
+        let mut decoder = flate2::read::DeflateDecoder::new(&self.packed[..]).take(WINDOW as u64 + 1);
         let read = decoder.read_to_end(out);
-        if read.is_err() || out.len() != self.len {
+        if self.len > WINDOW || read.is_err() || out.len() != self.len {
             out.clear();
             return Err(Error::damaged("the window of a checkpoint is damaged"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_come_back_and_damaged_ones_are_refused() {
+        let mut packer = Packer::new();
+        let window: Vec<u8> = (0..WINDOW as u32).map(|n| (n * n >> 9) as u8).collect();
+        let mut out = vec![1];
+        for len in [0, 1, 700, WINDOW] {
+            let packed = packer.pack(&window[..len]);
+            packed.unpack(&mut out).unwrap();
+            assert_eq!((&out[..], packed.is_empty()), (&window[..len], len == 0));
+            for wrong in [len + 1, len.wrapping_sub(1)] {
+                let wrong = PackedWindow::from_parts(wrong, packed.packed().to_vec());
+                assert!(wrong.unpack(&mut out).is_err() && out.is_empty());
+            }
+            let cut = PackedWindow::from_parts(len, packed.packed()[..packed.packed().len() - 1].to_vec());
+            assert!(cut.unpack(&mut out).is_err());
+        }
+        let bomb = packer.pack(&window).packed().repeat(2);
+        assert!(PackedWindow::from_parts(2 * WINDOW, bomb).unpack(&mut out).is_err());
     }
 }
