@@ -123,20 +123,12 @@ fn is_usual(lengths: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{image, zlib};
     use super::*;
-
-    /// The first block that zlib makes of some text.
-    fn block() -> Vec<u8> {
-        use std::io::Write;
-        let text: Vec<u8> = (0..40_000u32).flat_map(|n| (n * n % 977).to_string().into_bytes()).collect();
-        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(6));
-        encoder.write_all(&text).unwrap();
-        encoder.finish().unwrap()
-    }
 
     #[test]
     fn a_header_is_read_and_a_shorter_one_is_short() {
-        let block = block();
+        let block = zlib(&image(60_000), 6).split_off(2);
         assert!(is_plausible(&block, 0));
         let mut bits = Bits::new(&block, 3);
         let lengths = Lengths::read(&mut bits).unwrap();

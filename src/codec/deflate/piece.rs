@@ -348,3 +348,11 @@ impl Resolver {
         Ok(())
     }
 }
+
+#[cfg(test)]
+impl Piece {
+    /// Whether some of the output isn't known without the window.
+    pub(super) fn has_markers(&self) -> bool {
+        self.symbols().iter().any(|&symbol| symbol >= MARKER)
+    }
+}
