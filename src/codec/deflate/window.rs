@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn windows_come_back_and_damaged_ones_are_refused() {
         let mut packer = Packer::new();
-        let window: Vec<u8> = (0..WINDOW as u32).map(|n| (n * n >> 9) as u8).collect();
+        let window: Vec<u8> = (0..WINDOW as u32).map(|n| ((n * n) >> 9) as u8).collect();
         let mut out = vec![1];
         for len in [0, 1, 700, WINDOW] {
             let packed = packer.pack(&window[..len]);

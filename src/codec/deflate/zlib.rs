@@ -31,7 +31,7 @@ impl Header {
     /// Makes sense of them.
     pub fn parse(bytes: [u8; 2]) -> Result<Self> {
         let [method, flags] = bytes;
-        if u16::from_be_bytes(bytes) % 31 != 0 || method & 15 != 8 || method >> 4 > 7 {
+        if !u16::from_be_bytes(bytes).is_multiple_of(31) || method & 15 != 8 || method >> 4 > 7 {
             return Err(Error::damaged(format!(
                 "a zlib stream can't begin with bytes {method:02x} {flags:02x}"
             ))

@@ -47,7 +47,7 @@ pub(super) struct Writer {
 impl Writer {
     fn put(&mut self, value: u64, count: u32) {
         for at in 0..count {
-            if self.bits % 8 == 0 {
+            if self.bits.is_multiple_of(8) {
                 self.bytes.push(0);
             }
             *self.bytes.last_mut().unwrap() |= ((value >> at & 1) as u8) << (self.bits % 8);
