@@ -127,27 +127,31 @@ fn turns<S: Unit>(
 ) -> Left {
     let mut entry = literal_entry(codes, register.bits);
     loop {
+        if register.next > last_input {
+            return Left::Unfinished;
+        }
+        // One look at the room for all that a turn writes.
+        let Some(room) = out.get_mut(*pos..).and_then(|rest| rest.first_chunk_mut::<ROOM>()) else {
+            return Left::Unfinished;
+        };
         // Here the register holds 56 bits or more, and `entry` is what they begin with. Three
         // literals of the table's 11 bits leave 23 or more, two leave 34.
         if entry & LITERAL != 0 {
             register.drop(total_bits(entry));
-            out[*pos] = S::from_byte(byte(entry));
-            *pos += 1;
+            room[0] = S::from_byte(byte(entry));
             entry = literal_entry(codes, register.bits);
+            *pos += 1;
             if entry & LITERAL != 0 {
                 register.drop(total_bits(entry));
-                out[*pos] = S::from_byte(byte(entry));
-                *pos += 1;
+                room[1] = S::from_byte(byte(entry));
                 entry = literal_entry(codes, register.bits);
+                *pos += 1;
                 if entry & LITERAL != 0 {
                     register.drop(total_bits(entry));
-                    out[*pos] = S::from_byte(byte(entry));
-                    *pos += 1;
+                    room[2] = S::from_byte(byte(entry));
                     entry = literal_entry(codes, register.bits);
+                    *pos += 1;
                     register.fill();
-                    if *pos > last_room || register.next > last_input {
-                        return Left::Unfinished;
-                    }
                     continue;
                 }
             }
@@ -161,9 +165,6 @@ fn turns<S: Unit>(
                     *pos += 1;
                     entry = literal_entry(codes, register.bits);
                     register.fill();
-                    if *pos > last_room || register.next > last_input {
-                        return Left::Unfinished;
-                    }
                     continue;
                 }
             }
@@ -199,9 +200,6 @@ fn turns<S: Unit>(
         register.fill();
         copy(out, *pos, distance, length);
         *pos += length;
-        if *pos > last_room || register.next > last_input {
-            return Left::Unfinished;
-        }
     }
 }
 
@@ -217,6 +215,18 @@ fn back(register: &mut Register<'_>, entry: u32) -> Left {
 #[inline(always)]
 fn copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
     debug_assert!(distance <= WINDOW && distance <= pos);
+    let from = pos - distance;
+    if length <= WIDE.min(distance) {
+        // Most matches: short, and not into themselves.
+        let wide: [S; WIDE] = *out[from..].first_chunk().expect("room for a wide copy");
+        out[pos..pos + WIDE].copy_from_slice(&wide);
+        return;
+    }
+    long_copy(out, pos, distance, length);
+}
+
+#[inline(always)]
+fn long_copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
     let from = pos - distance;
     if distance >= WIDE {
         let span = &mut out[from..pos + length + WIDE];
