@@ -53,6 +53,3 @@ pub use window::{PackedWindow, Packer};
 
 /// How far back a match may reach, in bytes: what a decoder has to know of the output before it.
 pub const WINDOW: usize = 32 << 10;
-
-/// What a byte of deflate can decode to at most: matches of 258 bytes that take two bits each.
-pub const RATIO: u64 = 1032;

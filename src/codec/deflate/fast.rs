@@ -13,12 +13,11 @@ use super::unit::Unit;
 /// Items of a match that are copied at a time.
 const WIDE: usize = 16;
 
-/// How much room one turn may need: two literals, the longest match, and what a wide copy writes more.
+/// How much room a turn may need: two literals, the longest match, and what a wide copy writes more.
 const ROOM: usize = 2 + MAX_LENGTH + WIDE;
 
-/// How much input there must be: two fills of up to seven bytes to begin with, two in a turn, and the
-/// eight bytes that a fill reads.
-const INPUT: usize = 40;
+/// How much input there must be: what two fills read, the second seven bytes further on.
+const INPUT: usize = 7 + 8;
 
 /// A length and its distance leave this many bits at least, or the distance waits for a fill.
 const DISTANCE_NEEDS: u32 = 32;
@@ -83,16 +82,12 @@ pub(super) fn decode<S: Unit>(
     out: &mut [S],
     filled: &mut usize,
 ) -> Left {
-    let (Some(last_input), Some(last_room)) = (bytes.len().checked_sub(INPUT), out.len().checked_sub(ROOM))
-    else {
+    let Some(last_input) = bytes.len().checked_sub(INPUT).filter(|&last| *at >> 3 <= last) else {
         return Left::Unfinished;
     };
     let mut pos = *filled;
-    if pos > last_room || *at >> 3 > last_input {
-        return Left::Unfinished;
-    }
     let mut register = Register::new(bytes, *at);
-    let left = turns(codes, &mut register, last_input, out, &mut pos, last_room);
+    let left = turns(codes, &mut register, last_input, out, &mut pos);
     *filled = pos;
     *at = register.at();
     left
@@ -110,12 +105,14 @@ fn long_literal_entry(codes: &Codes, pointer: u32, bits: u64) -> u32 {
     codes.literals[((pointer >> 16) as usize + within) & (LITERAL_TABLE - 1)]
 }
 
+/// The entry of a distance whose code is longer than the table's bits.
 #[inline(always)]
 fn long_distance_entry(codes: &Codes, pointer: u32, bits: u64) -> u32 {
     let within = low(bits >> DISTANCE_BITS, code_bits(pointer)) as usize;
     codes.distances[((pointer >> 16) as usize + within) & (DISTANCE_TABLE - 1)]
 }
 
+/// Turn after turn: up to three literals, or up to two and a match.
 #[inline(always)]
 fn turns<S: Unit>(
     codes: &Codes,
@@ -123,7 +120,6 @@ fn turns<S: Unit>(
     last_input: usize,
     out: &mut [S],
     pos: &mut usize,
-    last_room: usize,
 ) -> Left {
     let mut entry = literal_entry(codes, register.bits);
     loop {
@@ -225,6 +221,7 @@ fn copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
     long_copy(out, pos, distance, length);
 }
 
+/// Copies a match that is long, or that repeats what it begins to write.
 #[inline(always)]
 fn long_copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
     let from = pos - distance;

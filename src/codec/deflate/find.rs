@@ -7,10 +7,10 @@
 //! almost any bits could be one.
 
 use super::bits::low;
-use super::fault::{Fault, Why};
 use super::header::{self, HEADER_BYTES};
 use super::input::Input;
 use crate::content::Content;
+use crate::error::Result;
 
 /// How many bits are tested at once: a word less the 13 bits that the last one needs, in bytes.
 const STRIDE: usize = 6;
@@ -31,7 +31,7 @@ impl Finder {
     /// may begin. What is found may be none in rare cases: about one in 10^10 bits.
     ///
     /// Each call must be given the same content.
-    pub fn find(&mut self, stored: &dyn Content, from: u64, until: u64) -> Result<Option<u64>, Fault> {
+    pub fn find(&mut self, stored: &dyn Content, from: u64, until: u64) -> Result<Option<u64>> {
         let mut at = from;
         while at < until {
             let byte = at >> 3;
@@ -43,10 +43,7 @@ impl Finder {
                 return Ok((bit < until).then_some(bit));
             }
             if ended {
-                return match self.input.trouble() {
-                    Some(error) => Err(Fault { bit: at, offset: 0, why: Why::Unreadable(error) }),
-                    None => Ok(None),
-                };
+                return self.input.trouble().map_or(Ok(None), Err);
             }
             at = (byte + last as u64) * 8;
         }

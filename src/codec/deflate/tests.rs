@@ -168,9 +168,11 @@ fn every_kind_of_stream_decodes_as_zlib_decodes_it() {
         assert!(end.last && end.block == Block::Between, "{name}");
         if start == zlib::FIRST_BIT {
             zlib::Header::read(&stored).unwrap();
-            let sum = zlib::stored_checksum(&stored, end.bit).unwrap();
+            let sum = zlib::stored_checksum(&stored, end).unwrap();
             assert_eq!(sum, Adler::of(&plain).sum, "{name}");
             assert_eq!(end.bit.div_ceil(8) + 4, stored.len(), "{name}");
+            let cut = Bytes::new(&stored.bytes[..stored.bytes.len() - 1]);
+            assert!(matches!(zlib::stored_checksum(&cut, end).unwrap_err().why, Why::Cut), "{name}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The wrapper around a deflate stream (RFC 1950): two bytes in front, an Adler-32 behind.
 
 use super::fault::{Fault, Why};
+use super::inflate::Place;
 use super::input::Input;
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -44,15 +45,15 @@ impl Header {
     }
 }
 
-/// The checksum behind a deflate stream that ends at `bit`.
-pub fn stored_checksum(stored: &dyn Content, bit: u64) -> std::result::Result<u32, Fault> {
+/// The checksum behind a deflate stream that ends at `end`.
+pub fn stored_checksum(stored: &dyn Content, end: Place) -> std::result::Result<u32, Fault> {
     let mut input = Input::default();
-    let bytes = input.from(stored, bit.div_ceil(8), CHECKSUM);
+    let bytes = input.from(stored, end.bit.div_ceil(8), CHECKSUM);
     match bytes.first_chunk() {
         Some(checksum) => Ok(u32::from_be_bytes(*checksum)),
         None => {
             let why = input.trouble().map_or(Why::Cut, Why::Unreadable);
-            Err(Fault { bit, offset: 0, why })
+            Err(Fault { bit: end.bit, offset: end.offset, why })
         }
     }
 }
