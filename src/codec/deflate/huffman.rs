@@ -224,9 +224,8 @@ impl Filler<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::alphabet::{
-        DISTANCES, EXCEPTION, LITERAL, LITERALS, PRECODE, byte, code_bits, total_bits,
-    };
+    use super::super::alphabet::{EXCEPTION, LITERAL, LITERALS, PRECODE, byte, code_bits, total_bits};
+    use super::super::tests::writer::{Dice, lengths};
     use super::*;
     use proptest::prelude::*;
 
@@ -274,18 +273,13 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_codes_fit_their_tables() {
-        // One code of each length and the rest at 15 bits needs the most subtables.
-        let mut lengths = vec![15u8; 30];
-        for (length, place) in (1..=10).zip(&mut lengths) {
-            *place = length;
+    fn uneven_codes_fit_their_tables() {
+        let mut dice = Dice::new(31);
+        let mut codes = Codes::new();
+        for _ in 0..2000 {
+            let (literals, distances) = (lengths(286, &mut dice), lengths(30, &mut dice));
+            codes.build(&literals, &distances).unwrap();
         }
-        while unused(&count(&lengths)).is_some_and(|left| left > 0) {
-            let at = lengths.iter().rposition(|&length| length > 11).unwrap();
-            lengths[at] -= 1;
-        }
-        let mut table = vec![0; DISTANCE_TABLE];
-        let _ = build(&lengths, &DISTANCES, &mut table, DISTANCE_BITS, Lenience::OneOrNone);
     }
 
     #[test]

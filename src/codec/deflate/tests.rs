@@ -3,7 +3,7 @@
 mod damage;
 mod parallel;
 mod places;
-mod writer;
+pub(super) mod writer;
 
 use std::io::Write;
 use std::path::Path;

@@ -15,6 +15,9 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
             let stretch = Stretch { start: Place::block_at(bit, 0), until, cap, spacing: 50_000 };
             let mut piece = Piece::new();
             piece.decode(&mut inflate, stored, stretch, None);
+            if let Ending::Block = piece.ending() {
+                assert_eq!(finder.find(stored, until, end).unwrap(), Some(piece.end().bit));
+            }
             pieces.push(piece);
         }
     }

@@ -5,10 +5,10 @@ const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 
 
 /// A source of numbers: splitmix64, the same each time.
 #[derive(Debug)]
-pub(super) struct Dice(u64);
+pub(in super::super) struct Dice(u64);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(in super::super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -155,7 +155,7 @@ impl Writer {
 }
 
 /// Lengths of a complete code for `count` symbols, by splitting: uneven, up to 15 bits.
-fn lengths(count: usize, dice: &mut Dice) -> Vec<u8> {
+pub(in super::super) fn lengths(count: usize, dice: &mut Dice) -> Vec<u8> {
     let mut lengths = vec![1u8, 1];
     while lengths.len() < count {
         let at = if dice.below(3) == 0 { lengths.len() - 1 } else { dice.below(lengths.len()) };
