@@ -31,7 +31,7 @@ impl Used {
     fn of(seen: &[u8]) -> Self {
         let mut used = Box::new([0; WINDOW / 8]);
         for (bits, eight) in used.iter_mut().zip(seen.chunks_exact(8)) {
-            *bits = eight.iter().enumerate().map(|(at, &seen)| seen << at).sum();
+            *bits = gather(eight.first_chunk().expect("a chunk of eight"));
         }
         Self(Some(used))
     }
@@ -39,13 +39,27 @@ impl Used {
     /// `window` with zeros for what isn't used. One of less than 32 KiB stays as it is.
     pub(super) fn sparse(&self, mut window: Vec<u8>) -> Vec<u8> {
         let used = self.0.as_ref().filter(|_| window.len() == WINDOW);
-        for (eight, bits) in window.chunks_exact_mut(8).zip(used.iter().flat_map(|used| used.iter())) {
-            for (at, byte) in eight.iter_mut().enumerate() {
-                *byte &= (bits >> at & 1).wrapping_neg();
-            }
+        for (eight, &bits) in window.chunks_exact_mut(8).zip(used.iter().flat_map(|used| used.iter())) {
+            let bytes = u64::from_le_bytes(*eight.first_chunk().expect("a chunk of eight"));
+            eight.copy_from_slice(&(bytes & spread(bits)).to_le_bytes());
         }
         window
     }
+}
+
+/// The lowest bit of each of eight bytes, the first byte's lowest; the other bits are zero.
+fn gather(eight: &[u8; 8]) -> u8 {
+    // Moves bit 8 i to bit 56 + i: by 56 - 7 i.
+    const MOVES: u64 = 0x0102_0408_1020_4080;
+    (u64::from_le_bytes(*eight).wrapping_mul(MOVES) >> 56) as u8
+}
+
+/// Eight bytes, 255 for each bit that is set.
+fn spread(bits: u8) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // Byte i keeps bit i of its copy; adding 127 then sets its highest bit if there is anything.
+    let own = (u64::from(bits) * EACH) & 0x8040_2010_0804_0201;
+    (((own + 0x7f * EACH) >> 7) & EACH) * 0xff
 }
 
 /// A place where decoding can start again, and what it needs of the output before it.
@@ -101,7 +115,7 @@ impl Probe {
             }
         };
         let symbols = &self.symbols[WINDOW..end];
-        self.seen.fill(0);
+        self.seen[usize::from(MARKER)..].fill(0);
         for (to, &symbol) in room.iter_mut().zip(symbols) {
             // Both ways without a branch: which one it is can't be predicted.
             self.seen[usize::from(symbol)] = 1;
@@ -111,5 +125,19 @@ impl Probe {
         let complete = symbols.len() == PROBE || matches!(stop, Ok(Stop::End));
         let mark = complete.then(|| Mark { place, used: Used::of(&self.seen[usize::from(MARKER)..]) });
         (mark, filled + symbols.len(), stop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_gathered_and_spread_in_order() {
+        for bits in 0..=u8::MAX {
+            let eight = std::array::from_fn(|at| bits >> at & 1);
+            assert_eq!(gather(&eight), bits);
+            assert_eq!(spread(bits).to_le_bytes(), eight.map(|bit| bit * 0xff));
+        }
     }
 }
