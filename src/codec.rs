@@ -8,11 +8,12 @@
 //! mapped ([`tile::Tiled`], [`quantize::Quantized`]): nothing of them is kept.
 
 pub mod blosc;
+pub mod bunzip;
 mod bzip2;
+pub mod deflate;
 mod held;
 mod input;
 mod lz4;
-pub mod bunzip;
 pub mod quantize;
 pub mod tile;
 mod zlib;
