@@ -46,10 +46,17 @@ impl Pass {
     /// The same with a checkpoint here and every `spacing` bytes of output from here on (32 KiB at
     /// least), each at the next place between two symbols.
     #[must_use]
-    pub fn with_checkpoints(mut self, spacing: u64) -> Self {
+    pub fn with_checkpoints(self, spacing: u64) -> Self {
+        let here = self.place().offset;
+        self.with_checkpoints_from(here, spacing)
+    }
+
+    /// The same with the first one at the decoded offset `first`, or here if that lies behind.
+    #[must_use]
+    pub fn with_checkpoints_from(mut self, first: u64, spacing: u64) -> Self {
         self.marks = Some(Marks {
             spacing: spacing.max(PROBE as u64),
-            due: self.inflate.place().offset,
+            due: first.max(self.inflate.place().offset),
             probe: Probe::new(),
             made: None,
         });
@@ -113,6 +120,11 @@ impl Pass {
     /// The checkpoint that the last step made, if it made one. It is lost with the next step.
     pub fn take_checkpoint(&mut self) -> Option<Checkpoint> {
         self.marks.as_mut()?.made.take()
+    }
+
+    /// The output before where it stands, its last 32 KiB or all.
+    pub fn window(&self) -> &[u8] {
+        &self.buffer[self.filled.saturating_sub(WINDOW)..self.filled]
     }
 
     /// Where the pass stands.
