@@ -1,10 +1,18 @@
 //! Decoded chunks under a byte budget, shared by all files of a mount.
 //!
 //! A chunk is known by the content it belongs to and by where it begins in it. What was used longest
-//! ago goes first. Beside the chunks the cache holds what else decoding keeps between two reads and
+//! ago goes first. Work that is done ahead of its reader counts as well ([`Reservation`]), up to half of
+//! the budget. Beside the chunks the cache holds what else decoding keeps between two reads and
 //! what has to be bounded for the whole mount: the decoders that stand in the middle of a stream
-//! ([`Parked`]), and a few buffers to be used again.
+//! ([`Parked`]), the threads that decode ahead ([`Workers`]), a few buffers to be used again, and the
+//! file for what is put aside ([`Shelf`]).
 
+mod scratch;
+mod shelf;
+mod task;
+mod workers;
+
+use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +20,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lru::LruCache;
 
 use crate::content::Parked;
+use scratch::Scratch;
+
+pub(crate) use shelf::{Segment, Shelf};
+pub(crate) use task::Task;
+pub(crate) use workers::Workers;
 
 /// A decoded chunk.
 pub type Bytes = Arc<Vec<u8>>;
@@ -24,6 +37,9 @@ const ENTRY: u64 = 128;
 const SPARE: usize = 16 << 20;
 const SPARES: usize = 16;
 
+/// Threads that decode, at most.
+const THREADS: usize = 16;
+
 /// Which content of a mount; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentId(u64);
@@ -33,7 +49,13 @@ pub struct Cache {
     budget: u64,
     next_id: AtomicU64,
     kept: Mutex<Kept>,
+    /// What work in flight is going to hold.
+    reserved: Arc<AtomicU64>,
     parked: Parked,
+    threads: usize,
+    workers: Workers,
+    scratch: Scratch,
+    shelf: Shelf,
 }
 
 struct Kept {
@@ -46,10 +68,27 @@ struct Kept {
 }
 
 impl Cache {
-    /// A cache that holds at most `budget` bytes.
+    /// A cache that holds at most `budget` bytes. As many threads as there are cores decode for it, 16
+    /// at most; none is started before there is something to decode.
     pub fn new(budget: u64) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::with_threads(budget, cores.min(THREADS))
+    }
+
+    /// The same with so many threads; with one, nothing is decoded ahead of its reader.
+    pub fn with_threads(budget: u64, threads: usize) -> Self {
         let kept = Kept { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
-        Self { budget, next_id: AtomicU64::new(0), kept: Mutex::new(kept), parked: Parked::default() }
+        Self {
+            budget,
+            next_id: AtomicU64::new(0),
+            kept: Mutex::new(kept),
+            reserved: Arc::default(),
+            parked: Parked::default(),
+            threads: threads.max(1),
+            workers: Workers::new("ahead", threads),
+            scratch: Scratch::default(),
+            shelf: Shelf::default(),
+        }
     }
 
     /// Bytes that may be held.
@@ -60,6 +99,50 @@ impl Cache {
     /// Bytes that are held now, with what keeping them costs.
     pub fn held(&self) -> u64 {
         self.kept().held
+    }
+
+    /// Bytes that work in flight is going to hold.
+    pub fn reserved(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Makes room for work that is done ahead, unless such work takes up half of the budget already.
+    pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
+        let most = self.budget / 2;
+        let more = |reserved: u64| reserved.checked_add(bytes).filter(|reserved| *reserved <= most);
+        self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        self.kept().trim(self.budget.saturating_sub(self.reserved()));
+        Some(Reservation { reserved: self.reserved.clone(), bytes })
+    }
+
+    /// How many threads decode ahead.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Has a job done on one of the threads, or by whoever wants its result first.
+    pub(crate) fn task<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
+        Task::new(&self.workers, job)
+    }
+
+    /// Has a job done on one of the threads.
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
+        self.workers.run(job);
+    }
+
+    /// Tables and buffers of one kind, used before or new.
+    pub(crate) fn scratch<T: Any + Send + Default>(&self) -> Box<T> {
+        self.scratch.take()
+    }
+
+    /// Keeps tables and buffers, which take up `weight` bytes, for their next use.
+    pub(crate) fn keep_scratch<T: Any + Send>(&self, scratch: Box<T>, weight: u64) {
+        self.scratch.give(scratch, weight);
+    }
+
+    /// Where things are put aside.
+    pub(crate) fn shelf(&self) -> &Shelf {
+        &self.shelf
     }
 
     /// A name for a new content.
@@ -83,17 +166,13 @@ impl Cache {
         if let Some(before) = kept.chunks.put((id, start), bytes.clone()) {
             kept.let_go(before);
         }
-        while kept.held > self.budget {
-            match kept.chunks.pop_lru() {
-                Some((_, oldest)) => kept.let_go(oldest),
-                None => break,
-            }
-        }
+        kept.trim(self.budget.saturating_sub(self.reserved()));
     }
 
     /// Whether a chunk of `len` bytes can be kept without dropping another.
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        self.kept().held.saturating_add(len as u64 + ENTRY) <= self.budget
+        let held = self.kept().held.saturating_add(self.reserved());
+        held.saturating_add(len as u64 + ENTRY) <= self.budget
     }
 
     /// Drops all that is kept for a content that is gone.
@@ -143,7 +222,30 @@ impl Cache {
     }
 }
 
+/// Room for work in flight, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    reserved: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 impl Kept {
+    /// Drops what was used longest ago until at most `most` bytes are held.
+    fn trim(&mut self, most: u64) {
+        while self.held > most {
+            match self.chunks.pop_lru() {
+                Some((_, oldest)) => self.let_go(oldest),
+                None => break,
+            }
+        }
+    }
+
     fn let_go(&mut self, bytes: Bytes) {
         self.held -= cost(&bytes);
         self.reuse(bytes);
@@ -220,6 +322,23 @@ mod tests {
         cache.forget(one);
         assert!(cache.get(one, 0).is_none() && cache.get(other, 0).is_some());
         assert_eq!(cache.held(), 10 + ENTRY);
+    }
+
+    #[test]
+    fn work_in_flight_takes_up_to_half_of_the_budget_from_the_chunks() {
+        let cache = Cache::with_threads(4 * (1000 + ENTRY), 2);
+        let id = cache.id();
+        for start in 0..4 {
+            cache.put(id, start, &chunk(1000));
+        }
+        let one = cache.reserve(1000 + ENTRY).unwrap();
+        assert!(cache.get(id, 0).is_none() && cache.get(id, 1).is_some());
+        assert!(cache.reserve(1001 + ENTRY).is_none() && cache.reserve(u64::MAX).is_none());
+        let other = cache.reserve(1000 + ENTRY).unwrap();
+        cache.put(id, 4, &chunk(1000));
+        assert_eq!(cache.held() + cache.reserved(), cache.budget());
+        drop((one, other));
+        assert_eq!(cache.reserved(), 0);
     }
 
     #[test]

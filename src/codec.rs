@@ -1,18 +1,22 @@
 //! Stored bytes to content.
 //!
 //! A codec takes the stored (encoded) bytes as a [`Content`] and gives the decoded ones as another.
-//! Some are cut into pieces that can be decoded apart ([`Chunks`]: lz4, blosc), some
-//! only from their start ([`Sequential`](crate::content::Sequential): zlib, bzip2, zstd, LZ4 frames).
+//! Some are cut into pieces that can be decoded apart ([`Chunks`]: lz4, blosc), some are streams
+//! ([`Sequential`](crate::content::Sequential)): zlib and bzip2 with a table of places where decoding can
+//! start ([`seek`]), zstd and LZ4 frames from their start only.
 //! Both are read through [`Decoded`], which keeps a bounded number of decoded
 //! chunks in the mount's [`Cache`]. No codec holds a block whole. Tiles and quantized values are
 //! mapped ([`tile::Tiled`], [`quantize::Quantized`]): nothing of them is kept.
 
 pub mod blosc;
+pub mod bunzip;
 mod bzip2;
+pub mod deflate;
 mod held;
 mod input;
 mod lz4;
 pub mod quantize;
+mod seek;
 pub mod tile;
 mod zlib;
 mod zstd;
@@ -88,8 +92,8 @@ pub fn open(
         return Ok(Arc::new(Text::default()));
     }
     let decoded = match codec {
-        Codec::Zlib => Decoded::stream(zlib::Zlib::new(stored), data_size, cache),
-        Codec::Bzip2 => Decoded::stream(bzip2::Bzip2::new(stored), data_size, cache),
+        Codec::Zlib => Decoded::stream(zlib::open(stored, data_size, cache), data_size, cache),
+        Codec::Bzip2 => Decoded::stream(bzip2::open(stored, cache), data_size, cache),
         Codec::Zstd => Decoded::stream(zstd::Zstd::new(stored), data_size, cache),
         Codec::Lz4 if !begins_with(&*stored, lz4::FRAME)? => {
             Decoded::pieces(lz4::Pieces::new(stored, data_size), data_size, cache)

@@ -101,6 +101,11 @@ impl Error {
         self.offset
     }
 
+    /// Whether it lies in the bytes, so that it comes again at every read.
+    pub fn lasts(&self) -> bool {
+        matches!(self.kind, Kind::Damaged | Kind::Unsupported)
+    }
+
     /// The errno that a program reading the mount sees.
     pub fn errno(&self) -> i32 {
         match self.kind {

@@ -9,7 +9,6 @@
 
 mod handle;
 mod reply;
-mod workers;
 
 use std::ffi::OsStr;
 use std::io;
@@ -26,9 +25,9 @@ use fuser::{
     ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use crate::cache::Workers;
 use crate::tree::{Attr, Caching, Ino, Listing, Reader, TTL, Tree, Xattr};
 use handle::Handles;
-use workers::Workers;
 
 /// What is asked of the kernel if it offers it.
 const WANTED: [InitFlags; 6] = [

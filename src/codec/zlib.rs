@@ -1,102 +1,66 @@
-//! zlib (RFC 1950) through flate2.
+//! zlib (RFC 1950): a stream with checkpoints ([`deflate`](super::deflate)).
 //!
-//! Bytes after the end of the stream are not looked at, as Python's `zlib.decompressobj`, with which
-//! asdf reads, does not look at them either.
+//! | part | what it is |
+//! |---|---|
+//! | [`table`] | the checkpoints, made on the way of whoever decodes beyond them |
+//! | [`walk`] | a way through the stream from a checkpoint on |
+//! | [`ahead`] | the stretches that other threads decode ahead of it: from checkpoints, and beyond them from blocks that are found |
+//! | [`library`] | flate2, for a second opinion on what is broken |
+//!
+//! The Adler-32 is put together from those of the stretches, in order, as far as the stream was decoded
+//! without a gap; whoever comes to the end compares it. Bytes after the end of the stream are not looked
+//! at, as Python's `zlib.decompressobj`, with which asdf reads, does not look at them either.
 
-use std::fmt;
+mod ahead;
+mod library;
+mod table;
+#[cfg(test)]
+mod tests;
+mod walk;
+
 use std::sync::Arc;
 
-use flate2::{Decompress, FlushDecompress, Status};
-
-use super::input::Input;
-use crate::content::{Content, Decoder, Sequential, Suspect};
-use crate::error::Result;
+use super::seek::Seekable;
+use crate::cache::Cache;
+use crate::content::{Content, Sequential};
+use table::Zlib;
 
 /// What deflate can make of a byte at most: matches of 258 bytes that take two bits each.
 pub(super) const RATIO: u64 = 1032;
 
-/// A zlib stream.
-pub(super) struct Zlib(Arc<dyn Content>);
-
-impl Zlib {
-    /// The stream in `stored`.
-    pub(super) fn new(stored: Arc<dyn Content>) -> Self {
-        Self(stored)
-    }
+/// The stream in `stored`, of `data_size` bytes as its header says.
+pub(super) fn open(
+    stored: Arc<dyn Content>,
+    data_size: u64,
+    cache: &Arc<Cache>,
+) -> impl Sequential + 'static {
+    open_with(stored, Scale::of(data_size), cache)
 }
 
-impl fmt::Debug for Zlib {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Zlib").field(&self.0.len()).finish()
-    }
+/// The same with sizes of one's own.
+fn open_with(
+    stored: Arc<dyn Content>,
+    scale: Scale,
+    cache: &Arc<Cache>,
+) -> impl Sequential + use<> + 'static {
+    Seekable::new(Zlib::new(stored.clone(), scale, cache), library::Library::new(stored))
 }
 
-impl Sequential for Zlib {
-    fn start(&self) -> Result<Box<dyn Decoder>> {
-        let input = Input::new(&self.0);
-        Ok(Box::new(Inflating { input, inflate: Decompress::new(true), end: None, suspect: None }))
-    }
+/// How finely a stream is cut.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    /// Bytes of output from one checkpoint to the next.
+    spacing: u64,
+    /// Bytes of output that a stretch found ahead should have.
+    stretch: u64,
+    /// The least compressed bits of such a stretch.
+    least_bits: u64,
 }
 
-struct Inflating {
-    input: Input,
-    inflate: Decompress,
-    /// How it ended.
-    end: Option<Result<()>>,
-    suspect: Option<Suspect>,
-}
-
-impl Inflating {
-    fn step(&mut self, out: &mut [u8]) -> Result<usize> {
-        loop {
-            let input = self.input.fill()?;
-            let (taken, given) = (self.inflate.total_in(), self.inflate.total_out());
-            let status = self.inflate.decompress(input, out, FlushDecompress::None);
-            let at_end = input.is_empty();
-            let taken = self.inflate.total_in() - taken;
-            let given = (self.inflate.total_out() - given) as usize;
-            self.input.take(taken as usize);
-            match status {
-                Ok(Status::StreamEnd) => self.end = Some(Ok(())),
-                Ok(_) if at_end && given == 0 => self.end = Some(Err(self.input.cut_off())),
-                Ok(_) if taken == 0 && given == 0 => {
-                    self.end = Some(Err(self.input.damaged("the zlib stream does not go on")));
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    let reason = match error.message() {
-                        _ if error.needs_dictionary().is_some() => "it needs a dictionary",
-                        Some(message) => message,
-                        None => "it is not valid",
-                    };
-                    if reason == "incorrect data check" {
-                        self.suspect = Some(Suspect::Unlocated);
-                    }
-                    self.end = Some(Err(self.input.damaged(format!("the zlib stream is broken: {reason}"))));
-                }
-            }
-            if given > 0 || self.end.is_some() {
-                return Ok(given);
-            }
-        }
-    }
-}
-
-impl Decoder for Inflating {
-    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
-        if out.is_empty() {
-            return Ok(0);
-        }
-        if self.end.is_none() {
-            let given = self.step(out)?;
-            if given > 0 {
-                return Ok(given);
-            }
-        }
-        self.end.clone().unwrap_or(Ok(())).map(|()| 0)
-    }
-
-    fn suspect(&self) -> Option<Suspect> {
-        self.suspect
+impl Scale {
+    /// A checkpoint a mebibyte, and some 16 Ki of them at most.
+    fn of(data_size: u64) -> Self {
+        let spacing = (data_size >> 14).next_power_of_two().max(1 << 20);
+        Self { spacing, stretch: 1 << 20, least_bits: 8 << 16 }
     }
 }

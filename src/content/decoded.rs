@@ -21,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use super::{Content, Soundness};
 use crate::cache::{Cache, ContentId};
 use crate::codec::{Chunk, Chunks};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use run::State;
 
 pub use parked::Parked;
@@ -48,6 +48,12 @@ pub trait Decoder: Send {
         None
     }
 
+    /// Says that all bytes up to this decoded offset are going to be read, so that several of its parts
+    /// may be decoded at once.
+    fn wanted(&mut self, until: u64) {
+        let _ = until;
+    }
+
     /// Bytes of memory that it takes up while it waits for the next read, roughly.
     fn weight(&self) -> u64 {
         256 << 10
@@ -63,10 +69,23 @@ pub enum Suspect {
     Unlocated,
 }
 
-/// An encoded stream that can be decoded from its start, as often as needed.
+/// An encoded stream that can be decoded from its start, as often as needed, and perhaps from other
+/// places.
 pub trait Sequential: Send + Sync + fmt::Debug {
     /// A new decoder that stands at decoded offset 0.
     fn start(&self) -> Result<Box<dyn Decoder>>;
+
+    /// The last decoded offset at or before `wanted` from which it can be decoded without what is before.
+    fn nearest(&self, wanted: u64) -> u64 {
+        let _ = wanted;
+        0
+    }
+
+    /// A new decoder that stands at this decoded offset; it begins at the [`nearest`](Self::nearest) one.
+    fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
+        let _ = at;
+        self.start()
+    }
 }
 
 /// What an encoded content decodes to.
@@ -143,7 +162,7 @@ impl Decoded {
                     let end = first_missing(&**pieces, at);
                     return Err(self.broken(end, self.too_short(end)));
                 }
-                Err(error) if lasts(&error) => {
+                Err(error) if error.lasts() => {
                     return Err(self.broken(first_missing(&**pieces, at), error));
                 }
                 Err(error) => return Err(error),
@@ -220,7 +239,7 @@ impl Decoded {
     fn settle_end(&self, end: Result<()>) {
         match end {
             Ok(()) => self.state().ended = true,
-            Err(error) if lasts(&error) => {
+            Err(error) if error.lasts() => {
                 self.broken(self.data_size, error);
             }
             Err(_) => {}
@@ -319,11 +338,6 @@ impl fmt::Debug for Decoded {
             .field("data_size", &self.data_size)
             .finish_non_exhaustive()
     }
-}
-
-/// Whether an error lies in the bytes, so that it comes again at every read.
-fn lasts(error: &Error) -> bool {
-    matches!(error.kind(), Kind::Damaged | Kind::Unsupported)
 }
 
 /// The first byte up to `at` for which there is no piece; there is none for `at`.

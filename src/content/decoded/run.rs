@@ -12,13 +12,16 @@ use std::sync::{Arc, PoisonError};
 
 use super::covered::Covered;
 use super::parked::PER_CONTENT;
-use super::{Decoded, Decoder, Encoded, Span, Suspect, UNIT, Unit, lasts};
+use super::{Decoded, Decoder, Encoded, Span, Suspect, UNIT, Unit};
 use crate::cache::Bytes;
 use crate::codec::Chunk;
 use crate::error::{Error, Result};
 
 /// How far before a wanted unit is near: what the kernel's read-ahead asks for at a time, and more.
 const NEAR: u64 = 16 * UNIT;
+
+/// How far before the nearest place of a table a waiting decoder is as good as a new one there.
+const LITTLE: u64 = 4 * UNIT;
 
 /// What the readers of a content know of each other, and what was found out about it.
 #[derive(Default)]
@@ -157,13 +160,26 @@ impl Decoded {
         let parked = self.cache.parked();
         let stream = (self.id, unit.span.start);
         let nearest = parked.nearest(stream, unit.start);
-        if (ahead.is_some() && ahead >= nearest) || (nearest.is_none() && state.runs.len() >= PER_CONTENT) {
+        if ahead.is_some() && ahead >= nearest {
             return Way::Wait;
         }
-        match nearest.and_then(|at| Some((at, parked.take(stream, at)?))) {
-            Some((at, decoder)) => Way::Go(at, Some(decoder)),
-            None => Way::Go(unit.span.start, None),
+        let start = self.startable(unit);
+        // One that stands only a little before has work in flight, or does without reading a table.
+        if let Some(at) = nearest.filter(|at| at.saturating_add(LITTLE) >= start)
+            && let Some(decoder) = parked.take(stream, at)
+        {
+            return Way::Go(at, Some(decoder));
         }
+        if state.runs.len() >= PER_CONTENT { Way::Wait } else { Way::Go(start, None) }
+    }
+
+    /// The start of the last unit up to this one that a new decoder needs nothing before of.
+    fn startable(&self, unit: Unit) -> u64 {
+        let nearest = match &self.encoded {
+            Encoded::Stream(stream) => stream.nearest(unit.start),
+            Encoded::Pieces(_) => return unit.span.start,
+        };
+        nearest.saturating_add(UNIT - 1).min(unit.start) / UNIT * UNIT
     }
 
     /// Decodes a piece in one go.
@@ -180,7 +196,7 @@ impl Decoded {
         let outcome = match decoded {
             Ok(()) if right => self.finish_piece(unit.span),
             Ok(()) => Outcome::Broken(end, Error::damaged("a piece decodes to a wrong number of bytes")),
-            Err(error) if lasts(&error) => Outcome::Broken(end, error),
+            Err(error) if error.lasts() => Outcome::Broken(end, error),
             Err(error) => Outcome::Hitch(error),
         };
         let (bytes, hitch) = self.turn(running, unit.start, buffer, outcome, unit, None);
@@ -195,11 +211,14 @@ impl Decoded {
         mut at: u64,
         decoder: Option<Box<dyn Decoder>>,
     ) -> Result<(Bytes, Option<Error>)> {
-        let mut decoder = match decoder.map_or_else(|| self.start(unit.span), Ok) {
+        let mut decoder = match decoder.map_or_else(|| self.start(unit.span, at), Ok) {
             Ok(decoder) => decoder,
-            Err(error) if lasts(&error) => return Err(self.broken(unit.span.start, error)),
+            Err(error) if error.lasts() => return Err(self.broken(unit.span.start, error)),
             Err(error) => return Err(error),
         };
+        if unit.start - at > NEAR {
+            decoder.wanted(unit.start.saturating_add(UNIT));
+        }
         let mut buffer = Vec::new();
         loop {
             let end = at.saturating_add(UNIT).min(unit.span.end);
@@ -231,9 +250,9 @@ impl Decoded {
         }
     }
 
-    fn start(&self, span: Span) -> Result<Box<dyn Decoder>> {
+    fn start(&self, span: Span, at: u64) -> Result<Box<dyn Decoder>> {
         match (&self.encoded, span.piece) {
-            (Encoded::Stream(stream), _) => stream.start(),
+            (Encoded::Stream(stream), _) => stream.start_at(at),
             (Encoded::Pieces(pieces), Some(piece)) => pieces.start(piece),
             (Encoded::Pieces(_), None) => Err(Error::damaged("there is no such piece")),
         }
@@ -379,7 +398,7 @@ impl Decoded {
 
 /// Where an error that came at `here`, while the unit at `at` was decoded, leaves the content.
 fn place(decoder: &dyn Decoder, error: Error, span: Span, at: u64, here: u64) -> Outcome {
-    if !lasts(&error) {
+    if !error.lasts() {
         return Outcome::Hitch(error);
     }
     let from = match decoder.suspect() {

@@ -2,6 +2,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 
 use super::*;
+use crate::error::Kind;
 
 /// A stream whose byte at `n` is a function of `n`, which counts what is asked of it.
 #[derive(Debug, Default)]

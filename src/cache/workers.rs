@@ -51,7 +51,7 @@ impl Shared {
             if let Some(job) = state.waiting.pop_front() {
                 drop(state);
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
-                    tracing::error!("a request panicked: it was answered with an error");
+                    tracing::error!("a job panicked: who waits for it gets an error");
                 }
                 state = self.lock();
             } else if state.closed {

@@ -1,0 +1,50 @@
+//! Decoders' tables and buffers, kept from one use to the next.
+
+use std::any::Any;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of what waits to be used again.
+const WEIGHT: u64 = 24 << 20;
+
+/// What waits, with what it weighs; used last is last.
+#[derive(Debug, Default)]
+pub(super) struct Scratch(Mutex<Vec<(Box<dyn Any + Send>, u64)>>);
+
+impl Scratch {
+    /// Takes one that was given back, or makes a new one.
+    pub(super) fn take<T: Any + Send + Default>(&self) -> Box<T> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = waiting.iter().rposition(|(one, _)| one.is::<T>());
+        let found = place.map(|place| waiting.remove(place).0);
+        drop(waiting);
+        found.and_then(|one| one.downcast().ok()).unwrap_or_default()
+    }
+
+    /// Gives one back that takes up `weight` bytes; those that were used longest ago make room.
+    pub(super) fn give<T: Any + Send>(&self, one: Box<T>, weight: u64) {
+        let mut dropped = Vec::new();
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push((one, weight));
+        while waiting.iter().map(|(_, weight)| weight).sum::<u64>() > WEIGHT {
+            dropped.push(waiting.remove(0));
+        }
+        drop(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_back_the_same_kind_and_holds_only_so_much() {
+        let scratch = Scratch::default();
+        scratch.give(Box::new(7_u32), 1);
+        scratch.give(Box::new(String::from("a")), 1);
+        assert_eq!((*scratch.take::<u32>(), *scratch.take::<u32>()), (7, 0));
+        scratch.give(Box::new(8_u32), WEIGHT);
+        assert_eq!((*scratch.take::<u32>(), scratch.take::<String>().as_str()), (8, ""));
+        scratch.give(Box::new(9_u32), WEIGHT + 1);
+        assert_eq!(*scratch.take::<u32>(), 0);
+    }
+}

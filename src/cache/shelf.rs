@@ -1,0 +1,144 @@
+//! Small things put aside in a file that has no name, so that they take no memory.
+//!
+//! The file lies in the system's folder for temporary files and is gone with the process. Each owner
+//! takes [`Segment`]s of it and fills them; what he gives back is punched out of the file. Where there
+//! can be no such file, or no more of it, there is simply nothing put aside.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of a segment: a page of the largest kind that holds many windows.
+const SEGMENT: u64 = 256 << 10;
+
+/// Bytes of all segments in use.
+const MOST: u64 = 1 << 30;
+
+/// The file of a mount; made when something is put aside for the first time.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    file: Option<Arc<File>>,
+    /// Making it was refused.
+    refused: bool,
+    end: u64,
+    used: u64,
+}
+
+/// A part of the file that belongs to one owner until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    shelf: Arc<Mutex<State>>,
+    file: Arc<File>,
+    start: u64,
+    filled: u64,
+}
+
+impl Shelf {
+    /// A new segment, if there may be one more.
+    pub(crate) fn segment(&self) -> Option<Segment> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.refused || state.used + SEGMENT > MOST {
+            return None;
+        }
+        let file = match &state.file {
+            Some(file) => file.clone(),
+            None => match unnamed() {
+                Ok(file) => state.file.insert(Arc::new(file)).clone(),
+                Err(error) => {
+                    tracing::warn!("no temporary file, so seeking in compressed blocks is slow: {error}");
+                    state.refused = true;
+                    return None;
+                }
+            },
+        };
+        let start = state.end;
+        state.end += SEGMENT;
+        state.used += SEGMENT;
+        Some(Segment { shelf: self.0.clone(), file, start, filled: 0 })
+    }
+
+    /// Bytes of all segments in use.
+    #[cfg(test)]
+    fn used(&self) -> u64 {
+        self.0.lock().unwrap().used
+    }
+}
+
+impl Segment {
+    /// Writes `bytes` and says where in the segment; `None` when they don't fit or can't be written.
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Option<u32> {
+        let at = self.filled;
+        let end = at.checked_add(bytes.len() as u64).filter(|end| *end <= SEGMENT)?;
+        self.file.write_all_at(bytes, self.start + at).ok()?;
+        self.filled = end;
+        u32::try_from(at).ok()
+    }
+
+    /// Reads `len` bytes from `at` on, as they were put.
+    pub(crate) fn get(&self, at: u32, len: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        self.file.read_exact_at(&mut bytes, self.start + u64::from(at)).ok()?;
+        Some(bytes)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let punched = fallocate(&self.file, punch, self.start, SEGMENT);
+        let mut state = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        // What can't be punched out stays in use.
+        if punched.is_ok() {
+            state.used -= SEGMENT;
+        }
+    }
+}
+
+/// A file for reading and writing that no name leads to.
+fn unnamed() -> std::io::Result<File> {
+    let folder = std::env::temp_dir();
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600);
+    if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(&folder) {
+        return Ok(file);
+    }
+    // A file system without such files: one with a name, which is taken away again.
+    let name = folder.join(format!(".asdf-mount-{}", std::process::id()));
+    let file = options.create_new(true).open(&name)?;
+    std::fs::remove_file(&name)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_give_back_what_was_put_and_room_when_dropped() {
+        let shelf = Shelf::default();
+        let (mut one, mut other) = (shelf.segment().unwrap(), shelf.segment().unwrap());
+        let places: Vec<_> = (0..5_u8).map(|n| (one.put(&[n; 1000]), other.put(&[n + 100; 7]))).collect();
+        for (n, (at, at_other)) in (0..).zip(places) {
+            assert_eq!(one.get(at.unwrap(), 1000).unwrap(), [n; 1000]);
+            assert_eq!(other.get(at_other.unwrap(), 7).unwrap(), [n + 100; 7]);
+        }
+        assert_eq!(one.put(&vec![0; SEGMENT as usize]), None);
+        assert_eq!(shelf.used(), 2 * SEGMENT);
+        drop(one);
+        assert_eq!(shelf.used(), SEGMENT);
+        assert_eq!(other.get(0, 7).unwrap(), [100; 7]);
+    }
+
+    #[test]
+    fn there_are_only_so_many_segments() {
+        let shelf = Shelf::default();
+        let all: Vec<_> = std::iter::from_fn(|| shelf.segment()).collect();
+        assert_eq!(all.len() as u64, MOST / SEGMENT);
+        drop(all);
+        assert!(shelf.segment().is_some());
+    }
+}

@@ -1,0 +1,135 @@
+//! Work that may be done ahead, on another thread, for whoever will want its result.
+//!
+//! Who comes for the result before a thread has begun does the work himself, so that nobody ever waits
+//! for a thread to become free: a job may itself wait for another one. A task that is dropped is not
+//! begun any more.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::Workers;
+
+/// The result of a job that is done sooner or later.
+pub(crate) struct Task<T>(Arc<Slot<T>>);
+
+struct Slot<T> {
+    state: Mutex<State<T>>,
+    done: Condvar,
+}
+
+enum State<T> {
+    Waiting(Box<dyn FnOnce() -> T + Send>),
+    Running,
+    Done(T),
+    /// Taken, or lost in a panic.
+    Gone,
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// Has a job done by one of `workers`.
+    pub(crate) fn new(workers: &Workers, job: impl FnOnce() -> T + Send + 'static) -> Self {
+        let state = Mutex::new(State::Waiting(Box::new(job)));
+        let slot = Arc::new(Slot { state, done: Condvar::new() });
+        let theirs = Arc::downgrade(&slot);
+        workers.run(move || {
+            if let Some(slot) = theirs.upgrade() {
+                slot.work();
+            }
+        });
+        Self(slot)
+    }
+
+    /// Whether a thread has begun with it.
+    pub(crate) fn has_begun(&self) -> bool {
+        !matches!(*self.0.state(), State::Waiting(_))
+    }
+
+    /// The result, after doing the work here or waiting for it; `None` if the job panicked.
+    pub(crate) fn take(self) -> Option<T> {
+        self.0.work();
+        let mut state = self.0.state();
+        loop {
+            match std::mem::replace(&mut *state, State::Gone) {
+                State::Done(result) => return Some(result),
+                State::Gone => return None,
+                other => *state = other,
+            }
+            state = self.0.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl<T> Slot<T> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does the work, if nobody has begun with it.
+    fn work(&self) {
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, State::Running) {
+            State::Waiting(job) => {
+                drop(state);
+                let mut ending = Ending { slot: self, result: None };
+                ending.result = Some(job());
+            }
+            other => *state = other,
+        }
+    }
+}
+
+/// Says that the work ended, however it did.
+struct Ending<'a, T> {
+    slot: &'a Slot<T>,
+    result: Option<T>,
+}
+
+impl<T> Drop for Ending<'_, T> {
+    fn drop(&mut self) {
+        *self.slot.state() = self.result.take().map_or(State::Gone, State::Done);
+        self.slot.done.notify_all();
+    }
+}
+
+impl<T> fmt::Debug for Task<T> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Task").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    #[test]
+    fn each_job_is_done_once_by_whomever_and_a_dropped_one_by_nobody() {
+        let workers = Workers::new("test", 1);
+        let ((go, goes), done) = (mpsc::channel::<()>(), Arc::new(AtomicUsize::new(0)));
+        let busy = Task::new(&workers, move || goes.recv().is_ok());
+        while !busy.has_begun() {
+            std::thread::yield_now();
+        }
+        let count = |n: usize| {
+            let done = done.clone();
+            Task::new(&workers, move || done.fetch_add(n, Ordering::Relaxed))
+        };
+        let (here, dropped, there) = (count(1), count(100), count(10));
+        assert_eq!((here.take(), done.load(Ordering::Relaxed)), (Some(0), 1));
+        drop(dropped);
+        go.send(()).unwrap();
+        assert_eq!(busy.take(), Some(true));
+        assert_eq!((there.take(), done.load(Ordering::Relaxed)), (Some(1), 11));
+    }
+
+    #[test]
+    fn a_job_that_panics_leaves_nobody_waiting() {
+        let workers = Workers::new("test", 1);
+        let task: Task<()> = Task::new(&workers, || std::panic::resume_unwind(Box::new("on purpose")));
+        while !matches!(*task.0.state(), State::Gone) {
+            std::thread::yield_now();
+        }
+        assert_eq!(task.take(), None);
+    }
+}

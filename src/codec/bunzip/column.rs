@@ -1,0 +1,136 @@
+//! A block's symbols to the last column of its sorted rotations: Huffman codes, runs of the front value,
+//! and move-to-front, in one loop.
+
+use super::bits::{Bits, load};
+use super::fault::Fault;
+use super::header::{CODES, Header};
+use super::huffman::{Code, LONGEST};
+
+/// Symbols that share a selector.
+const GROUP: usize = 50;
+
+/// How many codes of the longest kind 57 bits hold.
+const CODES_IN_A_LOAD: usize = 2;
+
+/// The digits 1 and 2 of a run's length, least significant first, in a system of base 2 without zero.
+const RUN_SYMBOLS: u16 = 2;
+
+/// A run's length may have this many digits; libbz2's limit. It is 2 · 2²¹ at most.
+const RUN_DIGITS: u32 = 21;
+
+/// Bytes behind the block that a short run may be written over.
+const SLACK: usize = 16;
+
+/// The last column of a block's sorted rotations.
+#[derive(Debug, Default)]
+pub(super) struct Column {
+    /// Its bytes, and more.
+    pub(super) bytes: Vec<u8>,
+    /// How many bytes it has.
+    pub(super) len: usize,
+    /// How often each value occurs in it.
+    pub(super) counts: Counts,
+}
+
+/// How often each byte value occurs.
+#[derive(Debug)]
+pub(super) struct Counts(pub(super) [u32; 256]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self([0; 256])
+    }
+}
+
+/// Reads a block's symbols up to its end; `bits` stands at the first one.
+pub(super) fn read(
+    bits: &mut Bits<'_>,
+    header: &Header,
+    selectors: &[u8],
+    codes: &[Code; CODES],
+    block_size: usize,
+    column: &mut Column,
+) -> Result<(), Fault> {
+    if column.bytes.len() < block_size + SLACK {
+        column.bytes = vec![0; block_size + SLACK];
+    }
+    let out = &mut column.bytes[..block_size + SLACK];
+    let counts = &mut column.counts.0;
+    counts.fill(0);
+    let mut values = header.values.clone();
+    let mut len = 0;
+    let (mut run, mut digits) = (0usize, 0);
+    for &selector in selectors {
+        let code = &codes[usize::from(selector)];
+        let start = bits.bit();
+        let (window, skip) = bits.window();
+        let (mut at, mut reason) = (skip, None);
+        let mut ended = false;
+        'group: for _ in 0..GROUP / CODES_IN_A_LOAD {
+            let mut next = load(window, at);
+            for _ in 0..CODES_IN_A_LOAD {
+                let Some((symbol, length)) = code.symbol(next) else {
+                    // Known only with the bits that were looked at.
+                    at += u64::from(LONGEST);
+                    reason = Some("no code begins with these bits");
+                    break 'group;
+                };
+                next <<= length;
+                at += u64::from(length);
+                if symbol < RUN_SYMBOLS {
+                    if digits == RUN_DIGITS {
+                        reason = Some("a run is longer than any block");
+                        break 'group;
+                    }
+                    run += (usize::from(symbol) + 1) << digits;
+                    digits += 1;
+                    continue;
+                }
+                if digits > 0 {
+                    if run > block_size - len {
+                        reason = Some("a run goes past the block size");
+                        break 'group;
+                    }
+                    let value = values.front();
+                    counts[usize::from(value)] += run as u32;
+                    repeat(&mut out[len..], value, run);
+                    len += run;
+                    (run, digits) = (0, 0);
+                }
+                if symbol == header.last_symbol {
+                    ended = true;
+                    break 'group;
+                }
+                if len == block_size {
+                    reason = Some("the block is longer than the block size");
+                    break 'group;
+                }
+                // Symbols are below the last one, 257 at most.
+                let value = values.take((symbol - 1) as u8);
+                counts[usize::from(value)] += 1;
+                out[len] = value;
+                len += 1;
+            }
+        }
+        let bit = start - skip + at;
+        bits.check(bit)?;
+        if let Some(reason) = reason {
+            return Err(Fault::Broken { bit, reason });
+        }
+        bits.move_to(bit)?;
+        if ended {
+            column.len = len;
+            return Ok(());
+        }
+    }
+    Err(Fault::Broken { bit: bits.bit(), reason: "the selectors run out before the block ends" })
+}
+
+/// Writes `count` times `value`; `out` has [`SLACK`] bytes more than that.
+#[inline(always)]
+fn repeat(out: &mut [u8], value: u8, count: usize) {
+    match out.first_chunk_mut::<SLACK>() {
+        Some(few) if count <= SLACK => *few = [value; SLACK],
+        _ => out[..count].fill(value),
+    }
+}

@@ -1,0 +1,138 @@
+//! What stands before a block's symbols: CRC, origin, symbol map, selectors and code lengths.
+
+use super::bits::Bits;
+use super::fault::Fault;
+use super::huffman::{Code, LONGEST, SYMBOLS};
+use super::magic::Magic;
+use super::mtf::MoveToFront;
+
+/// How many codes a block may have.
+pub(super) const CODES: usize = 6;
+
+/// How many selectors a block of the largest size needs; libbz2 reads more and forgets them.
+const SELECTORS: usize = 18_002;
+
+/// How many steps the lengths of one code may take: twelve times what the longest detour of an encoder
+/// takes. The format has no limit, so that a header could be as long as the file.
+const STEPS: u32 = 12 * SYMBOLS as u32 * LONGEST;
+
+/// How far behind the block size libbz2 lets the origin lie, at this point.
+const ORIGIN_SLACK: usize = 10;
+
+/// What a block's header says, but for the codes.
+#[derive(Debug)]
+pub(super) struct Header {
+    /// The CRC of the decoded block.
+    pub(super) crc: u32,
+    /// In which row of the sorted rotations the data begin; to be checked against the block's length.
+    pub(super) origin: usize,
+    /// The list of values as it is at the start.
+    pub(super) values: MoveToFront,
+    /// Which symbol ends the block.
+    pub(super) last_symbol: u16,
+}
+
+/// Reads a block's header from its magic on; `selectors` and `codes` are made the block's.
+pub(super) fn read(
+    bits: &mut Bits<'_>,
+    block_size: usize,
+    selectors: &mut Vec<u8>,
+    codes: &mut [Code; CODES],
+) -> Result<Header, Fault> {
+    let start = bits.bit();
+    let magic = u64::from(bits.take(24)?) << 24 | u64::from(bits.take(24)?);
+    if Magic::of(magic) != Some(Magic::Block) {
+        return Err(Fault::Broken { bit: start, reason: "no block begins there" });
+    }
+    let crc = bits.take(32)?;
+    if bits.take(1)? == 1 {
+        return Err(Fault::Unsupported { bit: start, reason: "the block is randomised, as bzip2 0.9.0 did" });
+    }
+    let at = bits.bit();
+    let origin = bits.take(24)? as usize;
+    if origin > block_size + ORIGIN_SLACK {
+        return Err(Fault::Broken { bit: at, reason: "the block begins behind its end" });
+    }
+    let (values, occurring) = read_symbol_map(bits)?;
+    let at = bits.bit();
+    let code_count = bits.take(3)? as usize;
+    if !(2..=CODES).contains(&code_count) {
+        return Err(Fault::Broken { bit: at, reason: "a block has from 2 to 6 codes" });
+    }
+    read_selectors(bits, code_count, selectors)?;
+    for code in codes.iter_mut().take(code_count) {
+        read_code(bits, occurring + 2, code)?;
+    }
+    Ok(Header { crc, origin, values: MoveToFront::new(values), last_symbol: occurring as u16 + 1 })
+}
+
+/// Reads which byte values occur, and how many they are.
+fn read_symbol_map(bits: &mut Bits<'_>) -> Result<([u8; 256], usize), Fault> {
+    let at = bits.bit();
+    let rows = bits.take(16)?;
+    let (mut values, mut count) = ([0; 256], 0);
+    for row in (0..16).filter(|row| rows << row & 0x8000 != 0) {
+        let columns = bits.take(16)?;
+        for column in (0..16).filter(|column| columns << column & 0x8000 != 0) {
+            values[count] = row * 16 + column;
+            count += 1;
+        }
+    }
+    match count {
+        0 => Err(Fault::Broken { bit: at, reason: "no byte value occurs in the block" }),
+        _ => Ok((values, count)),
+    }
+}
+
+/// Reads which code each group of symbols is written in.
+fn read_selectors(bits: &mut Bits<'_>, code_count: usize, selectors: &mut Vec<u8>) -> Result<(), Fault> {
+    let at = bits.bit();
+    let count = bits.take(15)? as usize;
+    if count == 0 {
+        return Err(Fault::Broken { bit: at, reason: "the block has no selectors" });
+    }
+    selectors.clear();
+    let mut list: [u8; CODES] = std::array::from_fn(|code| code as u8);
+    for _ in 0..count {
+        // As many ones as the place in the list, and a zero.
+        let place = (bits.peek(CODES as u32) << (32 - CODES as u32)).leading_ones() as usize;
+        let bit = bits.bit();
+        bits.move_to(bit + (place + 1).min(code_count) as u64)?;
+        if place >= code_count {
+            return Err(Fault::Broken { bit, reason: "a selector names a code that the block doesn't have" });
+        }
+        list[..=place].rotate_right(1);
+        if selectors.len() < SELECTORS {
+            selectors.push(list[0]);
+        }
+    }
+    Ok(())
+}
+
+/// Reads the lengths of a code for `symbols` symbols.
+fn read_code(bits: &mut Bits<'_>, symbols: usize, code: &mut Code) -> Result<(), Fault> {
+    let mut lengths = [0; SYMBOLS];
+    let mut length = bits.take(5)?;
+    let mut steps = 0;
+    for of_symbol in &mut lengths[..symbols] {
+        loop {
+            if !(1..=LONGEST).contains(&length) {
+                return Err(Fault::Broken { bit: bits.bit(), reason: "a code has from 1 to 20 bits" });
+            }
+            if bits.take(1)? == 0 {
+                break;
+            }
+            length = if bits.take(1)? == 0 { length + 1 } else { length - 1 };
+            steps += 1;
+            if steps > STEPS {
+                return Err(Fault::Unsupported {
+                    bit: bits.bit(),
+                    reason: "the code lengths don't come to an end",
+                });
+            }
+        }
+        *of_symbol = length as u8;
+    }
+    code.set(&lengths[..symbols]);
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! The two marks of 48 bits, and where in a content they could stand.
+//!
+//! A mark may begin at any bit. Whatever the bit, four pairs of neighbouring bytes lie within it whole, at
+//! four consecutive places; so it is enough to look at every fourth pair of bytes, in a map of the 64 pairs
+//! that occur in the marks at all shifts, and to look closely only where the map says so: at one pair of a
+//! thousand in compressed data.
+
+use std::ops::Range;
+
+use crate::content::Content;
+use crate::error::Result;
+
+/// Bits of a mark.
+pub(super) const MAGIC_BITS: u32 = 48;
+
+/// What begins a block: the digits of π.
+const BLOCK: u64 = 0x3141_5926_5359;
+
+/// What begins a stream's footer: the digits of √π.
+const END_OF_STREAM: u64 = 0x1772_4538_5090;
+
+/// How many bytes of a content are searched at once.
+const PIECE: usize = 256 << 10;
+
+/// Bytes that a mark touches, and one pair more: how far a search looks behind its last place.
+const BEHIND: usize = 8;
+
+/// Every how many bytes a pair is looked at.
+const STRIDE: usize = 4;
+
+/// The kinds of mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Magic {
+    /// A block follows.
+    Block,
+    /// A footer follows.
+    EndOfStream,
+}
+
+impl Magic {
+    /// Which one these 48 bits are.
+    pub(super) fn of(bits: u64) -> Option<Self> {
+        match bits {
+            BLOCK => Some(Self::Block),
+            END_OF_STREAM => Some(Self::EndOfStream),
+            _ => None,
+        }
+    }
+}
+
+/// What stands behind a block or a stream's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Follows {
+    /// A mark.
+    Magic(Magic),
+    /// Something that no stream has there.
+    Neither,
+    /// Too few bits, or bits that can't be read.
+    Cut,
+}
+
+/// A place where a block or a footer could begin. Data can look like a mark by chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The mark's first bit, from the content's start.
+    pub bit: u64,
+    /// Which mark it is.
+    pub magic: Magic,
+}
+
+/// The pairs of bytes, first one lowest, that lie whole within a mark at any shift; a bit a pair.
+static PAIRS: [u64; 1024] = pairs();
+
+const fn pairs() -> [u64; 1024] {
+    let mut map = [0; 1024];
+    let marks = [BLOCK, END_OF_STREAM];
+    let mut which = 0;
+    while which < marks.len() {
+        let mut shift = 0;
+        while shift < 8 {
+            let bytes = (marks[which] << (16 - shift)).to_be_bytes();
+            // The byte in which the mark begins is whole only without a shift, so it is left out.
+            let mut at = 1;
+            while at <= STRIDE {
+                let pair = bytes[at] as usize | (bytes[at + 1] as usize) << 8;
+                map[pair >> 6] |= 1 << (pair & 63);
+                at += 1;
+            }
+            shift += 1;
+        }
+        which += 1;
+    }
+    map
+}
+
+#[inline(always)]
+fn may_lie_in_mark(pair: u16) -> bool {
+    PAIRS[usize::from(pair >> 6)] >> (pair & 63) & 1 == 1
+}
+
+/// Calls `found` with each mark that begins in one of the first `places` bytes of `bytes`, in order.
+fn search(bytes: &[u8], places: usize, mut found: impl FnMut(Candidate)) {
+    // A mark that begins in any of the four bytes before a pair is found by that pair.
+    let mut look = |pair: usize| {
+        for place in pair - STRIDE..pair.min(places) {
+            let mut eight = [0; 8];
+            let there = &bytes[place..bytes.len().min(place + 8)];
+            eight[..there.len()].copy_from_slice(there);
+            for shift in 0..8 {
+                let mark = u64::from_be_bytes(eight) << shift >> (64 - MAGIC_BITS);
+                let whole = shift + MAGIC_BITS as usize <= there.len() * 8;
+                if let Some(magic) = Magic::of(mark).filter(|_| whole) {
+                    found(Candidate { bit: (place * 8 + shift) as u64, magic });
+                }
+            }
+        }
+    };
+    let pairs = bytes.get(STRIDE..).unwrap_or_default();
+    let (eights, rest) = pairs.as_chunks::<8>();
+    let mut at = STRIDE;
+    for eight in eights {
+        if at >= places + STRIDE {
+            return;
+        }
+        let word = u64::from_le_bytes(*eight);
+        let (first, second) = (may_lie_in_mark(word as u16), may_lie_in_mark((word >> 32) as u16));
+        if first | second {
+            if first {
+                look(at);
+            }
+            if second {
+                look(at + STRIDE);
+            }
+        }
+        at += 8;
+    }
+    for (k, pair) in rest.chunks(STRIDE).enumerate() {
+        if let [low, high, ..] = *pair
+            && may_lie_in_mark(u16::from_le_bytes([low, high]))
+        {
+            look(at + k * STRIDE);
+        }
+    }
+}
+
+/// The places of a content where a block or a footer could begin, in order.
+///
+/// Reads the content in pieces; after an error there is nothing more.
+#[derive(Debug)]
+pub struct Candidates<'a> {
+    content: &'a dyn Content,
+    places: Range<u64>,
+    piece: Vec<u8>,
+    found: std::collections::VecDeque<Candidate>,
+}
+
+impl<'a> Candidates<'a> {
+    /// The marks whose first bit lies in the bytes `places` of `content`; the rest of them may lie behind.
+    pub fn new(content: &'a dyn Content, places: Range<u64>) -> Self {
+        Self { content, places, piece: Vec::new(), found: std::collections::VecDeque::new() }
+    }
+
+    /// Searches the next piece.
+    fn search(&mut self) -> Result<()> {
+        let first = self.places.start;
+        let wanted = (PIECE as u64).min(self.places.end - first) as usize;
+        self.piece.resize(PIECE + BEHIND, 0);
+        let piece = &mut self.piece[..wanted + BEHIND];
+        let mut read = 0;
+        while read < piece.len() {
+            match self.content.read_at(first.saturating_add(read as u64), &mut piece[read..]) {
+                Ok(0) => break,
+                Ok(more) => read = piece.len().min(read + more),
+                // What lies before the trouble is searched first.
+                Err(_) if read > BEHIND => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let places = if read == piece.len() { wanted } else { read.saturating_sub(BEHIND) };
+        let done = if places == 0 { read.min(wanted) } else { places };
+        let found = &mut self.found;
+        search(&piece[..read], done, |candidate| {
+            found.push_back(Candidate { bit: first * 8 + candidate.bit, ..candidate });
+        });
+        self.places.start = if done == 0 { self.places.end } else { first + done as u64 };
+        Ok(())
+    }
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = Result<Candidate>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.found.is_empty() && !self.places.is_empty() {
+            if let Err(error) = self.search() {
+                self.places.start = self.places.end;
+                return Some(Err(error));
+            }
+        }
+        self.found.pop_front().map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Text;
+    use proptest::prelude::*;
+
+    fn plant(bytes: &mut [u8], bit: usize, mark: u64) {
+        for k in 0..48 {
+            let mask = 0x80 >> ((bit + k) % 8);
+            let byte = &mut bytes[(bit + k) / 8];
+            *byte = if mark >> (47 - k) & 1 == 1 { *byte | mask } else { *byte & !mask };
+        }
+    }
+
+    /// All marks, looked for at every bit.
+    fn slowly(bytes: &[u8], places: Range<usize>) -> Vec<Candidate> {
+        let mut found = Vec::new();
+        let mut last = 0u64;
+        for bit in 0..bytes.len() * 8 {
+            last = (last << 1 | u64::from(bytes[bit / 8] >> (7 - bit % 8) & 1)) & ((1 << 48) - 1);
+            if let Some(magic) = Magic::of(last).filter(|_| bit >= 47 && places.contains(&((bit - 47) / 8))) {
+                found.push(Candidate { bit: bit as u64 - 47, magic });
+            }
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn finds_what_a_look_at_every_bit_finds(
+            noise in prop::collection::vec(any::<u8>(), 0..300),
+            at in prop::collection::vec((any::<u16>(), any::<bool>()), 0..6),
+            (from, to) in (0usize..320, 0usize..320),
+        ) {
+            let mut bytes = noise;
+            for (bit, block) in at {
+                let room = (bytes.len() * 8).saturating_sub(48);
+                if room > 0 {
+                    plant(&mut bytes, usize::from(bit) % room, if block { BLOCK } else { END_OF_STREAM });
+                }
+            }
+            let content = Text::new(bytes.clone());
+            let places = from as u64..to as u64;
+            let ours: Vec<_> = Candidates::new(&content, places).map(|found| found.unwrap()).collect();
+            prop_assert_eq!(ours, slowly(&bytes, from..to));
+        }
+    }
+
+    #[test]
+    fn finds_marks_across_the_borders_of_pieces_and_at_the_end() {
+        for near in [PIECE * 8, (2 * PIECE + 100) * 8 - 48] {
+            for bit in near - 64..=near {
+                let mut bytes = vec![0xa5; 2 * PIECE + 100];
+                plant(&mut bytes, bit, BLOCK);
+                let content = Text::new(bytes);
+                let found: Vec<_> =
+                    Candidates::new(&content, 0..content.len()).map(|found| found.unwrap()).collect();
+                assert_eq!(found, [Candidate { bit: bit as u64, magic: Magic::Block }]);
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A way through the blocks from one of them on.
+//!
+//! Blocks ahead are decoded by other threads: those of the table, and beyond it at every place where the
+//! magic of a block stands. What was decoded where no block begins is dropped when the chain passes it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::table::{Bzip2, Place};
+use crate::cache::{Reservation, Task};
+use crate::codec::bunzip::{Block, Candidates, Decoder, Fault, Magic};
+use crate::codec::seek::{Depth, Stretches};
+use crate::content::UNIT;
+use crate::error::Result;
+
+/// Bytes of a decoder, as a rule.
+const DECODER: u64 = 7 << 20;
+
+/// A block that decodes to more is given in pieces, never held whole.
+const WHOLE: u64 = 2 << 20;
+
+/// Bytes that are searched for magics at a time.
+const SEARCH: u64 = 512 << 10;
+
+pub(super) struct Walk {
+    bzip2: Arc<Bzip2>,
+    /// The next block.
+    next: usize,
+    offset: u64,
+    /// The block that is being given in pieces.
+    long: Option<Box<Decoder>>,
+    ahead: VecDeque<Entry>,
+    found: VecDeque<u64>,
+    /// The byte up to which magics were looked for.
+    searched: u64,
+    depth: Depth,
+}
+
+/// A block in work.
+struct Entry {
+    place: Place,
+    task: Task<(Decoded, Reservation)>,
+}
+
+type Decoded = std::result::Result<(Block, Output), Fault>;
+
+/// What a block decodes to.
+enum Output {
+    Whole(Vec<u8>),
+    /// To be read out of its decoder.
+    Long(Box<Decoder>),
+}
+
+impl Walk {
+    /// A walk that begins at a block of the table, or the one after it.
+    pub(super) fn new(bzip2: Arc<Bzip2>, next: usize, offset: u64) -> Self {
+        Self {
+            bzip2,
+            next,
+            offset,
+            long: None,
+            ahead: VecDeque::new(),
+            found: VecDeque::new(),
+            searched: 0,
+            depth: Depth::default(),
+        }
+    }
+
+    /// The output of the block at a place, by whomever it is decoded.
+    fn decoded(&mut self, place: Place) -> Decoded {
+        while self.ahead.front().is_some_and(|entry| entry.place.bit < place.bit) {
+            self.ahead.pop_front();
+        }
+        if self.ahead.front().is_some_and(|entry| entry.place == place)
+            && let Some(entry) = self.ahead.pop_front()
+            && let Some((decoded, _reservation)) = entry.task.take()
+        {
+            return decoded;
+        }
+        decode(&self.bzip2, place)
+    }
+
+    /// Has more blocks decoded, as many as the depth allows and the cache has room for.
+    fn fill(&mut self, here: Place) -> Result<()> {
+        let depth = self.depth.get(self.offset, self.bzip2.cache.threads());
+        while self.ahead.len() < depth {
+            let last = self.ahead.back().map_or(here.bit, |entry| entry.place.bit);
+            let Some(place) = self.following(Place { bit: last, ..here })? else { return Ok(()) };
+            let Some(reservation) = self.bzip2.cache.reserve(DECODER + WHOLE) else { return Ok(()) };
+            let theirs = self.bzip2.clone();
+            let task = self.bzip2.cache.task(move || (decode(&theirs, place), reservation));
+            self.ahead.push_back(Entry { place, task });
+        }
+        Ok(())
+    }
+
+    /// The next place behind one where a block begins, or may begin.
+    fn following(&mut self, last: Place) -> Result<Option<Place>> {
+        if let Some(place) = self.bzip2.after(last.bit) {
+            return Ok(Some(place));
+        }
+        let stored = &*self.bzip2.stored;
+        self.searched = self.searched.max(last.bit / 8);
+        loop {
+            while let Some(&bit) = self.found.front() {
+                if bit > last.bit {
+                    // In a stream of another level it will not do, and is decoded again.
+                    return Ok(Some(Place { bit, ..last }));
+                }
+                self.found.pop_front();
+            }
+            if self.searched >= stored.len() {
+                return Ok(None);
+            }
+            let end = self.searched.saturating_add(SEARCH).min(stored.len());
+            for candidate in Candidates::new(stored, self.searched..end) {
+                let candidate = candidate?;
+                if candidate.magic == Magic::Block {
+                    self.found.push_back(candidate.bit);
+                }
+            }
+            self.searched = end;
+        }
+    }
+}
+
+/// Decodes the block at a place.
+fn decode(bzip2: &Bzip2, place: Place) -> Decoded {
+    let mut decoder = bzip2.cache.scratch::<Decoder>();
+    let block = match decoder.decode_at(&*bzip2.stored, place.bit, place.level) {
+        Ok(block) => block,
+        Err(fault) => {
+            bzip2.cache.keep_scratch(decoder, DECODER);
+            return Err(fault);
+        }
+    };
+    if block.len > WHOLE {
+        return Ok((block, Output::Long(decoder)));
+    }
+    let mut bytes = bzip2.cache.buffer(block.len as usize);
+    bytes.resize(block.len as usize, 0);
+    let read = decoder.read(&mut bytes);
+    bytes.truncate(read);
+    bzip2.cache.keep_scratch(decoder, DECODER);
+    Ok((block, Output::Whole(bytes)))
+}
+
+impl Stretches for Walk {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
+        loop {
+            if let Some(mut long) = self.long.take() {
+                out.resize(UNIT as usize, 0);
+                let read = long.read(out);
+                out.truncate(read);
+                if read > 0 {
+                    self.long = Some(long);
+                    return Ok(Some(0));
+                }
+                self.bzip2.cache.keep_scratch(long, DECODER);
+            }
+            let Some(place) = self.bzip2.block(self.next)? else { return Ok(None) };
+            self.fill(place)?;
+            let (block, output) = self.decoded(place)?;
+            self.bzip2.accept(place, &block);
+            self.next += 1;
+            self.offset = self.offset.saturating_add(block.len);
+            self.depth.took(usize::try_from(block.len).unwrap_or(usize::MAX));
+            match output {
+                Output::Long(decoder) => self.long = Some(decoder),
+                Output::Whole(bytes) => {
+                    let before = std::mem::replace(out, bytes);
+                    self.bzip2.cache.used(Arc::new(before));
+                    if !out.is_empty() {
+                        return Ok(Some(0));
+                    }
+                }
+            }
+        }
+    }
+
+    fn wanted(&mut self, until: u64) {
+        self.depth.wanted(until);
+    }
+
+    fn weight(&self) -> u64 {
+        if self.long.is_some() { DECODER } else { 0 }
+    }
+}

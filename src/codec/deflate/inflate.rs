@@ -1,0 +1,348 @@
+//! The decoder: from any place of a stream, as far as there is room.
+
+use super::alphabet::MAX_LENGTH;
+use super::bits::Bits;
+use super::careful::{self, Rest};
+use super::fast;
+use super::fault::{Fault, Reason, Why, Wrong};
+use super::header::{self, HEADER_BYTES, KIND_BITS, Lengths};
+use super::huffman::Codes;
+use super::input::Input;
+use super::unit::Unit;
+use crate::content::Content;
+
+/// How many bytes of input the symbols are given at least, unless the input ends before.
+const SYMBOLS_BYTES: usize = 256;
+
+/// What kind of block a place lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// In none: the next bits are a block's header, or the stream has ended.
+    Between,
+    /// Bytes as they are.
+    Stored,
+    /// The standard's own codes.
+    Fixed,
+    /// Codes of its own.
+    Dynamic,
+}
+
+/// A place in a stream where a decoder can stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The bit where the header of its block begins; between blocks, where the next one begins.
+    pub header: u64,
+    /// The bit where the next symbol begins, or the next stored byte, or the next header.
+    pub bit: u64,
+    /// How many bytes of output come before it.
+    pub offset: u64,
+    /// The kind of block.
+    pub block: Block,
+    /// Whether the block is the stream's last.
+    pub last: bool,
+}
+
+impl Place {
+    /// The place in front of a block whose header begins at `bit`.
+    pub fn block_at(bit: u64, offset: u64) -> Self {
+        Self { header: bit, bit, offset, block: Block::Between, last: false }
+    }
+}
+
+/// Why a decoder stopped, if nothing is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The room is full, and there is more output: at least a byte, or a byte that can't be had.
+    Full,
+    /// A block ended that is not the last one, and one block was asked for.
+    Block,
+    /// The stream ended.
+    End,
+}
+
+/// What the decoder is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Between,
+    /// So many bytes are still to come.
+    Stored(u16),
+    Fixed,
+    Dynamic,
+    Ended,
+}
+
+/// Decodes raw deflate from any place, never more than asked for.
+///
+/// It holds no output: the caller's buffer has the last 32 KiB of it in front of the room. It keeps
+/// some of the input, so that each call must be given the same content until the next [`start`].
+/// After the input was cut off, decoding goes on where it stopped if there is more of it.
+///
+/// [`start`]: Self::start
+#[derive(Debug)]
+pub struct Inflate {
+    input: Input,
+    codes: Codes,
+    /// Whether `codes` are those of fixed blocks.
+    fixed: bool,
+    state: State,
+    last: bool,
+    header: u64,
+    bit: u64,
+    /// Output before what was decoded last, without what `rest` still has to give.
+    offset: u64,
+    rest: Rest,
+}
+
+impl Default for Inflate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inflate {
+    /// A decoder in front of a block that begins at bit 0.
+    pub fn new() -> Self {
+        Self {
+            input: Input::default(),
+            codes: Codes::new(),
+            fixed: false,
+            state: State::Between,
+            last: false,
+            header: 0,
+            bit: 0,
+            offset: 0,
+            rest: Rest::default(),
+        }
+    }
+
+    /// Goes to `place` of `stored`, of which only the bits and the offset are believed: inside a
+    /// block its header is read again.
+    pub fn start(&mut self, stored: &dyn Content, place: Place) -> Result<(), Fault> {
+        self.input.clear();
+        (self.state, self.last, self.rest) = (State::Between, false, Rest::default());
+        (self.header, self.bit, self.offset) = (place.header, place.header, place.offset);
+        if place.bit == place.header {
+            return Ok(());
+        }
+        self.open_block(stored).map_err(|wrong| self.fault(wrong, place.offset))?;
+        self.skip_to(place.bit).map_err(|reason| self.fault(reason.into(), place.offset))
+    }
+
+    /// Goes to a bit inside the block that was just opened.
+    fn skip_to(&mut self, bit: u64) -> Result<(), Reason> {
+        let ahead = bit.checked_sub(self.bit).ok_or(Reason::Place)?;
+        if let State::Stored(length) = self.state {
+            let passed = u16::try_from(ahead / 8).ok().filter(|_| ahead % 8 == 0).ok_or(Reason::Place)?;
+            self.state = State::Stored(length.checked_sub(passed).ok_or(Reason::Place)?);
+        }
+        self.bit = bit;
+        Ok(())
+    }
+
+    /// Where it stands: after the symbol that gave the last byte, whether all of it was given or not.
+    ///
+    /// Decoding can start again here only if nothing is [`pending`](Self::pending).
+    pub fn place(&self) -> Place {
+        let block = match self.state {
+            State::Between | State::Ended => Block::Between,
+            State::Stored(_) => Block::Stored,
+            State::Fixed => Block::Fixed,
+            State::Dynamic => Block::Dynamic,
+        };
+        let header = if block == Block::Between { self.bit } else { self.header };
+        Place { header, bit: self.bit, offset: self.offset, block, last: self.last }
+    }
+
+    /// How many bytes of the last match are still to be given, 257 at most. With room for just these,
+    /// the decoder stops between two symbols.
+    pub fn pending(&self) -> usize {
+        self.rest.length
+    }
+
+    /// Whether the stream has ended.
+    pub fn has_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    /// Decodes into `out[filled..]` until it is full or the stream ends, and says how much of `out` is
+    /// filled then, and why it stopped.
+    ///
+    /// `out[..filled]` is the output before, the last 32 KiB of it or all. Behind what is filled,
+    /// bytes of `out` may have been changed. It stops before the first symbol for which there is no
+    /// room, so that a block's end, and the stream's, is seen even where there is none at all.
+    pub fn decode(
+        &mut self,
+        stored: &dyn Content,
+        out: &mut [u8],
+        filled: usize,
+    ) -> (usize, Result<Stop, Fault>) {
+        self.run(stored, out, filled, false)
+    }
+
+    /// The same, but it stops also where a block ends.
+    pub fn decode_block(
+        &mut self,
+        stored: &dyn Content,
+        out: &mut [u8],
+        filled: usize,
+    ) -> (usize, Result<Stop, Fault>) {
+        self.run(stored, out, filled, true)
+    }
+
+    /// The same for any kind of output; `one_block` says whether to stop where a block ends.
+    pub(super) fn run<S: Unit>(
+        &mut self,
+        stored: &dyn Content,
+        out: &mut [S],
+        mut filled: usize,
+        one_block: bool,
+    ) -> (usize, Result<Stop, Fault>) {
+        let before = filled;
+        let stop = self.advance(stored, out, &mut filled, one_block);
+        self.offset = self.offset.saturating_add((filled - before) as u64);
+        let stop = stop.map_err(|wrong| self.fault(wrong, self.offset));
+        (filled, stop)
+    }
+
+    fn advance<S: Unit>(
+        &mut self,
+        stored: &dyn Content,
+        out: &mut [S],
+        filled: &mut usize,
+        one_block: bool,
+    ) -> Result<Stop, Wrong> {
+        if self.rest.length > 0 {
+            self.rest.copy(out, filled)?;
+            if self.rest.length > 0 {
+                return Ok(Stop::Full);
+            }
+        }
+        loop {
+            let ended = match self.state {
+                State::Ended => return Ok(Stop::End),
+                State::Between => {
+                    self.open_block(stored)?;
+                    continue;
+                }
+                State::Stored(length) => self.stored_bytes(stored, length, out, filled)?,
+                State::Fixed | State::Dynamic => self.symbols(stored, out, filled)?,
+            };
+            if !ended {
+                return Ok(Stop::Full);
+            }
+            self.state = if self.last { State::Ended } else { State::Between };
+            if one_block && !self.last {
+                return Ok(Stop::Block);
+            }
+        }
+    }
+
+    /// Reads the header of the block that begins here.
+    fn open_block(&mut self, stored: &dyn Content) -> Result<(), Wrong> {
+        let byte = self.bit >> 3;
+        let bytes = self.input.from(stored, byte, HEADER_BYTES);
+        let mut bits = Bits::new(bytes, (self.bit & 7) as usize);
+        let kind = bits.take(KIND_BITS)?;
+        let state = match kind >> 1 {
+            0 => {
+                bits.align();
+                let (length, complement) = (bits.take(16)? as u16, bits.take(16)? as u16);
+                if length != !complement {
+                    return Err(Reason::StoredLength.into());
+                }
+                State::Stored(length)
+            }
+            1 => {
+                if !self.fixed {
+                    let (literals, distances) = header::fixed();
+                    self.codes.build(&literals, &distances)?;
+                    self.fixed = true;
+                }
+                State::Fixed
+            }
+            2 => {
+                let lengths = Lengths::read(&mut bits)?;
+                self.fixed = false;
+                self.codes.build(lengths.literals(), lengths.distances())?;
+                State::Dynamic
+            }
+            _ => return Err(Reason::BlockType.into()),
+        };
+        self.header = self.bit;
+        self.bit = byte * 8 + bits.at() as u64;
+        (self.state, self.last) = (state, kind & 1 == 1);
+        Ok(())
+    }
+
+    /// Copies the bytes of a stored block; whether the block ended.
+    fn stored_bytes<S: Unit>(
+        &mut self,
+        stored: &dyn Content,
+        length: u16,
+        out: &mut [S],
+        filled: &mut usize,
+    ) -> Result<bool, Wrong> {
+        let mut left = usize::from(length);
+        while left > 0 && *filled < out.len() {
+            let bytes = self.input.from(stored, self.bit >> 3, 1);
+            let count = left.min(bytes.len()).min(out.len() - *filled);
+            if count == 0 {
+                return Err(Wrong::Short);
+            }
+            for (to, &byte) in out[*filled..*filled + count].iter_mut().zip(bytes) {
+                *to = S::from_byte(byte);
+            }
+            *filled += count;
+            left -= count;
+            self.bit += 8 * count as u64;
+            self.state = State::Stored(left as u16);
+        }
+        Ok(left == 0)
+    }
+
+    /// Decodes the symbols of a block; whether the block ended.
+    fn symbols<S: Unit>(
+        &mut self,
+        stored: &dyn Content,
+        out: &mut [S],
+        filled: &mut usize,
+    ) -> Result<bool, Wrong> {
+        loop {
+            let byte = self.bit >> 3;
+            let bytes = self.input.from(stored, byte, SYMBOLS_BYTES);
+            let ended = bytes.len() < SYMBOLS_BYTES;
+            let mut at = (self.bit & 7) as usize;
+            let left = match fast::decode(&self.codes, bytes, &mut at, out, filled) {
+                fast::Left::EndOfBlock => Ok(careful::Left::EndOfBlock),
+                fast::Left::Unfinished => {
+                    careful::decode(&self.codes, bytes, ended, &mut at, out, filled, &mut self.rest)
+                }
+            };
+            self.bit = byte * 8 + at as u64;
+            match left? {
+                careful::Left::Input => {}
+                careful::Left::Room => return Ok(false),
+                careful::Left::EndOfBlock => return Ok(true),
+            }
+        }
+    }
+
+    /// Whether the decoder stands in front of what may be a dynamic block that is not the last: what a
+    /// [`Finder`](super::Finder) would find here.
+    pub(super) fn at_plausible_block(&mut self, stored: &dyn Content) -> bool {
+        let bytes = self.input.from(stored, self.bit >> 3, HEADER_BYTES);
+        self.state == State::Between && header::is_plausible(bytes, (self.bit & 7) as usize)
+    }
+
+    fn fault(&mut self, wrong: Wrong, offset: u64) -> Fault {
+        let why = match (wrong, self.input.trouble()) {
+            (Wrong::Bits(reason), _) => Why::Broken(reason),
+            (Wrong::Short, Some(error)) => Why::Unreadable(error),
+            (Wrong::Short, None) => Why::Cut,
+        };
+        Fault { bit: self.bit, offset, why }
+    }
+}
+
+/// How much room lets the decoder finish the symbol it is in, wherever that is.
+pub(super) const SYMBOL_ROOM: usize = MAX_LENGTH;

@@ -1,0 +1,86 @@
+//! The compressed bytes, read in bounded pieces.
+
+use std::fmt;
+
+use crate::content::Content;
+use crate::error::Error;
+
+/// How many compressed bytes are read at a time. Enough that a read costs nothing beside decoding
+/// it, little enough that a short read somewhere in the block doesn't wait for what it won't use.
+const PIECE: usize = 64 << 10;
+
+/// A window on the compressed bytes that moves along with the decoder.
+///
+/// It keeps bytes from one call to the next: each call must be given the same content.
+#[derive(Default)]
+pub(super) struct Input {
+    /// Empty before the first use, then of fixed length.
+    buffer: Vec<u8>,
+    /// Where in the content the buffer begins.
+    start: u64,
+    /// How many bytes of the buffer are filled.
+    filled: usize,
+    /// Why there are no more.
+    trouble: Option<Error>,
+}
+
+impl Input {
+    /// Forgets what was read, so that another content can be read.
+    pub(super) fn clear(&mut self) {
+        (self.start, self.filled, self.trouble) = (0, 0, None);
+    }
+
+    /// The bytes at hand from `at` on: `wanted` of them at least, or all up to the end of what there
+    /// is. `wanted` is at most a page.
+    #[inline]
+    pub(super) fn from(&mut self, stored: &dyn Content, at: u64, wanted: usize) -> &[u8] {
+        let ahead = at.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
+        match ahead {
+            Some(skip) if skip.saturating_add(wanted) <= self.filled => &self.buffer[skip..self.filled],
+            _ => self.fill(stored, at, wanted),
+        }
+    }
+
+    /// Moves the window to `at` and fills it.
+    fn fill(&mut self, stored: &dyn Content, at: u64, wanted: usize) -> &[u8] {
+        if self.buffer.is_empty() {
+            self.buffer.resize(PIECE, 0);
+        }
+        let kept = at.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
+        match kept.filter(|&skip| skip < self.filled) {
+            Some(skip) => {
+                self.buffer.copy_within(skip..self.filled, 0);
+                self.filled -= skip;
+            }
+            None => self.filled = 0,
+        }
+        self.start = at;
+        self.trouble = None;
+        while self.filled < wanted {
+            let next = at.saturating_add(self.filled as u64);
+            if next >= stored.len() {
+                break;
+            }
+            match stored.read_at(next, &mut self.buffer[self.filled..]) {
+                Ok(0) => break,
+                Ok(read) => self.filled += read,
+                Err(error) => {
+                    self.trouble = Some(error);
+                    break;
+                }
+            }
+        }
+        &self.buffer[..self.filled]
+    }
+
+    /// Why the last call gave fewer bytes than wanted, if not because the content ends there.
+    pub(super) fn trouble(&mut self) -> Option<Error> {
+        self.trouble.take()
+    }
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Input").field("start", &self.start).field("filled", &self.filled).finish()
+    }
+}

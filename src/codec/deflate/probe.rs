@@ -1,0 +1,143 @@
+//! What of the 32 KiB before a place the output after it refers to.
+//!
+//! The next 32 KiB are decoded as symbols, with a marker for each byte before the place; the markers
+//! that come out are the bytes that are referred to. Then they are replaced by what they stand for, so
+//! that nothing is decoded twice. No match that comes later reaches back before the place.
+
+use super::WINDOW;
+use super::fault::Fault;
+use super::inflate::{Inflate, Place, Stop};
+use super::unit::{MARKER, Unit};
+use crate::content::Content;
+
+/// How much room a probe needs: what it decodes.
+pub(super) const PROBE: usize = WINDOW;
+
+/// Which bytes of the 32 KiB before a place are referred to: a bit each, lowest first; or all.
+#[derive(Clone, Debug)]
+pub(super) struct Used(Option<Box<[u8; WINDOW / 8]>>);
+
+impl Used {
+    /// Those whose markers are among `symbols`.
+    pub(super) fn by(symbols: &[u16]) -> Self {
+        let mut seen = vec![0; 1 << 16];
+        for &symbol in symbols {
+            seen[usize::from(symbol)] = 1;
+        }
+        Self::of(&seen[usize::from(MARKER)..])
+    }
+
+    /// Those for whose marker there is a 1 and not a 0.
+    fn of(seen: &[u8]) -> Self {
+        let mut used = Box::new([0; WINDOW / 8]);
+        for (bits, eight) in used.iter_mut().zip(seen.chunks_exact(8)) {
+            *bits = gather(eight.first_chunk().expect("a chunk of eight"));
+        }
+        Self(Some(used))
+    }
+
+    /// `window` with zeros for what isn't used. One of less than 32 KiB stays as it is.
+    pub(super) fn sparse(&self, mut window: Vec<u8>) -> Vec<u8> {
+        let used = self.0.as_ref().filter(|_| window.len() == WINDOW);
+        for (eight, &bits) in window.chunks_exact_mut(8).zip(used.iter().flat_map(|used| used.iter())) {
+            let bytes = u64::from_le_bytes(*eight.first_chunk().expect("a chunk of eight"));
+            eight.copy_from_slice(&(bytes & spread(bits)).to_le_bytes());
+        }
+        window
+    }
+}
+
+/// The lowest bit of each of eight bytes, the first byte's lowest; the other bits are zero.
+fn gather(eight: &[u8; 8]) -> u8 {
+    // Moves bit 8 i to bit 56 + i: by 56 - 7 i.
+    const MOVES: u64 = 0x0102_0408_1020_4080;
+    (u64::from_le_bytes(*eight).wrapping_mul(MOVES) >> 56) as u8
+}
+
+/// Eight bytes, 255 for each bit that is set.
+fn spread(bits: u8) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // Byte i keeps bit i of its copy; adding 127 then sets its highest bit if there is anything.
+    let own = (u64::from(bits) * EACH) & 0x8040_2010_0804_0201;
+    (((own + 0x7f * EACH) >> 7) & EACH) * 0xff
+}
+
+/// A place where decoding can start again, and what it needs of the output before it.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    pub(super) place: Place,
+    pub(super) used: Used,
+}
+
+/// The buffers that probing needs.
+#[derive(Debug)]
+pub(super) struct Probe {
+    /// The markers of a window, then room.
+    symbols: Vec<u16>,
+    /// For each symbol 1 if it occurs.
+    seen: Box<[u8; 1 << 16]>,
+}
+
+impl Probe {
+    pub(super) fn new() -> Self {
+        let markers = (MARKER..=u16::MAX).chain(std::iter::repeat_n(0, PROBE));
+        Self { symbols: markers.collect(), seen: Box::new([0; 1 << 16]) }
+    }
+
+    /// Marks the place where `inflate` stands, with nothing pending, and decodes up to [`PROBE`] items
+    /// from there into `out[filled..]`, as [`Inflate::run`] does. Where a block ends it stops unless it
+    /// is to `go_on`.
+    ///
+    /// There is no mark if it stopped before what is used was known.
+    pub(super) fn mark<S: Unit>(
+        &mut self,
+        inflate: &mut Inflate,
+        stored: &dyn Content,
+        out: &mut [S],
+        filled: usize,
+        mut go_on: impl FnMut(&mut Inflate) -> bool,
+    ) -> (Option<Mark>, usize, Result<Stop, Fault>) {
+        debug_assert_eq!(inflate.pending(), 0, "a mark lies between two symbols");
+        let place = inflate.place();
+        let (window, room) = out.split_at_mut(filled);
+        let Some(window) = window.last_chunk::<WINDOW>() else {
+            // Near the start of a stream little comes before the place: all of it is kept.
+            let (filled, stop) = inflate.run(stored, out, filled, true);
+            return (Some(Mark { place, used: Used(None) }), filled, stop);
+        };
+        let wanted = WINDOW + room.len().min(PROBE);
+        let mut end = WINDOW;
+        let stop = loop {
+            let stop;
+            (end, stop) = inflate.run(stored, &mut self.symbols[..wanted], end, true);
+            if !matches!(stop, Ok(Stop::Block)) || !go_on(inflate) {
+                break stop;
+            }
+        };
+        let symbols = &self.symbols[WINDOW..end];
+        self.seen[usize::from(MARKER)..].fill(0);
+        for (to, &symbol) in room.iter_mut().zip(symbols) {
+            // Both ways without a branch: which one it is can't be predicted.
+            self.seen[usize::from(symbol)] = 1;
+            let (known, literal) = (window[usize::from(symbol) % WINDOW], S::from_byte(symbol as u8));
+            *to = if symbol >= MARKER { known } else { literal };
+        }
+        let complete = symbols.len() == PROBE || matches!(stop, Ok(Stop::End));
+        let mark = complete.then(|| Mark { place, used: Used::of(&self.seen[usize::from(MARKER)..]) });
+        (mark, filled + symbols.len(), stop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_gathered_and_spread_in_order() {
+        for bits in 0..=u8::MAX {
+            let eight = std::array::from_fn(|at| bits >> at & 1);
+            assert_eq!(gather(&eight), bits);
+            assert_eq!(spread(bits).to_le_bytes(), eight.map(|bit| bit * 0xff));
+        }
+    }
+}

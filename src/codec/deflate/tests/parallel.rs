@@ -1,0 +1,193 @@
+//! Blocks found from the bits, and pieces put together.
+
+use super::*;
+
+/// The output of a stream from pieces that begin at blocks found from these bits on, each decoded
+/// without what is before it; and the checkpoints of the pieces.
+fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkpoint>, Taken) {
+    let stored = &stream.stored;
+    let (mut inflate, mut finder, mut resolver) = (Inflate::new(), Finder::new(), Resolver::new());
+    let end = stored.len() * 8;
+    let mut pieces = Vec::new();
+    for (n, &cut) in cuts.iter().enumerate() {
+        let until = cuts.get(n + 1).copied().unwrap_or(end);
+        if let Some(bit) = finder.find(stored, cut, until).unwrap() {
+            let stretch = Stretch { start: Place::block_at(bit, 0), until, cap, spacing: 50_000 };
+            let mut piece = Piece::new();
+            piece.decode(&mut inflate, stored, stretch, None);
+            if let Ending::Block = piece.ending() {
+                assert_eq!(finder.find(stored, until, end).unwrap(), Some(piece.end().bit));
+            }
+            pieces.push(piece);
+        }
+    }
+    let (mut out, mut bytes, mut window) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut checkpoints, mut taken) = (Vec::new(), Taken::default());
+    let mut place = Place::block_at(stream.start, 0);
+    let mut known = Piece::new();
+    let mut pieces = pieces.iter().peekable();
+    loop {
+        while pieces.next_if(|piece| piece.start().bit < place.bit).is_some() {
+            taken.skipped += 1;
+        }
+        let piece =
+            match pieces.next_if(|piece| piece.start().bit == place.bit && place.block == Block::Between) {
+                Some(piece) => {
+                    taken.used += 1;
+                    taken.with_markers += usize::from(piece.has_markers());
+                    piece
+                }
+                None => {
+                    let until = pieces.peek().map_or(end, |piece| piece.start().bit);
+                    let stretch = Stretch { start: place, until, cap, spacing: 50_000 };
+                    known.decode(&mut inflate, stored, stretch, Some(&window));
+                    taken.known += 1;
+                    &known
+                }
+            };
+        resolver.resolve(piece, &window, &mut bytes).unwrap();
+        checkpoints.extend(piece.checkpoints(place.offset, &window, &bytes));
+        window = piece.window_after(&window).unwrap();
+        out.extend_from_slice(&bytes);
+        assert!(window == out[out.len().saturating_sub(WINDOW)..]);
+        place = Place { offset: out.len() as u64, ..piece.end() };
+        match piece.ending() {
+            Ending::End => return (out, checkpoints, taken),
+            Ending::Fault(fault) => panic!("{}: {fault}", stream.name),
+            Ending::Full => assert!((cap..cap + 258).contains(&piece.len())),
+            Ending::Block => {}
+        }
+    }
+}
+
+/// How a stream was put together.
+#[derive(Debug, Default)]
+struct Taken {
+    used: usize,
+    skipped: usize,
+    known: usize,
+    with_markers: usize,
+}
+
+#[test]
+fn pieces_from_any_cuts_make_the_whole() {
+    let (mut dice, mut inflate) = (Dice::new(21), Inflate::new());
+    let mut all = Taken::default();
+    for stream in streams() {
+        for cap in [usize::MAX, 30_000, 100_000] {
+            let bits = stream.stored.len() as usize * 8;
+            let mut cuts: Vec<u64> = (0..dice.below(9)).map(|_| dice.below(bits) as u64).collect();
+            cuts.sort_unstable();
+            let (out, checkpoints, taken) = two_stages(&stream, &cuts, cap);
+            assert!(out == stream.plain, "{} cut at {cuts:?}", stream.name);
+            for checkpoint in checkpoints {
+                let mut out = checkpoint.window.clone();
+                let rest = &stream.plain[checkpoint.place.offset as usize..];
+                let len = rest.len().min(70_000);
+                inflate.decode_from(&stream.stored, checkpoint.place, &mut out, len).unwrap();
+                assert!(out[checkpoint.window.len()..] == rest[..len], "{}", stream.name);
+            }
+            all.used += taken.used;
+            all.known += taken.known;
+            all.with_markers += taken.with_markers;
+        }
+    }
+    assert!(all.used > 100 && all.with_markers > 100 && all.known > 100, "{all:?}");
+}
+
+#[test]
+fn output_without_markers_goes_on_in_bytes() {
+    let mut dice = Dice::new(22);
+    let mut writer = Writer::default();
+    writer.block(Kind::Dynamic, 2000, false, &mut dice);
+    for _ in 0..3 {
+        writer.block(Kind::Stored, 60_000, false, &mut dice);
+    }
+    writer.block(Kind::Fixed, 5000, true, &mut dice);
+    let stored = Bytes::new(writer.bytes);
+    let start = Place::block_at(writer.blocks[1].0, 0);
+    let mut piece = Piece::new();
+    let stretch = Stretch { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
+    piece.decode(&mut Inflate::new(), &stored, stretch, None);
+    assert!(matches!(piece.ending(), Ending::End));
+    assert!(!piece.has_markers());
+    let (mut out, window) = (Vec::new(), [0; WINDOW]);
+    Resolver::new().resolve(&piece, &window, &mut out).unwrap();
+    assert!(writer.plain.ends_with(&out) && out.len() > 180_000);
+    assert!(piece.checkpoints(0, &window, &out).is_empty());
+}
+
+#[test]
+fn the_finder_finds_each_block_and_what_looks_like_one() {
+    let mut dice = Dice::new(23);
+    let mut writer = Writer::default();
+    let mut other = Writer::default();
+    other.block(Kind::Dynamic, 10, false, &mut dice);
+    for _ in 0..4 {
+        writer.block(Kind::Dynamic, 400, false, &mut dice);
+        // What is stored is a block's bits: nobody can tell it from one without decoding up to it.
+        writer.stored(&other.bytes, false);
+        writer.block(Kind::Fixed, 30, false, &mut dice);
+    }
+    writer.block(Kind::Dynamic, 400, true, &mut dice);
+    let mut stored = Bytes::new(writer.bytes.clone());
+    for sip in [usize::MAX, 1] {
+        stored.sip = sip;
+        let (mut finder, mut found, mut from) = (Finder::new(), Vec::new(), 0);
+        while let Some(bit) = finder.find(&stored, from, stored.len() * 8).unwrap() {
+            found.push(bit);
+            from = bit + 1;
+        }
+        let simple = (0..stored.bytes.len() * 8).filter(|&bit| header::is_plausible(&stored.bytes, bit));
+        assert_eq!(found, simple.map(|bit| bit as u64).collect::<Vec<_>>());
+        assert!(writer.blocks.iter().all(|(bit, plain)| found.contains(bit) == *plain));
+        assert_eq!(found.len(), 8);
+        assert_eq!(finder.find(&stored, found[2] + 1, found[3]).unwrap(), None);
+    }
+}
+
+#[test]
+fn planted_blocks_are_not_believed() {
+    let mut dice = Dice::new(24);
+    let mut other = Writer::default();
+    other.block(Kind::Dynamic, 3000, false, &mut dice);
+    let mut writer = Writer::default();
+    let mut cuts = Vec::new();
+    for _ in 0..6 {
+        writer.block(Kind::Dynamic, 3000, false, &mut dice);
+        cuts.push(writer.end() + 8);
+        writer.stored(&other.bytes, false);
+    }
+    writer.block(Kind::Dynamic, 3000, true, &mut dice);
+    let stream =
+        Stream { name: "planted".into(), stored: Bytes::new(writer.bytes), start: 0, plain: writer.plain };
+    let (out, _, taken) = two_stages(&stream, &cuts, usize::MAX);
+    assert!(out == stream.plain);
+    assert!(taken.skipped >= 5, "{taken:?}");
+}
+
+#[test]
+fn a_marker_before_the_stream_is_an_error() {
+    let mut dice = Dice::new(25);
+    let mut writer = Writer::default();
+    writer.block(Kind::Fixed, 500, false, &mut dice);
+    let before = writer.plain.len();
+    writer.block(Kind::Dynamic, 3000, true, &mut dice);
+    let stored = Bytes::new(writer.bytes);
+    let mut piece = Piece::new();
+    let start = Place::block_at(writer.blocks[1].0, 0);
+    piece.decode(
+        &mut Inflate::new(),
+        &stored,
+        Stretch { start, until: u64::MAX, cap: usize::MAX, spacing: 0 },
+        None,
+    );
+    let (mut out, mut resolver) = (Vec::new(), Resolver::new());
+    let window = &writer.plain[..before];
+    resolver.resolve(&piece, window, &mut out).unwrap();
+    assert!(out == writer.plain[before..]);
+    for len in [0, 1, before / 2] {
+        assert_eq!(resolver.resolve(&piece, &window[before - len..], &mut out), Err(TooFar));
+        assert!(writer.plain[before..].starts_with(&out));
+    }
+}

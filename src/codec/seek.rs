@@ -1,0 +1,253 @@
+//! Streams in which decoding can start at many places.
+//!
+//! A seek table says where. It reaches as far as anyone has decoded, its frontier; behind it a reader's
+//! way begins at the nearest place before what he wants, beyond it at the frontier, which he extends:
+//!
+//! | part | what it is |
+//! |---|---|
+//! | [`Table`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2)) |
+//! | [`Stretches`] | a way through the stream from a place on, stretch by stretch, several of them in work |
+//! | [`Flow`] | the bytes of such a way, for [`Decoded`](crate::content::Decoded) |
+//! | [`Seekable`] | the stream |
+//!
+//! The decoders behind a table are our own. Where they find a stream broken, or meet what they don't
+//! handle, the library is asked ([`Sequential`]) before a reader gets an error: it decodes from the start
+//! of the stream, and what it says counts.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::content::{Decoder, Sequential, Suspect, UNIT};
+use crate::error::{Error, Result};
+
+/// Units that a reader takes in a row before he is decoded ahead for.
+const IN_A_ROW: u64 = 2;
+
+/// The places of a stream where decoding can start.
+pub(super) trait Table: Send + Sync + fmt::Debug + 'static {
+    /// The decoded offset of the last place at or before `wanted`.
+    fn nearest(&self, wanted: u64) -> u64;
+
+    /// A way from the last place at or before `from` on, and the decoded offset of that place.
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)>;
+}
+
+/// A way through a stream.
+pub(super) trait Stretches: Send {
+    /// Puts the next stretch into `out`, which may hold anything, and says where in it the stretch
+    /// begins; it ends with `out`. `None` is the end of the stream, all of it in order.
+    ///
+    /// An error comes after all bytes that are before the damage.
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>>;
+
+    /// Says that all bytes up to this decoded offset are going to be asked for.
+    fn wanted(&mut self, until: u64);
+
+    /// Bytes of memory that it takes up, roughly.
+    fn weight(&self) -> u64;
+}
+
+/// A stream with a table, and with the library's decoder for a second opinion.
+#[derive(Debug)]
+pub(super) struct Seekable<T> {
+    table: Arc<T>,
+    library: Arc<dyn Sequential>,
+}
+
+impl<T: Table> Seekable<T> {
+    pub(super) fn new(table: T, library: impl Sequential + 'static) -> Self {
+        Self { table: Arc::new(table), library: Arc::new(library) }
+    }
+}
+
+impl<T: Table> Sequential for Seekable<T> {
+    fn start(&self) -> Result<Box<dyn Decoder>> {
+        self.start_at(0)
+    }
+
+    fn nearest(&self, wanted: u64) -> u64 {
+        self.table.nearest(wanted)
+    }
+
+    fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
+        let (place, stretches) = self.table.clone().walk(at)?;
+        Ok(Box::new(Flow {
+            library: self.library.clone(),
+            way: Way::Ours(stretches),
+            ready: Vec::new(),
+            given: 0,
+            at: place,
+            from: at,
+        }))
+    }
+}
+
+/// The bytes of a way.
+struct Flow {
+    library: Arc<dyn Sequential>,
+    way: Way,
+    ready: Vec<u8>,
+    /// How much of `ready` was given, or passed.
+    given: usize,
+    /// The decoded offset of the next byte.
+    at: u64,
+    /// Bytes before this offset are passed.
+    from: u64,
+}
+
+enum Way {
+    Ours(Box<dyn Stretches>),
+    Ended,
+    /// Ours found something wrong: the library's, once it stands at the same place.
+    Library(Box<dyn Decoder>),
+}
+
+impl Flow {
+    /// Begins anew with the library, up to where ours stopped.
+    fn ask_library(&mut self) -> Result<()> {
+        self.ready = Vec::new();
+        self.given = 0;
+        let mut decoder = self.library.start()?;
+        let mut passed = vec![0; UNIT as usize];
+        let mut left = self.at;
+        while left > 0 {
+            let room = passed.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            match decoder.read(&mut passed[..room])? {
+                0 => return Err(Error::damaged("the stream is broken")),
+                read => left = left.saturating_sub(read as u64),
+            }
+        }
+        self.way = Way::Library(decoder);
+        Ok(())
+    }
+}
+
+impl Decoder for Flow {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let there = self.ready.get(self.given..).unwrap_or_default();
+            let pass = usize::try_from(self.from.saturating_sub(self.at)).unwrap_or(usize::MAX);
+            if pass > 0 && !there.is_empty() {
+                let passed = pass.min(there.len());
+                self.given += passed;
+                self.at += passed as u64;
+                continue;
+            }
+            if !there.is_empty() {
+                let read = there.len().min(out.len());
+                out[..read].copy_from_slice(&there[..read]);
+                self.given += read;
+                self.at += read as u64;
+                return Ok(read);
+            }
+            match &mut self.way {
+                Way::Ours(stretches) => match stretches.next(&mut self.ready) {
+                    Ok(Some(start)) => self.given = start,
+                    Ok(None) => {
+                        self.ready = Vec::new();
+                        self.given = 0;
+                        self.way = Way::Ended;
+                    }
+                    Err(error) if error.lasts() => {
+                        tracing::debug!("asking the library about a stream: {error}");
+                        self.ask_library()?;
+                    }
+                    Err(error) => return Err(error),
+                },
+                Way::Ended => return Ok(0),
+                Way::Library(decoder) => {
+                    let read = decoder.read(out)?.min(out.len());
+                    self.at += read as u64;
+                    let passed = usize::try_from(self.from.saturating_sub(self.at - read as u64));
+                    match passed.unwrap_or(usize::MAX) {
+                        0 => return Ok(read),
+                        passed if passed < read => {
+                            out.copy_within(passed..read, 0);
+                            return Ok(read - passed);
+                        }
+                        _ if read == 0 => return Ok(0),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn suspect(&self) -> Option<Suspect> {
+        match &self.way {
+            Way::Library(decoder) => decoder.suspect(),
+            _ => None,
+        }
+    }
+
+    fn wanted(&mut self, until: u64) {
+        if let Way::Ours(stretches) = &mut self.way {
+            stretches.wanted(until);
+        }
+    }
+
+    fn weight(&self) -> u64 {
+        let way = match &self.way {
+            Way::Ours(stretches) => stretches.weight(),
+            Way::Ended => 0,
+            Way::Library(decoder) => decoder.weight(),
+        };
+        way.saturating_add(self.ready.capacity() as u64)
+    }
+}
+
+/// How many stretches are in work ahead of a reader: more the longer he reads on.
+#[derive(Debug, Default)]
+pub(super) struct Depth {
+    /// Bytes that he took in a row.
+    taken: u64,
+    until: u64,
+}
+
+impl Depth {
+    /// He took so many bytes more.
+    pub(super) fn took(&mut self, bytes: usize) {
+        self.taken = self.taken.saturating_add(bytes as u64);
+    }
+
+    /// All up to there will be taken.
+    pub(super) fn wanted(&mut self, until: u64) {
+        self.until = self.until.max(until);
+    }
+
+    /// How many may be in work while the reader stands at `at`, on so many threads.
+    pub(super) fn get(&self, at: u64, threads: usize) -> usize {
+        let most = if threads < 2 { 0 } else { threads + 1 };
+        if self.until.saturating_sub(at) > 8 * UNIT {
+            return most;
+        }
+        match (self.taken / UNIT).checked_sub(IN_A_ROW) {
+            None => 0,
+            Some(more) => most.min(1_usize << more.min(8)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_grows_with_reading_on_and_at_once_for_a_far_seek() {
+        let mut depth = Depth::default();
+        let grown: Vec<_> = (0..8)
+            .map(|_| {
+                depth.took(UNIT as usize);
+                depth.get(0, 4)
+            })
+            .collect();
+        assert_eq!(grown, [0, 1, 2, 4, 5, 5, 5, 5]);
+        assert_eq!(depth.get(0, 1), 0);
+        let mut depth = Depth::default();
+        depth.wanted(100 * UNIT);
+        assert_eq!((depth.get(0, 4), depth.get(99 * UNIT, 4)), (5, 0));
+    }
+}

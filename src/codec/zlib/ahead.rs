@@ -1,0 +1,149 @@
+//! The stretches of a stream that other threads decode ahead of a walk.
+//!
+//! From a checkpoint up to the next one a stretch is decoded as it is. Beyond the last one it is cut by
+//! compressed bits: at each cut a block is looked for and decoded, with markers for what is before it,
+//! up to the first block behind the next cut. Whether there was a block is known when the walk has come
+//! there ([`Piece`]).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::table::{Mark, Zlib};
+use crate::cache::{Reservation, Task};
+use crate::codec::deflate::{Ending, Finder, Inflate, Piece, Place, Stretch, WINDOW};
+use crate::codec::seek::Depth;
+
+/// How much more output than it should have a piece may have, which is known only afterwards.
+const CAP: u64 = 3;
+
+/// Bytes that a piece takes up for each byte of output it should have: symbols of two bytes, and room.
+const PIECE_WEIGHT: u64 = 6;
+
+/// The most compressed bits of a piece, for streams that hardly decode to anything.
+const MOST_BITS: u64 = 8 << 22;
+
+/// Bytes of a decoder.
+const INFLATE: u64 = 128 << 10;
+
+/// Bytes of a piece beside its output.
+const PIECE: u64 = 320 << 10;
+
+/// Stretches in work, in the order of the stream.
+#[derive(Default)]
+pub(super) struct Ahead(VecDeque<Entry>);
+
+/// A stretch in work.
+pub(super) enum Entry {
+    /// From a checkpoint up to the next.
+    Span { start: Mark, end: Mark, task: Task<(Option<Span>, Reservation)> },
+    /// From a block behind `cut` up to one behind `until`.
+    Piece { cut: u64, until: u64, task: Task<(Option<Box<Piece>>, Reservation)> },
+}
+
+/// Output with the window before it.
+pub(super) struct Span {
+    pub(super) bytes: Vec<u8>,
+    /// Where the output begins.
+    pub(super) start: usize,
+}
+
+impl Ahead {
+    pub(super) fn front(&self) -> Option<&Entry> {
+        self.0.front()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Entry> {
+        self.0.pop_front()
+    }
+
+    /// Has more stretches decoded, as many as `depth` allows and the cache has room for.
+    pub(super) fn fill(&mut self, zlib: &Arc<Zlib>, here: Place, depth: &Depth) {
+        let depth = depth.get(here.offset, zlib.cache.threads());
+        while self.0.len() < depth {
+            let entry = match self.0.back() {
+                Some(Entry::Piece { until, .. }) => piece(zlib, *until, bits(zlib, here)),
+                Some(Entry::Span { end, .. }) => from(zlib, end.place(), here),
+                None => from(zlib, here, here),
+            };
+            match entry {
+                Some(entry) => self.0.push_back(entry),
+                None => return,
+            }
+        }
+    }
+}
+
+/// The next stretch for a walk that has come to `place`, and stands at `here` now.
+fn from(zlib: &Arc<Zlib>, place: Place, here: Place) -> Option<Entry> {
+    match zlib.next_two(place.offset) {
+        (Some(start), Some(end)) => span(zlib, start, end),
+        (last, _) => {
+            let place = last.map_or(place, |last| last.place());
+            let bits = bits(zlib, here);
+            piece(zlib, place.bit.saturating_add(bits), bits)
+        }
+    }
+}
+
+/// How many compressed bits a piece should have.
+fn bits(zlib: &Zlib, here: Place) -> u64 {
+    let ratio = here.bit as f64 / here.offset.max(1) as f64;
+    let bits = (zlib.scale.stretch as f64 * ratio) as u64;
+    bits.clamp(zlib.scale.least_bits, MOST_BITS.max(zlib.scale.least_bits))
+}
+
+fn span(zlib: &Arc<Zlib>, start: Mark, end: Mark) -> Option<Entry> {
+    let len = end.offset.checked_sub(start.offset)?;
+    let reservation = zlib.cache.reserve(len.saturating_add(WINDOW as u64 + INFLATE))?;
+    let len = usize::try_from(len).ok()?;
+    let theirs = zlib.clone();
+    let task = zlib.cache.task(move || (decode_span(&theirs, start, len), reservation));
+    Some(Entry::Span { start, end, task })
+}
+
+fn decode_span(zlib: &Zlib, start: Mark, len: usize) -> Option<Span> {
+    let mut bytes = zlib.cache.buffer(len + WINDOW);
+    zlib.window(&start, &mut bytes)?;
+    let window = bytes.len();
+    let mut inflate = zlib.cache.scratch::<Inflate>();
+    let decoded = inflate.decode_from(&*zlib.stored, start.place(), &mut bytes, len);
+    zlib.cache.keep_scratch(inflate, INFLATE);
+    decoded.is_ok().then_some(Span { bytes, start: window })
+}
+
+fn piece(zlib: &Arc<Zlib>, cut: u64, bits: u64) -> Option<Entry> {
+    let end = zlib.stored.len().checked_mul(8)?;
+    let until = cut.checked_add(bits)?;
+    if cut >= end {
+        return None;
+    }
+    let reservation = zlib.cache.reserve(PIECE_WEIGHT * zlib.scale.stretch + INFLATE)?;
+    let theirs = zlib.clone();
+    let task = zlib.cache.task(move || (find_and_decode(&theirs, cut, until), reservation));
+    Some(Entry::Piece { cut, until, task })
+}
+
+fn find_and_decode(zlib: &Zlib, cut: u64, until: u64) -> Option<Box<Piece>> {
+    let start = Finder::new().find(&*zlib.stored, cut, until).ok()??;
+    let mut inflate = zlib.cache.scratch::<Inflate>();
+    let mut piece = zlib.cache.scratch::<Piece>();
+    let stretch = Stretch {
+        start: Place::block_at(start, 0),
+        until,
+        cap: usize::try_from(zlib.scale.stretch * CAP).unwrap_or(usize::MAX),
+        spacing: usize::try_from(zlib.scale.spacing).unwrap_or(usize::MAX),
+    };
+    piece.decode(&mut inflate, &*zlib.stored, stretch, None);
+    zlib.cache.keep_scratch(inflate, INFLATE);
+    if let Ending::Fault(_) = piece.ending() {
+        give_back(zlib, piece);
+        return None;
+    }
+    Some(piece)
+}
+
+/// Lets the buffers of a piece be used again.
+pub(super) fn give_back(zlib: &Zlib, piece: Box<Piece>) {
+    let weight = piece.weight() as u64 + PIECE;
+    zlib.cache.keep_scratch(piece, weight);
+}

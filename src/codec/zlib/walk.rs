@@ -1,0 +1,253 @@
+//! A way through a stream from a place on.
+//!
+//! Alone it decodes with a [`Pass`], in small steps. When stretches are decoded ahead of it, it goes up
+//! to where the first of them begins, and takes them one after the other as far as they fit; where one
+//! doesn't, it decodes on by itself up to the next.
+
+use std::sync::Arc;
+
+use super::ahead::{self, Ahead, Entry};
+use super::table::Zlib;
+use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, Place};
+use crate::codec::deflate::{Resolver, Stop, Stretch, WINDOW, zlib};
+use crate::codec::seek::{Depth, Stretches};
+use crate::content::UNIT;
+use crate::error::{Error, Result};
+
+/// Bytes of a pass.
+const PASS: u64 = 640 << 10;
+
+/// What making a checkpoint decodes behind it.
+const PROBE: usize = WINDOW;
+
+pub(super) struct Walk {
+    zlib: Arc<Zlib>,
+    /// Where the next stretch begins.
+    here: Place,
+    /// The output before it, unless the pass has it.
+    window: Vec<u8>,
+    pass: Option<Pass>,
+    /// The pass makes no checkpoints, for there are some up to this offset.
+    known_to: Option<u64>,
+    /// A block begins here that a finder finds.
+    at_block: bool,
+    ahead: Ahead,
+    depth: Depth,
+    /// What comes after the stretch that was given last.
+    then: Then,
+}
+
+enum Then {
+    Begin,
+    More,
+    End,
+    Fault(Fault),
+    Ended,
+}
+
+impl Walk {
+    /// A walk that begins at a place, with the window before it.
+    pub(super) fn new(zlib: Arc<Zlib>, here: Place, window: Vec<u8>) -> Self {
+        Self {
+            zlib,
+            here,
+            window,
+            pass: None,
+            known_to: None,
+            at_block: false,
+            ahead: Ahead::default(),
+            depth: Depth::default(),
+            then: Then::Begin,
+        }
+    }
+
+    fn stretch(&mut self, out: &mut Vec<u8>) -> Result<usize> {
+        self.ahead.fill(&self.zlib, self.here, &self.depth);
+        while let Some(front) = self.ahead.front() {
+            if let Some(pass) = self.pass.take() {
+                self.window = pass.window().to_vec();
+            }
+            match *front {
+                Entry::Span { start, .. } if start.offset > self.here.offset => {
+                    return self.alone(u64::MAX, start.offset - self.here.offset, out);
+                }
+                Entry::Piece { cut, .. } if !self.at_block || self.here.bit < cut => {
+                    return self.alone(cut, u64::MAX, out);
+                }
+                _ => {}
+            }
+            if let Some(front) = self.ahead.pop()
+                && let Some(start) = self.take(front, out)
+            {
+                return Ok(start);
+            }
+        }
+        self.step(out)
+    }
+
+    /// Takes a stretch that was decoded ahead, if it begins here.
+    fn take(&mut self, entry: Entry, out: &mut Vec<u8>) -> Option<usize> {
+        match entry {
+            Entry::Span { start, end, task } => {
+                let (span, _reservation) =
+                    if start.offset == self.here.offset { task.take()? } else { return None };
+                let span = span?;
+                let before = std::mem::replace(out, span.bytes);
+                self.zlib.cache.used(Arc::new(before));
+                self.window = out[out.len().saturating_sub(WINDOW)..].to_vec();
+                (self.here, self.at_block) = (end.place(), false);
+                Some(span.start)
+            }
+            // Nobody has begun with it: what is known before it makes it easier here.
+            Entry::Piece { task, .. } if !task.has_begun() => None,
+            Entry::Piece { task, .. } => {
+                let (piece, _reservation) = task.take()?;
+                let piece = piece?;
+                let fits = piece.start().bit == self.here.bit && self.here.block == Block::Between;
+                let used = fits && self.use_piece(&piece, out);
+                ahead::give_back(&self.zlib, piece);
+                used.then_some(0)
+            }
+        }
+    }
+
+    /// Makes bytes of a piece that begins here.
+    fn use_piece(&mut self, piece: &Piece, out: &mut Vec<u8>) -> bool {
+        let mut resolver = self.zlib.cache.scratch::<Resolver>();
+        let resolved = resolver.resolve(piece, &self.window, out);
+        self.zlib.cache.keep_scratch(resolver, 1 << 16);
+        // Where a match reaches too far, going on alone finds it as well, and the bytes before it.
+        let (Ok(()), Ok(after)) = (resolved, piece.window_after(&self.window)) else { return false };
+        let offset = self.here.offset;
+        self.note(piece.checkpoints(offset, &self.window, out), offset, out);
+        self.window = after;
+        self.here = Place { offset: offset.saturating_add(out.len() as u64), ..piece.end() };
+        self.at_block = matches!(piece.ending(), Ending::Block);
+        self.then = match piece.ending() {
+            Ending::End => Then::End,
+            Ending::Fault(fault) => Then::Fault(fault.clone()),
+            Ending::Block | Ending::Full => Then::More,
+        };
+        true
+    }
+
+    /// Decodes up to the first block behind a bit, or a number of bytes, or a stretch at most.
+    fn alone(&mut self, until: u64, len: u64, out: &mut Vec<u8>) -> Result<usize> {
+        let mut inflate = self.zlib.cache.scratch::<Inflate>();
+        let mut piece = self.zlib.cache.scratch::<Piece>();
+        let mut cap = usize::try_from(len.min(self.zlib.scale.stretch)).unwrap_or(usize::MAX);
+        let due = self.zlib.due(self.here.offset).saturating_sub(self.here.offset);
+        let due = usize::try_from(due).ok().filter(|due| *due < cap && len == u64::MAX);
+        if let Some(due) = due {
+            cap = due + PROBE;
+        }
+        let stretch = Stretch { start: self.here, until, cap, spacing: due.unwrap_or_default() };
+        piece.decode(&mut inflate, &*self.zlib.stored, stretch, Some(&self.window));
+        self.zlib.cache.keep_scratch(inflate, 128 << 10);
+        let used = self.use_piece(&piece, out);
+        ahead::give_back(&self.zlib, piece);
+        if used { Ok(0) } else { Err(Error::damaged("a distance reaches before the start of the data")) }
+    }
+
+    /// Decodes a step, alone.
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<usize> {
+        if self.known_to.is_some_and(|known_to| known_to < self.here.offset)
+            && let Some(pass) = self.pass.take()
+        {
+            self.window = pass.window().to_vec();
+        }
+        let pass = match &mut self.pass {
+            Some(pass) => pass,
+            None => {
+                let pass = Pass::new(&*self.zlib.stored, self.here, &self.window)?;
+                self.known_to = self.zlib.next_two(self.here.offset).0.map(|mark| mark.offset);
+                let pass = match self.known_to {
+                    Some(_) => pass,
+                    None => {
+                        let due = self.zlib.due(self.here.offset);
+                        pass.with_checkpoints_from(due, self.zlib.scale.spacing)
+                    }
+                };
+                self.window = Vec::new();
+                self.pass.insert(pass)
+            }
+        };
+        out.clear();
+        let mut made = Vec::new();
+        let offset = self.here.offset;
+        while out.len() < UNIT as usize {
+            let (bytes, stop) = pass.step(&*self.zlib.stored);
+            out.extend_from_slice(bytes);
+            made.extend(pass.take_checkpoint());
+            match stop {
+                Ok(Stop::End) => self.then = Then::End,
+                Err(fault) => self.then = Then::Fault(fault),
+                Ok(_) => continue,
+            }
+            break;
+        }
+        self.here = pass.place();
+        self.at_block = false;
+        self.note(made, offset, out);
+        Ok(0)
+    }
+
+    /// Takes what was decoded at `offset` into the table.
+    fn note(&self, checkpoints: Vec<Checkpoint>, offset: u64, bytes: &[u8]) {
+        self.zlib.sum(offset, bytes);
+        if checkpoints.is_empty() {
+            return;
+        }
+        let zlib = self.zlib.clone();
+        let note = move || checkpoints.iter().for_each(|checkpoint| zlib.note(checkpoint));
+        if self.zlib.cache.threads() > 1 { self.zlib.cache.run(note) } else { note() }
+    }
+
+    /// At the end of the stream: whether its checksum is right.
+    fn finish(&self) -> Result<()> {
+        let stored = zlib::stored_checksum(&*self.zlib.stored, self.here)?;
+        let summed = self.zlib.summed();
+        if summed.len == self.here.offset && summed.sum != stored {
+            return Err(Error::damaged("the checksum of the zlib stream is wrong"));
+        }
+        Ok(())
+    }
+}
+
+impl Stretches for Walk {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
+        loop {
+            match &self.then {
+                Then::Begin => {
+                    if self.here.offset == 0 {
+                        zlib::Header::read(&*self.zlib.stored)?;
+                    }
+                    self.then = Then::More;
+                }
+                Then::More => {
+                    let start = self.stretch(out)?;
+                    let len = out.len().saturating_sub(start);
+                    if len > 0 {
+                        self.depth.took(len);
+                        return Ok(Some(start));
+                    }
+                }
+                Then::End => {
+                    self.finish()?;
+                    self.then = Then::Ended;
+                }
+                Then::Fault(fault) => return Err(fault.clone().into()),
+                Then::Ended => return Ok(None),
+            }
+        }
+    }
+
+    fn wanted(&mut self, until: u64) {
+        self.depth.wanted(until);
+    }
+
+    fn weight(&self) -> u64 {
+        let pass = if self.pass.is_some() { PASS } else { 0 };
+        pass + self.window.capacity() as u64
+    }
+}
