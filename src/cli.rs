@@ -27,7 +27,7 @@ const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
        asdf-mount --recover FILE…";
 
 const ABOUT: &str = "\
-Mounts ASDF files as folders: tree.yaml is the text of the tree, blocks/0.bin, blocks/1.bin … are the \
+Mounts ASDF files as folders: tree.yaml is the text of the tree, and saves what is written to it; blocks/0.bin, blocks/1.bin … are the \
 data of the blocks, decoded. A SOURCE that is a folder is mirrored, each ASDF file in it a folder of the \
 same name.
 
@@ -54,16 +54,20 @@ struct Arguments {
     #[arg(short, long)]
     foreground: bool,
 
+    /// Mount for reading alone; the same as -o ro
+    #[arg(short = 'r', long)]
+    read_only: bool,
+
     /// Mount options, separated by commas; see below
     #[arg(short, value_name = "OPT,…", action = ArgAction::Append)]
     options: Vec<OsString>,
 
     /// Unmount each MOUNTPOINT and wait until its daemon has ended; also cleans up a dead mount
-    #[arg(short, long, conflicts_with_all = ["foreground", "options", "log_file", "check"])]
+    #[arg(short, long, conflicts_with_all = ["foreground", "read_only", "options", "log_file", "check"])]
     unmount: bool,
 
     /// Read each FILE through and report what is damaged, without mounting
-    #[arg(long, conflicts_with_all = ["foreground", "options", "log_file"])]
+    #[arg(long, conflicts_with_all = ["foreground", "read_only", "options", "log_file"])]
     check: bool,
 
     /// With --check: report as JSON
@@ -141,7 +145,7 @@ fn act(arguments: Arguments) -> Result<u8> {
     if arguments.recover {
         return revise::recover(&arguments.paths);
     }
-    let options = Options::parse(&arguments.options)?;
+    let mut options = Options::parse(&arguments.options)?;
     if arguments.edit || arguments.set_tree.is_some() {
         let [file] = &arguments.paths[..] else { return Err(usage("one FILE is needed")) };
         return match &arguments.set_tree {
@@ -149,6 +153,7 @@ fn act(arguments: Arguments) -> Result<u8> {
             None => revise::edit(file, options.edit),
         };
     }
+    options.read_only |= arguments.read_only;
     let mut sources = arguments.paths;
     let mountpoint = sources.pop();
     let Some(mountpoint) = mountpoint.filter(|_| !sources.is_empty()) else {
