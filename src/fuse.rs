@@ -237,8 +237,12 @@ impl Filesystem for Adapter {
 
     fn flush(&self, request: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         guarded("flush", || {
-            let caller = caller::of(request);
-            self.with_pen(handle, reply, Pen::is_slow, move |pen| pen.flush(caller));
+            if !self.pen(handle).is_some_and(|file| matches!(&*file, Opened::Pen(pen) if pen.is_concerned())) {
+                // Nothing is to be decided, nor asked who decides.
+                return reply.ok();
+            }
+            let caller = caller::closing(request);
+            self.with_pen(handle, reply, |_| true, move |pen| pen.flush(caller));
         });
     }
 

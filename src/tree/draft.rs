@@ -124,7 +124,7 @@ impl Pen {
     pub fn flush(&self, caller: Caller) -> Result<()> {
         let mut saver = {
             let state = locked(&self.desk.state);
-            if !self.is_concerned(&state) {
+            if !self.has_text(&state) {
                 return Ok(());
             }
             if caller.killed {
@@ -153,7 +153,7 @@ impl Pen {
                 drop(state);
                 return Ok(file.sync_data()?);
             }
-            if !self.is_concerned(&state) {
+            if !self.has_text(&state) {
                 return Ok(());
             }
         }
@@ -162,7 +162,11 @@ impl Pen {
     }
 
     /// Whether there is a text of `tree.yaml` to be tried that this handle wrote.
-    fn is_concerned(&self, state: &State) -> bool {
+    pub fn is_concerned(&self) -> bool {
+        self.has_text(&locked(&self.desk.state))
+    }
+
+    fn has_text(&self, state: &State) -> bool {
         let body = locked(&self.sheet.body);
         let wrote = self.wrote.load(Ordering::Relaxed) || (self.writes && body.mapped);
         wrote && !body.is_clean() && self.desk.is_tree(state, &self.sheet)
