@@ -54,16 +54,24 @@ struct Arguments {
     #[arg(short, long)]
     foreground: bool,
 
+    /// Mount for reading alone; the same as -o ro, and the default so far
+    #[arg(short = 'r', long)]
+    read_only: bool,
+
+    /// Let tree.yaml be written and saved (new: not every editor was tried yet)
+    #[arg(long, conflicts_with = "read_only")]
+    read_write: bool,
+
     /// Mount options, separated by commas; see below
     #[arg(short, value_name = "OPT,…", action = ArgAction::Append)]
     options: Vec<OsString>,
 
     /// Unmount each MOUNTPOINT and wait until its daemon has ended; also cleans up a dead mount
-    #[arg(short, long, conflicts_with_all = ["foreground", "options", "log_file", "check"])]
+    #[arg(short, long, conflicts_with_all = ["foreground", "read_only", "read_write", "options", "log_file", "check"])]
     unmount: bool,
 
     /// Read each FILE through and report what is damaged, without mounting
-    #[arg(long, conflicts_with_all = ["foreground", "options", "log_file"])]
+    #[arg(long, conflicts_with_all = ["foreground", "read_only", "read_write", "options", "log_file"])]
     check: bool,
 
     /// With --check: report as JSON
@@ -141,7 +149,7 @@ fn act(arguments: Arguments) -> Result<u8> {
     if arguments.recover {
         return revise::recover(&arguments.paths);
     }
-    let options = Options::parse(&arguments.options)?;
+    let mut options = Options::parse(&arguments.options)?;
     if arguments.edit || arguments.set_tree.is_some() {
         let [file] = &arguments.paths[..] else { return Err(usage("one FILE is needed")) };
         return match &arguments.set_tree {
@@ -149,6 +157,8 @@ fn act(arguments: Arguments) -> Result<u8> {
             None => revise::edit(file, options.edit),
         };
     }
+    // Writing has to be asked for; mount(8) passes rw whether anyone meant it or not.
+    options.read_only |= !arguments.read_write;
     let mut sources = arguments.paths;
     let mountpoint = sources.pop();
     let Some(mountpoint) = mountpoint.filter(|_| !sources.is_empty()) else {

@@ -11,6 +11,7 @@
 //!                                       starts its threads, asks the mount itself
 //! returns 0 <-------------------------- ready
 //!                                       serves until unmounted or told to end
+//!                                       finishes saves, keeps texts that were not saved
 //!                                       removes the mount point if it was made for the mount
 //! ```
 //!
@@ -29,6 +30,7 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
 
@@ -62,6 +64,11 @@ pub struct Served<F> {
     pub filesystem: F,
     /// Gets the means to tell the kernel of changes, before the first request is answered.
     pub notify: Box<dyn FnOnce(Notifier) + Send>,
+    /// Whether nothing can be written, so that the kernel may know.
+    pub read_only: bool,
+    /// Brings writing to an end, before the process ends: waits for saves, keeps what is not saved. May
+    /// be called more than once; returns when that is done, whoever began it.
+    pub close: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl<F> std::fmt::Debug for Served<F> {
@@ -130,8 +137,10 @@ fn serve_watched<F: Filesystem>(
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let served = open(plan)?;
+    life.at_end(served.close.clone());
     let path = life.place().path();
-    let descriptor = life.mount(|| mount::mount(path, &shown_source(plan), &plan.options))?;
+    let descriptor =
+        life.mount(|| mount::mount(path, &shown_source(plan), &plan.options, served.read_only))?;
     let acl = if plan.options.allow_other { SessionACL::All } else { SessionACL::Owner };
     let session =
         Session::from_fd(served.filesystem, descriptor, acl, session_config()).map_err(|error| {
@@ -150,7 +159,9 @@ fn serve_watched<F: Filesystem>(
         return Err(error);
     }
     tracing::info!("{}: mounted", path.display());
-    match serving.join() {
+    let ended = serving.join();
+    life.close();
+    match ended {
         Ok(Ok(())) => {
             tracing::info!("{}: ended", path.display());
             Ok(())

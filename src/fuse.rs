@@ -4,11 +4,18 @@
 //! request came in on, what has to be decoded by a few workers, the check of a whole block by others,
 //! so that `ls` answers meanwhile. A handler that panics answers EIO, and the mount lives on.
 //!
-//! The mount is read-only, and the kernel is told so when it is mounted; what would write is refused
-//! here all the same.
+//! What writes is answered on the thread it came in on too, but for what may end in a save: closing,
+//! fsync and renaming have workers of their own, so that readers never wait for a save.
+//!
+//! `tree.yaml` and the files beside it go past the kernel's cache (FOPEN_DIRECT_IO), and nothing that is
+//! said of them is believed for any time at all: so the kernel never has to be told of a change, and no
+//! notification can meet a request that waits for it. A mapping of such a file is written through: its
+//! pages arrive as writes before the flush.
 
+mod caller;
 mod handle;
 mod reply;
+mod write;
 
 use std::ffi::OsStr;
 use std::io;
@@ -16,21 +23,23 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use fuser::{
-    AccessFlags, BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::cache::Workers;
-use crate::tree::{Attr, Caching, Ino, Listing, Reader, TTL, Tree, Xattr};
+use crate::tree::{Attr, Caching, Change, Ino, Listing, OpenFor, Opened, Pen, Reader, TTL, Tree, Xattr};
 use handle::Handles;
 
 /// What is asked of the kernel if it offers it.
-const WANTED: [InitFlags; 6] = [
+const WANTED: [InitFlags; 7] = [
+    // Emptying a file comes with opening it, so that the handle is known that did it.
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
     // A new size or modification time drops the pages of a file.
     InitFlags::FUSE_AUTO_INVAL_DATA,
     // A file that is read past the cache can still be mapped.
@@ -51,10 +60,11 @@ const GENERATION: Generation = Generation(0);
 #[derive(Debug)]
 pub struct Adapter {
     tree: Arc<Tree>,
-    files: Handles<Reader>,
+    files: Handles<Opened>,
     dirs: Handles<Listing>,
     decoding: Workers,
     checking: Workers,
+    saving: Workers,
 }
 
 impl Adapter {
@@ -67,7 +77,23 @@ impl Adapter {
             dirs: Handles::new(),
             decoding: Workers::new("decode", cpus),
             checking: Workers::new("verify", 2),
+            saving: Workers::new("save", 4),
         }
+    }
+
+    /// What is served.
+    pub fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// The handle of a file that can be written.
+    fn pen(&self, handle: FileHandle) -> Option<Arc<Opened>> {
+        self.files.get(handle).filter(|opened| matches!(**opened, Opened::Pen(_)))
+    }
+
+    /// How long the kernel may believe what it is told of a node.
+    fn ttl(&self, attr: &Attr) -> Duration {
+        self.tree.ttl(attr.ino).min(attr.ttl())
     }
 
     fn dir(&self, handle: FileHandle) -> Result<Arc<Listing>, Errno> {
@@ -123,10 +149,14 @@ impl Filesystem for Adapter {
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         guarded("lookup", || match self.tree.lookup(ino(parent), name) {
-            Ok(attr) => reply.entry_with_ttls(&attr.ttl(), &TTL, &reply::attr(&attr), GENERATION),
-            Err(error) if error.errno() == libc::ENOENT => {
-                reply.entry_with_ttls(&TTL, &TTL, &reply::absent(), GENERATION);
+            Ok(attr) => {
+                let (of_name, of_node) = (self.tree.ttl(attr.ino), self.ttl(&attr));
+                reply.entry_with_ttls(&of_node, &of_name, &reply::attr(&attr), GENERATION);
             }
+            Err(error) if error.errno() == libc::ENOENT => match self.tree.changes_by_itself(ino(parent)) {
+                true => reply.error(Errno::ENOENT),
+                false => reply.entry_with_ttls(&TTL, &TTL, &reply::absent(), GENERATION),
+            },
             Err(error) => {
                 tracing::debug!("lookup of {name:?}: {error}");
                 reply.error(reply::errno(&error));
@@ -140,7 +170,7 @@ impl Filesystem for Adapter {
 
     fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
         guarded("getattr", || match self.tree.attr(ino(node)) {
-            Ok(attr) => reply.attr(&attr.ttl(), &reply::attr(&attr)),
+            Ok(attr) => reply.attr(&self.ttl(&attr), &reply::attr(&attr)),
             Err(error) => {
                 tracing::debug!("getattr: {error}");
                 reply.error(reply::errno(&error));
@@ -155,17 +185,25 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn open(&self, _request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         guarded("open", || {
-            if flags.acc_mode() != OpenAccMode::O_RDONLY || flags.0 & libc::O_TRUNC != 0 {
-                return reply.error(Errno::EROFS);
-            }
-            match self.tree.open(ino(node)) {
-                Ok(reader) => {
-                    let (handle, reader) = self.files.add(reader);
-                    match reader.is_slow() {
-                        true => self.decoding.run(move || opened(&reader, handle, reply)),
-                        false => opened(&reader, handle, reply),
+            let open = OpenFor {
+                writing: flags.acc_mode() != OpenAccMode::O_RDONLY,
+                appending: flags.0 & libc::O_APPEND != 0,
+                truncating: flags.0 & libc::O_TRUNC != 0,
+                only_new: false,
+            };
+            match self.tree.open_for(ino(node), open, caller::of(request)) {
+                Ok(opened_file) => {
+                    let (handle, file) = self.files.add(opened_file);
+                    match &*file {
+                        Opened::Pen(_) => reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO),
+                        Opened::Reader(reader) if reader.is_slow() => self.decoding.run(move || {
+                            if let Opened::Reader(reader) = &*file {
+                                opened(reader, handle, reply);
+                            }
+                        }),
+                        Opened::Reader(reader) => opened(reader, handle, reply),
                     }
                 }
                 Err(error) => {
@@ -187,25 +225,38 @@ impl Filesystem for Adapter {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        guarded("read", || match self.files.get(handle) {
-            Some(reader) if reader.is_slow() => {
-                self.decoding.run(move || reply::read(&reader, offset, size, reply));
+        guarded("read", || {
+            let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
+            match &*file {
+                Opened::Pen(pen) => reply::read_pen(pen, offset, size, reply),
+                Opened::Reader(reader) if reader.is_slow() => self.decoding.run(move || {
+                    if let Opened::Reader(reader) = &*file {
+                        reply::read(reader, offset, size, reply);
+                    }
+                }),
+                Opened::Reader(reader) => reply::read(reader, offset, size, reply),
             }
-            Some(reader) => reply::read(&reader, offset, size, reply),
-            None => reply.error(Errno::EBADF),
         });
     }
 
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // Nothing was written. The default, ENOSYS, would say so for good, which saving can't have.
-        reply.ok();
+    fn flush(&self, request: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        guarded("flush", || {
+            if !self.pen(handle).is_some_and(|file| matches!(&*file, Opened::Pen(pen) if pen.is_concerned()))
+            {
+                // Nothing is to be decided, nor asked who decides.
+                return reply.ok();
+            }
+            let caller = caller::closing(request);
+            self.with_pen(handle, reply, |_| true, move |pen| pen.flush(caller));
+        });
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        reply.ok();
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        guarded("fsync", || self.with_pen(handle, reply, Pen::is_slow, Pen::sync));
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        // What a name stands for was made durable when it got the name.
         reply.ok();
     }
 
@@ -220,8 +271,12 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         guarded("release", || {
+            let end = |pen: &Pen| {
+                pen.release();
+                Ok(())
+            };
+            self.with_pen(handle, reply, Pen::is_slow_release, end);
             self.files.remove(handle);
-            reply.ok();
         });
     }
 
@@ -265,13 +320,13 @@ impl Filesystem for Adapter {
                 Err(errno) => return reply.error(errno),
             };
             let done = self.tree.read_dir(&listing, offset, true, &mut |item| {
-                let ttl = item.attr.as_ref().map_or(TTL, Attr::ttl);
                 let attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
                     // Of `.` and `..` the kernel takes no more than these.
                     ino: INodeNo(item.ino.0),
                     kind: reply::kind(item.kind),
                     ..reply::absent()
                 });
+                let ttl = item.attr.as_ref().map_or(TTL, |attr| self.ttl(attr));
                 reply.add(attr.ino, item.next, item.name, &ttl, &attr, GENERATION)
             });
             match done {
@@ -292,8 +347,8 @@ impl Filesystem for Adapter {
         guarded("statfs", || match self.tree.space() {
             Ok(space) => reply.statfs(
                 space.blocks,
-                0,
-                0,
+                space.free,
+                space.free,
                 space.files,
                 0,
                 space.block_size,
@@ -325,10 +380,10 @@ impl Filesystem for Adapter {
 
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         guarded("access", || {
-            if mask.contains(AccessFlags::W_OK) {
+            if mask.contains(AccessFlags::W_OK) && !self.tree.can_be_written(ino(node)) {
                 return reply.error(Errno::EROFS);
             }
-            let wanted = (mask & (AccessFlags::R_OK | AccessFlags::X_OK)).bits() as u16;
+            let wanted = (mask & (AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK)).bits() as u16;
             match self.tree.attr(ino(node)) {
                 Ok(attr) if attr.allows(request.uid(), request.gid(), wanted) => reply.ok(),
                 Ok(_) => reply.error(Errno::EACCES),
@@ -359,98 +414,135 @@ impl Filesystem for Adapter {
     fn setattr(
         &self,
         _request: &Request,
-        _node: INodeNo,
-        _mode: Option<u32>,
-        _uid: Option<u32>,
-        _gid: Option<u32>,
-        _size: Option<u64>,
-        _atime: Option<TimeOrNow>,
-        _mtime: Option<TimeOrNow>,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
         _ctime: Option<SystemTime>,
-        _handle: Option<FileHandle>,
+        handle: Option<FileHandle>,
         _crtime: Option<SystemTime>,
         _chgtime: Option<SystemTime>,
         _bkuptime: Option<SystemTime>,
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        reply.error(Errno::EROFS);
+        let moment = write::moment;
+        let change = Change { mode, uid, gid, size, atime: atime.map(moment), mtime: mtime.map(moment) };
+        guarded("setattr", || self.change(node, change, handle, reply));
     }
 
     fn write(
         &self,
         _request: &Request,
         _node: INodeNo,
-        _handle: FileHandle,
-        _offset: u64,
-        _data: &[u8],
-        _write_flags: WriteFlags,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
         _flags: OpenFlags,
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        reply.error(Errno::EROFS);
+        let mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        guarded("write", || self.write_to(handle, offset, data, mapped, reply));
     }
 
     fn create(
         &self,
-        _: &Request,
-        _: INodeNo,
-        _: &OsStr,
-        _mode: u32,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
         _umask: u32,
-        _flags: i32,
+        flags: i32,
         reply: ReplyCreate,
     ) {
-        reply.error(Errno::EROFS);
+        guarded("create", || self.make(request, parent, name, mode, flags, reply));
     }
 
-    fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
+    fn mknod(&self, _: &Request, parent: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        guarded("mknod", || reply.error(self.no_such_kind(parent)));
     }
 
-    fn mkdir(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
+    fn mkdir(&self, _: &Request, parent: INodeNo, _: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        guarded("mkdir", || reply.error(self.no_such_kind(parent)));
     }
 
-    fn unlink(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        guarded("unlink", || reply::done(self.tree.unlink(ino(parent), name), reply));
     }
 
     fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
         reply.error(Errno::EROFS);
     }
 
-    fn symlink(&self, _: &Request, _: INodeNo, _: &OsStr, _: &Path, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, text: &Path, reply: ReplyEntry) {
+        guarded("symlink", || self.make_link(request, parent, name, text, reply));
     }
 
     fn rename(
         &self,
         _: &Request,
-        _: INodeNo,
-        _: &OsStr,
-        _: INodeNo,
-        _: &OsStr,
-        _: RenameFlags,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        reply.error(Errno::EROFS);
+        guarded("rename", || self.change_name((parent, name), (new_parent, new_name), flags, reply));
     }
 
-    fn link(&self, _: &Request, _: INodeNo, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
-        reply.error(Errno::EROFS);
+    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        guarded("link", || self.entry(self.tree.link(ino(node), ino(parent), name), reply));
     }
 
-    fn setxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: &[u8], _: i32, _: u32, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
+    fn setxattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        guarded("setxattr", || {
+            let exists = match flags {
+                libc::XATTR_CREATE => Some(false),
+                libc::XATTR_REPLACE => Some(true),
+                _ => None,
+            };
+            reply::done(self.tree.set_xattr(ino(node), name, Some(value), exists), reply);
+        });
     }
 
-    fn removexattr(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
+    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        guarded("removexattr", || reply::done(self.tree.set_xattr(ino(node), name, None, None), reply));
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
+        // The C library then writes zeros itself.
+        reply.error(Errno::EOPNOTSUPP);
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        // The kernel then reads and writes.
+        reply.error(Errno::ENOSYS);
     }
 }

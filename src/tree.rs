@@ -11,41 +11,57 @@
 //! - `folder`: the folder that stands for a file: `tree.yaml`, `blocks/`, `.asdf-mount/`
 //! - `open`, `listing`: open files and directories
 //! - `attr`, `xattr`: what is said of a node
+//! - `desk`, `sheet`, `draft`, `write`: what is written in the folder of a file, and when it is saved
+//! - `saver`: who makes a save of a text; `standin`: a simple one
+//! - `haven`: the state directory
 //!
 //! Nothing here caches what a source is for longer than [`TTL`] allows the kernel to: a file that
 //! comes, goes or changes is seen within a second.
 
 mod attr;
+mod desk;
+mod draft;
 #[cfg(test)]
 mod fake;
 mod folder;
+mod haven;
 mod link;
 mod listing;
 mod mirror;
 mod names;
 mod node;
 mod open;
+pub mod saver;
+pub mod savers;
+mod sheet;
 mod sources;
 mod spot;
+pub mod standin;
 #[cfg(test)]
 mod tests;
+mod write;
 mod xattr;
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use attr::{Attr, Kind, Ownership, Time};
+pub use draft::{Caller, Pen};
+pub use haven::Haven;
 pub use listing::{Item, Listing};
 pub use node::Ino;
 pub use open::{Caching, Reader};
+pub use write::{Change, Maker, Moment, OpenFor, Opened, Renaming};
 pub use xattr::Xattr;
 
 use crate::error::{Error, Result};
 use crate::format::{Container, Context};
 use crate::source::Source;
 use attr::Stat;
+use desk::{Desk, Room};
 use folder::{Shelf, Volume};
 use mirror::{Class, Entry, Scout};
 use node::{Known, Node, Part, Serials};
@@ -69,6 +85,8 @@ pub struct Options {
     pub recognise: fn(&[u8]) -> Option<&'static str>,
     /// Opens such files.
     pub opener: Opener,
+    /// Makes saves; without it nothing can be written.
+    pub savers: Option<Arc<dyn saver::Savers>>,
 }
 
 impl std::fmt::Debug for Options {
@@ -88,6 +106,7 @@ impl Options {
             allow_other: false,
             recognise: crate::format::recognise,
             opener: Arc::new(move |source| crate::format::open(source, &context)),
+            savers: None,
         }
     }
 }
@@ -98,9 +117,13 @@ pub struct Tree {
     root: Arc<Entry>,
     ownership: Ownership,
     known: Known,
-    serials: Serials,
+    serials: Arc<Serials>,
     scout: Scout,
     shelf: Arc<Shelf>,
+    /// What is needed for writing; none in a read-only mount.
+    room: Option<Arc<Room>>,
+    /// The folders in which something was written: they stay until the mount ends.
+    written: Mutex<HashMap<u32, Arc<Entry>>>,
 }
 
 /// The space of the file system that a node comes from.
@@ -108,8 +131,10 @@ pub struct Tree {
 pub struct Space {
     /// Bytes of a block.
     pub block_size: u32,
-    /// Blocks in all; none of them is free, since nothing can be written.
+    /// Blocks in all.
     pub blocks: u64,
+    /// Blocks that scratch files may still take; 0 where nothing can be written.
+    pub free: u64,
     /// Nodes in all.
     pub files: u64,
     /// Longest name, in bytes.
@@ -145,15 +170,23 @@ impl Tree {
                 Class::Link { text, .. } => Ok(text.clone()),
                 _ => Err(errno(libc::EINVAL)),
             },
+            (Node::Sheet(_, sheet), _) => match &locked(&sheet.body).paper {
+                sheet::Paper::Link(text) => Ok(text.clone()),
+                _ => Err(errno(libc::EINVAL)),
+            },
             _ => Err(errno(libc::EINVAL)),
         }
     }
 
-    /// Opens a file for reading.
+    /// Opens a file for reading that can't be written.
     pub fn open(&self, ino: Ino) -> Result<Reader> {
         match self.node(ino)? {
             (Node::Entry(entry), _) => Reader::of_entry(&entry),
-            (Node::Volume(volume), part) => Reader::of_part(volume, part),
+            (Node::Volume(volume), part) => {
+                let writing = self.writing(&volume);
+                Reader::of_part(volume, part, &writing)
+            }
+            (Node::Sheet(..), _) => Err(errno(libc::EINVAL)),
         }
     }
 
@@ -163,6 +196,7 @@ impl Tree {
         Ok(Space {
             block_size: u32::try_from(stat.f_frsize).unwrap_or(4096),
             blocks: stat.f_blocks,
+            free: self.room.as_ref().map_or(0, |room| room.budget.free() / stat.f_frsize.max(1)),
             files: stat.f_files,
             name_max: u32::try_from(stat.f_namemax).unwrap_or(255),
         })
@@ -171,7 +205,7 @@ impl Tree {
     fn node(&self, ino: Ino) -> Result<(Node, Part)> {
         let part = ino.part().ok_or_else(|| errno(libc::ESTALE))?;
         match (self.known.get(ino.serial()), part) {
-            (Some(node @ Node::Entry(_)), Part::Whole) => Ok((node, part)),
+            (Some(node @ (Node::Entry(_) | Node::Sheet(..))), Part::Whole) => Ok((node, part)),
             (Some(node @ Node::Volume(_)), part) if part != Part::Whole => Ok((node, part)),
             _ => Err(errno(libc::ESTALE)),
         }
@@ -188,6 +222,26 @@ impl Tree {
         match node {
             Node::Entry(entry) => self.attr_of_entry(entry),
             Node::Volume(volume) => self.attr_of_part(volume, part),
+            Node::Sheet(entry, sheet) => match &entry.class {
+                Class::Folder(folder) => folder.used_desk().ok_or_else(|| errno(libc::ESTALE))?.attr(sheet),
+                _ => Err(errno(libc::ESTALE)),
+            },
+        }
+    }
+
+    /// What is written in a folder; `None` where nothing can be.
+    fn desk(&self, entry: &Entry) -> Result<Option<Arc<Desk>>> {
+        match (&entry.class, &self.room) {
+            (Class::Folder(folder), Some(room)) => folder.desk(&entry.place, room),
+            _ => Ok(None),
+        }
+    }
+
+    /// What is said of the folder of a file with `stat`.
+    fn own_folder(&self, ino: Ino, stat: &Stat) -> Attr {
+        match self.room {
+            Some(_) => self.ownership.writable(ino, Kind::Directory, 0, stat),
+            None => self.ownership.attr(ino, Kind::Directory, 0, stat),
         }
     }
 
@@ -198,14 +252,18 @@ impl Tree {
             Class::Sources { sources, stat, .. } => {
                 Attr { nlink: 2 + sources.len() as u32, ..own(Kind::Directory, 0, stat) }
             }
-            Class::Folder(_) => {
+            Class::Folder(folder) => {
                 let look = match self.volume(entry) {
                     Ok(volume) => volume.look().stat,
                     // The root stays when its file is gone: it is where the mount is.
                     Err(_) if entry.serial == 0 => entry.place.spot.origin().stat()?,
                     Err(error) => return Err(error),
                 };
-                Attr { nlink: 4, ..own(Kind::Directory, 0, &look) }
+                let attr = Attr { nlink: 4, ..self.own_folder(ino, &look) };
+                match folder.used_desk().and_then(|desk| desk.changed()) {
+                    Some(time) => Attr { mtime: time.max(attr.mtime), ctime: time.max(attr.ctime), ..attr },
+                    None => attr,
+                }
             }
             Class::Directory { key, .. } => own(Kind::Directory, 0, &mirror::stat_entry(entry, *key)?),
             Class::File { first, .. } => {
@@ -226,7 +284,9 @@ impl Tree {
         let (kind, size) = match part {
             Part::Blocks | Part::About | Part::Whole => (Kind::Directory, 0),
             Part::Tree => (Kind::File, opened.container()?.tree().len()),
-            Part::Status => (Kind::File, crate::content::Content::len(&volume.status(&opened))),
+            Part::Status => {
+                (Kind::File, crate::content::Content::len(&volume.status(&opened, &self.writing(volume))))
+            }
             Part::Table => (Kind::File, crate::view::blocks::size(opened.container()?.block_count()?)),
             Part::Block(n) => {
                 let block = opened.block(n)?;

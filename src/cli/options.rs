@@ -59,6 +59,8 @@ pub struct Options {
     pub cache: u64,
     /// `validate=` and `padding=`: how a changed tree is judged and saved.
     pub edit: edit::session::Settings,
+    /// `ro`: nothing can be written; otherwise what the source allows.
+    pub read_only: bool,
     /// `noexec`
     pub no_exec: bool,
     /// `sync`
@@ -82,6 +84,7 @@ impl Default for Options {
             max_read: None,
             cache: DEFAULT_CACHE,
             edit: edit::session::Settings::default(),
+            read_only: false,
             no_exec: false,
             synchronous: false,
             synchronous_directories: false,
@@ -93,13 +96,13 @@ impl Default for Options {
 
 /// The options as `--help` shows them: name with its value, and what it does.
 pub const TABLE: &[(&str, &str)] = &[
-    ("ro", "read-only; the mount is always read-only so far, and rw is taken to mean ro"),
+    ("ro, rw", "read-only, or writable as far as the source is [rw]"),
     (
         "allow_other",
         "let other users in, as far as the mode bits let them (an ordinary user needs 'user_allow_other' in /etc/fuse.conf)",
     ),
     ("uid=N, gid=N", "owner and group of all files [those of the source]"),
-    ("umask=OCTAL", "permission bits that no file has [0]; write permission is never given"),
+    ("umask=OCTAL", "permission bits that no file has [0]"),
     ("cache=SIZE", "memory for decoded data, with K, M or G [32M]"),
     (
         "validate=strict|warn|off",
@@ -209,9 +212,11 @@ impl Options {
             "relatime" => self.access_time = AccessTime::Relative,
             "strictatime" => self.access_time = AccessTime::Strict,
             "atime" | "norelatime" | "nostrictatime" => self.access_time = AccessTime::Default,
-            // mount(8) always passes rw or ro, and mount.fuse(8) adds dev,suid for root unasked; nothing
-            // in the mount has a use for them, so it is nosuid,nodev whatever they say.
-            "ro" | "rw" | "default_permissions" | "suid" | "nosuid" | "dev" | "nodev" => {}
+            // mount.fuse(8) adds dev,suid for root unasked; nothing in the mount has a use for them, so
+            // it is nosuid,nodev whatever they say.
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "default_permissions" | "suid" | "nosuid" | "dev" | "nodev" => {}
             "auto" | "noauto" | "user" | "nouser" | "users" | "nousers" | "owner" | "noowner" | "group"
             | "nogroup" | "nofail" | "defaults" | "_netdev" => {}
             _ if is_comment(name) => {}
@@ -395,7 +400,7 @@ mod tests {
         let plain = parse("").unwrap();
         for list in [
             "rw,dev,suid",
-            "ro,nosuid,nodev,async,exec",
+            "ro,rw,nosuid,nodev,async,exec",
             "defaults,noauto,nofail,user,users,nouser,owner,group,auto,_netdev",
             "x-systemd.automount,X-mount.mkdir=0755,comment=a b,user=bob",
             "rw,,subtype=asdf-mount,default_permissions,",
@@ -411,6 +416,7 @@ mod tests {
             parse("uid=7,gid=8,umask=027,allow_other,cache=3M,max_read=65536,noexec,relatime").unwrap();
         assert_eq!((options.uid, options.gid, options.umask), (Some(7), Some(8), Some(0o27)));
         assert_eq!((options.allow_other, options.no_exec), (true, true));
+        assert!(parse("rw,ro").unwrap().read_only && !parse("ro,rw").unwrap().read_only);
         assert_eq!((options.cache, options.max_read), (3 << 20, Some(65536)));
         assert_eq!(options.access_time, AccessTime::Relative);
         assert_eq!(parse("uid=1,uid=2").unwrap().uid, Some(2));

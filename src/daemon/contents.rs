@@ -7,6 +7,7 @@ use crate::cache::Cache;
 use crate::error::Result;
 use crate::format::Context;
 use crate::fuse::Adapter;
+use crate::tree::savers::Sessions;
 use crate::tree::{Options, Ownership, Tree};
 
 /// Opens the sources of a plan; a file of no known format is the error.
@@ -20,6 +21,13 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
         umask: plan.options.umask.map_or(0, |umask| (umask & 0o777) as u16),
     };
     options.allow_other = plan.options.allow_other;
+    if !plan.options.read_only {
+        options.savers = Some(Arc::new(Sessions::new(plan.options.edit, &plan.mountpoint)));
+    }
     let filesystem = Adapter::new(Tree::new(&plan.sources, &options)?);
-    Ok(Served { filesystem, notify: Box::new(|_| {}) })
+    let tree = filesystem.tree().clone();
+    let read_only = tree.is_read_only();
+    // The kernel believes nothing for long that could change without it: it need not be told.
+    let notify = Box::new(|_| {});
+    Ok(Served { filesystem, notify, read_only, close: Arc::new(move || tree.close()) })
 }

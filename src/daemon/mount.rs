@@ -57,21 +57,26 @@ impl Mounted {
     }
 }
 
-/// Mounts on `path`, which shows `source` as its source, and returns the descriptor to serve.
+/// Mounts on `path`, which shows `source` as its source, for reading alone if `read_only`, and returns the descriptor to serve.
 ///
 /// # Errors
 /// When neither the system call nor fusermount3 may mount; then nothing is mounted.
-pub(crate) fn mount(path: &Path, source: &OsStr, options: &Options) -> Result<(Mounted, OwnedFd)> {
-    let descriptor = match directly(path, source, options)? {
+pub(crate) fn mount(
+    path: &Path,
+    source: &OsStr,
+    options: &Options,
+    read_only: bool,
+) -> Result<(Mounted, OwnedFd)> {
+    let descriptor = match directly(path, source, options, read_only)? {
         Some(descriptor) => descriptor,
-        None => fusermount::mount(path, &helper_options(source, options))?,
+        None => fusermount::mount(path, &helper_options(source, options, read_only))?,
     };
     let device = mountinfo::top_at(path).ok().flatten().filter(mountinfo::Mount::is_ours);
     Ok((Mounted { path: path.to_owned(), device: device.map(|mount| mount.device) }, descriptor))
 }
 
 /// Mounts by mount(2); none when this process may not.
-fn directly(path: &Path, source: &OsStr, options: &Options) -> Result<Option<OwnedFd>> {
+fn directly(path: &Path, source: &OsStr, options: &Options, read_only: bool) -> Result<Option<OwnedFd>> {
     let device = match OpenOptions::new().read(true).write(true).open(DEVICE) {
         Ok(device) => device,
         Err(error) => match error.raw_os_error() {
@@ -81,7 +86,7 @@ fn directly(path: &Path, source: &OsStr, options: &Options) -> Result<Option<Own
         },
     };
     let data = CString::new(kernel_options(&device, options)).expect("only our own words and numbers");
-    match rustix::mount::mount(source, path, FILE_SYSTEM_TYPE, flags(options), data.as_c_str()) {
+    match rustix::mount::mount(source, path, FILE_SYSTEM_TYPE, flags(options, read_only), data.as_c_str()) {
         Ok(()) => Ok(Some(device.into())),
         Err(Errno::PERM) => Ok(None),
         Err(Errno::NODEV) => Err(no_fuse()),
@@ -112,8 +117,9 @@ fn kernel_options(device: &File, options: &Options) -> String {
     data
 }
 
-fn flags(options: &Options) -> MountFlags {
-    let mut flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::RDONLY;
+fn flags(options: &Options, read_only: bool) -> MountFlags {
+    let mut flags = MountFlags::NOSUID | MountFlags::NODEV;
+    flags.set(MountFlags::RDONLY, read_only);
     flags.set(MountFlags::NOEXEC, options.no_exec);
     flags.set(MountFlags::SYNCHRONOUS, options.synchronous);
     flags.set(MountFlags::DIRSYNC, options.synchronous_directories);
@@ -128,8 +134,10 @@ fn flags(options: &Options) -> MountFlags {
 }
 
 /// The same for fusermount3, which knows fewer flags and adds nosuid,nodev itself.
-fn helper_options(source: &OsStr, options: &Options) -> OsString {
-    let mut list = OsString::from(format!("ro,nosuid,nodev,default_permissions,subtype={SUBTYPE},fsname="));
+fn helper_options(source: &OsStr, options: &Options, read_only: bool) -> OsString {
+    let way = if read_only { "ro" } else { "rw" };
+    let mut list =
+        OsString::from(format!("{way},nosuid,nodev,default_permissions,subtype={SUBTYPE},fsname="));
     list.push(fusermount::escape(source));
     let flags = [
         (options.allow_other, ",allow_other"),

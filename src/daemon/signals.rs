@@ -2,9 +2,10 @@
 //!
 //! On the first SIGINT, SIGTERM or SIGHUP the mount is detached: nobody finds it any more, programs that
 //! have files open in it get [`GRACE`] to close them, and then the process ends, whether they did or not.
-//! A second signal ends it at once. What was made for the mount is removed on every way out.
+//! A second signal ends it at once. What was made for the mount is removed on every way out, and on
+//! every way out a save that runs is finished, and a text that was not saved is kept.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -19,10 +20,22 @@ use crate::error::Result;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// One mount's life, as the thread that waits for signals sees it.
-#[derive(Debug)]
 pub(crate) struct Life {
     place: Mountpoint,
     stage: Mutex<Stage>,
+    close: OnceLock<Close>,
+}
+
+/// See [`super::Served::close`].
+type Close = Arc<dyn Fn() + Send + Sync>;
+
+impl std::fmt::Debug for Life {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Life")
+            .field("place", &self.place)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -35,7 +48,7 @@ enum Stage {
 impl Life {
     /// Begins to watch for signals, which end the process properly from now on.
     pub(crate) fn watched(place: Mountpoint) -> Result<Arc<Self>> {
-        let life = Arc::new(Self { place, stage: Mutex::new(Stage::Starting) });
+        let life = Arc::new(Self { place, stage: Mutex::new(Stage::Starting), close: OnceLock::new() });
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let watched = Arc::clone(&life);
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -53,6 +66,19 @@ impl Life {
             }
         })?;
         Ok(life)
+    }
+
+    /// Says how writing is brought to an end.
+    pub(crate) fn at_end(&self, close: Close) {
+        // There is one mount in a life.
+        let _ = self.close.set(close);
+    }
+
+    /// Brings writing to an end.
+    pub(crate) fn close(&self) {
+        if let Some(close) = self.close.get() {
+            close();
+        }
     }
 
     /// The folder that is mounted on.
@@ -101,6 +127,7 @@ impl Life {
     }
 
     fn leave(&self, status: u8) {
+        self.close();
         self.place.remove();
         std::process::exit(i32::from(status));
     }

@@ -17,8 +17,10 @@ use crate::error::{Error, Kind, Result};
 /// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
 pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
 
-/// How long `-u` waits for a daemon to end after its mount is gone.
+/// How long `-u` waits for a daemon to end after its mount is gone before it says so, and how long in
+/// all: a save of a large file may have to be finished.
 const PATIENCE: Duration = Duration::from_secs(10);
+const LONG_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// How long a daemon may take to say its number before `-u` goes on without.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
@@ -54,9 +56,12 @@ pub fn unmount(wanted: &Path) -> Result<()> {
         _ => error,
     })?;
     match daemon {
-        Some((pid, handle)) if !ended(&handle)? => Err(Error::new(
+        Some((pid, handle)) if !ended_after_all(pid, &handle)? => Err(Error::new(
             Kind::System(libc::ETIMEDOUT),
-            format!("unmounted, but its daemon (process {pid}) has not ended after {} s", PATIENCE.as_secs()),
+            format!(
+                "unmounted, but its daemon (process {pid}) has not ended after {} s",
+                LONG_PATIENCE.as_secs()
+            ),
         )
         .of(path)),
         _ => Ok(()),
@@ -112,8 +117,17 @@ fn handle(digits: &[u8]) -> Option<(i32, OwnedFd)> {
     (name.trim_end() == SUBTYPE).then_some((number, handle))
 }
 
-fn ended(daemon: &OwnedFd) -> Result<bool> {
-    let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+/// Waits for a daemon, and says so if that takes long.
+fn ended_after_all(pid: i32, daemon: &OwnedFd) -> Result<bool> {
+    if ended(daemon, PATIENCE)? {
+        return Ok(true);
+    }
+    eprintln!("{SUBTYPE}: unmounted; waiting for process {pid}, which may be finishing a save");
+    ended(daemon, LONG_PATIENCE)
+}
+
+fn ended(daemon: &OwnedFd, patience: Duration) -> Result<bool> {
+    let patience = Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: 0 };
     let mut watched = [PollFd::new(daemon, PollFlags::IN)];
     Ok(rustix::io::retry_on_intr(|| poll(&mut watched, Some(&patience)))? > 0)
 }

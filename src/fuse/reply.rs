@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyData};
+use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyData, ReplyEmpty};
 
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::tree::{Attr, Kind, Reader, Time};
+use crate::tree::{Attr, Kind, Pen, Reader, Time};
 
 /// From this length on bytes are lent to the kernel instead of being copied here first; for less, the
 /// mapping costs more than the copy.
@@ -87,8 +87,31 @@ fn time((seconds, nanoseconds): Time) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
+/// Answers what has nothing to say.
+pub(crate) fn done(result: Result<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+/// Answers a read of a file that can be written.
+pub(crate) fn read_pen(pen: &Pen, offset: u64, size: u32, reply: ReplyData) {
+    BUFFER.with_borrow_mut(|buffer| {
+        let wanted = size as usize;
+        if buffer.len() < wanted {
+            buffer.resize(wanted, 0);
+        }
+        match pen.read(offset, &mut buffer[..wanted]) {
+            Ok(read) => reply.data(&buffer[..read.min(wanted)]),
+            Err(error) => reply.error(errno(&error)),
+        }
+    });
+}
+
 /// Answers a read.
 pub(crate) fn read(reader: &Reader, offset: u64, size: u32, reply: ReplyData) {
+    let _still = reader.hold_still();
     let content = match reader.content() {
         Ok(content) => content,
         Err(error) => {

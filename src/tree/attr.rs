@@ -133,16 +133,17 @@ impl Attr {
         self.size.div_ceil(512)
     }
 
-    /// Whether a process of `uid` and `gid` may do `wanted` (4 read, 1 execute; writing is never).
+    /// Whether a process of `uid` and `gid` may do `wanted` (4 read, 2 write, 1 execute), as far as its
+    /// permissions go.
     pub fn allows(&self, uid: u32, gid: u32, wanted: u16) -> bool {
         let granted = match () {
             // Root may read anything, and pass through every directory.
-            () if uid == 0 => 4 | u16::from(self.kind == Kind::Directory || self.mode & 0o111 != 0),
+            () if uid == 0 => 6 | u16::from(self.kind == Kind::Directory || self.mode & 0o111 != 0),
             () if uid == self.uid => self.mode >> 6,
             () if gid == self.gid => self.mode >> 3,
             () => self.mode,
         };
-        wanted & !(granted & 0o5) == 0
+        wanted & !(granted & 0o7) == 0
     }
 }
 
@@ -158,6 +159,13 @@ pub struct Ownership {
 }
 
 impl Ownership {
+    /// The same of `tree.yaml` and its folder, where the source can be written.
+    pub(crate) fn writable(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
+        let attr = self.attr(ino, kind, size, stat);
+        let more = if kind == Kind::Link { 0 } else { (stat.mode & 0o222) as u16 & !self.umask };
+        Attr { mode: attr.mode | more, ..attr }
+    }
+
     /// What the mount says of a node that comes from something with `stat`.
     pub(crate) fn attr(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
         let source = (stat.mode & 0o777) as u16;

@@ -10,12 +10,13 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
 
 use super::attr::{Kind, Stat};
+use super::desk::{Desk, Room};
 use super::mirror::Place;
 use super::node::Serials;
 use super::spot::Spot;
@@ -69,6 +70,8 @@ impl Shelf {
 pub(crate) struct Opened {
     pub(crate) identity: Identity,
     pub(crate) generation: u64,
+    /// The same for all generations that came of saves made here.
+    pub(crate) lineage: u64,
     pub(crate) container: Result<Arc<dyn Container>>,
 }
 
@@ -91,16 +94,42 @@ fn no_block(n: u32) -> Error {
     Error::new(error::Kind::NotFound, format!("there is no block {n}"))
 }
 
-/// The folder of an entry: its present life.
+/// The folder of an entry: its present life, and what is written in it.
 #[derive(Debug, Default)]
 pub(crate) struct Folder {
-    present: Mutex<Option<Arc<Volume>>>,
+    present: Arc<Present>,
+    desk: Mutex<Option<Arc<Desk>>>,
 }
+
+/// The present life of a file behind a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Present(Mutex<Option<Arc<Volume>>>);
 
 impl Folder {
     /// The volume that lies at `place` now.
     pub(crate) fn volume(&self, place: &Place, serials: &Serials, shelf: &Arc<Shelf>) -> Result<Arc<Volume>> {
-        let mut present = locked(&self.present);
+        self.present.volume(place, serials, shelf)
+    }
+
+    /// What is written in the folder, if its file can be written; `room` is what all folders share.
+    pub(crate) fn desk(&self, place: &Place, room: &Arc<Room>) -> Result<Option<Arc<Desk>>> {
+        let mut desk = locked(&self.desk);
+        if desk.is_none() {
+            *desk = Desk::of(place, &self.present, room)?.map(Arc::new);
+        }
+        Ok(desk.clone())
+    }
+
+    /// What was written in the folder already.
+    pub(crate) fn used_desk(&self) -> Option<Arc<Desk>> {
+        locked(&self.desk).clone()
+    }
+}
+
+impl Present {
+    /// The volume that lies at `place` now.
+    pub(crate) fn volume(&self, place: &Place, serials: &Serials, shelf: &Arc<Shelf>) -> Result<Arc<Volume>> {
+        let mut present = locked(&self.0);
         if let Some(volume) = present.as_ref().filter(|volume| volume.look().attached) {
             return Ok(volume.clone());
         }
@@ -127,6 +156,8 @@ pub(crate) struct Volume {
     troubles: Mutex<Vec<String>>,
     /// What checking the blocks found, in the generation named.
     verified: Mutex<(u64, HashMap<u32, Check>)>,
+    /// Held by who reads the source, and against them while a save moves bytes in it.
+    gate: RwLock<()>,
 }
 
 /// A check of a block that someone makes or has made.
@@ -139,6 +170,11 @@ struct State {
     attached: bool,
     /// Of the newest parse.
     generation: u64,
+    lineage: u64,
+    /// Who the file was after the last save made here.
+    own: Option<Identity>,
+    /// What is parsed, while a save is made: nobody looks at the source then.
+    saving: Option<Arc<Opened>>,
     parsed: Option<Identity>,
     opened: Weak<Opened>,
 }
@@ -158,17 +194,20 @@ impl Volume {
             stat,
             attached: true,
             generation: 0,
+            lineage: 0,
+            own: None,
+            saving: None,
             parsed: None,
             opened: Weak::new(),
         };
         let (troubles, verified) = (Mutex::default(), Mutex::default());
-        Self { serial, spot, shelf, state: Mutex::new(state), troubles, verified }
+        Self { serial, spot, shelf, state: Mutex::new(state), troubles, verified, gate: RwLock::new(()) }
     }
 
     /// Looks at the source, unless that was done a moment ago.
     pub(crate) fn look(&self) -> Look {
         let mut state = locked(&self.state);
-        if state.looked.elapsed() >= LOOK_AGAIN {
+        if state.saving.is_none() && state.looked.elapsed() >= LOOK_AGAIN {
             state.looked = Instant::now();
             match self.spot.stat() {
                 Ok(stat) if same_life(&state.stat, &stat) => {
@@ -184,6 +223,9 @@ impl Volume {
     /// Takes a stat of the name; whether it is this file.
     fn is(&self, stat: &Stat) -> bool {
         let mut state = locked(&self.state);
+        if state.saving.is_some() {
+            return true;
+        }
         if same_life(&state.stat, stat) {
             state.stat = *stat;
             state.attached = true;
@@ -197,6 +239,9 @@ impl Volume {
     /// The file parsed as it is now; of one that lies there no more, what is still open.
     pub(crate) fn opened(&self) -> Result<Arc<Opened>> {
         let mut state = locked(&self.state);
+        if let Some(opened) = &state.saving {
+            return Ok(opened.clone());
+        }
         let live = state.opened.upgrade();
         if !state.attached {
             return live.ok_or_else(|| rustix::io::Errno::STALE.into());
@@ -219,10 +264,12 @@ impl Volume {
         let identity = container.as_ref().map_or(identity, |container| container.identity());
         if state.parsed.is_some_and(|parsed| parsed != identity) {
             state.generation += 1;
+            state.lineage += u64::from(state.own != Some(identity));
         }
         state.parsed = Some(identity);
         state.stat.identity = identity;
-        let opened = Arc::new(Opened { identity, generation: state.generation, container });
+        let opened =
+            Arc::new(Opened { identity, generation: state.generation, lineage: state.lineage, container });
         state.opened = Arc::downgrade(&opened);
         drop(state);
         if let Err(error) = &opened.container {
@@ -230,6 +277,59 @@ impl Volume {
         }
         self.shelf.keep(self.serial, &opened);
         Ok(opened)
+    }
+
+    /// Begins a save: what is parsed now is what is read until it ends.
+    pub(crate) fn begin_save(&self) -> Result<Arc<Opened>> {
+        let opened = self.opened()?;
+        locked(&self.state).saving = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// Ends a save: the file that has the name now is still this one, whatever its number, if the save
+    /// left it there (`own`); says who it is.
+    pub(crate) fn end_save(&self, own: bool) -> Result<Identity> {
+        let stat = self.spot.stat();
+        let mut state = locked(&self.state);
+        let ended = state.saving.take();
+        state.looked = Instant::now();
+        match stat {
+            Ok(stat) if !own && same_life(&state.stat, &stat) => {
+                state.stat = stat;
+                Ok(stat.identity)
+            }
+            Ok(_) if !own => {
+                self.detach(&mut state);
+                Err(rustix::io::Errno::STALE.into())
+            }
+            Ok(stat) if stat.kind == Kind::File => {
+                state.attached = true;
+                state.own = Some(stat.identity);
+                state.stat = stat;
+                drop(state);
+                drop(ended); // closes a file, which is done after the lock was let go
+                Ok(stat.identity)
+            }
+            found => {
+                self.detach(&mut state);
+                found.map_or_else(Err, |_| Err(rustix::io::Errno::STALE.into()))
+            }
+        }
+    }
+
+    /// Keeps bytes of the source where they are for as long as the answer is held.
+    pub(crate) fn hold_still(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody reads the source, and lets nobody read it while the answer is held.
+    pub(crate) fn hold_off(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The path for messages.
+    pub(crate) fn label(&self) -> std::path::PathBuf {
+        self.spot.label()
     }
 
     /// Notes what went wrong while reading, for the log and the status.
@@ -243,10 +343,10 @@ impl Volume {
     }
 
     /// The text of `status.yaml`.
-    pub(crate) fn status(&self, opened: &Opened) -> Text {
+    pub(crate) fn status(&self, opened: &Opened, writing: &view::status::Writing) -> Text {
         let troubles = locked(&self.troubles).clone();
         let container = opened.container.as_ref().map(|container| &**container);
-        Text::new(view::status::text(&self.spot.label(), container, opened.generation, &troubles))
+        Text::new(view::status::text(&self.spot.label(), container, opened.generation, &troubles, writing))
     }
 
     /// The text of `blocks.yaml`.
@@ -274,6 +374,10 @@ impl Volume {
         };
         let container = opened.container()?;
         let found = check.get_or_init(|| container.verify(index)).clone();
+        if locked(&self.state).generation != opened.generation {
+            // A save may have moved the block while it was read.
+            return Err(Error::new(error::Kind::Changed, "the file was written meanwhile: ask again"));
+        }
         if let Err(error) = &found {
             self.trouble(error);
             // It may go better next time: a network file system was away, say.
@@ -288,6 +392,7 @@ impl Volume {
     /// The file lies at its name no more: only its handles keep it, and its size is asked of them.
     fn detach(&self, state: &mut State) {
         state.attached = false;
+        state.saving = None;
         self.shelf.let_go(self.serial);
         if let Some(opened) = state.opened.upgrade()
             && let Ok(container) = &opened.container

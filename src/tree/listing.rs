@@ -48,7 +48,7 @@ enum Names {
     Fixed(Vec<OsString>),
     /// `0.bin` to the one before this number.
     Blocks(u32),
-    /// As they were when the directory was read last.
+    /// As they were when the directory was read last; also of a folder that can be written.
     Mirrored(Mirrored),
 }
 
@@ -75,6 +75,11 @@ impl Mirrored {
 fn read(entry: &Entry) -> Result<Arc<[OsString]>> {
     match &entry.class {
         Class::Sources { sources, .. } => Ok(sources.iter().map(|(name, _)| name.clone()).collect()),
+        Class::Folder(folder) => {
+            let own = [BLOCKS, ABOUT].map(OsString::from);
+            let written = folder.used_desk().map(|desk| desk.names()).unwrap_or_default();
+            Ok(written.into_iter().chain(own).collect())
+        }
         _ => Ok(entry.place.spot.names()?.into()),
     }
 }
@@ -138,6 +143,9 @@ impl Tree {
             (Node::Entry(entry), _) => {
                 let parent = entry.parent.as_ref().map_or(0, |parent| parent.serial);
                 let names = match &entry.class {
+                    Class::Folder(_) if self.desk(&entry).is_ok_and(|desk| desk.is_some()) => {
+                        Names::Mirrored(Mirrored::open(entry.clone())?)
+                    }
                     Class::Folder(_) => match self.volume(&entry)?.opened()?.container() {
                         Ok(_) => fixed(&[TREE, BLOCKS, ABOUT]),
                         Err(_) => fixed(&[ABOUT]),
@@ -227,7 +235,7 @@ impl Tree {
                 // Just looked at: no need to ask again.
                 Class::File { .. } => self.ownership.attr(ino, kind, stat.identity.size, &stat),
                 Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
-                Class::Folder(_) => Attr { nlink: 4, ..self.ownership.attr(ino, kind, 0, &stat) },
+                Class::Folder(_) => Attr { nlink: 4, ..self.own_folder(ino, &stat) },
                 Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),
                 Class::Sources { .. } => self.attr_of_entry(&child)?,
             };

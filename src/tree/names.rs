@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::folder::{Opened, Volume};
 use super::mirror::Class;
 use super::node::{Ino, Node, Part};
-use super::{Tree, errno, spot};
+use super::{Tree, desk, errno, spot};
 use crate::error::{self, Error, Result};
 
 /// The parts of a file's folder.
@@ -37,6 +37,12 @@ impl Tree {
                     Ok((Node::Entry(entry.child(name, seen, &self.serials)?), Part::Whole))
                 }
                 Class::Folder(_) => {
+                    if !desk::is_reserved(name)
+                        && let Some(desk) = self.desk(&entry)?
+                    {
+                        let sheet = desk.lookup(name)?;
+                        return Ok((Node::Sheet(entry, sheet), Part::Whole));
+                    }
                     let part = match name.to_str() {
                         Some(TREE) => Part::Tree,
                         Some(BLOCKS) => Part::Blocks,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use super::folder::Volume;
 use super::locked;
 use super::mirror::Entry;
+use super::sheet::Sheet;
 use crate::error::{Error, Kind, Result};
 
 /// The number of a node.
@@ -85,6 +86,8 @@ impl Ino {
 pub(crate) enum Node {
     Entry(Arc<Entry>),
     Volume(Arc<Volume>),
+    /// A file in the folder of an entry, which stays for as long as the file is known.
+    Sheet(Arc<Entry>, Arc<Sheet>),
 }
 
 impl Node {
@@ -92,6 +95,7 @@ impl Node {
         match self {
             Self::Entry(entry) => entry.serial,
             Self::Volume(volume) => volume.serial,
+            Self::Sheet(_, sheet) => sheet.serial,
         }
     }
 }
@@ -134,7 +138,7 @@ impl Known {
         if *left == 0 {
             let dropped = known.remove(&serial);
             drop(known); // what it owns is closed without the lock
-            if let Some((Node::Entry(entry), _)) = dropped {
+            if let Some((Node::Entry(entry) | Node::Sheet(entry, _), _)) = dropped {
                 entry.leave_parent();
             }
         }

@@ -12,6 +12,7 @@ use crate::content::{Content, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::format::Block;
 use crate::source::{FileSource, Source};
+use crate::view::status::Writing;
 
 /// Contents up to this size are read through the kernel's cache, which is the faster way for many
 /// small reads; a larger stored one goes past it, straight from the source's cache to the reader.
@@ -54,11 +55,11 @@ struct Now {
 
 impl Reader {
     /// Opens a part of the file behind a folder.
-    pub(crate) fn of_part(volume: Arc<Volume>, part: Part) -> Result<Self> {
+    pub(crate) fn of_part(volume: Arc<Volume>, part: Part, writing: &Writing) -> Result<Self> {
         volume.look();
         let opened = volume.opened()?;
         let what = match part {
-            Part::Status => What::Generated(Arc::new(volume.status(&opened))),
+            Part::Status => What::Generated(Arc::new(volume.status(&opened, writing))),
             Part::Table => What::Generated(volume.table(&opened)?),
             _ => {
                 let (content, block) = find(&opened, part).inspect_err(|error| volume.trouble(error))?;
@@ -106,7 +107,9 @@ impl Reader {
                 Kind::System(_) => error,
                 _ => rewritten(),
             })?;
+            // A save made here moves blocks, and changes none.
             if let (Some(old), Some(new)) = (&now.block, &block)
+                && opened.lineage != now.opened.lineage
                 && !same_block(old, new)
             {
                 return Err(rewritten());
@@ -114,6 +117,15 @@ impl Reader {
             *now = Now { opened, content, block };
         }
         Ok(now.content.clone())
+    }
+
+    /// Keeps what is read where it is until the answer is dropped; to be taken before
+    /// [`Reader::content`].
+    pub fn hold_still(&self) -> Option<std::sync::RwLockReadGuard<'_, ()>> {
+        match &self.what {
+            What::Part { volume, .. } => Some(volume.hold_still()),
+            What::Generated(_) | What::Plain(_) => None,
+        }
     }
 
     /// Whether deciding on [`Reader::caching`], or reading, needs real work.

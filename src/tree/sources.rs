@@ -3,13 +3,16 @@
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::attr::{Kind, Stat};
+use super::desk::Room;
 use super::folder::Shelf;
+use super::haven::Haven;
 use super::link::{Mountpoint, Surroundings};
 use super::mirror::{Class, Entry, Place, Scout, Seen};
 use super::node::{Known, Node, Serials};
+use super::sheet::Budget;
 use super::spot::{Origin, Spot};
 use super::{Options, Tree};
 use crate::error::{self, Error, Result};
@@ -41,7 +44,7 @@ impl Tree {
             }
             found.push((source, place, seen));
         }
-        let serials = Serials::new();
+        let serials = Arc::new(Serials::new());
         let root = match found.len() {
             0 => return Err(Error::new(error::Kind::Usage, "nothing to mount: name a file or directory")),
             1 => {
@@ -53,11 +56,62 @@ impl Tree {
         if let Class::Folder(folder) = &root.class {
             folder.volume(&root.place, &serials, &shelf)?.opened()?.container()?;
         }
-        let tree =
-            Self { root, ownership: options.ownership, known: Known::default(), serials, scout, shelf };
+        let room = options.savers.clone().map(|savers| {
+            let haven = Haven::open().inspect_err(|error| {
+                tracing::warn!("{error}: scratch files are held in memory, and refused texts can't be kept");
+            });
+            Arc::new(Room {
+                haven: haven.ok().map(Arc::new),
+                budget: Arc::new(Budget::default()),
+                savers,
+                serials: serials.clone(),
+                shelf: shelf.clone(),
+                ownership: options.ownership,
+            })
+        });
+        let mut tree = Self {
+            root,
+            ownership: options.ownership,
+            known: Known::default(),
+            serials,
+            scout,
+            shelf,
+            room,
+            written: Mutex::default(),
+        };
+        tree.lock_single()?;
         // The kernel never looks the root up, and never forgets it.
         tree.known.remember(Node::Entry(tree.root.clone()));
         Ok(tree)
+    }
+}
+
+impl Tree {
+    /// Takes the lock of a single source; one that can't be written makes the tree read-only.
+    fn lock_single(&mut self) -> Result<()> {
+        if !matches!(self.root.class, Class::Folder(_)) {
+            return Ok(());
+        }
+        let root = self.root.clone();
+        let label = root.place.spot.label();
+        let why = match self.desk(&root)? {
+            Some(desk) => match desk.keep_saver() {
+                Ok(()) => {
+                    self.keep_written(&root);
+                    return Ok(());
+                }
+                Err(error) => match error.errno() {
+                    libc::EROFS | libc::EACCES | libc::EPERM => error.to_string(),
+                    _ => return Err(error),
+                },
+            },
+            None => format!("{}: can't be written", label.display()),
+        };
+        if self.room.is_some() {
+            tracing::warn!("{why}: the mount is read-only");
+        }
+        self.room = None;
+        Ok(())
     }
 }
 

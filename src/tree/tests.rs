@@ -82,7 +82,7 @@ impl Tree {
         names
     }
 
-    fn link(&self, path: &str) -> String {
+    fn link_text(&self, path: &str) -> String {
         let attr = self.at(path).unwrap();
         assert_eq!(attr.kind, Kind::Link, "{path}");
         self.read_link(attr.ino).unwrap().into_string().unwrap()

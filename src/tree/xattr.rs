@@ -7,10 +7,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use super::Tree;
 use super::folder::{Opened, Volume};
 use super::mirror::Class;
 use super::node::{Ino, Node, Part};
+use super::{Tree, errno, locked};
 use crate::error::Result;
 use crate::format::Facts;
 
@@ -84,6 +84,14 @@ fn verified(name: &OsStr, volume: &Arc<Volume>, opened: &Arc<Opened>, n: u32) ->
 impl Tree {
     /// The value of an extended attribute.
     pub fn xattr(&self, ino: Ino, name: &OsStr) -> Result<Xattr> {
+        if let (Node::Sheet(_, sheet), _) = self.node(ino)? {
+            if name.as_bytes().starts_with(b"system.posix_acl_") {
+                // "None" would be an answer after which programs set one and leave the mode alone.
+                return Err(errno(libc::EOPNOTSUPP));
+            }
+            let value = locked(&sheet.body).xattrs.get(name).cloned();
+            return Ok(value.map_or(Xattr::Absent, Xattr::Ready));
+        }
         if !name.as_bytes().starts_with(b"user.asdf") {
             return Ok(Xattr::Absent);
         }
@@ -99,6 +107,14 @@ impl Tree {
 
     /// The names of the extended attributes, each with a zero byte after it.
     pub fn xattr_names(&self, ino: Ino) -> Result<Vec<u8>> {
+        if let (Node::Sheet(_, sheet), _) = self.node(ino)? {
+            let body = locked(&sheet.body);
+            return Ok(body
+                .xattrs
+                .keys()
+                .flat_map(|name| name.as_bytes().iter().copied().chain([0]))
+                .collect());
+        }
         let names = self.xattrs(ino)?.into_iter().map(|(name, _)| name);
         Ok(names.flat_map(|name| name.bytes().chain([0])).collect())
     }

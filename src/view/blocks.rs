@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn a_status_is_yaml_and_bounded() {
         let path = std::path::Path::new("/tmp/a: \"b\" #c\n.asdf");
-        let text = crate::view::status::text(path, Ok(&*awkward()), 3, &["x: y".into()]);
+        let text = crate::view::status::text(path, Ok(&*awkward()), 3, &["x: y".into()], &Default::default());
         let status: serde_yaml::Value = serde_yaml::from_slice(&text).unwrap();
         assert_eq!(status["source"].as_str(), path.to_str());
         assert_eq!(status["version"].as_str(), Some("yes: \"no\""));
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(status["defects_not_listed"].as_u64(), Some(2));
         assert_eq!(status["troubles"][0].as_str(), Some("x: y"));
         let error = Error::damaged("gone");
-        let text = crate::view::status::text(path, Err(&error), 0, &[]);
+        let text = crate::view::status::text(path, Err(&error), 0, &[], &Default::default());
         let status: serde_yaml::Value = serde_yaml::from_slice(&text).unwrap();
         assert_eq!((status["error"].as_str(), status["blocks"].as_u64()), (Some("gone"), None));
     }

@@ -18,8 +18,8 @@ struct Status<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     generation: u64,
-    writable: bool,
-    read_only_because: &'static str,
+    #[serde(flatten)]
+    writing: &'a Writing,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,23 +34,66 @@ struct Status<'a> {
     troubles: &'a [String],
 }
 
+/// Whether a file can be written, and what came of writing it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Writing {
+    /// Whether `tree.yaml` can be written.
+    pub writable: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only_because: Option<String>,
+    /// Whether `tree.yaml` is being written, and is not what was saved last.
+    pub draft: bool,
+    /// When a text was saved last in this mount.
+    pub last_save: Option<String>,
+    /// The refusal that came last in this mount.
+    pub last_refusal: Option<LastRefusal>,
+}
+
+/// A text that was not saved.
+#[derive(Clone, Debug, Serialize)]
+pub struct LastRefusal {
+    /// When.
+    pub time: String,
+    /// Why, in one line.
+    pub reason: String,
+    /// Where the text is kept outside of the mount.
+    pub kept_in: Option<String>,
+}
+
+/// A time as RFC 3339 has it, in UTC.
+pub fn instant((seconds, _): (i64, u32)) -> String {
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Years that begin in March, in eras of 400: the leap day comes last.
+    let day = days.saturating_add(719_468);
+    let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era.saturating_mul(400) + i64::from(month <= 2);
+    let (hour, minute) = (second / 3_600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
+}
+
 /// The text of a file's status.
 ///
 /// `container` is the file, or why it can't be opened; `generation` counts how often it was parsed
-/// anew; `troubles` are what went wrong while reading it.
+/// anew; `troubles` are what went wrong while reading it; `writing` is whether and how it is written.
 pub fn text(
     source: &Path,
     container: Result<&dyn Container, &Error>,
     generation: u64,
     troubles: &[String],
+    writing: &Writing,
 ) -> Vec<u8> {
     let mut status = Status {
         source: source.to_string_lossy().into_owned(),
         format: None,
         version: None,
         generation,
-        writable: false,
-        read_only_because: "this version cannot save",
+        writing,
         error: None,
         blocks: None,
         blocks_error: None,
@@ -78,5 +121,26 @@ pub fn text(
     match serde_yaml::to_string(&status) {
         Ok(text) => text.into_bytes(),
         Err(error) => format!("# the status can't be written: {error}\n").into_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_763_650_000, "2025-11-20T14:46:40Z"),
+            (-1, "1969-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(instant((seconds, 5)), text);
+        }
+        // Whatever stat says.
+        instant((i64::MIN, 0));
+        instant((i64::MAX, 0));
     }
 }

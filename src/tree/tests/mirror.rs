@@ -77,18 +77,18 @@ fn links_inside_stay_links_and_links_outside_are_followed() {
     link(Path::new("none"), "s/broken");
     link(Path::new("round"), "s/round");
     let tree = test.tree("s");
-    assert_eq!(tree.link("inside"), "a.asdf");
-    assert_eq!(tree.link("d/up"), "../a.asdf");
-    assert_eq!(tree.link("d/absolute"), "../a.asdf");
-    assert_eq!(tree.link("d/top"), "../");
-    assert_eq!(tree.link("strays"), "d/plain");
-    assert_eq!(tree.link("broken"), "none");
-    assert_eq!(tree.link("round"), "round");
+    assert_eq!(tree.link_text("inside"), "a.asdf");
+    assert_eq!(tree.link_text("d/up"), "../a.asdf");
+    assert_eq!(tree.link_text("d/absolute"), "../a.asdf");
+    assert_eq!(tree.link_text("d/top"), "../");
+    assert_eq!(tree.link_text("strays"), "d/plain");
+    assert_eq!(tree.link_text("broken"), "none");
+    assert_eq!(tree.link_text("round"), "round");
     assert_eq!(tree.read("file/blocks/0.bin"), b"hello");
     assert_eq!(tree.read("dir/o.asdf/blocks/0.bin"), b"hello");
     assert_eq!(tree.read("dir/sub/p"), b"q");
     assert_eq!(tree.read("through/blocks/0.bin"), b"hello");
-    assert_eq!(tree.link("dir/back"), "../a.asdf");
+    assert_eq!(tree.link_text("dir/back"), "../a.asdf");
     assert_eq!(tree.names("dir"), ["back", "o.asdf", "sub"]);
 }
 
@@ -101,8 +101,8 @@ fn with_other_users_looking_no_link_leads_outside() {
     symlink(test.path("s/a"), test.path("s/absolute")).unwrap();
     test.options.allow_other = true;
     let tree = test.tree("s");
-    assert_eq!(tree.link("file"), "../out/o.asdf");
-    assert_eq!(tree.link("absolute"), "a");
+    assert_eq!(tree.link_text("file"), "../out/o.asdf");
+    assert_eq!(tree.link_text("absolute"), "a");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn links_are_walked_under_a_mount_that_covers_the_source() {
         symlink(test.path("m/s/a.asdf"), test.path("m/s/absolute")).unwrap();
         test.options.mountpoint = Some(test.path(name));
         let tree = test.tree("m/s");
-        assert_eq!(tree.link("absolute"), "a.asdf", "mounted on {name}");
+        assert_eq!(tree.link_text("absolute"), "a.asdf", "mounted on {name}");
     }
     test.options.mountpoint = Some(test.path("m"));
     symlink(test.path("m/other"), test.path("m/s/outside")).unwrap();
@@ -252,7 +252,7 @@ fn sources_stand_side_by_side_under_their_names() {
     assert_eq!(tree.names(""), ["a.asdf", "d"]);
     assert_eq!(tree.read("a.asdf/blocks/0.bin"), b"hello");
     assert_eq!(tree.read("d/x"), b"x");
-    assert_eq!(tree.link("d/l"), "x");
+    assert_eq!(tree.link_text("d/l"), "x");
     assert_eq!(tree.errno("e"), libc::ENOENT);
     let again = test.write("other/a.asdf", FILE);
     let error = Tree::new(&[a, again], &test.options).unwrap_err();

@@ -1,0 +1,154 @@
+//! The half of the requests that change something.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use fuser::{
+    Errno, FileHandle, FopenFlags, INodeNo, RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry,
+    ReplyWrite, Request, TimeOrNow,
+};
+
+use super::{Adapter, GENERATION, caller, ino, reply};
+use crate::error::Result;
+use crate::tree::{Attr, Change, Maker, Moment, OpenFor, Opened, Pen, Renaming};
+
+/// A time of the kernel's in the tree's words.
+pub(super) fn moment(time: TimeOrNow) -> Moment {
+    match time {
+        TimeOrNow::Now => Moment::Now,
+        TimeOrNow::SpecificTime(time) => Moment::At(time),
+    }
+}
+
+fn maker(request: &Request, mode: u32) -> Maker {
+    Maker { uid: request.uid(), gid: request.gid(), mode }
+}
+
+impl Adapter {
+    /// Does something with the handle of a file that can be written; with any other nothing is to be
+    /// done. What is slow is done by a worker.
+    pub(super) fn with_pen(
+        &self,
+        handle: FileHandle,
+        reply: ReplyEmpty,
+        is_slow: impl FnOnce(&Pen) -> bool,
+        job: impl FnOnce(&Pen) -> Result<()> + Send + 'static,
+    ) {
+        let Some(file) = self.pen(handle) else { return reply.ok() };
+        let Opened::Pen(pen) = &*file else { return reply.ok() };
+        if !is_slow(pen) {
+            return reply::done(job(pen), reply);
+        }
+        self.saving.run(move || {
+            if let Opened::Pen(pen) = &*file {
+                reply::done(job(pen), reply);
+            }
+        });
+    }
+
+    pub(super) fn change(&self, node: INodeNo, change: Change, handle: Option<FileHandle>, reply: ReplyAttr) {
+        let file = handle.and_then(|handle| self.pen(handle));
+        let pen = file.as_deref().and_then(|file| match file {
+            Opened::Pen(pen) => Some(pen),
+            Opened::Reader(_) => None,
+        });
+        match self.tree.change(ino(node), change, pen) {
+            Ok(attr) => reply.attr(&self.tree.ttl(attr.ino), &reply::attr(&attr)),
+            Err(error) => reply.error(reply::errno(&error)),
+        }
+    }
+
+    pub(super) fn write_to(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        mapped: bool,
+        reply: ReplyWrite,
+    ) {
+        let Some(file) = self.pen(handle) else { return reply.error(Errno::EBADF) };
+        let Opened::Pen(pen) = &*file else { return reply.error(Errno::EBADF) };
+        match (pen.write(offset, data, mapped), u32::try_from(data.len())) {
+            (Ok(()), Ok(len)) => reply.written(len),
+            (Err(error), _) => reply.error(reply::errno(&error)),
+            (_, Err(_)) => reply.error(Errno::EINVAL),
+        }
+    }
+
+    pub(super) fn make(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let open = OpenFor {
+            writing: flags & libc::O_ACCMODE != libc::O_RDONLY,
+            appending: flags & libc::O_APPEND != 0,
+            truncating: flags & libc::O_TRUNC != 0,
+            only_new: flags & libc::O_EXCL != 0,
+        };
+        match self.tree.create(ino(parent), name, maker(request, mode), open, caller::of(request)) {
+            Ok((attr, pen)) => {
+                let (handle, _) = self.files.add(Opened::Pen(pen));
+                let flags = FopenFlags::FOPEN_DIRECT_IO;
+                reply.created(&self.tree.ttl(attr.ino), &reply::attr(&attr), GENERATION, handle, flags);
+            }
+            Err(error) => {
+                tracing::debug!("create {name:?}: {error}");
+                reply.error(reply::errno(&error));
+            }
+        }
+    }
+
+    pub(super) fn make_link(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        text: &Path,
+        reply: ReplyEntry,
+    ) {
+        let made = self.tree.symlink(ino(parent), name, text.into(), maker(request, 0o777));
+        self.entry(made, reply);
+    }
+
+    pub(super) fn entry(&self, found: Result<Attr>, reply: ReplyEntry) {
+        match found {
+            Ok(attr) => reply.entry(&self.tree.ttl(attr.ino), &reply::attr(&attr), GENERATION),
+            Err(error) => reply.error(reply::errno(&error)),
+        }
+    }
+
+    pub(super) fn change_name(
+        &self,
+        (parent, name): (INodeNo, &OsStr),
+        (new_parent, new_name): (INodeNo, &OsStr),
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let how = match flags {
+            flags if flags.is_empty() => Renaming::Over,
+            RenameFlags::RENAME_NOREPLACE => Renaming::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => Renaming::Exchange,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        if !self.tree.is_slow_rename(name, new_name, how) {
+            return reply::done(self.tree.rename(ino(parent), name, ino(new_parent), new_name, how), reply);
+        }
+        let (tree, name, new_name) = (self.tree.clone(), name.to_owned(), new_name.to_owned());
+        self.saving.run(move || {
+            reply::done(tree.rename(ino(parent), &name, ino(new_parent), &new_name, how), reply);
+        });
+    }
+
+    /// Why nothing but files and symbolic links can be made.
+    pub(super) fn no_such_kind(&self, parent: INodeNo) -> Errno {
+        match self.tree.can_be_written(ino(parent)) {
+            true => Errno::EPERM,
+            false => Errno::EROFS,
+        }
+    }
+}

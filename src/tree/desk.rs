@@ -1,0 +1,571 @@
+//! Desks: what is written in the folder of one file, beside what its source says.
+//!
+//! A desk has the names of its folder, `tree.yaml` among them, and the [`Sheet`]s behind these names.
+//! One of the sheets may be the *master*: it has no file of its own and shows the head of the source.
+//! That is what `tree.yaml` is as long as nobody writes; renamed away, the sheet stays the master until
+//! another text is about to be saved, and then takes a copy of what it showed.
+//!
+//! A `tree.yaml` that is gone, or that was left unsaved by its last writer, comes back after a while
+//! ([`GONE`], [`PENDING`]): it was never a tree that was deleted. Both are looked after whenever
+//! somebody asks for a name, so that no thread has to.
+//!
+//! The desk's lock is held for whatever takes no longer than copying a tree; while a save is made only
+//! the lock of saves is held, which comes first.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::fs::AtFlags;
+
+use super::attr::{Attr, Kind, Ownership, Time};
+use super::folder::{Present, Shelf, Volume};
+use super::haven::{Drawer, Haven, Kept, in_memory};
+use super::mirror::Place;
+use super::names::{ABOUT, BLOCKS, TREE};
+use super::node::{Ino, Part, Serials};
+use super::saver::{Head, Saver, Savers, Site};
+use super::sheet::{Body, Budget, MOST_BYTES, Paper, Sheet, copy, now};
+use super::{errno, locked};
+use crate::content::Content;
+use crate::error::{Error, Result};
+use crate::source::Identity;
+use crate::view::status::{LastRefusal, Writing};
+
+/// After this time a `tree.yaml` that was removed or renamed away is there again: longer than any
+/// program takes between moving the old one out of the way and making the new one.
+const GONE: Duration = Duration::from_secs(10);
+/// After this time a `tree.yaml` that was left empty, or cut without being open, shows the saved text.
+const PENDING: Duration = Duration::from_secs(60);
+/// Refused texts of one folder that are kept in the state directory; the oldest goes first.
+pub(crate) const KEPT: usize = 16;
+/// The generated files that tell of a refusal.
+pub(crate) const ERROR: &str = "tree.yaml.error";
+pub(crate) const REJECTED: &str = "tree.yaml.rejected";
+/// Names that the folder itself has, or will have.
+const RESERVED: [&str; 4] = [BLOCKS, ABOUT, "arrays", "exploded"];
+
+/// What the desks of a mount share.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// None where no state directory can be had: scratch files are then held in memory.
+    pub(crate) haven: Option<Arc<Haven>>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) savers: Arc<dyn Savers>,
+    pub(crate) serials: Arc<Serials>,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) ownership: Ownership,
+}
+
+/// What is written in one folder.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) room: Arc<Room>,
+    place: Place,
+    present: Arc<Present>,
+    pub(crate) state: Mutex<State>,
+    /// Held while a save is made; what it is made with, once it is needed.
+    pub(crate) saver: Mutex<Option<Box<dyn Saver>>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) names: BTreeMap<OsString, Arc<Sheet>>,
+    /// The sheet that shows the source.
+    pub(crate) master: Weak<Sheet>,
+    pub(crate) missing: Option<Instant>,
+    /// The source's head, as of this identity.
+    pub(crate) head: Option<(Identity, Head)>,
+    /// Counts how often another program changed the head.
+    pub(crate) lineage: u64,
+    /// What `tree.yaml` says of its times while the source is as the last save left it.
+    pub(crate) shown: Option<Shown>,
+    drawer: Option<Drawer>,
+    /// Refused texts in the state directory.
+    pub(crate) kept: VecDeque<Kept>,
+    /// MD5 of the text that was refused last, whose files may still be there.
+    pub(crate) rejected: Option<Head>,
+    pub(crate) last_save: Option<Time>,
+    pub(crate) last_refusal: Option<LastRefusal>,
+    /// Whether a save is being made.
+    pub(crate) busy: bool,
+    /// Whether the saver is kept although no draft is open.
+    pub(crate) keeps_saver: bool,
+    pub(crate) closed: bool,
+    /// When a name came or went last.
+    changed: Option<Time>,
+}
+
+/// See [`State::shown`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    pub(crate) identity: Identity,
+    pub(crate) mtime: Time,
+    pub(crate) ctime: Time,
+}
+
+impl Desk {
+    /// The desk of a file that can be written; `None` if it can't.
+    pub(crate) fn of(place: &Place, present: &Arc<Present>, room: &Arc<Room>) -> Result<Option<Self>> {
+        let volume = present.volume(place, &room.serials, &room.shelf)?;
+        let opened = volume.opened()?;
+        if !opened.container().is_ok_and(|container| room.savers.can_save(&**container)) {
+            return Ok(None);
+        }
+        let (dir, name) = place.spot.holder()?;
+        let access = rustix::fs::accessat(
+            dir.as_fd(),
+            name.as_os_str(),
+            rustix::fs::Access::WRITE_OK,
+            AtFlags::EACCESS,
+        );
+        use rustix::io::Errno;
+        if let Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) = access {
+            return Ok(None);
+        }
+        let state = State {
+            names: BTreeMap::new(),
+            master: Weak::new(),
+            missing: None,
+            head: None,
+            lineage: 0,
+            shown: None,
+            drawer: None,
+            kept: VecDeque::new(),
+            rejected: None,
+            last_save: None,
+            last_refusal: None,
+            busy: false,
+            keeps_saver: false,
+            closed: false,
+            changed: None,
+        };
+        let desk = Self {
+            room: room.clone(),
+            place: place.clone(),
+            present: present.clone(),
+            state: Mutex::new(state),
+            saver: Mutex::new(None),
+        };
+        desk.restore(&mut locked(&desk.state))?;
+        locked(&desk.state).changed = None;
+        Ok(Some(desk))
+    }
+
+    pub(crate) fn volume(&self) -> Result<Arc<Volume>> {
+        self.present.volume(&self.place, &self.room.serials, &self.room.shelf)
+    }
+
+    /// The text that was saved last.
+    pub(crate) fn saved_text(&self) -> Result<Arc<dyn Content>> {
+        let volume = self.volume()?;
+        volume.look();
+        Ok(volume.opened()?.container()?.tree())
+    }
+
+    /// The source's name, for files in the state directory.
+    pub(crate) fn stem(&self) -> OsString {
+        self.place.spot.label().file_name().unwrap_or(OsStr::new("source")).to_owned()
+    }
+
+    pub(crate) fn label(&self) -> std::path::PathBuf {
+        self.place.spot.label()
+    }
+
+    /// Opens and locks the file for saves, if that was not done yet.
+    pub(crate) fn open_saver<'a>(
+        &self,
+        saver: &'a mut Option<Box<dyn Saver>>,
+    ) -> Result<&'a mut Box<dyn Saver>> {
+        if saver.is_none() {
+            let (dir, name) = self.place.spot.holder()?;
+            let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
+            let site = Site::new(dir, name, self.place.spot.label());
+            *saver = Some(self.room.savers.open(site)?);
+        }
+        saver.as_mut().ok_or_else(|| errno(libc::EIO))
+    }
+
+    /// Sees to it that a draft can become a save, as far as that can be known before.
+    pub(crate) fn begin(&self) -> Result<()> {
+        match self.saver.try_lock() {
+            Ok(mut saver) => match self.open_saver(&mut saver) {
+                Ok(_) => Ok(()),
+                Err(error) => {
+                    tracing::warn!("{error}");
+                    Err(match error.errno() {
+                        libc::EACCES | libc::EPERM => errno(libc::EROFS),
+                        _ => error,
+                    })
+                }
+            },
+            // Someone is saving.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Keeps the file locked until the mount ends.
+    pub(crate) fn keep_saver(&self) -> Result<()> {
+        self.open_saver(&mut locked(&self.saver))?;
+        locked(&self.state).keeps_saver = true;
+        Ok(())
+    }
+
+    /// Gives the lock back if nobody writes.
+    pub(crate) fn rest(&self, saver: &mut Option<Box<dyn Saver>>) {
+        let state = locked(&self.state);
+        let idle = |sheet: &Arc<Sheet>| {
+            let body = locked(&sheet.body);
+            body.writers == 0 && body.is_clean()
+        };
+        if !state.keeps_saver && state.names.get(OsStr::new(TREE)).is_none_or(idle) {
+            *saver = None;
+        }
+    }
+
+    /// The bytes that all sheets may take while this folder is written to.
+    pub(crate) fn limit(&self) -> u64 {
+        let tree = self.saved_text().map_or(0, |text| text.len());
+        MOST_BYTES.saturating_add(tree.saturating_mul(4))
+    }
+
+    /// A file of a sheet's own; `name` is where it is found after a crash.
+    pub(crate) fn paper(&self, state: &mut State, name: Option<&OsStr>) -> Result<std::fs::File> {
+        let Some(haven) = &self.room.haven else { return in_memory() };
+        if state.drawer.is_none() {
+            state.drawer = Some(haven.drawer(&self.stem())?);
+        }
+        state.drawer.as_ref().map_or_else(in_memory, |drawer| drawer.file(name))
+    }
+
+    /// What the source's head is, and how often others changed it.
+    pub(crate) fn head(&self, state: &mut State) -> Result<(u64, Head)> {
+        if let (true, Some((_, head))) = (state.busy, state.head) {
+            return Ok((state.lineage, head));
+        }
+        let volume = self.volume()?;
+        volume.look();
+        let opened = volume.opened()?;
+        if let Some((known, head)) = state.head
+            && known == opened.identity
+        {
+            return Ok((state.lineage, head));
+        }
+        let head = Head::of(&*opened.container()?.tree())?;
+        if state.head.is_some_and(|(_, old)| old != head) {
+            state.lineage += 1;
+        }
+        state.head = Some((opened.identity, head));
+        Ok((state.lineage, head))
+    }
+
+    /// A new sheet that nothing names yet.
+    pub(crate) fn sheet(&self, paper: Paper, lineage: u64) -> Result<Arc<Sheet>> {
+        let body = Mutex::new(Body::new(paper, lineage, self.room.budget.one_more()?));
+        Ok(Arc::new(Sheet { serial: self.room.serials.next()?, body }))
+    }
+
+    /// Whether this sheet is `tree.yaml` now.
+    pub(crate) fn is_tree(&self, state: &State, sheet: &Arc<Sheet>) -> bool {
+        state.names.get(OsStr::new(TREE)).is_some_and(|tree| Arc::ptr_eq(tree, sheet))
+    }
+
+    /// Gives the master a file of its own, unless it is `except`.
+    pub(crate) fn free_master(&self, state: &mut State, except: Option<&Arc<Sheet>>) -> Result<()> {
+        let Some(master) = state.master.upgrade() else { return Ok(()) };
+        if except.is_some_and(|except| Arc::ptr_eq(except, &master)) {
+            return Ok(());
+        }
+        self.own_paper(state, &master, true)?;
+        state.master = Weak::new();
+        Ok(())
+    }
+
+    /// Gives a sheet that shows the source a file of its own, with the text or empty.
+    pub(crate) fn own_paper(&self, state: &mut State, sheet: &Arc<Sheet>, with_text: bool) -> Result<()> {
+        if !matches!(locked(&sheet.body).paper, Paper::Source) {
+            return Ok(());
+        }
+        let (times, limit) = (self.times(state)?, self.limit());
+        let name =
+            state.names.iter().find(|(_, named)| Arc::ptr_eq(named, sheet)).map(|(name, _)| name.clone());
+        let text = if with_text { Some(self.saved_text()?) } else { None };
+        let lineage = self.head(state)?.0;
+        let mut body = locked(&sheet.body);
+        let len = text.as_ref().map_or(0, |text| text.len());
+        body.place.resize(len, limit)?;
+        let file = self.paper(state, name.as_deref())?;
+        if let Some(text) = text {
+            copy(&*text, &file)?;
+        }
+        body.paper = Paper::File(Arc::new(file));
+        body.size = len;
+        body.lineage = lineage;
+        (body.mtime, body.ctime) = times;
+        body.saved = body.edits;
+        Ok(())
+    }
+
+    /// Makes a sheet the master: it shows the source.
+    pub(crate) fn make_master(&self, state: &mut State, sheet: &Arc<Sheet>) -> Result<()> {
+        self.free_master(state, Some(sheet))?;
+        let mut body = locked(&sheet.body);
+        body.paper = Paper::Source;
+        body.size = 0;
+        body.saved = body.edits;
+        (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
+        // Giving back never fails.
+        let _ = body.place.resize(0, 0);
+        drop(body);
+        state.master = Arc::downgrade(sheet);
+        if let (true, Some(drawer)) = (self.is_tree(state, sheet), &state.drawer) {
+            drawer.remove(OsStr::new(TREE));
+        }
+        Ok(())
+    }
+
+    /// Puts `tree.yaml` back where there is none.
+    pub(crate) fn restore(&self, state: &mut State) -> Result<()> {
+        if state.names.contains_key(OsStr::new(TREE)) {
+            return Ok(());
+        }
+        let sheet = self.sheet(Paper::Source, state.lineage)?;
+        state.names.insert(TREE.into(), sheet.clone());
+        state.missing = None;
+        state.changed = Some(now());
+        self.make_master(state, &sheet)
+    }
+
+    /// Looks after what was left undone for too long, and after a source that others changed.
+    fn tidy(&self, state: &mut State) {
+        if state.busy || state.closed {
+            return;
+        }
+        let Some(tree) = state.names.get(OsStr::new(TREE)).cloned() else {
+            if state.missing.is_none_or(|since| since.elapsed() > GONE) {
+                tracing::info!("{}: tree.yaml was removed, and is there again", self.label().display());
+                let _ = self.restore(state).inspect_err(|error| tracing::warn!("{error}"));
+            }
+            return;
+        };
+        let (late, outdated, size) = {
+            let body = locked(&tree.body);
+            let late = body.pending.is_some_and(|since| since.elapsed() > PENDING) && body.writers == 0;
+            let own = matches!(body.paper, Paper::File(_)) && body.is_clean() && body.writers == 0;
+            (late, own && !self.as_saved(state), body.size)
+        };
+        if late && size == 0 {
+            tracing::warn!("{}: tree.yaml was left empty: the saved text is back", self.label().display());
+        } else if late {
+            self.keep_unfinished(state, &tree);
+        }
+        if late || outdated {
+            let _ = self.make_master(state, &tree).inspect_err(|error| tracing::warn!("{error}"));
+        }
+    }
+
+    /// Whether the source is as the last save left it.
+    fn as_saved(&self, state: &State) -> bool {
+        let Ok(volume) = self.volume() else { return true };
+        state.shown.is_some_and(|shown| shown.identity == volume.look().stat.identity)
+    }
+
+    /// The times of the saved text: of the last change and of the last change of anything.
+    pub(crate) fn times(&self, state: &State) -> Result<(Time, Time)> {
+        let stat = self.volume()?.look().stat;
+        let shown = state.shown.filter(|shown| state.busy || shown.identity == stat.identity);
+        Ok(shown.map_or((stat.identity.mtime, stat.ctime), |shown| (shown.mtime, shown.ctime)))
+    }
+
+    /// The sheet at a name.
+    pub(crate) fn lookup(&self, name: &OsStr) -> Result<Arc<Sheet>> {
+        let mut state = locked(&self.state);
+        self.tidy(&mut state);
+        state.names.get(name).cloned().ok_or_else(|| errno(libc::ENOENT))
+    }
+
+    /// All names, without those that the folder itself has.
+    pub(crate) fn names(&self) -> Vec<OsString> {
+        let mut state = locked(&self.state);
+        self.tidy(&mut state);
+        state.names.keys().cloned().collect()
+    }
+
+    /// When a name came or went last.
+    pub(crate) fn changed(&self) -> Option<Time> {
+        locked(&self.state).changed
+    }
+
+    /// What is said of a sheet.
+    pub(crate) fn attr(&self, sheet: &Arc<Sheet>) -> Result<Attr> {
+        let mut state = locked(&self.state);
+        self.tidy(&mut state);
+        let stat = self.volume()?.look().stat;
+        let body = locked(&sheet.body);
+        let ino = Ino::new(sheet.serial, Part::Whole);
+        let (kind, size, times) = match &body.paper {
+            Paper::Source => (Kind::File, self.saved_text()?.len(), self.times(&state)?),
+            Paper::File(_) => (Kind::File, body.size, (body.mtime, body.ctime)),
+            Paper::Link(text) => (Kind::Link, text.len() as u64, (body.mtime, body.ctime)),
+        };
+        let attr = self.room.ownership.writable(ino, kind, size, &stat);
+        Ok(Attr {
+            mode: body.mode.map_or(attr.mode, |mode| (mode & 0o7777) as u16),
+            uid: body.uid.unwrap_or(attr.uid),
+            gid: body.gid.unwrap_or(attr.gid),
+            nlink: body.nlink,
+            atime: body.atime.unwrap_or(times.0),
+            mtime: times.0,
+            ctime: times.1,
+            ..attr
+        })
+    }
+
+    /// Puts a sheet at a name that is free.
+    pub(crate) fn put(&self, state: &mut State, name: &OsStr, sheet: &Arc<Sheet>) {
+        state.names.insert(name.to_owned(), sheet.clone());
+        state.changed = Some(now());
+        if name == TREE {
+            state.missing = None;
+        }
+    }
+
+    /// Takes a name away; the sheet lives on in who has it open.
+    pub(crate) fn take(&self, state: &mut State, name: &OsStr) -> Option<Arc<Sheet>> {
+        let sheet = state.names.remove(name)?;
+        let mut body = locked(&sheet.body);
+        body.nlink = body.nlink.saturating_sub(1);
+        body.ctime = now();
+        drop(body);
+        state.changed = Some(now());
+        if name == TREE {
+            state.missing = Some(Instant::now());
+        }
+        if let Some(drawer) = &state.drawer {
+            drawer.remove(name);
+        }
+        Some(sheet)
+    }
+
+    /// Moves files of the state directory along with names.
+    pub(crate) fn follow_rename(&self, state: &State, old: &OsStr, new: &OsStr, exchange: bool) {
+        if let Some(drawer) = &state.drawer {
+            drawer.rename(old, new, exchange);
+        }
+    }
+
+    pub(crate) fn follow_link(&self, state: &State, old: &OsStr, new: &OsStr) {
+        if let Some(drawer) = &state.drawer {
+            drawer.link(old, new);
+        }
+    }
+
+    /// Puts generated text at a name; on the disk if that is possible.
+    pub(crate) fn put_text(&self, state: &mut State, name: &str, text: &[u8]) -> Result<()> {
+        use std::os::unix::fs::FileExt;
+        self.take(state, OsStr::new(name));
+        let sheet = self.sheet(Paper::Source, state.lineage)?;
+        let file = self.paper(state, Some(OsStr::new(name))).and_then(|file| {
+            file.write_all_at(text, 0)?;
+            Ok(file)
+        });
+        let file = file.or_else(|_| {
+            let file = in_memory()?;
+            file.write_all_at(text, 0)?;
+            Ok::<_, Error>(file)
+        })?;
+        let stat = self.volume()?.look().stat;
+        let mut body = locked(&sheet.body);
+        body.place.resize(text.len() as u64, self.limit())?;
+        body.paper = Paper::File(Arc::new(file));
+        body.size = text.len() as u64;
+        body.mode = Some(self.room.ownership.writable(Ino::ROOT, Kind::File, 0, &stat).mode.into());
+        drop(body);
+        self.put(state, OsStr::new(name), &sheet);
+        Ok(())
+    }
+
+    /// Keeps the text of a draft that nobody will save, and says where.
+    pub(crate) fn keep_unfinished(&self, state: &mut State, sheet: &Arc<Sheet>) {
+        let text = match locked(&sheet.body).text() {
+            Ok(text) if text.is_empty() => return,
+            Ok(text) => text,
+            Err(error) => {
+                return tracing::error!("{}: an unfinished text is lost: {error}", self.label().display());
+            }
+        };
+        let what = "an unfinished text of tree.yaml was not saved";
+        self.keep(state, ".unfinished.yaml", &text, what);
+    }
+
+    /// Keeps a text in the state directory; the log says where, and why.
+    pub(crate) fn keep(&self, state: &mut State, end: &str, text: &[u8], why: &str) -> Option<String> {
+        let label = self.label();
+        let Some(haven) = &self.room.haven else {
+            tracing::error!("{}: {why}; it can't be kept: there is no state directory", label.display());
+            return None;
+        };
+        match haven.keep(&self.stem(), end, text) {
+            Ok(kept) => {
+                let path = kept.path.display().to_string();
+                tracing::warn!("{}: {why}; it is kept in {path}", label.display());
+                state.kept.push_back(kept);
+                if state.kept.len() > KEPT
+                    && let Some(oldest) = state.kept.pop_front()
+                {
+                    haven.drop_kept(&oldest);
+                }
+                Some(path)
+            }
+            Err(error) => {
+                tracing::error!("{}: {why}; it can't be kept: {error}", label.display());
+                None
+            }
+        }
+    }
+
+    /// Ends all writing: a save that runs is waited for, a text that was not saved is kept.
+    pub(crate) fn close(&self) {
+        let mut saver = locked(&self.saver);
+        let mut state = locked(&self.state);
+        if std::mem::replace(&mut state.closed, true) {
+            return;
+        }
+        if let Some(tree) = state.names.get(OsStr::new(TREE)).cloned() {
+            let (unsaved, empty) = {
+                let body = locked(&tree.body);
+                let own = matches!(body.paper, Paper::File(_));
+                (own && !body.is_clean() && body.refusal().is_none(), body.size == 0)
+            };
+            if unsaved && empty {
+                tracing::warn!("{}: tree.yaml was left empty: the saved text stays", self.label().display());
+            } else if unsaved {
+                self.keep_unfinished(&mut state, &tree);
+            }
+        }
+        if let (Some(drawer), Some(haven)) = (state.drawer.take(), &self.room.haven) {
+            haven.clear(drawer);
+        }
+        *saver = None;
+    }
+
+    /// What `status.yaml` says of it.
+    pub(crate) fn writing(&self) -> Writing {
+        let state = locked(&self.state);
+        let dirty = |sheet: &Arc<Sheet>| !locked(&sheet.body).is_clean();
+        Writing {
+            writable: true,
+            read_only_because: None,
+            draft: state.names.get(OsStr::new(TREE)).is_some_and(dirty),
+            last_save: state.last_save.map(crate::view::status::instant),
+            last_refusal: state.last_refusal.clone(),
+        }
+    }
+}
+
+/// Whether a name is one that the folder itself has, so that no file can.
+pub(crate) fn is_reserved(name: &OsStr) -> bool {
+    RESERVED.iter().any(|reserved| name == *reserved)
+}

@@ -1,0 +1,261 @@
+//! The user's state directory: scratch files while a mount lives, and texts that must not be lost.
+//!
+//! ```text
+//! $XDG_STATE_HOME/asdf-mount/                     0700; ~/.local/state by default
+//!   scratch-galaxy.asdf-4711-1/                   0700, locked by the daemon while it lives
+//!     .tree.yaml.swp  tree.yaml                   as they are called in the mount
+//!   galaxy.asdf-1763650000-4711-1.rejected.yaml   0600: a text that was refused
+//! ```
+//!
+//! Scratch files lie on the disk and not in memory, since some hold unsaved work (vim's swap, emacs'
+//! `#tree.yaml#`): when the daemon is killed they are still there, under their names, and the next
+//! mount says where. The runtime directory would not do: it is small, in memory, and gone with the
+//! session. What is read and written goes through descriptors alone; the names serve only for that
+//! case, so that what somebody does in this directory can harm no save.
+//!
+//! The directory is opened before mounting: the mount may cover it.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+
+/// The program's directory in the directory for state.
+const NAME: &str = "asdf-mount";
+/// What the name of a directory of scratch files begins with.
+const SCRATCH: &str = "scratch-";
+/// So much of a source's name is taken into a name here.
+const STEM: usize = 100;
+/// Numbers tried for a name that is to be new.
+const ATTEMPTS: u64 = 10_000;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The state directory, held open.
+#[derive(Debug)]
+pub struct Haven {
+    dir: OwnedFd,
+    path: PathBuf,
+    next: AtomicU64,
+}
+
+impl Haven {
+    /// Opens the state directory of this user, and makes it if there is none.
+    pub fn open() -> Result<Self> {
+        let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/lib"));
+        let base = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state"))).or_else(root);
+        let base = base.ok_or_else(|| {
+            Error::new(crate::Kind::System(libc::ENOENT), "neither XDG_STATE_HOME nor HOME is set")
+        })?;
+        Self::open_at(&base.join(NAME))
+    }
+
+    /// Opens `path` as the state directory, and makes it if it is missing.
+    pub fn open_at(path: &Path) -> Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|error| Error::from(error).of(path))?;
+        let dir =
+            rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(|error| Error::from(error).of(path))?;
+        rustix::fs::accessat(&dir, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
+            .map_err(|error| Error::from(error).of(path))?;
+        let haven = Self { dir, path: path.to_owned(), next: AtomicU64::new(1) };
+        haven.look_for_leftovers();
+        Ok(haven)
+    }
+
+    /// Says where scratch files lie whose daemon was killed; a directory that is empty is removed.
+    fn look_for_leftovers(&self) {
+        let Ok(names) = rustix::fs::Dir::read_from(&self.dir) else { return };
+        for name in names.filter_map(|entry| Some(entry.ok()?.file_name().to_owned())) {
+            let name = OsStr::from_bytes(name.to_bytes());
+            if !name.as_bytes().starts_with(SCRATCH.as_bytes()) {
+                continue;
+            }
+            let Ok(dir) = rustix::fs::openat(&self.dir, name, DIRECTORY, Mode::empty()) else { continue };
+            if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok()
+                && rustix::fs::unlinkat(&self.dir, name, AtFlags::REMOVEDIR).is_err()
+            {
+                let path = self.path.join(name);
+                tracing::warn!("{}: scratch files of a mount that was killed lie here", path.display());
+            }
+        }
+    }
+
+    /// Keeps `text` durably under a new name made from `stem` and `what`, and says where.
+    pub(crate) fn keep(&self, stem: &OsStr, what: &str, text: &[u8]) -> Result<Kept> {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        for _ in 0..ATTEMPTS {
+            let name = self.new_name(stem, &format!("-{time}"), what);
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            match rustix::fs::openat(&self.dir, &name, flags, Mode::RUSR | Mode::WUSR) {
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(Error::from(error).of(self.path.join(name))),
+                Ok(file) => {
+                    let mut file = File::from(file);
+                    let written = file.write_all(text).and_then(|()| file.sync_data());
+                    let _ = rustix::fs::fsync(&self.dir);
+                    let path = self.path.join(&name);
+                    return match written {
+                        Ok(()) => Ok(Kept { name, path }),
+                        Err(error) => {
+                            let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
+                            Err(Error::from(error).of(path))
+                        }
+                    };
+                }
+            }
+        }
+        Err(Error::from(Errno::EXIST).of(&self.path))
+    }
+
+    /// Removes what was kept.
+    pub(crate) fn drop_kept(&self, kept: &Kept) {
+        let _ = rustix::fs::unlinkat(&self.dir, &kept.name, AtFlags::empty());
+    }
+
+    /// Makes a directory for the scratch files of one folder.
+    pub(crate) fn drawer(&self, stem: &OsStr) -> Result<Drawer> {
+        for _ in 0..ATTEMPTS {
+            let mut name = OsString::from(SCRATCH);
+            name.push(self.new_name(stem, "", ""));
+            match rustix::fs::mkdirat(&self.dir, &name, Mode::RWXU) {
+                Err(Errno::EXIST) => continue,
+                made => made.map_err(|error| Error::from(error).of(self.path.join(&name)))?,
+            }
+            let dir = rustix::fs::openat(&self.dir, &name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+                .map_err(|error| Error::from(error).of(self.path.join(&name)))?;
+            // Where there are no locks, the next mount may tell of files that are in use: no harm.
+            let _ = rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive);
+            let path = self.path.join(&name);
+            return Ok(Drawer { dir, path });
+        }
+        Err(Error::from(Errno::EXIST).of(&self.path))
+    }
+
+    /// Removes the directory of a drawer with all that is in it.
+    pub(crate) fn clear(&self, drawer: Drawer) {
+        if let Ok(names) = rustix::fs::Dir::read_from(&drawer.dir) {
+            for entry in names.flatten() {
+                let _ = rustix::fs::unlinkat(&drawer.dir, entry.file_name(), AtFlags::empty());
+            }
+        }
+        if let Some(name) = drawer.path.file_name() {
+            let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::REMOVEDIR);
+        }
+    }
+
+    fn new_name(&self, stem: &OsStr, middle: &str, end: &str) -> OsString {
+        let stem = stem.as_bytes();
+        let mut name = OsStr::from_bytes(stem.get(..STEM).unwrap_or(stem)).to_owned();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        name.push(format!("{middle}-{}-{number}{end}", std::process::id()));
+        name
+    }
+}
+
+/// A text that is kept for the user.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    name: OsString,
+    pub(crate) path: PathBuf,
+}
+
+/// A directory for the scratch files of one folder. Names in it follow those in the mount as far as
+/// that is possible; nothing depends on them.
+#[derive(Debug)]
+pub(crate) struct Drawer {
+    dir: OwnedFd,
+    path: PathBuf,
+}
+
+impl Drawer {
+    /// An empty file, under this name if there is one.
+    pub(crate) fn file(&self, name: Option<&OsStr>) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let used = name.unwrap_or(OsStr::new(" "));
+        self.remove(used);
+        let file = rustix::fs::openat(&self.dir, used, flags, Mode::RUSR | Mode::WUSR);
+        let file = file.map_err(|error| Error::from(error).of(self.path.join(used)))?;
+        if name.is_none() {
+            self.remove(used);
+        }
+        Ok(file.into())
+    }
+
+    pub(crate) fn remove(&self, name: &OsStr) {
+        let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+    }
+
+    pub(crate) fn rename(&self, old: &OsStr, new: &OsStr, exchange: bool) {
+        let dir = self.dir.as_fd();
+        if exchange && rustix::fs::renameat_with(dir, old, dir, new, RenameFlags::EXCHANGE).is_ok() {
+            return;
+        }
+        if rustix::fs::renameat(dir, old, dir, new).is_err() && !exchange {
+            // What has the name now is not what lies here under it: a link, or the source's own text.
+            self.remove(new);
+        }
+    }
+
+    pub(crate) fn link(&self, old: &OsStr, new: &OsStr) {
+        let _ = rustix::fs::linkat(&self.dir, old, &self.dir, new, AtFlags::empty());
+    }
+}
+
+/// An empty file without a place on the disk, where no state directory can be had.
+pub(crate) fn in_memory() -> Result<File> {
+    Ok(rustix::fs::memfd_create("asdf-mount scratch", MemfdFlags::CLOEXEC)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_new_private_and_whole() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let haven = Haven::open_at(&dir.path().join("a/b")).unwrap();
+        let stem = OsString::from("x".repeat(255));
+        let kept = [haven.keep(&stem, ".yaml", b"one").unwrap(), haven.keep(&stem, ".yaml", b"two").unwrap()];
+        assert_eq!(std::fs::read(&kept[0].path).unwrap(), b"one");
+        assert_eq!(std::fs::read(&kept[1].path).unwrap(), b"two");
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&kept[0].path), mode(&haven.path)), (0o600, 0o700));
+        haven.drop_kept(&kept[0]);
+        assert!(!kept[0].path.exists() && kept[1].path.exists());
+    }
+
+    #[test]
+    fn a_drawer_follows_names_and_goes_with_its_mount_but_not_with_a_crash() {
+        let dir = tempfile::tempdir().unwrap();
+        let haven = Haven::open_at(dir.path()).unwrap();
+        let drawer = haven.drawer(OsStr::new("a.asdf")).unwrap();
+        let mut file = drawer.file(Some(OsStr::new("x"))).unwrap();
+        file.write_all(b"work").unwrap();
+        drawer.file(None).unwrap();
+        drawer.rename(OsStr::new("x"), OsStr::new("y"), false);
+        let path = drawer.path.clone();
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+        // Another mount of the same user meets it while its daemon lives, and after.
+        drop(Haven::open_at(dir.path()).unwrap());
+        drop(drawer);
+        drop(Haven::open_at(dir.path()).unwrap());
+        assert_eq!(std::fs::read(path.join("y")).unwrap(), b"work");
+        let other = haven.drawer(OsStr::new("a.asdf")).unwrap();
+        other.file(Some(OsStr::new("z"))).unwrap();
+        haven.clear(other);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,299 @@
+//! Sheets: the files of a folder that can be written, `tree.yaml` among them.
+//!
+//! A sheet is what an inode is elsewhere: it has one text and one size, whatever names and handles it
+//! has. What it is written on ([`Paper`]) is a file of the state directory, or the source itself: a
+//! `tree.yaml` that nobody has written to shows the head of the source, and takes a file of its own
+//! with the first change.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::attr::Time;
+use super::errno;
+use crate::content::Content;
+use crate::error::Result;
+
+/// Bytes of all scratch files of a mount, besides four times the tree of the one that is written.
+pub(crate) const MOST_BYTES: u64 = 256 << 20;
+/// Scratch files and drafts of a mount: each is an open file.
+pub(crate) const MOST_SHEETS: u64 = 512;
+/// Bytes copied at once.
+const PIECE: usize = 256 << 10;
+
+/// What all sheets of a mount take.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    bytes: AtomicU64,
+    sheets: AtomicU64,
+}
+
+impl Budget {
+    /// Takes `more` bytes, if not more than `most` are taken then.
+    fn take(&self, more: u64, most: u64) -> Result<()> {
+        let take = |bytes: u64| bytes.checked_add(more).filter(|bytes| *bytes <= most);
+        if self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+            return Ok(());
+        }
+        tracing::warn!(
+            "scratch files and drafts of this mount would take more than {} MiB: refused (ENOSPC); remove \
+             some of the files beside tree.yaml",
+            most >> 20
+        );
+        Err(errno(libc::ENOSPC))
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let less = |taken: u64| Some(taken.saturating_sub(bytes));
+        let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Takes the place of one more sheet.
+    pub(crate) fn one_more(self: &Arc<Self>) -> Result<Place> {
+        let more = |sheets: u64| Some(sheets + 1).filter(|sheets| *sheets <= MOST_SHEETS);
+        if self.sheets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            tracing::warn!(
+                "there are {MOST_SHEETS} scratch files in this mount: one more was refused (ENOSPC); remove \
+                 some of the files beside tree.yaml"
+            );
+            return Err(errno(libc::ENOSPC));
+        }
+        Ok(Place { budget: self.clone(), bytes: 0 })
+    }
+
+    /// Bytes still free of [`MOST_BYTES`].
+    pub(crate) fn free(&self) -> u64 {
+        MOST_BYTES.saturating_sub(self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// One sheet's part of the budget; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Place {
+    /// Makes it `bytes` large; growing is refused where all sheets would take more than `most`.
+    pub(crate) fn resize(&mut self, bytes: u64, most: u64) -> Result<()> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more @ 1..) => self.budget.take(more, most)?,
+            Some(0) => {}
+            None => self.budget.give_back(self.bytes - bytes),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
+        let less = |sheets: u64| Some(sheets.saturating_sub(1));
+        let _ = self.budget.sheets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
+
+/// What a sheet is written on.
+#[derive(Debug)]
+pub(crate) enum Paper {
+    /// It shows the head of the source.
+    Source,
+    /// A file of its own.
+    File(Arc<File>),
+    /// It is a symbolic link with this text.
+    Link(OsString),
+}
+
+/// A file or link beside `tree.yaml`, or that itself.
+#[derive(Debug)]
+pub(crate) struct Sheet {
+    pub(crate) serial: u32,
+    /// Taken only while the desk's own lock is held, which comes first.
+    pub(crate) body: Mutex<Body>,
+}
+
+/// What a sheet is at the moment.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) paper: Paper,
+    /// Bytes of a file of its own.
+    pub(crate) size: u64,
+    /// None of these where they are the source's.
+    pub(crate) mode: Option<u32>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
+    pub(crate) atime: Option<Time>,
+    /// Of a sheet with a file of its own, or a link.
+    pub(crate) mtime: Time,
+    pub(crate) ctime: Time,
+    pub(crate) nlink: u32,
+    pub(crate) xattrs: BTreeMap<OsString, Vec<u8>>,
+    /// Counts the changes of the text.
+    pub(crate) edits: u64,
+    /// The change up to which the text is what was saved last.
+    pub(crate) saved: u64,
+    /// The change whose text was refused, and how.
+    pub(crate) refused: Option<Refusal>,
+    /// The change at which its writer was killed.
+    pub(crate) cut: Option<u64>,
+    /// Which of the source's heads it began from.
+    pub(crate) lineage: u64,
+    /// Handles that may write.
+    pub(crate) writers: u32,
+    /// Whether any change came from a mapping, so that no handle knows of it.
+    pub(crate) mapped: bool,
+    /// Since when nobody has it open for writing although it is not saved.
+    pub(crate) pending: Option<Instant>,
+    pub(crate) place: Place,
+}
+
+/// A refusal of a sheet's text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) edits: u64,
+    pub(crate) errno: i32,
+    pub(crate) for_good: bool,
+}
+
+impl Body {
+    pub(crate) fn new(paper: Paper, lineage: u64, place: Place) -> Self {
+        let now = now();
+        Self {
+            paper,
+            size: 0,
+            mode: None,
+            uid: None,
+            gid: None,
+            atime: None,
+            mtime: now,
+            ctime: now,
+            nlink: 1,
+            xattrs: BTreeMap::new(),
+            edits: 0,
+            saved: 0,
+            refused: None,
+            cut: None,
+            lineage,
+            writers: 0,
+            mapped: false,
+            pending: None,
+            place,
+        }
+    }
+
+    /// Whether the text is what was saved last, as far as this sheet is `tree.yaml`.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.edits == self.saved
+    }
+
+    /// The refusal of the text as it is now.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        self.refused.filter(|refusal| refusal.edits == self.edits)
+    }
+
+    /// Notes that the text changed just now.
+    pub(crate) fn edited(&mut self) {
+        self.edits += 1;
+        self.mtime = now();
+        self.ctime = self.mtime;
+        self.pending = None;
+    }
+
+    /// All of the text of a file of its own.
+    pub(crate) fn text(&self) -> Result<Vec<u8>> {
+        let Paper::File(file) = &self.paper else { return Err(errno(libc::EINVAL)) };
+        let mut text = vec![0; usize::try_from(self.size).map_err(|_| errno(libc::EFBIG))?];
+        file.read_exact_at(&mut text, 0)?;
+        Ok(text)
+    }
+
+    /// Whether the text is the same as `other`'s.
+    pub(crate) fn same_as(&self, other: &dyn Content) -> Result<bool> {
+        let Paper::File(file) = &self.paper else { return Ok(matches!(self.paper, Paper::Source)) };
+        if self.size != other.len() {
+            return Ok(false);
+        }
+        let (mut own, mut others) = (vec![0; PIECE], vec![0; PIECE]);
+        let mut at = 0;
+        while at < self.size {
+            let len = usize::try_from(self.size - at).map_or(PIECE, |rest| rest.min(PIECE));
+            file.read_exact_at(&mut own[..len], at)?;
+            crate::content::read_exact_at(other, at, &mut others[..len])?;
+            if own[..len] != others[..len] {
+                return Ok(false);
+            }
+            at += len as u64;
+        }
+        Ok(true)
+    }
+}
+
+/// Copies all of a text into a file.
+pub(crate) fn copy(text: &dyn Content, file: &File) -> Result<()> {
+    let (mut piece, mut at) = (vec![0; PIECE], 0);
+    while at < text.len() {
+        let len = usize::try_from(text.len() - at).map_or(PIECE, |rest| rest.min(PIECE));
+        crate::content::read_exact_at(text, at, &mut piece[..len])?;
+        file.write_all_at(&piece[..len], at)?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
+/// The time as files have it.
+pub(crate) fn now() -> Time {
+    time_of(SystemTime::now())
+}
+
+/// A time of the system's as files have it.
+pub(crate) fn time_of(time: SystemTime) -> Time {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            let whole = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
+            match before.subsec_nanos() {
+                0 => (-whole, 0),
+                part => (-whole - 1, 1_000_000_000 - part),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn times_keep_their_fraction_on_both_sides_of_1970() {
+        assert_eq!(time_of(UNIX_EPOCH + Duration::new(3, 4)), (3, 4));
+        assert_eq!(time_of(UNIX_EPOCH - Duration::from_millis(250)), (-1, 750_000_000));
+        assert_eq!(time_of(UNIX_EPOCH - Duration::from_secs(2)), (-2, 0));
+    }
+
+    #[test]
+    fn the_budget_is_given_back_to_the_last_byte() {
+        let budget = Arc::new(Budget::default());
+        let mut one = budget.one_more().unwrap();
+        one.resize(100, 150).unwrap();
+        let mut two = budget.one_more().unwrap();
+        assert_eq!(two.resize(51, 150).unwrap_err().errno(), libc::ENOSPC);
+        two.resize(50, 150).unwrap();
+        one.resize(20, 0).unwrap();
+        two.resize(130, 150).unwrap();
+        assert_eq!(two.resize(u64::MAX, u64::MAX).unwrap_err().errno(), libc::ENOSPC);
+        drop((one, two));
+        assert_eq!(budget.free(), MOST_BYTES);
+        let all: Vec<_> = (0..MOST_SHEETS).map(|_| budget.one_more().unwrap()).collect();
+        assert!(budget.one_more().is_err());
+        drop(all);
+        budget.one_more().unwrap();
+    }
+}
