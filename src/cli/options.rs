@@ -16,8 +16,23 @@ pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
 /// The part of [`FILE_SYSTEM_TYPE`] after `fuse.`, which is also the program's name.
 pub const SUBTYPE: &str = "asdf-mount";
 
-/// Bytes of decoded chunks that are kept when `cache=` does not say otherwise.
-pub const DEFAULT_CACHE: u64 = 32 << 20;
+/// Bytes of decoded chunks that are kept, at most, when `cache=` does not say otherwise.
+const DEFAULT_CACHE: u64 = 256 << 20;
+
+/// The part of the machine's memory that they may take then.
+const OF_MEMORY: u64 = 8;
+
+/// What is kept when `cache=` does not say otherwise: 256 MiB, or an eighth of the memory if that is less.
+pub fn default_cache() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    DEFAULT_CACHE.min(memory(&text).map_or(DEFAULT_CACHE, |memory| memory / OF_MEMORY))
+}
+
+/// Bytes of memory, as /proc/meminfo has them.
+fn memory(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
 
 /// The least `max_read=` that makes sense, a page.
 const LEAST_MAX_READ: u32 = 4096;
@@ -74,7 +89,7 @@ impl Default for Options {
             allow_other: false,
             fsname: None,
             max_read: None,
-            cache: DEFAULT_CACHE,
+            cache: default_cache(),
             no_exec: false,
             synchronous: false,
             synchronous_directories: false,
@@ -93,7 +108,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     ("uid=N, gid=N", "owner and group of all files [those of the source]"),
     ("umask=OCTAL", "permission bits that no file has [0]; write permission is never given"),
-    ("cache=SIZE", "memory for decoded data, with K, M or G [32M]"),
+    ("cache=SIZE", "memory for decoded data, with K, M or G [256M, or an eighth of it all]"),
     ("max_read=N", "largest read request in bytes"),
     ("fsname=NAME", "what df and findmnt show as the source [the file's path]"),
     (
@@ -445,6 +460,13 @@ mod tests {
                 parse(&name).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn the_cache_is_an_eighth_of_little_memory() {
+        assert_eq!(memory("MemTotal:         500 kB\nMemFree: 3 kB\n"), Some(512_000));
+        assert_eq!((memory("MemFree: 3 kB"), memory("MemTotal: x kB")), (None, None));
+        assert!((1..=DEFAULT_CACHE).contains(&default_cache()));
     }
 
     proptest! {
