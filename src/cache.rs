@@ -34,7 +34,7 @@ const ENTRY: u64 = 128;
 
 /// Bytes, and buffers, kept for the next chunks: memory that is not asked from the system, nor
 /// filled with zeros, anew.
-const SPARE: usize = 16 << 20;
+const SPARE: usize = 8 << 20;
 const SPARES: usize = 16;
 
 /// Threads that decode, at most.

@@ -101,7 +101,7 @@ pub fn open(
         Codec::Lz4 | Codec::Lz4Frame => Decoded::stream(lz4::Frames::new(stored), data_size, cache),
         Codec::Blosc => Decoded::pieces(blosc::open(stored, data_size), data_size, cache),
     };
-    Ok(Arc::new(decoded))
+    Ok(decoded.with_read_ahead())
 }
 
 fn begins_with(stored: &dyn Content, magic: [u8; 4]) -> Result<bool> {

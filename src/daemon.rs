@@ -20,6 +20,7 @@
 mod background;
 mod contents;
 mod fusermount;
+mod memory;
 mod mount;
 mod mountinfo;
 mod mountpoint;
@@ -85,6 +86,7 @@ impl<F> std::fmt::Debug for Served<F> {
 /// # Errors
 /// Whatever kept the mount from being ready; nothing is left of it then.
 pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<Served<F>>) -> Result<()> {
+    memory::give_back_large_buffers();
     if !plan.foreground {
         background::close_inherited();
     }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 
 /// Bytes of what waits to be used again.
-const WEIGHT: u64 = 24 << 20;
+const WEIGHT: u64 = 16 << 20;
 
 /// What waits, with what it weighs; used last is last.
 #[derive(Debug, Default)]

@@ -205,6 +205,35 @@ fn backwards_and_by_several_readers_at_once() {
 }
 
 #[test]
+fn pieces_are_decoded_ahead_of_who_reads_on_and_only_then() {
+    let truth = truth(6_000_000, 4);
+    let (codec, stored) = encode("lz4 pieces", &truth);
+    for threads in [1, 4] {
+        let cache = Arc::new(Cache::with_threads(1 << 30, threads));
+        let content = opened(codec, &stored, truth.len(), &cache);
+        let mut buf = vec![0; 100_000];
+        // Here and there: what is held is what was read.
+        for at in [0, 5_500_000, 2_500_000] {
+            assert_eq!(content.read_at(at, &mut buf).unwrap(), buf.len());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert!(cache.held() < 4 * 320_000);
+        let (bytes, _) = prefix(&*content, 100_000);
+        assert!(bytes == truth);
+        drop(content);
+        let content = opened(codec, &stored, truth.len(), &cache);
+        for at in (0..1_500_000).step_by(100_000) {
+            content.read_at(at, &mut buf).unwrap();
+        }
+        let ahead = || cache.held() > 1_500_000 + 2 * 300_000;
+        while threads > 1 && !ahead() {
+            std::thread::yield_now();
+        }
+        assert_eq!(ahead(), threads > 1);
+    }
+}
+
+#[test]
 fn a_stream_cut_off_anywhere_gives_what_is_there_and_then_an_error() {
     for name in CODECS {
         let truth = truth(4000, 9);

@@ -10,13 +10,14 @@
 //! there on it stays so. What a checksum at the end of a stream finds can't be placed: the unit at
 //! hand when it is found can't be had any more, though the fault may lie in an earlier one.
 
+mod ahead;
 mod covered;
 mod parked;
 mod run;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use super::{Content, Soundness};
 use crate::cache::{Cache, ContentId};
@@ -99,6 +100,8 @@ pub struct Decoded {
     state: Mutex<State>,
     /// A run went on, or ended.
     turned: Condvar,
+    /// Itself, for the threads that decode ahead.
+    me: OnceLock<Weak<Self>>,
 }
 
 enum Encoded {
@@ -149,7 +152,16 @@ impl Decoded {
             limit: AtomicU64::new(data_size),
             state: Mutex::default(),
             turned: Condvar::new(),
+            me: OnceLock::new(),
         }
+    }
+
+    /// The same, with pieces decoded ahead of who reads on.
+    #[must_use]
+    pub fn with_read_ahead(self) -> Arc<Self> {
+        let shared = Arc::new(self);
+        let _ = shared.me.set(Arc::downgrade(&shared));
+        shared
     }
 
     /// The unit that holds byte `at`.
@@ -187,6 +199,9 @@ impl Decoded {
             return Err(self.why_not(at));
         }
         let unit = self.locate(at)?;
+        if unit.span.is_whole() {
+            self.read_ahead(unit);
+        }
         let (bytes, hitch) = match self.cache.get(self.id, unit.start) {
             Some(bytes) => (bytes, None),
             None => self.obtain(unit)?,

@@ -16,7 +16,7 @@ pub(super) const PER_CONTENT: usize = 4;
 const PER_MOUNT: usize = 16;
 
 /// Bytes that the waiting decoders of a mount may take up; the last parked one stays in any case.
-const WEIGHT: u64 = 64 << 20;
+const WEIGHT: u64 = 24 << 20;
 
 /// A stream: which content, and where in it the stream begins.
 pub(super) type Stream = (ContentId, u64);

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
+use super::ahead::Sequence;
 use super::covered::Covered;
 use super::parked::PER_CONTENT;
 use super::{Decoded, Decoder, Encoded, Span, Suspect, UNIT, Unit};
@@ -18,7 +19,7 @@ use crate::codec::Chunk;
 use crate::error::{Error, Result};
 
 /// How far before a wanted unit is near: what the kernel's read-ahead asks for at a time, and more.
-const NEAR: u64 = 16 * UNIT;
+pub(super) const NEAR: u64 = 16 * UNIT;
 
 /// How far before the nearest place of a table a waiting decoder is as good as a new one there.
 const LITTLE: u64 = 4 * UNIT;
@@ -35,6 +36,7 @@ pub(super) struct State {
     /// What was found first.
     pub(super) trouble: Option<Error>,
     pub(super) covered: Covered,
+    pub(super) sequence: Sequence,
     /// The end was reached, and it is where the header says.
     pub(super) ended: bool,
 }
