@@ -1,9 +1,10 @@
 //! Symbolic links of a mirrored directory: where they lead, and as what they are shown.
 //!
 //! A link that stays inside the mirrored directory is shown as a link, an absolute one made
-//! relative, since the mirror has other absolute paths. A link that leads outside is followed: it is
+//! relative, since the mirror has other absolute paths. A link to a file outside is followed: it is
 //! shown as what it leads to, unless others than the owner may look (`allow_other`): they could plant
-//! links to what only the owner may read. What leads nowhere, or round in a circle, stays a link.
+//! links to what only the owner may read. What leads to a directory outside, nowhere, or round in a
+//! circle, stays a link.
 //!
 //! Links are walked here, name by name, and never by the system: it would walk into the mount itself
 //! when that covers its own source, and the daemon would wait for its own answer.
@@ -96,14 +97,8 @@ pub(crate) struct End {
     strayed: bool,
 }
 
-/// Says as what the link at `spot` is shown, which lies `depth` directories below the mirror's top;
-/// `above` are the directories above it in the mount.
-pub(crate) fn judge(
-    spot: &Spot,
-    depth: usize,
-    around: &Surroundings,
-    above: &dyn Fn(Key) -> bool,
-) -> Result<Shown> {
+/// Says as what the link at `spot` is shown, which lies `depth` directories below the mirror's top.
+pub(crate) fn judge(spot: &Spot, depth: usize, around: &Surroundings) -> Result<Shown> {
     let text = read(spot)?;
     let Ok(end) = walk(spot, around) else { return Ok(Shown::Link(text)) };
     Ok(match &end.inside {
@@ -116,9 +111,8 @@ pub(crate) fn judge(
             }
             Shown::Link(link.into())
         }
-        None if !around.follow || (end.stat.kind == Kind::Directory && above(end.stat.key())) => {
-            Shown::Link(text)
-        }
+        // As a directory it would lead whoever copies or walks the mount out of it, and round for ever.
+        None if !around.follow || end.stat.kind == Kind::Directory => Shown::Link(text),
         None => Shown::Followed(end),
     })
 }

@@ -161,18 +161,6 @@ impl Entry {
             children.remove(&self.name);
         }
     }
-
-    /// Whether this directory or one above it is `key`.
-    fn is_below(&self, key: Key) -> bool {
-        let mut above = Some(self);
-        while let Some(entry) = above {
-            if matches!(&entry.class, Class::Directory { key: own, .. } if *own == key) {
-                return true;
-            }
-            above = entry.parent.as_deref();
-        }
-        false
-    }
 }
 
 /// Looks at names, and remembers which files were recognised.
@@ -206,8 +194,7 @@ impl Scout {
         if stat.kind != Kind::Link {
             return Ok(self.seen(place, dir, name, stat));
         }
-        let above = |key| parent.is_below(key);
-        match link::judge(&place.spot, place.depth - 1, &place.around, &above)? {
+        match link::judge(&place.spot, place.depth - 1, &place.around)? {
             Shown::Link(text) => Ok(Seen { place, stat, shape: Shape::Link(text) }),
             Shown::Followed(end) => {
                 let spot = place.spot.followed(&place.around);

@@ -13,9 +13,9 @@ use crate::yaml::event::{Events, What};
 /// What an index begins with.
 pub const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 
-/// How much of the file's end is looked at for an index, in steps: a usual one is short, one of a
-/// million blocks is not. Never more than the last step.
-const TAILS: [u64; 3] = [64 << 10, 1 << 20, 16 << 20];
+/// How much of the file's end is looked at for an index, in steps: a usual one is short, one of
+/// 300 000 blocks is not. Never more than the last step.
+const TAILS: [u64; 3] = [64 << 10, 1 << 20, 4 << 20];
 
 /// A block index as it stands in the file, not checked against the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -58,7 +58,7 @@ fn a_very_deep_path_can_be_reached() {
 }
 
 #[test]
-fn links_inside_stay_links_and_links_outside_are_followed() {
+fn links_inside_stay_links_and_links_to_files_outside_are_followed() {
     let test = Test::new();
     test.write("s/a.asdf", FILE);
     test.write("s/d/plain", "p");
@@ -85,11 +85,9 @@ fn links_inside_stay_links_and_links_outside_are_followed() {
     assert_eq!(tree.link_text("broken"), "none");
     assert_eq!(tree.link_text("round"), "round");
     assert_eq!(tree.read("file/blocks/0.bin"), b"hello");
-    assert_eq!(tree.read("dir/o.asdf/blocks/0.bin"), b"hello");
-    assert_eq!(tree.read("dir/sub/p"), b"q");
     assert_eq!(tree.read("through/blocks/0.bin"), b"hello");
-    assert_eq!(tree.link_text("dir/back"), "../a.asdf");
-    assert_eq!(tree.names("dir"), ["back", "o.asdf", "sub"]);
+    // A directory would lead whoever walks the mount out of it, and perhaps round for ever.
+    assert_eq!(tree.link_text("dir"), test.path("out").to_str().unwrap());
 }
 
 #[test]
@@ -148,7 +146,7 @@ fn the_mount_itself_is_hidden_however_one_gets_there() {
 fn links_are_walked_under_a_mount_that_covers_the_source() {
     let mut test = Test::new();
     test.write("m/s/a.asdf", FILE);
-    test.write("m/other/o", "o");
+    test.write("m/other/o.asdf", FILE);
     for name in ["m", "m/s"] {
         let _ = fs::remove_file(test.path("m/s/absolute"));
         symlink(test.path("m/s/a.asdf"), test.path("m/s/absolute")).unwrap();
@@ -157,8 +155,8 @@ fn links_are_walked_under_a_mount_that_covers_the_source() {
         assert_eq!(tree.link_text("absolute"), "a.asdf", "mounted on {name}");
     }
     test.options.mountpoint = Some(test.path("m"));
-    symlink(test.path("m/other"), test.path("m/s/outside")).unwrap();
-    assert_eq!(test.tree("m/s").read("outside/o"), b"o");
+    symlink(test.path("m/other/o.asdf"), test.path("m/s/outside")).unwrap();
+    assert_eq!(test.tree("m/s").read("outside/blocks/0.bin"), b"hello");
 }
 
 #[test]
