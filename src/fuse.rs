@@ -237,7 +237,8 @@ impl Filesystem for Adapter {
 
     fn flush(&self, request: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         guarded("flush", || {
-            if !self.pen(handle).is_some_and(|file| matches!(&*file, Opened::Pen(pen) if pen.is_concerned())) {
+            if !self.pen(handle).is_some_and(|file| matches!(&*file, Opened::Pen(pen) if pen.is_concerned()))
+            {
                 // Nothing is to be decided, nor asked who decides.
                 return reply.ok();
             }

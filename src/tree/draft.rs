@@ -4,7 +4,7 @@
 //! |---|---|
 //! | WRITE, SETATTR, OPEN with O_TRUNC, CREATE | never a save |
 //! | FLUSH of a handle that wrote, by the process that opened it | the text is tried |
-//! | FLUSH by any other process | nothing: `{ a; b; } > tree.yaml` flushes with the end of each |
+//! | FLUSH by any other process | nothing is saved: `{ a; b; } > tree.yaml` flushes with the end of each; but a text that ends with the line `...` is checked, and refused if that is in vain |
 //! | FSYNC of a handle that wrote | the text is tried |
 //! | RENAME of another file onto `tree.yaml` | its text is tried first; refused, nothing is renamed |
 //! | RELEASE of the last handle that may write | what was never tried is tried; refused text gives way to the saved one |
@@ -13,6 +13,10 @@
 //! written to it. The text that is saved already costs no save and keeps its time. What was refused is
 //! refused again, untried, until the text changes. A text whose writer was killed by a signal is not
 //! tried: half a tree may be a sound tree.
+//!
+//! Why another process's flush is heard at all: in `cat text > tree.yaml` some shells (dash since 0.5.11)
+//! open the file themselves and look at no answer of close; only `cat` does. Nothing that it or another
+//! could append makes a text sound that has ended and is not.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::FileExt;
@@ -64,6 +68,8 @@ pub(crate) enum Tried {
     Same,
     /// It was saved; `mended` if the source has something put back into it.
     Saved { mended: bool },
+    /// It would be saved.
+    Sound,
 }
 
 impl Pen {
@@ -132,11 +138,16 @@ impl Pen {
                 body.cut = Some(body.edits);
                 return Ok(());
             }
-            if self.opener != 0 && caller.group != 0 && caller.group != self.opener {
+            let foreign = self.opener != 0 && caller.group != 0 && caller.group != self.opener;
+            if foreign && !locked(&self.sheet.body).has_ended()? {
                 return Ok(());
             }
             drop(state);
-            locked(&self.desk.saver)
+            let mut saver = locked(&self.desk.saver);
+            if foreign {
+                return self.desk.attempt(&mut saver, &self.sheet, false).map(drop);
+            }
+            saver
         };
         self.desk.commit(&mut saver, &self.sheet)
     }
@@ -245,7 +256,7 @@ impl Desk {
 
     /// Tries the text of `tree.yaml`.
     fn commit(&self, saver: &mut Option<Box<dyn Saver>>, sheet: &Arc<Sheet>) -> Result<()> {
-        let tried = self.attempt(saver, sheet)?;
+        let tried = self.attempt(saver, sheet, true)?;
         let mut state = locked(&self.state);
         if self.is_tree(&state, sheet) {
             self.settle(&mut state, sheet, tried)?;
@@ -266,6 +277,7 @@ impl Desk {
             }
             // Written again meanwhile.
             _ if !clean => Ok(()),
+            Tried::Sound => Ok(()),
             Tried::Same | Tried::Saved { mended: false } => self.make_master(state, sheet),
             // It goes on showing what was written, and not what was put back into it: no file may
             // change under an editor that has just saved it.
@@ -273,8 +285,13 @@ impl Desk {
         }
     }
 
-    /// Tries a sheet's text as the tree.
-    pub(crate) fn attempt(&self, saver: &mut Option<Box<dyn Saver>>, sheet: &Arc<Sheet>) -> Result<Tried> {
+    /// Tries a sheet's text as the tree; unless it is to be saved (`save`) it is only checked.
+    pub(crate) fn attempt(
+        &self,
+        saver: &mut Option<Box<dyn Saver>>,
+        sheet: &Arc<Sheet>,
+        save: bool,
+    ) -> Result<Tried> {
         let (text, edits, head, times, before, saver) = {
             let mut state = locked(&self.state);
             self.write_access(&state)?;
@@ -307,6 +324,13 @@ impl Desk {
             }
             self.free_master(&mut state, Some(sheet))?;
             match self.open_saver(saver) {
+                Ok(saver) if !save => {
+                    let checked = catch_unwind(AssertUnwindSafe(|| saver.check(&text, &head)));
+                    return match checked.unwrap_or_else(|_| Err(defect())) {
+                        Ok(()) => Ok(Tried::Sound),
+                        Err(refused) => Err(self.refuse(&mut state, sheet, edits, &text, refused)),
+                    };
+                }
                 Ok(saver) => {
                     state.busy = true;
                     (text, edits, head, times, before, saver)
@@ -380,12 +404,7 @@ impl Desk {
         let own = !matches!(&result, Ok(Err(refused)) if refused.errno == libc::EBUSY);
         let identity = volume.end_save(own);
         drop(off);
-        let result = result.unwrap_or_else(|_| {
-            let summary = "a defect in asdf-mount kept the text from being saved".to_owned();
-            let explanation = format!("{summary}\n");
-            Err(Refused { errno: libc::EIO, summary, explanation, for_good: false })
-        });
-        (result, identity)
+        (result.unwrap_or_else(|_| Err(defect())), identity)
     }
 
     /// Notes a refusal: for the program, in the two files, in the state directory, in the log.
@@ -438,6 +457,12 @@ fn changed_by_others() -> Refused {
         "{summary}.\n\nNothing was saved. Open {TREE} again to see what it is now, and make your changes there."
     ) + "\n";
     Refused { errno: libc::EBUSY, summary, explanation, for_good: true }
+}
+
+fn defect() -> Refused {
+    let summary = "a defect in asdf-mount kept the text from being saved".to_owned();
+    let explanation = format!("{summary}\n");
+    Refused { errno: libc::EIO, summary, explanation, for_good: false }
 }
 
 fn unfinished() -> Refused {

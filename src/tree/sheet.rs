@@ -213,6 +213,16 @@ impl Body {
         Ok(text)
     }
 
+    /// Whether the last line is `...`, with which a tree ends.
+    pub(crate) fn has_ended(&self) -> Result<bool> {
+        let Paper::File(file) = &self.paper else { return Ok(false) };
+        let mut end = [0; 6];
+        let len = self.size.min(end.len() as u64) as usize;
+        file.read_exact_at(&mut end[..len], self.size - len as u64)?;
+        let end = &end[..len];
+        Ok([&b"\n..."[..], b"\n...\n", b"\n...\r\n"].iter().any(|line| end.ends_with(line)))
+    }
+
     /// Whether the text is the same as `other`'s.
     pub(crate) fn same_as(&self, other: &dyn Content) -> Result<bool> {
         let Paper::File(file) = &self.paper else { return Ok(matches!(self.paper, Paper::Source)) };

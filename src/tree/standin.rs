@@ -42,13 +42,9 @@ impl From<std::io::Error> for Refused {
     }
 }
 
-impl Saver for PlainSaver {
-    fn try_save(
-        &mut self,
-        text: &[u8],
-        began_from: &Head,
-        _moving: &mut dyn FnMut(),
-    ) -> std::result::Result<Saved, Refused> {
+impl PlainSaver {
+    /// The text with what was put back into it, if it is sound, and the old file after its head.
+    fn sound(&self, text: &[u8], began_from: &Head) -> std::result::Result<(Vec<u8>, File), Refused> {
         let mut old = File::open(self.site.path())?;
         let mut head = vec![0; usize::try_from(began_from.len).unwrap_or(0)];
         let same = old.read_exact(&mut head).is_ok();
@@ -57,9 +53,8 @@ impl Saver for PlainSaver {
         }
         let mut whole = text.to_vec();
         if !whole.starts_with(b"#ASDF") {
-            let prologue =
-                head.split_inclusive(|byte| *byte == b'\n').take_while(|line| !line.starts_with(b"---"));
-            whole = prologue.flatten().copied().collect();
+            let lines = head.split_inclusive(|byte| *byte == b'\n');
+            whole = lines.take_while(|line| !line.starts_with(b"---")).flatten().copied().collect();
             if !text.starts_with(b"---") {
                 whole.extend(b"---\n");
             }
@@ -72,6 +67,23 @@ impl Saver for PlainSaver {
             whole.extend(b"...\n");
         }
         yaml::check_document(&whole).map_err(|error| refused(libc::EINVAL, error.to_string()))?;
+        old.seek(SeekFrom::Start(began_from.len))?;
+        Ok((whole, old))
+    }
+}
+
+impl Saver for PlainSaver {
+    fn check(&mut self, text: &[u8], began_from: &Head) -> std::result::Result<(), Refused> {
+        self.sound(text, began_from).map(drop)
+    }
+
+    fn try_save(
+        &mut self,
+        text: &[u8],
+        began_from: &Head,
+        _moving: &mut dyn FnMut(),
+    ) -> std::result::Result<Saved, Refused> {
+        let (whole, mut old) = self.sound(text, began_from)?;
         let meta = old.metadata()?;
         let mut name = self.site.name().to_owned();
         name.push(".asdf-mount-new");
@@ -79,7 +91,6 @@ impl Saver for PlainSaver {
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         let mut write = || -> std::io::Result<()> {
             file.write_all(&whole)?;
-            old.seek(SeekFrom::Start(began_from.len))?;
             std::io::copy(&mut old, &mut file)?;
             file.set_permissions(std::fs::Permissions::from_mode(meta.mode() & 0o7777))?;
             std::os::unix::fs::fchown(&file, Some(meta.uid()), Some(meta.gid()))?;

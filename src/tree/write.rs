@@ -404,7 +404,7 @@ impl Tree {
         let mut saver = locked(&desk.saver);
         let found = locked(&desk.state).names.get(becomes).cloned();
         let sheet = found.ok_or_else(|| errno(libc::ENOENT))?;
-        let tried = desk.attempt(&mut saver, &sheet)?;
+        let tried = desk.attempt(&mut saver, &sheet, true)?;
         let mut state = locked(&desk.state);
         move_name(&desk, &mut state, name, new_name, how);
         if tried == Tried::Empty {

@@ -18,8 +18,8 @@ fn line_with(options: &[&str]) -> String {
 #[test]
 fn the_kernel_is_told_what_was_asked() {
     let plain = line_with(&[]);
-    assert!(plain.contains(" ro,nosuid,nodev,relatime "), "{plain}");
-    assert!(plain.contains("/a.asdf ro,user_id=0,group_id=0,default_permissions"), "{plain}");
+    assert!(plain.contains(" rw,nosuid,nodev,relatime "), "{plain}");
+    assert!(plain.contains("/a.asdf rw,user_id=0,group_id=0,default_permissions"), "{plain}");
     assert!(!plain.contains("allow_other"), "{plain}");
     for (options, shown) in [
         ("noexec", "noexec"),
@@ -29,8 +29,9 @@ fn the_kernel_is_told_what_was_asked() {
         ("dirsync", "dirsync"),
         ("allow_other", "allow_other"),
         ("max_read=65536", "max_read=65536"),
-        ("rw,suid,dev,exec", " ro,nosuid,nodev,relatime "),
-        (r"fsname=a\,suid\\b c", r" a,suid\134b\040c ro,"),
+        ("rw,suid,dev,exec", " rw,nosuid,nodev,relatime "),
+        ("ro", " ro,nosuid,nodev,relatime "),
+        (r"fsname=a\,suid\\b c", r" a,suid\134b\040c rw,"),
     ] {
         let line = line_with(&["-o", options]);
         assert!(line.contains(shown), "{options}: {line}");
