@@ -373,7 +373,10 @@ impl Desk {
         state.last_save = Some(now());
         state.rejected = None;
         for name in [ERROR, REJECTED] {
-            self.take(&mut state, OsStr::new(name));
+            // Unless it is what was saved: corrected where it lay, and put in place.
+            if !state.names.get(OsStr::new(name)).is_some_and(|told| Arc::ptr_eq(told, sheet)) {
+                self.take(&mut state, OsStr::new(name));
+            }
         }
         let lineage = state.lineage;
         let mut body = locked(&sheet.body);

@@ -10,22 +10,18 @@ use crate::common::mount::wait_until;
 #[test]
 fn the_shell_makes_one_save_of_each_redirection() {
     let case = Case::new();
-    for (n, script) in [
-        "cat $NEW > tree.yaml",
-        "cp tree.yaml ../old; cat ../old > tree.yaml",
-        "t=$(cat $NEW; echo x); printf %s \"${t%x}\" > tree.yaml",
-        "sed 's/second light.*/4th/' tree.yaml > ../t; dd if=../t of=tree.yaml 2>&1",
-        "sed -i s/4th/5th/ tree.yaml",
-        "truncate -s0 tree.yaml; cat $NEW >> tree.yaml",
-        "dash -c 'sed s/second/7th/ $NEW > tree.yaml'",
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    for (saves, script) in [
+        (1, "cat $NEW > tree.yaml"),
+        // What is saved already is no save.
+        (1, "cp tree.yaml ../old; cat ../old > tree.yaml"),
+        (1, "t=$(cat $NEW; echo x); printf %s \"${t%x}\" > tree.yaml"),
+        (2, "sed 's/second light.*/4th/' tree.yaml > ../t; dd if=../t of=tree.yaml 2>&1"),
+        (3, "sed -i s/4th/5th/ tree.yaml"),
+        (4, "truncate -s0 tree.yaml; cat $NEW >> tree.yaml"),
+        (5, "dash -c 'sed s/second/7th/ $NEW > tree.yaml'"),
+    ] {
         let output = case.sh(script);
         assert!(output.status.success(), "{script}: {output:?}");
-        // The second brings back what is saved.
-        let saves = if n == 0 { 1 } else { n as u64 };
         assert_eq!(case.saves(), saves, "{script}: {}", case.log());
         assert_eq!(case.names(), ["tree.yaml"], "{script}");
         assert_eq!(case.saved(), fs::read_to_string(case.tree()).unwrap(), "{script}");

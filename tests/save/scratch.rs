@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, symlink};
 
 use crate::case::{Case, errno};
+use crate::common::mount::wait_until;
 
 #[test]
 fn any_name_lives_for_as_long_as_the_mount_and_nowhere_near_the_source() {
@@ -84,7 +85,7 @@ fn too_much_is_refused_with_a_word_in_the_log_and_can_be_removed() {
     // The tree can be written all the same.
     fs::remove_file(case.path("big")).unwrap();
     drop(file);
-    other.write_all(&piece).unwrap();
+    assert!(wait_until(|| other.write_all(&piece).is_ok()));
     fs::write(case.tree(), case.named("x")).unwrap();
     assert_eq!(case.saves(), 1);
 }
