@@ -99,7 +99,7 @@ impl Pen {
         let offset = if self.appends && !mapped { body.size } else { offset };
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= LONGEST);
         let size = body.size.max(end.ok_or_else(|| errno(libc::EFBIG))?);
-        body.place.resize(size, limit)?;
+        body.take_room(size, limit)?;
         if let Paper::File(file) = &body.paper {
             file.write_all_at(data, offset)?;
         }
@@ -185,10 +185,16 @@ impl Pen {
 
     /// What the end of the handle does; to be called once.
     pub fn release(&self) {
+        let desk = &self.desk;
+        {
+            let _state = locked(&desk.state);
+            let mut body = locked(&self.sheet.body);
+            body.handles = body.handles.saturating_sub(1);
+            body.free_if_gone();
+        }
         if !self.writes {
             return;
         }
-        let desk = &self.desk;
         {
             let state = locked(&desk.state);
             let mut body = locked(&self.sheet.body);
@@ -362,6 +368,7 @@ impl Desk {
                 return Err(self.refuse(&mut state, sheet, edits, &text, refused));
             }
         };
+        tracing::info!("{}: tree.yaml was saved", self.label().display());
         for note in &saved.notes {
             tracing::info!("{}: {note}", self.label().display());
         }
