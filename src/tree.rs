@@ -12,7 +12,7 @@
 //! - `open`, `listing`: open files and directories
 //! - `attr`, `xattr`: what is said of a node
 //! - `desk`, `sheet`, `draft`, `write`: what is written in the folder of a file, and when it is saved
-//! - `saver`: who makes a save of a text; `standin`: a simple one
+//! - `saver`: who makes a save of a text; `savers`: the sessions that do
 //! - `haven`: the state directory
 //!
 //! Nothing here caches what a source is for longer than [`TTL`] allows the kernel to: a file that
@@ -36,7 +36,6 @@ pub mod savers;
 mod sheet;
 mod sources;
 mod spot;
-pub mod standin;
 #[cfg(test)]
 mod tests;
 mod write;

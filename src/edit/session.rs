@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::check::{self, BlockSizes, Level, Old, Refusal};
+use super::check::{self, Accepted, BlockSizes, Level, Old, Refusal};
 use super::{SaveOptions, Saved, Target};
 use crate::cache::Cache;
 use crate::content::Content;
@@ -96,8 +96,8 @@ impl Session {
         self.target.head()
     }
 
-    /// Checks `text` and makes it the file's head; `moving` as in [`Target::save_among_readers`].
-    pub fn save(&mut self, text: &[u8], moving: &mut dyn FnMut()) -> std::result::Result<Outcome, NotSaved> {
+    /// Checks `text` as a save would; writes nothing.
+    pub fn check<'t>(&mut self, text: &'t [u8]) -> std::result::Result<Accepted<'t>, NotSaved> {
         let head = self.known_head();
         if self.old.as_ref().is_none_or(|(known, _)| *known != head) {
             self.old = Some((head, Old::of(&self.target.head()?)));
@@ -106,7 +106,12 @@ impl Session {
             return Err(Error::new(Kind::System(libc::EIO), "the saved text is not known").into());
         };
         let blocks = Blocks::of(&self.target)?;
-        let accepted = check::check(text, old, &blocks, self.settings.level).map_err(NotSaved::Refused)?;
+        check::check(text, old, &blocks, self.settings.level).map_err(NotSaved::Refused)
+    }
+
+    /// Checks `text` and makes it the file's head; `moving` as in [`Target::save_among_readers`].
+    pub fn save(&mut self, text: &[u8], moving: &mut dyn FnMut()) -> std::result::Result<Outcome, NotSaved> {
+        let accepted = self.check(text)?;
         let saved = self.target.save_among_readers(&accepted.text, &self.settings.save, moving);
         let saved = saved.map_err(|error| Error::new(error.kind(), error.message()).of(&self.label))?;
         let next = accepted.next;

@@ -18,10 +18,8 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use rustix::fs::AtFlags;
-
 use super::attr::{Attr, Kind, Ownership, Time};
-use super::folder::{Present, Shelf, Volume};
+use super::folder::{Present, Shelf, Volume, may_write};
 use super::haven::{Drawer, Haven, Kept, in_memory};
 use super::mirror::Place;
 use super::names::{ABOUT, BLOCKS, TREE};
@@ -115,14 +113,7 @@ impl Desk {
             return Ok(None);
         }
         let (dir, name) = place.spot.holder()?;
-        let access = rustix::fs::accessat(
-            dir.as_fd(),
-            name.as_os_str(),
-            rustix::fs::Access::WRITE_OK,
-            AtFlags::EACCESS,
-        );
-        use rustix::io::Errno;
-        if let Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) = access {
+        if !may_write(dir.as_fd(), &name) {
             return Ok(None);
         }
         let state = State {
@@ -295,7 +286,7 @@ impl Desk {
         let lineage = self.head(state)?.0;
         let mut body = locked(&sheet.body);
         let len = text.as_ref().map_or(0, |text| text.len());
-        body.place.resize(len, limit)?;
+        body.take_room(len, limit)?;
         let file = self.paper(state, name.as_deref())?;
         if let Some(text) = text {
             copy(&*text, &file)?;
@@ -317,7 +308,7 @@ impl Desk {
         body.saved = body.edits;
         (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
         // Giving back never fails.
-        let _ = body.place.resize(0, 0);
+        let _ = body.take_room(0, 0);
         drop(body);
         state.master = Arc::downgrade(sheet);
         if let (true, Some(drawer)) = (self.is_tree(state, sheet), &state.drawer) {
@@ -438,6 +429,7 @@ impl Desk {
         let mut body = locked(&sheet.body);
         body.nlink = body.nlink.saturating_sub(1);
         body.ctime = now();
+        body.free_if_gone();
         drop(body);
         state.changed = Some(now());
         if name == TREE {
@@ -478,7 +470,7 @@ impl Desk {
         })?;
         let stat = self.volume()?.look().stat;
         let mut body = locked(&sheet.body);
-        body.place.resize(text.len() as u64, self.limit())?;
+        body.take_room(text.len() as u64, self.limit())?;
         body.paper = Paper::File(Arc::new(file));
         body.size = text.len() as u64;
         body.mode = Some(self.room.ownership.writable(Ino::ROOT, Kind::File, 0, &stat).mode.into());

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | WRITE, SETATTR, OPEN with O_TRUNC, CREATE | never a save |
 //! | FLUSH of a handle that wrote, by the process that opened it | the text is tried |
-//! | FLUSH by any other process | nothing: `{ a; b; } > tree.yaml` flushes with the end of each |
+//! | FLUSH by any other process | nothing is saved: `{ a; b; } > tree.yaml` flushes with the end of each; but a text that ends with the line `...` is checked, and refused if that is in vain |
 //! | FSYNC of a handle that wrote | the text is tried |
 //! | RENAME of another file onto `tree.yaml` | its text is tried first; refused, nothing is renamed |
 //! | RELEASE of the last handle that may write | what was never tried is tried; refused text gives way to the saved one |
@@ -13,6 +13,10 @@
 //! written to it. The text that is saved already costs no save and keeps its time. What was refused is
 //! refused again, untried, until the text changes. A text whose writer was killed by a signal is not
 //! tried: half a tree may be a sound tree.
+//!
+//! Why another process's flush is heard at all: in `cat text > tree.yaml` some shells (dash since 0.5.11)
+//! open the file themselves and look at no answer of close; only `cat` does. Nothing that it or another
+//! could append makes a text sound that has ended and is not.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::FileExt;
@@ -64,6 +68,8 @@ pub(crate) enum Tried {
     Same,
     /// It was saved; `mended` if the source has something put back into it.
     Saved { mended: bool },
+    /// It would be saved.
+    Sound,
 }
 
 impl Pen {
@@ -93,7 +99,7 @@ impl Pen {
         let offset = if self.appends && !mapped { body.size } else { offset };
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= LONGEST);
         let size = body.size.max(end.ok_or_else(|| errno(libc::EFBIG))?);
-        body.place.resize(size, limit)?;
+        body.take_room(size, limit)?;
         if let Paper::File(file) = &body.paper {
             file.write_all_at(data, offset)?;
         }
@@ -132,11 +138,16 @@ impl Pen {
                 body.cut = Some(body.edits);
                 return Ok(());
             }
-            if self.opener != 0 && caller.group != 0 && caller.group != self.opener {
+            let foreign = self.opener != 0 && caller.group != 0 && caller.group != self.opener;
+            if foreign && !locked(&self.sheet.body).has_ended()? {
                 return Ok(());
             }
             drop(state);
-            locked(&self.desk.saver)
+            let mut saver = locked(&self.desk.saver);
+            if foreign {
+                return self.desk.attempt(&mut saver, &self.sheet, false).map(drop);
+            }
+            saver
         };
         self.desk.commit(&mut saver, &self.sheet)
     }
@@ -174,10 +185,16 @@ impl Pen {
 
     /// What the end of the handle does; to be called once.
     pub fn release(&self) {
+        let desk = &self.desk;
+        {
+            let _state = locked(&desk.state);
+            let mut body = locked(&self.sheet.body);
+            body.handles = body.handles.saturating_sub(1);
+            body.free_if_gone();
+        }
         if !self.writes {
             return;
         }
-        let desk = &self.desk;
         {
             let state = locked(&desk.state);
             let mut body = locked(&self.sheet.body);
@@ -245,7 +262,7 @@ impl Desk {
 
     /// Tries the text of `tree.yaml`.
     fn commit(&self, saver: &mut Option<Box<dyn Saver>>, sheet: &Arc<Sheet>) -> Result<()> {
-        let tried = self.attempt(saver, sheet)?;
+        let tried = self.attempt(saver, sheet, true)?;
         let mut state = locked(&self.state);
         if self.is_tree(&state, sheet) {
             self.settle(&mut state, sheet, tried)?;
@@ -266,6 +283,7 @@ impl Desk {
             }
             // Written again meanwhile.
             _ if !clean => Ok(()),
+            Tried::Sound => Ok(()),
             Tried::Same | Tried::Saved { mended: false } => self.make_master(state, sheet),
             // It goes on showing what was written, and not what was put back into it: no file may
             // change under an editor that has just saved it.
@@ -273,8 +291,13 @@ impl Desk {
         }
     }
 
-    /// Tries a sheet's text as the tree.
-    pub(crate) fn attempt(&self, saver: &mut Option<Box<dyn Saver>>, sheet: &Arc<Sheet>) -> Result<Tried> {
+    /// Tries a sheet's text as the tree; unless it is to be saved (`save`) it is only checked.
+    pub(crate) fn attempt(
+        &self,
+        saver: &mut Option<Box<dyn Saver>>,
+        sheet: &Arc<Sheet>,
+        save: bool,
+    ) -> Result<Tried> {
         let (text, edits, head, times, before, saver) = {
             let mut state = locked(&self.state);
             self.write_access(&state)?;
@@ -307,6 +330,13 @@ impl Desk {
             }
             self.free_master(&mut state, Some(sheet))?;
             match self.open_saver(saver) {
+                Ok(saver) if !save => {
+                    let checked = catch_unwind(AssertUnwindSafe(|| saver.check(&text, &head)));
+                    return match checked.unwrap_or_else(|_| Err(defect())) {
+                        Ok(()) => Ok(Tried::Sound),
+                        Err(refused) => Err(self.refuse(&mut state, sheet, edits, &text, refused)),
+                    };
+                }
                 Ok(saver) => {
                     state.busy = true;
                     (text, edits, head, times, before, saver)
@@ -338,6 +368,7 @@ impl Desk {
                 return Err(self.refuse(&mut state, sheet, edits, &text, refused));
             }
         };
+        tracing::info!("{}: tree.yaml was saved", self.label().display());
         for note in &saved.notes {
             tracing::info!("{}: {note}", self.label().display());
         }
@@ -349,7 +380,10 @@ impl Desk {
         state.last_save = Some(now());
         state.rejected = None;
         for name in [ERROR, REJECTED] {
-            self.take(&mut state, OsStr::new(name));
+            // Unless it is what was saved: corrected where it lay, and put in place.
+            if !state.names.get(OsStr::new(name)).is_some_and(|told| Arc::ptr_eq(told, sheet)) {
+                self.take(&mut state, OsStr::new(name));
+            }
         }
         let lineage = state.lineage;
         let mut body = locked(&sheet.body);
@@ -380,12 +414,7 @@ impl Desk {
         let own = !matches!(&result, Ok(Err(refused)) if refused.errno == libc::EBUSY);
         let identity = volume.end_save(own);
         drop(off);
-        let result = result.unwrap_or_else(|_| {
-            let summary = "a defect in asdf-mount kept the text from being saved".to_owned();
-            let explanation = format!("{summary}\n");
-            Err(Refused { errno: libc::EIO, summary, explanation, for_good: false })
-        });
-        (result, identity)
+        (result.unwrap_or_else(|_| Err(defect())), identity)
     }
 
     /// Notes a refusal: for the program, in the two files, in the state directory, in the log.
@@ -438,6 +467,12 @@ fn changed_by_others() -> Refused {
         "{summary}.\n\nNothing was saved. Open {TREE} again to see what it is now, and make your changes there."
     ) + "\n";
     Refused { errno: libc::EBUSY, summary, explanation, for_good: true }
+}
+
+fn defect() -> Refused {
+    let summary = "a defect in asdf-mount kept the text from being saved".to_owned();
+    let explanation = format!("{summary}\n");
+    Refused { errno: libc::EIO, summary, explanation, for_good: false }
 }
 
 fn unfinished() -> Refused {

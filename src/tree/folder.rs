@@ -9,7 +9,9 @@
 //! used last; a volume alone keeps nothing open.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -327,6 +329,11 @@ impl Volume {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether this process may write the file, as far as permissions go.
+    pub(crate) fn may_be_written(&self) -> bool {
+        self.spot.holder().is_ok_and(|(dir, name)| may_write(dir.as_fd(), &name))
+    }
+
     /// The path for messages.
     pub(crate) fn label(&self) -> std::path::PathBuf {
         self.spot.label()
@@ -401,6 +408,13 @@ impl Volume {
             state.stat.identity = identity;
         }
     }
+}
+
+/// Whether this process may write `name` in `dir`; where that can't be told, it may be tried.
+pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
+    use rustix::io::Errno;
+    let access = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, rustix::fs::AtFlags::EACCESS);
+    !matches!(access, Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
 }
 
 fn same_life(old: &Stat, new: &Stat) -> bool {

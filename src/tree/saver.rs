@@ -107,6 +107,9 @@ pub struct Refused {
 
 /// Makes saves of texts for one file, whose lock it holds.
 pub trait Saver: Send + std::fmt::Debug {
+    /// Whether `text` would be refused for what it is; writes nothing.
+    fn check(&mut self, text: &[u8], began_from: &Head) -> std::result::Result<(), Refused>;
+
     /// Makes `text` the file's head, durably, or leaves the file as it is.
     ///
     /// `began_from` is the head that the draft began from: if the file has another one now, the text is

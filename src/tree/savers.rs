@@ -73,27 +73,40 @@ struct SessionSaver {
     _site: Site,
 }
 
+impl SessionSaver {
+    /// Whether the file's head is still the one that the draft began from.
+    fn is_current(&mut self, began_from: &Head) -> std::result::Result<(), Refused> {
+        let now = self.session.head_now().map_err(|error| failed(&error))?;
+        if now == (began_from.len, began_from.md5) { Ok(()) } else { Err(conflict()) }
+    }
+}
+
 impl Saver for SessionSaver {
+    fn check(&mut self, text: &[u8], began_from: &Head) -> std::result::Result<(), Refused> {
+        self.is_current(began_from)?;
+        self.session.check(text).map(|_| ()).map_err(refused)
+    }
+
     fn try_save(
         &mut self,
         text: &[u8],
         began_from: &Head,
         moving: &mut dyn FnMut(),
     ) -> std::result::Result<Saved, Refused> {
-        let now = self.session.head_now().map_err(|error| failed(&error))?;
-        if now != (began_from.len, began_from.md5) {
-            return Err(conflict());
-        }
-        match self.session.save(text, moving) {
-            Ok(outcome) => Ok(told(outcome)),
-            Err(NotSaved::Failed(error)) => Err(failed(&error)),
-            Err(NotSaved::Refused(refusal)) => Err(Refused {
-                errno: refusal.errno(),
-                summary: refusal.to_string(),
-                explanation: refusal.report(),
-                for_good: true,
-            }),
-        }
+        self.is_current(began_from)?;
+        self.session.save(text, moving).map(told).map_err(refused)
+    }
+}
+
+fn refused(why: NotSaved) -> Refused {
+    match why {
+        NotSaved::Failed(error) => failed(&error),
+        NotSaved::Refused(refusal) => Refused {
+            errno: refusal.errno(),
+            summary: refusal.to_string(),
+            explanation: refusal.report(),
+            for_good: true,
+        },
     }
 }
 

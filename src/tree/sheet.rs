@@ -144,13 +144,15 @@ pub(crate) struct Body {
     pub(crate) cut: Option<u64>,
     /// Which of the source's heads it began from.
     pub(crate) lineage: u64,
-    /// Handles that may write.
+    /// Handles, and those of them that may write.
+    pub(crate) handles: u32,
     pub(crate) writers: u32,
     /// Whether any change came from a mapping, so that no handle knows of it.
     pub(crate) mapped: bool,
     /// Since when nobody has it open for writing although it is not saved.
     pub(crate) pending: Option<Instant>,
-    pub(crate) place: Place,
+    /// None once nothing names it and nobody has it open: the kernel may take its time to forget it.
+    place: Option<Place>,
 }
 
 /// A refusal of a sheet's text.
@@ -180,10 +182,31 @@ impl Body {
             refused: None,
             cut: None,
             lineage,
+            handles: 0,
             writers: 0,
             mapped: false,
             pending: None,
-            place,
+            place: Some(place),
+        }
+    }
+
+    /// Takes the room that so many bytes need; see [`Place::resize`].
+    pub(crate) fn take_room(&mut self, bytes: u64, most: u64) -> Result<()> {
+        match &mut self.place {
+            Some(place) => place.resize(bytes, most),
+            None => Ok(()),
+        }
+    }
+
+    /// Frees what it takes if nobody can reach it any more.
+    pub(crate) fn free_if_gone(&mut self) {
+        if self.nlink == 0 && self.handles == 0 {
+            self.place = None;
+            if let Paper::File(file) = &self.paper {
+                // It goes with the last descriptor; this only makes room sooner.
+                let _ = file.set_len(0);
+                self.size = 0;
+            }
         }
     }
 
@@ -211,6 +234,16 @@ impl Body {
         let mut text = vec![0; usize::try_from(self.size).map_err(|_| errno(libc::EFBIG))?];
         file.read_exact_at(&mut text, 0)?;
         Ok(text)
+    }
+
+    /// Whether the last line is `...`, with which a tree ends.
+    pub(crate) fn has_ended(&self) -> Result<bool> {
+        let Paper::File(file) = &self.paper else { return Ok(false) };
+        let mut end = [0; 6];
+        let len = self.size.min(end.len() as u64) as usize;
+        file.read_exact_at(&mut end[..len], self.size - len as u64)?;
+        let end = &end[..len];
+        Ok([&b"\n..."[..], b"\n...\n", b"\n...\r\n"].iter().any(|line| end.ends_with(line)))
     }
 
     /// Whether the text is the same as `other`'s.

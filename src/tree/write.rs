@@ -150,7 +150,10 @@ impl Tree {
         let because = match (&desk, &self.room) {
             (Some(desk), _) => return desk.writing(),
             (None, None) => "the mount is read-only",
-            (None, Some(_)) => return Writing { writable: true, ..Writing::default() },
+            (None, Some(_)) if volume.may_be_written() => {
+                return Writing { writable: true, ..Writing::default() };
+            }
+            (None, Some(_)) => "the file can't be written",
         };
         Writing { read_only_because: Some(because.into()), ..Writing::default() }
     }
@@ -225,8 +228,10 @@ impl Tree {
         if truncates {
             resize(&desk, &mut state, &sheet, 0)?;
         }
-        if open.writing {
-            locked(&sheet.body).writers += 1;
+        {
+            let mut body = locked(&sheet.body);
+            body.handles += 1;
+            body.writers += u32::from(open.writing);
         }
         drop(state);
         Ok(Pen {
@@ -404,7 +409,7 @@ impl Tree {
         let mut saver = locked(&desk.saver);
         let found = locked(&desk.state).names.get(becomes).cloned();
         let sheet = found.ok_or_else(|| errno(libc::ENOENT))?;
-        let tried = desk.attempt(&mut saver, &sheet)?;
+        let tried = desk.attempt(&mut saver, &sheet, true)?;
         let mut state = locked(&desk.state);
         move_name(&desk, &mut state, name, new_name, how);
         if tried == Tried::Empty {
@@ -514,7 +519,7 @@ fn resize(desk: &Desk, state: &mut State, sheet: &Arc<Sheet>, size: u64) -> Resu
     if size > i64::MAX as u64 {
         return Err(errno(libc::EFBIG));
     }
-    body.place.resize(size, limit)?;
+    body.take_room(size, limit)?;
     if let Paper::File(file) = &body.paper {
         file.set_len(size)?;
     }
@@ -539,7 +544,7 @@ fn snapshot(desk: &Desk, state: &mut State, sheet: &Arc<Sheet>, name: &OsStr) ->
         Paper::Source => (saved.len(), times),
         _ => (body.size, (body.mtime, body.ctime)),
     };
-    copy.place.resize(len, limit)?;
+    copy.take_room(len, limit)?;
     match &body.paper {
         Paper::Source => super::sheet::copy(&*saved, &file)?,
         Paper::File(own) => super::sheet::copy(&Whole(own, len), &file)?,
@@ -603,6 +608,7 @@ fn move_name(desk: &Desk, state: &mut State, name: &OsStr, new_name: &OsStr, how
     if let Some(gone) = state.names.get(new_name).cloned() {
         let mut body = locked(&gone.body);
         body.nlink = body.nlink.saturating_sub(1);
+        body.free_if_gone();
     }
     state.names.remove(name);
     if name == TREE {

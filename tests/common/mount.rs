@@ -46,6 +46,7 @@ impl Mounted {
         let status = Command::new(program())
             .args(args)
             .arg(&mountpoint)
+            .env("XDG_STATE_HOME", folder.path().join("state"))
             .stdin(std::process::Stdio::null())
             .stdout(fs::File::create(&stdout).unwrap())
             .stderr(fs::File::create(&stderr).unwrap())
@@ -67,6 +68,11 @@ impl Mounted {
     /// A folder beside the mountpoint that goes with the mount.
     pub fn scratch(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The state directory of this mount.
+    pub fn state(&self) -> PathBuf {
+        self.scratch().join("state/asdf-mount")
     }
 
     /// A path in the mount.

@@ -63,7 +63,7 @@ impl Bench {
     pub(crate) fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
-        command.env("T", self.folder.path());
+        command.env("T", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));
         command
     }
 
@@ -106,7 +106,8 @@ impl Bench {
             .args(["300", "unshare", "-m", "sh", "-euc", &format!("{FUNCTIONS}{script}")])
             .current_dir(self.folder.path())
             .stdin(Stdio::null());
-        command.env("T", self.folder.path()).env("PATH", path.unwrap()).output().unwrap()
+        command.env("T", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));
+        command.env("PATH", path.unwrap()).output().unwrap()
     }
 
     /// The types of what is mounted on `path`, lowest first.

@@ -1,0 +1,204 @@
+//! One file with two blocks, mounted for writing, and looks at what became of it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::mount::{Mounted, fresh_folder};
+
+/// What every tree of a case says once, so that it can be replaced.
+pub(crate) const OLD: &str = "first light";
+/// What replaces it in a text that is sound.
+pub(crate) const NEW: &str = "second light, which is longer";
+/// What replaces it in a text that is not.
+pub(crate) const BAD: &str = "a: b: c";
+
+/// A file that is mounted.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) mount: Mounted,
+    pub(crate) source: PathBuf,
+    pub(crate) text: String,
+    blocks: Vec<Vec<u8>>,
+    folder: tempfile::TempDir,
+}
+
+/// The tree of a case.
+pub(crate) fn tree() -> String {
+    let lines: String = (0..40).map(|n| format!("key{n}: value {n}   # a comment\n")).collect();
+    format!(
+        "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\nname: {OLD}\n\
+         data: !core/ndarray-1.1.0 {{source: 0, datatype: uint8, byteorder: little, shape: [3000]}}\n{lines}...\n"
+    )
+}
+
+/// Writes the file of a case.
+pub(crate) fn build(path: &Path) -> (String, Vec<Vec<u8>>) {
+    let blocks = vec![sample(3000, 1), sample(500, 2)];
+    let built =
+        AsdfBuilder::new().tree(tree()).blocks(blocks.iter().map(|data| Block::new(data.clone()))).build();
+    fs::write(path, &built.bytes).unwrap();
+    (String::from_utf8(built.tree().to_vec()).unwrap(), blocks)
+}
+
+impl Case {
+    pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// With arguments for the program.
+    pub(crate) fn with(arguments: &[&str]) -> Self {
+        let folder = fresh_folder();
+        let source = folder.path().join("a.asdf");
+        let (text, blocks) = build(&source);
+        let log = folder.path().join("log");
+        let mut all = vec!["-v", "--log-file", log.to_str().unwrap()];
+        if !arguments.contains(&"--read-only") {
+            all.push("--read-write");
+        }
+        all.extend(arguments);
+        all.push(source.to_str().unwrap());
+        let mount = Mounted::new(&all);
+        Self { mount, source, text, blocks, folder }
+    }
+
+    /// A path in the mount.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.mount.path(name)
+    }
+
+    pub(crate) fn tree(&self) -> PathBuf {
+        self.path("tree.yaml")
+    }
+
+    /// The text with another name in it.
+    pub(crate) fn named(&self, name: &str) -> String {
+        self.text.replace(OLD, name)
+    }
+
+    /// What is in the file on the disk.
+    pub(crate) fn saved(&self) -> String {
+        let bytes = fs::read(&self.source).unwrap();
+        let end = bytes.windows(5).position(|five| five == b"\n...\n").unwrap() + 5;
+        String::from_utf8(bytes[..end].to_vec()).unwrap()
+    }
+
+    /// How many saves there were.
+    pub(crate) fn saves(&self) -> u64 {
+        let status = self.status();
+        let line = status.lines().find_map(|line| line.strip_prefix("generation: ")).unwrap();
+        line.parse().unwrap()
+    }
+
+    pub(crate) fn status(&self) -> String {
+        fs::read_to_string(self.path(".asdf-mount/status.yaml")).unwrap()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// The names in the folder beside those that are always there.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let names = fs::read_dir(self.mount.root()).unwrap();
+        let mut names: Vec<_> =
+            names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names.retain(|name| name != "blocks" && name != ".asdf-mount");
+        names
+    }
+
+    /// Asserts that this text is saved and shown, by so many saves, and that nothing lies beside it.
+    #[track_caller]
+    pub(crate) fn is_saved(&self, text: &str, saves: u64) {
+        self.is_saved_beside(text, saves, &[]);
+    }
+
+    /// The same with other files beside it.
+    #[track_caller]
+    pub(crate) fn is_saved_beside(&self, text: &str, saves: u64, beside: &[&str]) {
+        assert_eq!(self.saved(), text, "{}", self.log());
+        assert_eq!(fs::read_to_string(self.tree()).unwrap(), text);
+        assert_eq!(fs::metadata(self.tree()).unwrap().len(), text.len() as u64);
+        assert_eq!(self.saves(), saves, "{}", self.log());
+        let mut names: Vec<_> =
+            beside.iter().map(|name| (*name).to_owned()).chain(["tree.yaml".into()]).collect();
+        names.sort();
+        assert_eq!(self.names(), names);
+        self.blocks_are_whole();
+    }
+
+    #[track_caller]
+    pub(crate) fn blocks_are_whole(&self) {
+        for (n, block) in self.blocks.iter().enumerate() {
+            assert!(self.mount.block(n) == *block, "block {n}");
+        }
+    }
+
+    /// Asserts that the source is as it was, that `tree.yaml` shows it, and that `text` was refused.
+    #[track_caller]
+    pub(crate) fn is_refused(&self, text: &str) {
+        assert_eq!(fs::read_to_string(self.path("tree.yaml.rejected")).unwrap(), text);
+        assert!(!fs::read_to_string(self.path("tree.yaml.error")).unwrap().is_empty());
+        let kept = self.kept();
+        assert!(kept.iter().any(|kept| kept == text.as_bytes()), "{} files are kept", kept.len());
+        assert!(self.status().contains("last_refusal:\n"), "{}", self.status());
+        self.blocks_are_whole();
+    }
+
+    /// Where the mount keeps its scratch files.
+    pub(crate) fn drawer(&self) -> PathBuf {
+        let mut found = fs::read_dir(self.mount.state()).unwrap().map(|entry| entry.unwrap().path());
+        found.find(|path| path.is_dir()).expect("a folder for scratch files")
+    }
+
+    /// The texts in the state directory.
+    pub(crate) fn kept(&self) -> Vec<Vec<u8>> {
+        let files = fs::read_dir(self.mount.state()).into_iter().flatten();
+        let files = files.map(|entry| entry.unwrap().path());
+        let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+        files
+            .map(|path| {
+                assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+                fs::read(path).unwrap()
+            })
+            .collect()
+    }
+
+    /// Runs a script in the mount.
+    pub(crate) fn sh(&self, script: &str) -> Output {
+        let mut command = Command::new("timeout");
+        command.args(["60", "bash", "-c", script]).current_dir(self.mount.root());
+        command.env("NEW", self.new_file(NEW)).env("BAD", self.new_file(BAD)).output().unwrap()
+    }
+
+    /// A file outside of the mount with the text under another name.
+    pub(crate) fn new_file(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().join(name.replace([' ', ':'], "_"));
+        fs::write(&path, self.named(name)).unwrap();
+        path
+    }
+}
+
+/// The errno of a failure.
+#[track_caller]
+pub(crate) fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
+    result.unwrap_err().raw_os_error().unwrap()
+}
+
+/// Closes a file and says what close answered, which dropping it does not.
+pub(crate) fn close(file: File) -> io::Result<()> {
+    use std::os::fd::IntoRawFd;
+    // SAFETY: the descriptor was given up by its owner just now.
+    match unsafe { libc::close(file.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,7 @@
+command='emacs -nw -Q tree.yaml'
+saved='Wrote .*tree.yaml'
+refused='Invalid argument'
+change() { keys Escape '<'; keys Escape '%'; words "$1"; keys Enter; words "$2"; keys Enter; sleep 0.3; words '!'; sleep 0.3; }
+save() { keys C-x C-s; }
+after_refusal() { keys C-g; sleep 0.3; }
+quit() { keys C-x C-c; }

@@ -1,0 +1,60 @@
+#!/bin/bash
+# run.sh EDITOR MODE FOLDER: edits FOLDER/tree.yaml in a real editor on a terminal of its own.
+#
+# save    "first light" becomes "second light", saved and quit
+# mend    first it becomes "a: b: c", which must be refused for all to see; corrected in the same session
+#         it is saved, and nobody asks whether the file was changed by others
+#
+# EDITOR.sh says how: start, change OLD NEW, save, quit; and what the screen shows: $saved, $refused,
+# $asks. Exit 0: all went so; 1: it did not, and the screen is printed.
+set -u
+export LC_ALL=C.UTF-8
+here=$(dirname "$0"); editor=$1; mode=$2; folder=$3
+work=$(mktemp -d); export HOME=$work/home; mkdir "$HOME"
+unset VIMINIT EXINIT EDITOR VISUAL TMUX XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_CACHE_HOME
+asks='changed on disk|has changed since|really want to write|modified by|File on disk'
+. "$here/$editor.sh"
+
+end() { tmux -S "$work/s" kill-server 2>/dev/null; rm -rf "$work"; }
+trap end EXIT
+screen() { tmux -S "$work/s" capture-pane -p; }
+keys() { tmux -S "$work/s" send-keys "$@"; sleep 0.1; }
+words() { tmux -S "$work/s" send-keys -l -- "$1"; sleep 0.2; }
+lost() { echo "$editor, $mode: $1"; screen | grep -v '^ *$'; exit 1; }
+shows() { # PATTERN [TENTHS]
+  local n=${2:-150}
+  while ! screen | grep -qE -- "$1"; do
+    [ $((n -= 1)) -gt 0 ] || return 1
+    sleep 0.1
+  done
+}
+outcome() { # what the screen shows of a save: saved, refused
+  local n=150
+  while [ $((n -= 1)) -gt 0 ]; do
+    screen >"$work/screen"
+    grep -qE -- "$asks" "$work/screen" && { outcome=asked; return; }
+    grep -qE -- "$refused" "$work/screen" && { outcome=refused; return; }
+    grep -qE -- "$saved" "$work/screen" && { outcome=saved; return; }
+    sleep 0.1
+  done
+  outcome=nothing
+}
+
+cd "$folder" || exit 1
+printf 'cd %q; %s; echo "ended with $?"; sleep 1000\n' "$folder" "$command" >"$work/run"
+tmux -S "$work/s" -f /dev/null new-session -d -x 140 -y 40 "exec bash $work/run"
+tmux -S "$work/s" set -s escape-time 0
+shows 'ASDF' || lost 'does not show the file'
+if [ "$mode" = mend ]; then
+  change 'first light' 'a: b: c'
+  save; outcome
+  [ $outcome = refused ] || lost "$outcome where it should be refused"
+  after_refusal
+  change 'a: b: c' 'second light'
+else
+  change 'first light' 'second light'
+fi
+save; outcome
+[ $outcome = saved ] || lost "$outcome where it should be saved"
+quit
+shows 'ended with 0' || lost 'does not end'

@@ -1,0 +1,2 @@
+vim_options="-c 'set backupcopy=yes backup undofile'"
+. "$here/vim.sh"

@@ -1,0 +1,2 @@
+vim_options="-c 'set nofsync'"
+. "$here/vim.sh"

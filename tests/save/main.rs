@@ -1,0 +1,19 @@
+//! Saving through a real mount: what programs ask of `tree.yaml`, and what must come of it.
+//!
+//! Needs root, `/dev/fuse` and, for `editors`, the editors of Debian that `editors.rs` lists. The mounts
+//! lie below the build folder: under /tmp vim and emacs save in another way.
+
+#![allow(unsafe_code)] // close(2) for its answer, mmap(2)
+#![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod case;
+mod commit;
+mod editors;
+mod ends;
+mod mirror;
+mod refusals;
+mod requests;
+mod scratch;
