@@ -1,28 +1,37 @@
 //! Decoded chunks under a byte budget, shared by all files of a mount.
 //!
 //! A chunk is known by the content it belongs to and by where it begins in it. What was used longest
-//! ago goes first. Work that is done ahead of its reader counts as well ([`Reservation`]), up to half of
-//! the budget. Beside the chunks the cache holds what else decoding keeps between two reads and
+//! ago goes first. Work in flight counts as well ([`Reservation`]): what is done ahead of its reader up to
+//! half of the budget, and what a reader waits for up to all of it; beyond that he waits his turn. Beside the chunks the cache holds what else decoding keeps between two reads and
 //! what has to be bounded for the whole mount: the decoders that stand in the middle of a stream
-//! ([`Parked`]), the threads that decode ahead ([`Workers`]), a few buffers to be used again, and the
-//! file for what is put aside ([`Shelf`]).
+//! ([`Parked`]), the threads that decode ahead ([`Workers`]), a few buffers to be used again, the file
+//! for what is put aside ([`Shelf`]), and the place for what is kept between two mounts ([`Store`]).
 
+mod memory;
+mod room;
 mod scratch;
 mod shelf;
+pub mod store;
 mod task;
 mod workers;
 
 use std::any::Any;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
 use crate::content::Parked;
+use room::Room;
 use scratch::Scratch;
+use store::Store;
 
-pub(crate) use shelf::{Segment, Shelf};
+pub use memory::default_budget;
+pub(crate) use room::Reservation;
+
+pub(crate) use shelf::{Segment, Shelf, unnamed};
 pub(crate) use task::Task;
 pub(crate) use workers::Workers;
 
@@ -37,8 +46,14 @@ const ENTRY: u64 = 128;
 const SPARE: usize = 8 << 20;
 const SPARES: usize = 16;
 
+/// Bytes of decoders that wait, and of what they decode with, that do not count in the budget.
+const ASIDE: u64 = 16 << 20;
+
 /// Threads that decode, at most.
 const THREADS: usize = 16;
+
+/// Bytes behind who reads on that are kept for those who follow him.
+const BEHIND: u64 = 16 << 20;
 
 /// Which content of a mount; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,12 +65,14 @@ pub struct Cache {
     next_id: AtomicU64,
     kept: Mutex<Kept>,
     /// What work in flight is going to hold.
-    reserved: Arc<AtomicU64>,
+    room: Arc<Room>,
     parked: Parked,
     threads: usize,
     workers: Workers,
     scratch: Scratch,
     shelf: Shelf,
+    store: Arc<Store>,
+    spill: Option<PathBuf>,
 }
 
 struct Kept {
@@ -82,13 +99,44 @@ impl Cache {
             budget,
             next_id: AtomicU64::new(0),
             kept: Mutex::new(kept),
-            reserved: Arc::default(),
+            room: Arc::new(Room::new(budget)),
             parked: Parked::default(),
             threads: threads.max(1),
             workers: Workers::new("ahead", threads),
-            scratch: Scratch::default(),
+            scratch: Scratch::new(budget),
             shelf: Shelf::default(),
+            store: Arc::default(),
+            spill: None,
         }
+    }
+
+    /// The same with a place for what is kept between two mounts; otherwise there is none.
+    #[must_use]
+    pub fn with_store(self, store: Store) -> Self {
+        Self { store: Arc::new(store), ..self }
+    }
+
+    /// The same with the store of another one.
+    #[cfg(test)]
+    pub(crate) fn sharing(self, store: &Arc<Store>) -> Self {
+        Self { store: store.clone(), ..self }
+    }
+
+    /// The same, with a folder for what is decoded of streams that are larger than the budget and can't be
+    /// decoded but from their start.
+    #[must_use]
+    pub fn with_spill(self, spill: Option<PathBuf>) -> Self {
+        Self { spill, ..self }
+    }
+
+    /// Tries whether something can be put aside in a folder.
+    pub fn can_spill(folder: &Path) -> std::io::Result<()> {
+        unnamed(folder).map(drop)
+    }
+
+    /// The folder for what is decoded of such streams, if it may be put there.
+    pub(crate) fn spill(&self) -> Option<&Path> {
+        self.spill.as_deref()
     }
 
     /// Bytes that may be held.
@@ -103,16 +151,31 @@ impl Cache {
 
     /// Bytes that work in flight is going to hold.
     pub fn reserved(&self) -> u64 {
-        self.reserved.load(Ordering::Relaxed)
+        self.room.reserved()
     }
 
     /// Makes room for work that is done ahead, unless such work takes up half of the budget already.
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
-        let most = self.budget / 2;
-        let more = |reserved: u64| reserved.checked_add(bytes).filter(|reserved| *reserved <= most);
-        self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        self.kept().trim(self.budget.saturating_sub(self.reserved()));
-        Some(Reservation { reserved: self.reserved.clone(), bytes })
+        let reservation = self.room.reserve(bytes)?;
+        self.kept().trim(self.left());
+        Some(reservation)
+    }
+
+    /// Makes room for work that a reader waits for, as soon as there is some.
+    pub(crate) fn demand(&self, bytes: u64) -> Reservation {
+        let reservation = self.room.demand(bytes, || self.aside());
+        self.kept().trim(self.left());
+        reservation
+    }
+
+    /// What is left for chunks.
+    fn left(&self) -> u64 {
+        self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside())
+    }
+
+    /// What waits to be used again, as far as it counts in the budget.
+    fn aside(&self) -> u64 {
+        self.parked.weight().saturating_add(self.scratch.weight()).saturating_sub(ASIDE)
     }
 
     /// How many threads decode ahead.
@@ -122,12 +185,12 @@ impl Cache {
 
     /// Has a job done on one of the threads, or by whoever wants its result first.
     pub(crate) fn task<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
-        Task::new(&self.workers, job)
+        Task::new(&self.workers, room::holding(job))
     }
 
     /// Has a job done on one of the threads.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
-        self.workers.run(job);
+        self.workers.run(room::holding(job));
     }
 
     /// Tables and buffers of one kind, used before or new.
@@ -143,6 +206,11 @@ impl Cache {
     /// Where things are put aside.
     pub(crate) fn shelf(&self) -> &Shelf {
         &self.shelf
+    }
+
+    /// Where things are kept between two mounts.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
     }
 
     /// A name for a new content.
@@ -166,13 +234,13 @@ impl Cache {
         if let Some(before) = kept.chunks.put((id, start), bytes.clone()) {
             kept.let_go(before);
         }
-        kept.trim(self.budget.saturating_sub(self.reserved()));
+        kept.trim(self.left());
     }
 
     /// Whether a chunk of `len` bytes can be kept without dropping another.
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        let held = self.kept().held.saturating_add(self.reserved());
-        held.saturating_add(len as u64 + ENTRY) <= self.budget
+        let held = self.kept().held;
+        held.saturating_add(len as u64 + ENTRY) <= self.left()
     }
 
     /// Drops all that is kept for a content that is gone.
@@ -212,6 +280,18 @@ impl Cache {
         }
     }
 
+    /// Notes that somebody has read the chunk at `start` to its end: he reads on, and of what lies far
+    /// behind him the chunk that was used longest ago makes room. So who reads a block from end to end
+    /// fills the same few buffers again, which are in the processor's cache, and not all of the budget.
+    pub(crate) fn read_on(&self, id: ContentId, start: u64) {
+        let mut kept = self.kept();
+        let behind = |key: &(ContentId, u64)| key.0 == id && key.1.saturating_add(BEHIND) <= start;
+        let oldest = kept.chunks.iter().rev().map(|(key, _)| *key).find(behind);
+        if let Some(bytes) = oldest.and_then(|key| kept.chunks.pop(&key)) {
+            kept.let_go(bytes);
+        }
+    }
+
     /// The decoders that stand somewhere in a stream.
     pub(crate) fn parked(&self) -> &Parked {
         &self.parked
@@ -219,19 +299,6 @@ impl Cache {
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Room for work in flight, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Reservation {
-    reserved: Arc<AtomicU64>,
-    bytes: u64,
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.reserved.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -310,6 +377,24 @@ mod tests {
         assert!(cache.get(id, 0).is_some() && cache.get(id, 1).is_none());
         cache.put(id, 0, &chunk(500));
         assert_eq!((cache.held(), cache.get(id, 0).unwrap().len()), (500 + ENTRY, 500));
+    }
+
+    #[test]
+    fn what_lies_far_behind_a_reader_makes_room_the_oldest_first() {
+        let cache = Cache::new(1 << 20);
+        let (id, other) = (cache.id(), cache.id());
+        for start in [0, 5, BEHIND] {
+            cache.put(id, start, &chunk(10));
+            cache.put(other, start, &chunk(10));
+        }
+        cache.read_on(id, BEHIND - 1);
+        assert!(cache.get(id, 0).is_some()); // and it is the youngest now
+        cache.read_on(id, BEHIND + 5);
+        assert!(cache.get(id, 0).is_some() && cache.get(id, 5).is_none());
+        cache.read_on(id, BEHIND + 5);
+        cache.read_on(id, BEHIND + 5);
+        assert!(cache.get(id, 0).is_none() && cache.get(id, BEHIND).is_some());
+        assert!([0, 5, BEHIND].iter().all(|start| cache.get(other, *start).is_some()));
     }
 
     #[test]

@@ -1,5 +1,7 @@
-//! `asdf-mount --check`: reads all of a file, without a mount, and says what is wrong with it.
+//! `asdf-mount --check`: reads all of a file, without a mount, and says what is wrong with it;
+//! `--index` ([`tables`]) reads what leaves a seek table.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +11,14 @@ use serde::Serialize;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Result};
+use crate::format::asdf::ndarray::{self, Ndarray};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::one_line;
 use crate::source::FileSource;
 use crate::yaml::survey;
 
 mod progress;
+pub mod tables;
 
 use progress::Progress;
 
@@ -22,6 +26,8 @@ use progress::Progress;
 const PIECE: usize = 1 << 20;
 /// Decoded chunks kept: one pass from start to end needs few.
 const CACHE_BUDGET: u64 = 16 << 20;
+/// Blocks that the tree names and that are not there: so many are told.
+const MOST_MISSING: usize = 100;
 
 /// What was found in one file.
 #[derive(Clone, Debug, Serialize)]
@@ -62,14 +68,22 @@ pub fn run(files: &[PathBuf], json: bool, out: &mut dyn Write) -> io::Result<Sta
     for file in files {
         let report = file_report(file);
         worst = worst.max(report.status);
-        if json {
-            serde_json::to_writer(&mut *out, &report)?;
-            writeln!(out)?;
-        } else {
-            print(&report, out)?;
+        match write(&report, json, out) {
+            // A reader that has seen enough, such as head, is no failure.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            written => written?,
         }
     }
     Ok(worst)
+}
+
+fn write(report: &Report, json: bool, out: &mut dyn Write) -> io::Result<()> {
+    if json {
+        serde_json::to_writer(&mut *out, report)?;
+        writeln!(out)
+    } else {
+        print(report, out)
+    }
 }
 
 fn as_text<S: serde::Serializer>(file: &Path, to: S) -> std::result::Result<S::Ok, S::Error> {
@@ -137,15 +151,35 @@ fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
     if report.defects.iter().any(|defect| defect.block.is_none() && defect.severity == Severity::Damage) {
         return Ok(());
     }
-    match survey::check_tree(&*container.tree()) {
+    let (blocks, mut missing) = (report.blocks, BTreeMap::new());
+    let checked = survey::check_tree(&*container.tree(), ndarray::WANTED, &mut |_, found| {
+        let array = found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));
+        if let Some(Ok(Ndarray { source: source @ ndarray::Source::Block(n), .. })) = array
+            && source.block(blocks).is_none()
+            && missing.len() < MOST_MISSING
+        {
+            missing.entry(n).or_insert(found.value.place.offset);
+        }
+    });
+    let mut damage = |offset, what| {
+        report.defects.push(Defect { severity: Severity::Damage, offset, block: None, what });
+    };
+    match checked {
         Err(error) if !matches!(error.kind(), crate::Kind::System(_)) => {
             let what = format!("the tree is not valid YAML: {}", error.message());
-            let offset = error.offset().unwrap_or(0);
-            report.defects.push(Defect { severity: Severity::Damage, offset, block: None, what });
-            Ok(())
+            damage(error.offset().unwrap_or(0), what);
+            return Ok(());
         }
-        checked => checked,
+        checked => checked?,
     }
+    let there = match blocks.checked_sub(1) {
+        None => "there are no blocks".to_owned(),
+        Some(last) => format!("the last block is {last}"),
+    };
+    for (n, offset) in missing {
+        damage(offset, format!("the tree has an array in block {n}, but {there}"));
+    }
+    Ok(())
 }
 
 /// Decodes a block from start to end while its checksum is computed beside.
@@ -182,6 +216,10 @@ fn check_block(container: &dyn Container, n: usize, report: &mut Report, progres
 
 /// Reads a content to its end; what was wrong although all of it could be read.
 fn read_through(content: &dyn Content, progress: &Progress) -> Result<Option<Error>> {
+    if content.is_empty() {
+        // Its header may be wrong, and only who reads it finds out.
+        content.read_at(0, &mut [0])?;
+    }
     let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];
     let mut at = 0;
     while at < content.len() {

@@ -2,8 +2,8 @@
 //!
 //! A codec takes the stored (encoded) bytes as a [`Content`] and gives the decoded ones as another.
 //! Some are cut into pieces that can be decoded apart ([`Chunks`]: lz4, blosc), some are streams
-//! ([`Sequential`](crate::content::Sequential)): zlib and bzip2 with a table of places where decoding can
-//! start ([`seek`]), zstd and LZ4 frames from their start only.
+//! ([`Sequential`](crate::content::Sequential)) with a table of places where decoding can start ([`seek`]):
+//! zlib, bzip2, and zstd and LZ4 frames, which are cut into [`parts`].
 //! Both are read through [`Decoded`], which keeps a bounded number of decoded
 //! chunks in the mount's [`Cache`]. No codec holds a block whole. Tiles and quantized values are
 //! mapped ([`tile::Tiled`], [`quantize::Quantized`]): nothing of them is kept.
@@ -14,9 +14,14 @@ mod bzip2;
 pub mod deflate;
 mod held;
 mod input;
+mod library;
 mod lz4;
+mod parts;
 pub mod quantize;
+#[cfg(test)]
+mod samples;
 mod seek;
+mod spill;
 pub mod tile;
 mod zlib;
 mod zstd;
@@ -86,22 +91,60 @@ pub fn open(
     data_size: u64,
     cache: &Arc<Cache>,
 ) -> Result<Arc<dyn Content>> {
+    open_named(codec, stored, data_size, cache, None)
+}
+
+/// The same for a stream whose seek table is kept in the cache's store, if the codec has one that costs
+/// a pass over the stream.
+///
+/// `name` is what tells the stream from any other, beside its codec, its length and both its ends: what
+/// is found under it is checked against the stream, but that catches accidents, not twins.
+pub fn open_named(
+    codec: Codec,
+    stored: Arc<dyn Content>,
+    data_size: u64,
+    cache: &Arc<Cache>,
+    name: Option<&[u8]>,
+) -> Result<Arc<dyn Content>> {
     let used_size = stored.len();
     check_sizes(codec, used_size, data_size)?;
     if used_size == 0 {
         return Ok(Arc::new(Text::default()));
     }
     let decoded = match codec {
-        Codec::Zlib => Decoded::stream(zlib::open(stored, data_size, cache), data_size, cache),
-        Codec::Bzip2 => Decoded::stream(bzip2::open(stored, cache), data_size, cache),
-        Codec::Zstd => Decoded::stream(zstd::Zstd::new(stored), data_size, cache),
+        Codec::Zlib => Decoded::stream(zlib::open(stored, data_size, cache, name), data_size, cache),
+        Codec::Bzip2 => Decoded::stream(bzip2::open(stored, data_size, cache, name), data_size, cache),
+        Codec::Zstd => Decoded::stream(zstd::open(stored, data_size, cache), data_size, cache),
         Codec::Lz4 if !begins_with(&*stored, lz4::FRAME)? => {
             Decoded::pieces(lz4::Pieces::new(stored, data_size), data_size, cache)
         }
-        Codec::Lz4 | Codec::Lz4Frame => Decoded::stream(lz4::Frames::new(stored), data_size, cache),
+        Codec::Lz4 | Codec::Lz4Frame => {
+            Decoded::stream(lz4::frames(stored, data_size, cache), data_size, cache)
+        }
         Codec::Blosc => Decoded::pieces(blosc::open(stored, data_size), data_size, cache),
     };
     Ok(decoded.with_read_ahead())
+}
+
+/// Keeps `table` as the seek table of the stream that [`open_named`] would open, after putting right
+/// what tells a table of another stream, or a damaged one: for tests of what a table may lie about.
+#[doc(hidden)]
+pub fn forge_table(
+    codec: Codec,
+    stored: &Arc<dyn Content>,
+    data_size: u64,
+    cache: &Arc<Cache>,
+    name: &[u8],
+    table: &[u8],
+) {
+    let of = match codec {
+        Codec::Zlib => seek::kept::Of::Zlib,
+        Codec::Bzip2 => seek::kept::Of::Bzip2,
+        _ => return,
+    };
+    if let Some(slot) = seek::kept::Slot::new(cache.store(), of, Some(name), stored, data_size) {
+        slot.forge(table);
+    }
 }
 
 fn begins_with(stored: &dyn Content, magic: [u8; 4]) -> Result<bool> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::source::Source;
 
-pub use decoded::{Decoded, Decoder, Parked, Sequential, Suspect, UNIT, WHOLE};
+pub use decoded::{Decoded, Decoder, Parked, Sequential, UNIT, WHOLE};
 pub use slice::Slice;
 pub use text::Text;
 
@@ -58,6 +58,12 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     /// What is known of whether all bytes can be had.
     fn soundness(&self) -> Soundness {
         Soundness::Sound
+    }
+
+    /// Whether the first read at its end decodes all of it, and leaves a seek table that spares the next
+    /// mount that (unless there is no place for tables).
+    fn costs_a_pass(&self) -> bool {
+        false
     }
 
     /// The first thing that was found wrong while reading, even if it cost no byte.

@@ -29,6 +29,7 @@ mod unmount;
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,6 +68,8 @@ pub struct Served<F> {
     pub notify: Box<dyn FnOnce(Notifier) + Send>,
     /// Whether nothing can be written, so that the kernel may know.
     pub read_only: bool,
+    /// What who mounts should know of it, in one line.
+    pub remark: Option<String>,
     /// Brings writing to an end, before the process ends: waits for saves, keeps what is not saved. May
     /// be called more than once; returns when that is done, whoever began it.
     pub close: Arc<dyn Fn() + Send + Sync>,
@@ -155,6 +158,9 @@ fn serve_watched<F: Filesystem>(
         life.give_up();
         Error::from(error).within("can't start a thread")
     })?;
+    if let Some(remark) = &served.remark {
+        remark_on(plan, remark);
+    }
     if let Err(error) = answers(path).and_then(|()| ready()) {
         life.give_up();
         let _ = serving.join();
@@ -186,6 +192,15 @@ fn answers(path: &Path) -> Result<()> {
     match rustix::fs::statfs(path).and_then(|_| rustix::fs::stat(path)) {
         Ok(_) => Ok(()),
         Err(errno) => Err(Error::from(errno).within("the mount does not answer").of(path)),
+    }
+}
+
+/// Tells the log and, unless that is the same or was not wanted, the caller's terminal.
+fn remark_on(plan: &Plan, remark: &str) {
+    tracing::warn!("{remark}");
+    if (!plan.foreground || plan.log.file.is_some()) && !plan.log.quiet {
+        // Nobody need have it open.
+        let _ = writeln!(std::io::stderr(), "asdf-mount: {}", log::one_line(remark));
     }
 }
 

@@ -2,7 +2,7 @@
 //! happens.
 //!
 //! [`Target`] is a source that may be written: it holds the lock, knows the layout and what the tree
-//! was when it was last read or saved. A save is planned (`plan`), written down in a journal where the
+//! was when it was last read or saved; [`Locked`] is one before it was read. A save is planned (`plan`), written down in a journal where the
 //! file itself is changed (`journal`), and carried out (`apply`). After a crash, [`recover`] makes the
 //! file one of the two again; opening a target does it too.
 //!
@@ -28,7 +28,7 @@ pub use layout::Layout;
 pub use lock::Holder;
 pub use place::state_directory;
 pub use recover::{Outcome, Recovered};
-pub use target::Target;
+pub use target::{Locked, Target};
 
 use crate::error::Result;
 
@@ -90,4 +90,15 @@ pub struct Saved {
 /// it can't be written.
 pub fn recover(path: &Path) -> Result<Recovered> {
     target::recover_at(path)
+}
+
+/// The same for a path that is absolute and without links, and another state directory.
+pub fn recover_in(path: &Path, state: Option<&Path>) -> Result<Recovered> {
+    target::recover_in(path, state)
+}
+
+/// Whether something tells that a save of the file at `path`, absolute and without links, was
+/// interrupted, or is being made.
+pub fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
+    target::is_interrupted(path, state)
 }

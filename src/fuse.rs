@@ -9,7 +9,8 @@
 //!
 //! `tree.yaml` and the files beside it go past the kernel's cache (FOPEN_DIRECT_IO), and nothing that is
 //! said of them is believed for any time at all: so the kernel never has to be told of a change, and no
-//! notification can meet a request that waits for it. A mapping of such a file is written through: its
+//! notification can meet a request that waits for it. (What it is told of blocks, which nobody writes, comes
+//! from a thread that answers no request: `tree/pages`.) A mapping of such a file is written through: its
 //! pages arrive as writes before the flush.
 
 mod caller;
@@ -23,7 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
@@ -53,6 +54,10 @@ const WANTED: [InitFlags; 7] = [
 const BACKGROUND: u16 = 64;
 /// Bytes of the longest request, and with that of the longest read.
 const LONGEST: u32 = 1 << 20;
+/// How long answers may take that are under way when all saves are done.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How long those who have just saved may take until they have closed their files.
+const LAST_CLOSING: Duration = Duration::from_secs(1);
 /// Nodes never get a number that was used before, so none needs a second life.
 const GENERATION: Generation = Generation(0);
 
@@ -60,11 +65,11 @@ const GENERATION: Generation = Generation(0);
 #[derive(Debug)]
 pub struct Adapter {
     tree: Arc<Tree>,
-    files: Handles<Opened>,
+    files: Arc<Handles<Opened>>,
     dirs: Handles<Listing>,
     decoding: Workers,
     checking: Workers,
-    saving: Workers,
+    saving: Arc<Workers>,
 }
 
 impl Adapter {
@@ -73,17 +78,36 @@ impl Adapter {
         let cpus = std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2));
         Self {
             tree: Arc::new(tree),
-            files: Handles::new(),
+            files: Arc::new(Handles::new()),
             dirs: Handles::new(),
             decoding: Workers::new("decode", cpus),
             checking: Workers::new("verify", 2),
-            saving: Workers::new("save", 4),
+            saving: Arc::new(Workers::new("save", 4)),
         }
     }
 
     /// What is served.
     pub fn tree(&self) -> &Arc<Tree> {
         &self.tree
+    }
+
+    /// How writing is brought to an end; see [`Tree::close`]. Who waits for a save is told of it first.
+    pub fn closer(&self) -> impl Fn() + Send + Sync + 'static {
+        let (tree, saving, files) = (self.tree.clone(), self.saving.clone(), self.files.clone());
+        move || {
+            let was_saving = saving.is_busy();
+            tree.close();
+            saving.wait(LAST_ANSWERS);
+            // Who saved by fsync is about to close its file, and shall not hear of an error after that.
+            let began = Instant::now();
+            while was_saving
+                && began.elapsed() < LAST_CLOSING
+                && files.any(|file| matches!(file, Opened::Pen(_)))
+            {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            saving.wait(LAST_ANSWERS);
+        }
     }
 
     /// The handle of a file that can be written.
@@ -126,7 +150,9 @@ fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
         handle,
         match reader.caching() {
             Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
+            Caching::Given => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
             Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
+            Caching::Anew => FopenFlags::empty(),
         },
     );
 }

@@ -26,6 +26,8 @@ pub use window::Window;
 /// After this many bytes were lent from the mapping its pages are let go, so that the daemon's
 /// resident size does not grow with the file. The bytes stay in the kernel's page cache.
 const LENT_BEFORE_LETTING_GO: u64 = 16 << 20;
+/// What statfs calls tmpfs.
+const TMPFS: u64 = 0x0102_1994;
 
 /// Who a file is; when any of it changes, what was parsed is void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,6 +111,9 @@ pub trait Source: Send + Sync + std::fmt::Debug {
 pub struct FileSource {
     path: PathBuf,
     file: File,
+    /// Whether a mapping may be read: on tmpfs each page of a hole that is looked at takes up memory from
+    /// then on, and a sparse file would be sparse no more.
+    lends: bool,
     map: RwLock<Option<Arc<Mmap>>>,
     lent: AtomicU64,
 }
@@ -127,7 +132,8 @@ impl FileSource {
         if !meta.is_file() {
             return Err(Error::new(Kind::Unrecognised, "is not a regular file").of(path));
         }
-        Ok(Self { path: path.to_owned(), file, map: RwLock::new(None), lent: AtomicU64::new(0) })
+        let lends = !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
+        Ok(Self { path: path.to_owned(), file, lends, map: RwLock::new(None), lent: AtomicU64::new(0) })
     }
 
     /// A mapping that reaches at least to `end`, made anew when the file has grown; `None` if the
@@ -192,7 +198,7 @@ impl Source for FileSource {
     }
 
     fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
-        let end = offset.checked_add(len as u64)?;
+        let end = offset.checked_add(len as u64).filter(|_| self.lends)?;
         let map = self.map(end)?;
         let range = usize::try_from(offset).ok()?..usize::try_from(end).ok()?;
         Some(Lent { map, range, source: self })
@@ -223,7 +229,9 @@ mod tests {
 
     #[test]
     fn lends_what_is_there_and_follows_growth() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
+        // Not in /tmp, which may be in memory: there nothing is lent.
+        let build = concat!(env!("CARGO_MANIFEST_DIR"), "/target");
+        let mut file = tempfile::NamedTempFile::new_in(build).unwrap();
         file.write_all(b"0123456789").unwrap();
         let source = FileSource::open(file.path()).unwrap();
         assert_eq!(source.lend(3, 4).unwrap().for_kernel(), b"3456");

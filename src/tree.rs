@@ -11,6 +11,8 @@
 //! - `folder`: the folder that stands for a file: `tree.yaml`, `blocks/`, `.asdf-mount/`
 //! - `open`, `listing`: open files and directories
 //! - `attr`, `xattr`: what is said of a node
+//! - `pages`: what the kernel is given to keep of blocks, or told to forget
+//! - `verify`: when the checksum of a block is checked, and what comes of it
 //! - `desk`, `sheet`, `draft`, `write`: what is written in the folder of a file, and when it is saved
 //! - `saver`: who makes a save of a text; `savers`: the sessions that do
 //! - `haven`: the state directory
@@ -31,13 +33,16 @@ mod mirror;
 mod names;
 mod node;
 mod open;
+mod pages;
 pub mod saver;
 pub mod savers;
+mod seams;
 mod sheet;
 mod sources;
 mod spot;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod write;
 mod xattr;
 
@@ -53,6 +58,8 @@ pub use haven::Haven;
 pub use listing::{Item, Listing};
 pub use node::Ino;
 pub use open::{Caching, Reader};
+pub use pages::Kernel;
+pub use verify::Verify;
 pub use write::{Change, Maker, Moment, OpenFor, Opened, Renaming};
 pub use xattr::Xattr;
 
@@ -84,6 +91,8 @@ pub struct Options {
     pub recognise: fn(&[u8]) -> Option<&'static str>,
     /// Opens such files.
     pub opener: Opener,
+    /// When the checksums of blocks are checked.
+    pub verify: Verify,
     /// Makes saves; without it nothing can be written.
     pub savers: Option<Arc<dyn saver::Savers>>,
 }
@@ -105,6 +114,7 @@ impl Options {
             allow_other: false,
             recognise: crate::format::recognise,
             opener: Arc::new(move |source| crate::format::open(source, &context)),
+            verify: Verify::default(),
             savers: None,
         }
     }
@@ -121,6 +131,8 @@ pub struct Tree {
     shelf: Arc<Shelf>,
     /// What is needed for writing; none in a read-only mount.
     room: Option<Arc<Room>>,
+    /// What can't be written although it was asked for, and why.
+    unwritable: Option<String>,
     /// The folders in which something was written: they stay until the mount ends.
     written: Mutex<HashMap<u32, Arc<Entry>>>,
 }
@@ -187,6 +199,11 @@ impl Tree {
             }
             (Node::Sheet(..), _) => Err(errno(libc::EINVAL)),
         }
+    }
+
+    /// Says who is to be told of the bytes of nodes.
+    pub fn serve(&self, kernel: impl Kernel + 'static) {
+        self.shelf.pages.of(Box::new(kernel));
     }
 
     /// The space of the file system that the mount's first source lies on.
@@ -277,6 +294,7 @@ impl Tree {
     }
 
     fn attr_of_part(&self, volume: &Arc<Volume>, part: Part) -> Result<Attr> {
+        let _still = matches!(part, Part::Table | Part::Block(_)).then(|| volume.hold_still());
         volume.look();
         let opened = volume.opened()?;
         let mut grows = false;

@@ -3,17 +3,30 @@
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of what waits to be used again.
+/// Bytes of what waits to be used again, in any case.
 const WEIGHT: u64 = 16 << 20;
 
 /// What waits, with what it weighs; used last is last.
 #[derive(Debug, Default)]
-pub(super) struct Scratch(Mutex<Vec<(Box<dyn Any + Send>, u64)>>);
+pub(super) struct Scratch {
+    waiting: Mutex<Vec<(Box<dyn Any + Send>, u64)>>,
+    most: u64,
+}
 
 impl Scratch {
+    /// Room for an eighth of the budget.
+    pub(super) fn new(budget: u64) -> Self {
+        Self { waiting: Mutex::default(), most: WEIGHT.max(budget / 8) }
+    }
+
+    /// Bytes of what waits.
+    pub(super) fn weight(&self) -> u64 {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, weight)| weight).sum()
+    }
+
     /// Takes one that was given back, or makes a new one.
     pub(super) fn take<T: Any + Send + Default>(&self) -> Box<T> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let place = waiting.iter().rposition(|(one, _)| one.is::<T>());
         let found = place.map(|place| waiting.remove(place).0);
         drop(waiting);
@@ -23,9 +36,9 @@ impl Scratch {
     /// Gives one back that takes up `weight` bytes; those that were used longest ago make room.
     pub(super) fn give<T: Any + Send>(&self, one: Box<T>, weight: u64) {
         let mut dropped = Vec::new();
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push((one, weight));
-        while waiting.iter().map(|(_, weight)| weight).sum::<u64>() > WEIGHT {
+        while waiting.iter().map(|(_, weight)| weight).sum::<u64>() > self.most {
             dropped.push(waiting.remove(0));
         }
         drop(waiting);
@@ -38,7 +51,7 @@ mod tests {
 
     #[test]
     fn gives_back_the_same_kind_and_holds_only_so_much() {
-        let scratch = Scratch::default();
+        let scratch = Scratch::new(0);
         scratch.give(Box::new(7_u32), 1);
         scratch.give(Box::new(String::from("a")), 1);
         assert_eq!((*scratch.take::<u32>(), *scratch.take::<u32>()), (7, 0));

@@ -6,6 +6,8 @@
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a segment: a page of the largest kind that holds many windows.
@@ -45,7 +47,7 @@ impl Shelf {
         }
         let file = match &state.file {
             Some(file) => file.clone(),
-            None => match unnamed() {
+            None => match unnamed(&std::env::temp_dir()) {
                 Ok(file) => state.file.insert(Arc::new(file)).clone(),
                 Err(error) => {
                     tracing::warn!("no temporary file, so seeking in compressed blocks is slow: {error}");
@@ -98,16 +100,17 @@ impl Drop for Segment {
     }
 }
 
-/// A file for reading and writing that no name leads to.
-fn unnamed() -> std::io::Result<File> {
-    let folder = std::env::temp_dir();
+/// A file in a folder, for reading and writing, that no name leads to.
+pub(crate) fn unnamed(folder: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
-    if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(&folder) {
+    if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder) {
         return Ok(file);
     }
     // A file system without such files: one with a name, which is taken away again.
-    let name = folder.join(format!(".asdf-mount-{}", std::process::id()));
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let name = folder.join(format!(".asdf-mount-{}-{number}", std::process::id()));
     let file = options.create_new(true).open(&name)?;
     std::fs::remove_file(&name)?;
     Ok(file)

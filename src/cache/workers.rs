@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -96,6 +97,22 @@ impl Workers {
     }
 }
 
+impl Workers {
+    /// Whether a job waits or runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        let state = self.shared.lock();
+        !state.waiting.is_empty() || state.idle < state.threads
+    }
+
+    /// Waits until all jobs are done, but no longer than that.
+    pub(crate) fn wait(&self, patience: Duration) {
+        let began = Instant::now();
+        while self.is_busy() && began.elapsed() < patience {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
 impl Drop for Workers {
     /// Lets the threads end once nothing waits; a job that runs is not waited for.
     fn drop(&mut self) {
@@ -119,6 +136,8 @@ mod tests {
             workers.run(move || done.send(n).unwrap());
         }
         drop(done);
+        workers.wait(Duration::from_secs(60));
+        assert!(workers.shared.lock().waiting.is_empty());
         let mut seen: Vec<i32> = all.iter().collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());

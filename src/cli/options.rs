@@ -7,18 +7,17 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use crate::edit::{self, check::Level};
 use crate::error::{Error, Kind, Result};
+use crate::tree::Verify;
 
 /// The type of our mounts as the kernel, mount(8) and /proc/self/mountinfo have it.
 pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
 
 /// The part of [`FILE_SYSTEM_TYPE`] after `fuse.`, which is also the program's name.
 pub const SUBTYPE: &str = "asdf-mount";
-
-/// Bytes of decoded chunks that are kept when `cache=` does not say otherwise.
-pub const DEFAULT_CACHE: u64 = 32 << 20;
 
 /// The most `padding=` that makes sense.
 const MOST_PADDING: u64 = 1 << 30;
@@ -40,6 +39,29 @@ pub enum AccessTime {
     Never,
 }
 
+/// Where decoded blocks are put aside that are too large for the cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Spill {
+    /// In the folder for temporary files that outlive the machine's memory.
+    #[default]
+    Usual,
+    /// In this folder.
+    In(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+impl Spill {
+    /// The folder.
+    pub fn folder(&self) -> Option<PathBuf> {
+        match self {
+            Self::Usual => Some(std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)),
+            Self::In(folder) => Some(folder.clone()),
+            Self::Off => None,
+        }
+    }
+}
+
 /// What `-o` asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -55,8 +77,14 @@ pub struct Options {
     pub fsname: Option<OsString>,
     /// `max_read=`: the largest read request that the kernel sends, in bytes.
     pub max_read: Option<u32>,
-    /// `cache=`: bytes of decoded chunks that may be kept in memory.
-    pub cache: u64,
+    /// `cache=`: bytes of decoded data that may be held in memory; by the machine's size otherwise.
+    pub cache: Option<u64>,
+    /// `spill=`: where decoded blocks are put aside that are too large for the cache.
+    pub spill: Spill,
+    /// `verify=`: when the MD5 of blocks is checked.
+    pub verify: Verify,
+    /// `index-cache=`: seek tables are kept between mounts.
+    pub index_cache: bool,
     /// `validate=` and `padding=`: how a changed tree is judged and saved.
     pub edit: edit::session::Settings,
     /// `ro`: nothing can be written; otherwise what the source allows.
@@ -82,7 +110,10 @@ impl Default for Options {
             allow_other: false,
             fsname: None,
             max_read: None,
-            cache: DEFAULT_CACHE,
+            cache: None,
+            spill: Spill::Usual,
+            verify: Verify::Off,
+            index_cache: true,
             edit: edit::session::Settings::default(),
             read_only: false,
             no_exec: false,
@@ -103,7 +134,22 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     ("uid=N, gid=N", "owner and group of all files [those of the source]"),
     ("umask=OCTAL", "permission bits that no file has [0]"),
-    ("cache=SIZE", "memory for decoded data, with K, M or G [32M]"),
+    (
+        "cache=SIZE",
+        "memory for decoded data, with K, M or G [256M, or an eighth of the memory if that is less]",
+    ),
+    (
+        "spill=DIR|off",
+        "where a zstd block of one frame is put aside, decoded, that is larger than cache= [$TMPDIR, or /var/tmp]",
+    ),
+    (
+        "verify=off|first-read|always",
+        "check the MD5 of a block when asked (getfattr) only, beside its first readers, or before a byte of it is given [off]",
+    ),
+    (
+        "index-cache=on|off",
+        "keep the seek tables of zlib and bzip2 blocks for the next mount, in the user's cache directory [on]",
+    ),
     (
         "validate=strict|warn|off",
         "refuse a tree that Python asdf could no longer open as the same data, only warn, or do not look [strict]",
@@ -123,7 +169,7 @@ pub const TABLE: &[(&str, &str)] = &[
 ];
 
 /// Every option without a value and every `name=`, for telling what a misspelt one was meant to be.
-const NAMES: &[&str] = &[
+pub(super) const NAMES: &[&str] = &[
     "ro",
     "rw",
     "allow_other",
@@ -135,6 +181,9 @@ const NAMES: &[&str] = &[
     "fsname=",
     "subtype=",
     "cache=",
+    "index-cache=",
+    "verify=",
+    "spill=",
     "validate=",
     "padding=",
     "max_read=",
@@ -244,7 +293,30 @@ impl Options {
                 self.max_read = Some(bytes);
             }
             "cache" => {
-                self.cache = size(value).ok_or_else(|| bad(name, value, "a size such as 64M or 1G"))?
+                let bytes = size(value).ok_or_else(|| bad(name, value, "a size such as 64M or 1G"))?;
+                self.cache = Some(bytes);
+            }
+            "spill" if value.is_empty() || value.contains(&0) => return Err(bad(name, value, "a folder")),
+            "spill" => {
+                self.spill = match value {
+                    b"off" => Spill::Off,
+                    folder => Spill::In(std::path::absolute(std::ffi::OsStr::from_bytes(folder))?),
+                }
+            }
+            "verify" => {
+                self.verify = match value {
+                    b"off" => Verify::Off,
+                    b"first-read" => Verify::FirstRead,
+                    b"always" => Verify::Always,
+                    _ => return Err(bad(name, value, "off, first-read or always")),
+                }
+            }
+            "index-cache" => {
+                self.index_cache = match value {
+                    b"on" => true,
+                    b"off" => false,
+                    _ => return Err(bad(name, value, "on or off")),
+                }
             }
             "validate" => {
                 self.edit.level = match value {
@@ -396,6 +468,17 @@ mod tests {
     }
 
     #[test]
+    fn tables_are_kept_unless_it_is_turned_off() {
+        assert!(
+            parse("").unwrap().index_cache && parse("index-cache=off,index-cache=on").unwrap().index_cache
+        );
+        assert!(!parse("index-cache=off").unwrap().index_cache);
+        for list in ["index-cache", "index-cache=", "index-cache=no", "index-cache=OFF"] {
+            assert!(refusal(list).contains("index-cache"), "{list}");
+        }
+    }
+
+    #[test]
     fn takes_what_mount_and_fstab_pass() {
         let plain = parse("").unwrap();
         for list in [
@@ -417,7 +500,7 @@ mod tests {
         assert_eq!((options.uid, options.gid, options.umask), (Some(7), Some(8), Some(0o27)));
         assert_eq!((options.allow_other, options.no_exec), (true, true));
         assert!(parse("rw,ro").unwrap().read_only && !parse("ro,rw").unwrap().read_only);
-        assert_eq!((options.cache, options.max_read), (3 << 20, Some(65536)));
+        assert_eq!((options.cache, options.max_read), (Some(3 << 20), Some(65536)));
         assert_eq!(options.access_time, AccessTime::Relative);
         assert_eq!(parse("uid=1,uid=2").unwrap().uid, Some(2));
     }
@@ -477,7 +560,10 @@ mod tests {
                     .replace("=N", "=4096")
                     .replace("=OCTAL", "=022")
                     .replace("=SIZE", "=1G")
-                    .replace("=strict|warn|off", "=warn");
+                    .replace("=on|off", "=on")
+                    .replace("=strict|warn|off", "=warn")
+                    .replace("=off|first-read|always", "=first-read")
+                    .replace("=DIR|off", "=/tmp");
                 let name = name.replace("=NAME", "=a").replace("x-*", "x-a");
                 parse(&name).unwrap();
             }

@@ -15,6 +15,8 @@ use crate::log::one_line;
 
 /// What is run when neither `$VISUAL` nor `$EDITOR` says otherwise.
 const EDITOR: &str = "vi";
+/// So many characters of a file's name are taken into that of a directory.
+const STEM: usize = 50;
 
 /// Makes the text of `tree` (`-`: standard input) the tree of `file`.
 pub(super) fn set_tree(tree: &Path, file: &Path, settings: Settings) -> Result<u8> {
@@ -169,9 +171,13 @@ impl Copy {
     fn make(file: &Path, text: &[u8]) -> Result<Self> {
         let base = edit::state_directory().unwrap_or_else(std::env::temp_dir);
         let stem = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy();
+        let stem: String = stem.chars().take(STEM).collect();
         let dir = base.join(format!("edit-{}-{}", stem, std::process::id()));
         let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(&dir).map_err(|error| Error::from(error).of(&dir))?;
+        builder.mode(0o700);
+        builder.recursive(true).create(&base).map_err(|error| Error::from(error).of(&base))?;
+        // In a directory that others may write to, one that is there already may be theirs.
+        builder.recursive(false).create(&dir).map_err(|error| Error::from(error).of(&dir))?;
         let copy = Self { text: dir.join("tree.yaml"), dir };
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy.text);
         written

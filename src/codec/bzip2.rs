@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`table`] | where each block begins, as far as the chain from the first one was followed |
 //! | [`walk`] | a way through the stream from a block on, others being decoded ahead of it |
+//! | [`kept`] | the table as it is kept between two mounts |
 //! | [`library`] | the `bzip2` crate, for a second opinion on what is broken or not handled |
 //!
 //! Several streams in a row are one content. Bytes after the last stream that do not begin another one
 //! are not looked at, as with Python and `bunzip2`.
 
+mod kept;
 mod library;
 mod table;
 #[cfg(test)]
@@ -18,6 +20,7 @@ mod walk;
 use std::sync::Arc;
 
 use super::seek::Seekable;
+use super::seek::kept::{Of, Slot};
 use crate::cache::Cache;
 use crate::content::{Content, Sequential};
 use table::Bzip2;
@@ -29,7 +32,14 @@ pub(super) const BLOCK: u64 = 900_000 / 5 * 259;
 /// What a block needs at least: magic, CRC, origin, symbol map, a selector and two code tables.
 pub(super) const LEAST_BLOCK: u64 = 20;
 
-/// The streams in `stored`, one after the other.
-pub(super) fn open(stored: Arc<dyn Content>, cache: &Arc<Cache>) -> impl Sequential + use<> + 'static {
-    Seekable::new(Bzip2::new(stored.clone(), cache), library::Library::new(stored))
+/// The streams in `stored`, one after the other, of `data_size` bytes as their header says. With a `name`
+/// their table is kept.
+pub(super) fn open(
+    stored: Arc<dyn Content>,
+    data_size: u64,
+    cache: &Arc<Cache>,
+    name: Option<&[u8]>,
+) -> impl Sequential + use<> + 'static {
+    let slot = Slot::new(cache.store(), Of::Bzip2, name, &stored, data_size);
+    Seekable::new(Bzip2::new(stored.clone(), cache, slot), library::library(stored))
 }

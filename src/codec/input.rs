@@ -80,6 +80,21 @@ impl Input {
         self.start = (self.start + count).min(self.filled);
     }
 
+    /// Takes `len` bytes to the end of `bytes`; an error if there are not so many.
+    pub(super) fn gather(&mut self, len: usize, bytes: &mut Vec<u8>) -> Result<()> {
+        let end = bytes.len().saturating_add(len);
+        while bytes.len() < end {
+            let there = self.fill()?;
+            let count = there.len().min(end - bytes.len());
+            if count == 0 {
+                return Err(self.cut_off());
+            }
+            bytes.extend_from_slice(&there[..count]);
+            self.take(count);
+        }
+        Ok(())
+    }
+
     /// Goes on `count` bytes further, without reading what lies between.
     pub(super) fn skip(&mut self, count: u64) {
         let at_hand = (self.filled - self.start) as u64;

@@ -320,6 +320,11 @@ impl Content for Quantized {
         // Finding out takes a read of all of it.
         Soundness::Unknown
     }
+
+    fn trouble(&self) -> Option<Error> {
+        // A length that is only more than enough is met as one that is wrong.
+        self.packed.trouble().filter(|_| self.ends_known)
+    }
 }
 
 /// Zero bytes after the packed ones, so that a value can be taken out of 16 bytes wherever it begins.

@@ -5,31 +5,63 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`Table`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2)) |
+//! | [`Table`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2)), or cuts between [`parts`](super::parts) |
 //! | [`Stretches`] | a way through the stream from a place on, stretch by stretch, several of them in work |
 //! | [`Flow`] | the bytes of such a way, for [`Decoded`](crate::content::Decoded) |
 //! | [`Seekable`] | the stream |
+//! | [`kept`] | a table as it is kept between two mounts |
 //!
 //! The decoders behind a table are our own. Where they find a stream broken, or meet what they don't
 //! handle, the library is asked ([`Sequential`]) before a reader gets an error: it decodes from the start
 //! of the stream, and what it says counts.
+//!
+//! A table that was kept by an earlier mount is complete. What is decoded with it is checked against it
+//! before it is given ([`found`]). Where that fails, the stream is decoded from its start to its end as if
+//! there had been no table: if it is sound, the table lied, and is forgotten; if it is not, it has changed,
+//! and the bytes for which the table no longer vouches can't be had.
+
+pub(super) mod found;
+pub(super) mod kept;
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::content::{Decoder, Sequential, Suspect, UNIT};
+use crate::content::{Decoder, Sequential, UNIT};
 use crate::error::{Error, Result};
+use found::Trusted;
 
 /// Units that a reader takes in a row before he is decoded ahead for.
 const IN_A_ROW: u64 = 2;
 
 /// The places of a stream where decoding can start.
 pub(super) trait Table: Send + Sync + fmt::Debug + 'static {
+    /// Finds places up to `wanted` that can be found without decoding.
+    fn look_ahead(&self, wanted: u64) {
+        let _ = wanted;
+    }
+
+    /// Bytes of memory that a way through it takes up, beside what is decoded ahead.
+    ///
+    /// Unless a codec says otherwise, those of a stretch of zlib with its symbols and its bytes.
+    fn weight(&self) -> u64 {
+        8 << 20
+    }
+
     /// The decoded offset of the last place at or before `wanted`.
     fn nearest(&self, wanted: u64) -> u64;
 
     /// A way from the last place at or before `from` on, and the decoded offset of that place.
     fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)>;
+
+    /// The same from the start, without the table that was kept.
+    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
+        Ok(self.walk(0)?.1)
+    }
+
+    /// What was found where the table is kept, if it is of a kind that is.
+    fn found(&self) -> Option<&dyn Trusted> {
+        None
+    }
 }
 
 /// A way through a stream.
@@ -45,6 +77,16 @@ pub(super) trait Stretches: Send {
 
     /// Bytes of memory that it takes up, roughly.
     fn weight(&self) -> u64;
+
+    /// Whether it goes by a table that was kept, so that an error may be the table's fault.
+    fn is_of_kept_table(&self) -> bool {
+        false
+    }
+
+    /// The compressed bit that it has come to, or where it met an error.
+    fn bit(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A stream with a table, and with the library's decoder for a second opinion.
@@ -65,6 +107,14 @@ impl<T: Table> Sequential for Seekable<T> {
         self.start_at(0)
     }
 
+    fn look_ahead(&self, wanted: u64) {
+        self.table.look_ahead(wanted);
+    }
+
+    fn weight(&self) -> u64 {
+        self.table.weight()
+    }
+
     fn nearest(&self, wanted: u64) -> u64 {
         self.table.nearest(wanted)
     }
@@ -72,7 +122,9 @@ impl<T: Table> Sequential for Seekable<T> {
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
         let (place, stretches) = self.table.clone().walk(at)?;
         Ok(Box::new(Flow {
+            table: self.table.clone(),
             library: self.library.clone(),
+            stopped: None,
             way: Way::Ours(stretches),
             ready: Vec::new(),
             given: 0,
@@ -80,10 +132,15 @@ impl<T: Table> Sequential for Seekable<T> {
             from: at,
         }))
     }
+
+    fn costs_a_pass(&self) -> bool {
+        self.table.found().is_some_and(|found| !found.is_there())
+    }
 }
 
 /// The bytes of a way.
 struct Flow {
+    table: Arc<dyn Table>,
     library: Arc<dyn Sequential>,
     way: Way,
     ready: Vec<u8>,
@@ -93,6 +150,8 @@ struct Flow {
     at: u64,
     /// Bytes before this offset are passed.
     from: u64,
+    /// Where ours stopped: the compressed bit, and the decoded offset.
+    stopped: Option<(u64, u64)>,
 }
 
 enum Way {
@@ -103,6 +162,33 @@ enum Way {
 }
 
 impl Flow {
+    /// After what was decoded with a kept table was wrong: goes on without it if it lied.
+    fn judge_table(&mut self, error: &Error) -> Result<()> {
+        let Some(found) = self.table.found() else { return Err(error.clone()) };
+        found.judge(&mut || {
+            tracing::warn!("a block is decoded to its end, for {error}");
+            let mut pass = self.table.clone().pass()?;
+            pass.wanted(u64::MAX);
+            let (mut bytes, mut at) = (Vec::new(), 0);
+            // What has changed may have no end.
+            while at <= found.data_size() {
+                match pass.next(&mut bytes) {
+                    Ok(Some(start)) => at += (bytes.len() - start) as u64,
+                    Ok(None) if at == found.data_size() => return Ok(()),
+                    Ok(None) => break,
+                    Err(error) => return Err(placed(error, pass.bit(), at)),
+                }
+            }
+            Err(placed(Error::damaged("the stream has another length than it had"), pass.bit(), at))
+        })?;
+        self.from = self.from.max(self.at);
+        let (place, stretches) = self.table.clone().walk(self.from)?;
+        (self.at, self.given) = (place, 0);
+        self.ready = Vec::new();
+        self.way = Way::Ours(stretches);
+        Ok(())
+    }
+
     /// Begins anew with the library, up to where ours stopped.
     fn ask_library(&mut self) -> Result<()> {
         self.ready = Vec::new();
@@ -112,13 +198,23 @@ impl Flow {
         let mut left = self.at;
         while left > 0 {
             let room = passed.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            match decoder.read(&mut passed[..room])? {
+            let read = decoder.read(&mut passed[..room]);
+            match read.map_err(|error| placed(error, None, self.at - left))? {
                 0 => return Err(Error::damaged("the stream is broken")),
                 read => left = left.saturating_sub(read as u64),
             }
         }
         self.way = Way::Library(decoder);
         Ok(())
+    }
+}
+
+/// Says of an error in a stream where it is, if it doesn't itself.
+fn placed(error: Error, bit: Option<u64>, at: u64) -> Error {
+    match bit {
+        _ if !error.lasts() || error.message().contains("decoded offset ") => error,
+        Some(bit) => error.within(format!("compressed bit {bit}, decoded offset {at}")),
+        None => error.within(format!("decoded offset {at}")),
     }
 }
 
@@ -151,7 +247,11 @@ impl Decoder for Flow {
                         self.given = 0;
                         self.way = Way::Ended;
                     }
+                    Err(error) if error.lasts() && stretches.is_of_kept_table() => {
+                        self.judge_table(&error)?;
+                    }
                     Err(error) if error.lasts() => {
+                        self.stopped = stretches.bit().map(|bit| (bit, self.at));
                         tracing::debug!("asking the library about a stream: {error}");
                         self.ask_library()?;
                     }
@@ -159,7 +259,14 @@ impl Decoder for Flow {
                 },
                 Way::Ended => return Ok(0),
                 Way::Library(decoder) => {
-                    let read = decoder.read(out)?.min(out.len());
+                    let read = match decoder.read(out) {
+                        Ok(read) => read.min(out.len()),
+                        Err(error) => {
+                            // The bit is ours, and right if the library stops at the same byte.
+                            let bit = self.stopped.filter(|(_, at)| *at == self.at).map(|(bit, _)| bit);
+                            return Err(placed(error, bit, self.at));
+                        }
+                    };
                     self.at += read as u64;
                     let passed = usize::try_from(self.from.saturating_sub(self.at - read as u64));
                     match passed.unwrap_or(usize::MAX) {
@@ -176,7 +283,7 @@ impl Decoder for Flow {
         }
     }
 
-    fn suspect(&self) -> Option<Suspect> {
+    fn suspect(&self) -> Option<u64> {
         match &self.way {
             Way::Library(decoder) => decoder.suspect(),
             _ => None,

@@ -201,6 +201,10 @@ impl Content for Tiled {
         Ok(done)
     }
 
+    fn costs_a_pass(&self) -> bool {
+        self.tiles.costs_a_pass()
+    }
+
     fn is_slow(&self) -> bool {
         self.tiles.is_slow()
     }
@@ -211,6 +215,10 @@ impl Content for Tiled {
             // Where the tiles break says nothing of where, in another order, the array does.
             _ => Soundness::Unknown,
         }
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.tiles.trouble()
     }
 }
 

@@ -5,6 +5,7 @@
 //! | [`table`] | the checkpoints, made on the way of whoever decodes beyond them |
 //! | [`walk`] | a way through the stream from a checkpoint on |
 //! | [`ahead`] | the stretches that other threads decode ahead of it: from checkpoints, and beyond them from blocks that are found |
+//! | [`kept`], [`checked`] | the table as it is kept between two mounts, and a way with one that is |
 //! | [`library`] | flate2, for a second opinion on what is broken |
 //!
 //! The Adler-32 is put together from those of the stretches, in order, as far as the stream was decoded
@@ -12,6 +13,8 @@
 //! at, as Python's `zlib.decompressobj`, with which asdf reads, does not look at them either.
 
 mod ahead;
+mod checked;
+mod kept;
 mod library;
 mod table;
 #[cfg(test)]
@@ -21,20 +24,26 @@ mod walk;
 use std::sync::Arc;
 
 use super::seek::Seekable;
+use super::seek::kept::{Of, Slot};
 use crate::cache::Cache;
-use crate::content::{Content, Sequential};
+use crate::content::{Content, Sequential, UNIT};
 use table::Zlib;
 
 /// What deflate can make of a byte at most: matches of 258 bytes that take two bits each.
 pub(super) const RATIO: u64 = 1032;
 
-/// The stream in `stored`, of `data_size` bytes as its header says.
+/// Bytes from one sum to the next at most.
+const MOST_UNIT: u64 = 8 << 20;
+
+/// The stream in `stored`, of `data_size` bytes as its header says. With a `name` its table is kept.
 pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
     cache: &Arc<Cache>,
-) -> impl Sequential + 'static {
-    open_with(stored, Scale::of(data_size), cache)
+    name: Option<&[u8]>,
+) -> impl Sequential + use<> + 'static {
+    let slot = Slot::new(cache.store(), Of::Zlib, name, &stored, data_size);
+    open_with(stored, Scale::of(data_size), cache, slot)
 }
 
 /// The same with sizes of one's own.
@@ -42,8 +51,9 @@ fn open_with(
     stored: Arc<dyn Content>,
     scale: Scale,
     cache: &Arc<Cache>,
+    slot: Option<Slot>,
 ) -> impl Sequential + use<> + 'static {
-    Seekable::new(Zlib::new(stored.clone(), scale, cache), library::Library::new(stored))
+    Seekable::new(Zlib::new(stored.clone(), scale, cache, slot), library::library(stored))
 }
 
 /// How finely a stream is cut.
@@ -62,5 +72,11 @@ impl Scale {
     fn of(data_size: u64) -> Self {
         let spacing = (data_size >> 14).next_power_of_two().max(1 << 20);
         Self { spacing, stretch: 1 << 20, least_bits: 8 << 16 }
+    }
+
+    /// Bytes of output from one sum of a kept table to the next, which are held at once: 32 sums to a
+    /// checkpoint at most, up to 4 TiB.
+    fn unit(&self) -> u64 {
+        (self.spacing >> 5).clamp(UNIT, MOST_UNIT)
     }
 }

@@ -7,8 +7,8 @@
 //! at a few places in turn, does not begin again at the start.
 //!
 //! Damage: every byte before it is given, the first one that can't be had is the error, and from
-//! there on it stays so. What a checksum at the end of a stream finds can't be placed: the unit at
-//! hand when it is found can't be had any more, though the fault may lie in an earlier one.
+//! there on it stays so. What a checksum at the end of a stream finds can't be placed: nothing that it is
+//! over can be had any more, whatever was given before that was known.
 
 mod ahead;
 mod covered;
@@ -44,8 +44,9 @@ pub trait Decoder: Send {
     /// An error is given only after every byte before the damage was handed out.
     fn read(&mut self, out: &mut [u8]) -> Result<usize>;
 
-    /// What the error that was just given says of the bytes handed out before it.
-    fn suspect(&self) -> Option<Suspect> {
+    /// The decoded offset from which on the error that was just given puts bytes in doubt that were handed
+    /// out before it: a checksum over them is wrong.
+    fn suspect(&self) -> Option<u64> {
         None
     }
 
@@ -61,20 +62,16 @@ pub trait Decoder: Send {
     }
 }
 
-/// Which bytes are in doubt because a checksum over them is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Suspect {
-    /// Those from this decoded offset on.
-    From(u64),
-    /// Any of them: the checksum is over the whole stream.
-    Unlocated,
-}
-
 /// An encoded stream that can be decoded from its start, as often as needed, and perhaps from other
 /// places.
 pub trait Sequential: Send + Sync + fmt::Debug {
     /// A new decoder that stands at decoded offset 0.
     fn start(&self) -> Result<Box<dyn Decoder>>;
+
+    /// Finds places up to `wanted` from which it can be decoded, as far as that needs no decoding.
+    fn look_ahead(&self, wanted: u64) {
+        let _ = wanted;
+    }
 
     /// The last decoded offset at or before `wanted` from which it can be decoded without what is before.
     fn nearest(&self, wanted: u64) -> u64 {
@@ -82,10 +79,20 @@ pub trait Sequential: Send + Sync + fmt::Debug {
         0
     }
 
+    /// Bytes of memory that decoding takes up, beside what it is for.
+    fn weight(&self) -> u64 {
+        1 << 20
+    }
+
     /// A new decoder that stands at this decoded offset; it begins at the [`nearest`](Self::nearest) one.
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
         let _ = at;
         self.start()
+    }
+
+    /// Whether the first read at its end decodes all of it, and the next mount is spared that.
+    fn costs_a_pass(&self) -> bool {
+        false
     }
 }
 
@@ -215,7 +222,11 @@ impl Decoded {
         }
         let read = rest.len().min(buf.len());
         buf[..read].copy_from_slice(&rest[..read]);
+        let to_the_end = read == rest.len();
         self.cache.used(bytes);
+        if to_the_end {
+            self.cache.read_on(self.id, unit.start);
+        }
         Ok(read)
     }
 
@@ -332,6 +343,13 @@ impl Content for Decoded {
 
     fn trouble(&self) -> Option<Error> {
         self.state().trouble.clone()
+    }
+
+    fn costs_a_pass(&self) -> bool {
+        match &self.encoded {
+            Encoded::Stream(stream) => stream.costs_a_pass(),
+            Encoded::Pieces(_) => false,
+        }
     }
 }
 

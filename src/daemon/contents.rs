@@ -1,18 +1,34 @@
 //! What a mount shows: the tree of its sources behind the adapter.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use fuser::{INodeNo, Notifier};
 
 use super::{Plan, Served};
-use crate::cache::Cache;
-use crate::error::Result;
+use crate::cache::store::Store;
+use crate::cache::{Cache, default_budget};
+use crate::cli::options::Spill;
+use crate::error::{Error, Result};
 use crate::format::Context;
 use crate::fuse::Adapter;
 use crate::tree::savers::Sessions;
-use crate::tree::{Options, Ownership, Tree};
+use crate::tree::{Ino, Kernel, Options, Ownership, Tree};
+
+/// How long the end of a mount waits for seek tables that are being written.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens the sources of a plan; a file of no known format is the error.
 pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
-    let context = Context { cache: Arc::new(Cache::new(plan.options.cache)) };
+    let store = if plan.options.index_cache { Store::of_user() } else { Store::nowhere() };
+    let budget = plan.options.cache.unwrap_or_else(default_budget);
+    let spill = plan.options.spill.folder();
+    if let Spill::In(folder) = &plan.options.spill {
+        // A folder that was named and will not do is better said now.
+        Cache::can_spill(folder).map_err(|error| Error::from(error).of(folder))?;
+    }
+    let cache = Arc::new(Cache::new(budget).with_spill(spill).with_store(store));
+    let context = Context { cache: cache.clone() };
     let mut options = Options::new(context);
     options.mountpoint = Some(plan.mountpoint.clone());
     options.ownership = Ownership {
@@ -21,13 +37,33 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
         umask: plan.options.umask.map_or(0, |umask| (umask & 0o777) as u16),
     };
     options.allow_other = plan.options.allow_other;
+    options.verify = plan.options.verify;
     if !plan.options.read_only {
         options.savers = Some(Arc::new(Sessions::new(plan.options.edit, &plan.mountpoint)));
     }
     let filesystem = Adapter::new(Tree::new(&plan.sources, &options)?);
     let tree = filesystem.tree().clone();
-    let read_only = tree.is_read_only();
-    // The kernel believes nothing for long that could change without it: it need not be told.
-    let notify = Box::new(|_| {});
-    Ok(Served { filesystem, notify, read_only, close: Arc::new(move || tree.close()) })
+    let (read_only, remark) = (tree.is_read_only(), tree.remark());
+    // The kernel believes nothing for long that could change without it; it need only be told of bytes
+    // that it may keep, and of those that turn out to be wrong.
+    let notify = Box::new(move |notifier| tree.serve(Ear(notifier)));
+    let end_writing = filesystem.closer();
+    let close = Arc::new(move || {
+        end_writing();
+        cache.store().settle_within(PATIENCE);
+    });
+    Ok(Served { filesystem, notify, read_only, remark, close })
+}
+
+/// The kernel, as far as it listens. A node that it does not know has nothing in its cache.
+struct Ear(Notifier);
+
+impl Kernel for Ear {
+    fn keep(&self, ino: Ino, offset: u64, bytes: &[u8]) {
+        let _ = self.0.store(INodeNo(ino.0), offset, bytes);
+    }
+
+    fn forget(&self, ino: Ino) {
+        let _ = self.0.inval_inode(INodeNo(ino.0), 0, 0);
+    }
 }

@@ -114,6 +114,14 @@ fn refusal(output: &Output) -> Error {
         (libc::EPERM, "allow_other needs a line 'user_allow_other' in /etc/fuse.conf".to_owned())
     } else if said.contains("no write access to mountpoint") {
         (libc::EACCES, "an ordinary user can only mount on a folder that they may write to".to_owned())
+    } else if said.contains("not owned by user") {
+        (
+            libc::EACCES,
+            "an ordinary user can only mount on a folder of their own where others may write".to_owned(),
+        )
+    } else if said.contains("could not determine username") {
+        let user = rustix::process::getuid().as_raw();
+        (libc::EPERM, format!("fusermount3 finds no name for user {user}: /etc/passwd needs a line for it"))
     } else if said.contains("not found in /etc/mtab") {
         (libc::EPERM, "someone else's mount: only who mounted it, or root, can take it away".to_owned())
     } else if said.contains("/dev/fuse") {

@@ -12,6 +12,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
+
 use crate::cli::options::FILE_SYSTEM_TYPE;
 use crate::error::{Error, Result};
 
@@ -30,6 +34,18 @@ pub(crate) struct Mount {
     /// `fuse.asdf-mount`, `tmpfs` …
     pub(crate) kind: String,
     pub(crate) source: OsString,
+    /// User and group of whoever mounted it; FUSE answers nobody else, unless it was told to.
+    pub(crate) owner: Option<(u32, u32)>,
+}
+
+/// Whether a mount is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Alive,
+    /// Nobody answers it any more: its daemon was killed.
+    Dead,
+    /// It is another user's, and does not talk to this one.
+    Silent,
 }
 
 impl Mount {
@@ -38,12 +54,47 @@ impl Mount {
         self.kind == FILE_SYSTEM_TYPE
     }
 
-    /// Whether nobody answers it any more: its daemon was killed.
-    ///
-    /// Asks with statfs: stat may be answered from the kernel's cache.
+    /// Whether nobody answers it any more.
     pub(crate) fn is_dead(&self) -> bool {
-        use rustix::io::Errno;
-        matches!(rustix::fs::statfs(&self.mountpoint), Err(Errno::NOTCONN | Errno::CONNABORTED))
+        self.health() == Health::Dead
+    }
+
+    /// Looks whether it is answered, as its owner if need be and allowed.
+    pub(crate) fn health(&self) -> Health {
+        // Held by our own rights: the owner might not get here any more.
+        let held = rustix::fs::open(&self.mountpoint, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        // With statfs: stat may be answered from the kernel's cache. FUSE itself answers those whom it
+        // does not let in, with nothing but zeros.
+        let ask = || match &held {
+            Ok(held) => rustix::fs::fstatfs(held).map(|answer| answer.f_bsize != 0),
+            Err(errno) => Err(*errno),
+        };
+        match self.as_owner(ask).unwrap_or_else(ask) {
+            Err(Errno::NOTCONN | Errno::CONNABORTED) => Health::Dead,
+            Err(Errno::ACCESS) => Health::Silent,
+            Ok(false) if self.owner.is_some() => Health::Silent,
+            _ => Health::Alive,
+        }
+    }
+
+    /// Runs `ask` with the rights of whoever mounted it, since FUSE answers not even root otherwise.
+    ///
+    /// `None` if this process may not, or need not.
+    pub(crate) fn as_owner<T: Send>(&self, ask: impl FnOnce() -> T + Send) -> Option<T> {
+        let (user, group) = self.owner?;
+        if user == rustix::process::geteuid().as_raw() && group == rustix::process::getegid().as_raw() {
+            return None;
+        }
+        let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+        // A thread has rights of its own for the kernel, and takes them along when it ends.
+        std::thread::scope(|scope| {
+            let asked = std::thread::Builder::new().spawn_scoped(scope, || {
+                set_thread_res_gid(group, group, group).ok()?;
+                set_thread_res_uid(user, user, user).ok()?;
+                Some(ask())
+            });
+            asked.ok()?.join().ok().flatten()
+        })
     }
 }
 
@@ -79,7 +130,10 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     fields.by_ref().find(|&field| field == b"-")?;
     let kind = unescape(fields.next()?).to_string_lossy().into_owned();
     let source = unescape(fields.next()?);
-    Some(Mount { id, parent, device, mountpoint, kind, source })
+    let options = String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
+    let number = |name: &str| options.split(',').find_map(|option| option.strip_prefix(name)?.parse().ok());
+    let owner = number("user_id=").zip(number("group_id="));
+    Some(Mount { id, parent, device, mountpoint, kind, source, owner })
 }
 
 /// Takes the octal escapes out of a field.
@@ -111,7 +165,7 @@ mod tests {
 
     const EXAMPLE: &[u8] = b"\
 24 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
-36 24 0:52 / /mnt/a\\040b\\134c ro,nosuid,nodev - fuse.asdf-mount /data/x\\012y.asdf ro,user_id=0
+36 24 0:52 / /mnt/a\\040b\\134c ro,nosuid,nodev - fuse.asdf-mount /data/x\\012y.asdf ro,user_id=7,group_id=8
 40 36 0:53 / /mnt/a\\040b\\134c rw shared:4 master:2 - tmpfs tmpfs rw
 garbage
 ";
@@ -124,6 +178,7 @@ garbage
         assert_eq!(mounts[1].source, "/data/x\ny.asdf");
         assert_eq!(mounts[1].device, "0:52");
         assert!(mounts[1].is_ours() && !mounts[2].is_ours());
+        assert_eq!((mounts[1].owner, mounts[2].owner), (Some((7, 8)), None));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{mountinfo, unmount};
+use super::mountinfo::{self, Health};
+use super::unmount;
 use crate::error::{Error, Kind, Result};
 
 /// A folder to mount on; one that was made for the mount is removed when this is dropped.
@@ -34,8 +35,16 @@ impl Mountpoint {
         free_of_dead_mounts(&path)?;
         let made = match fs::metadata(&path) {
             Ok(meta) if meta.is_dir() => false,
-            Ok(_) => return Err(Error::from(rustix::io::Errno::NOTDIR).of(path)),
+            Ok(_) => {
+                let message = "is no folder: name a folder to mount on, or what does not exist yet";
+                return Err(Error::new(Kind::System(libc::ENOTDIR), message).of(path));
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                if fs::symlink_metadata(&path).is_ok() {
+                    let message =
+                        "is a link that leads nowhere: make what it leads to, or name another folder";
+                    return Err(Error::new(Kind::System(libc::ENOENT), message).of(path));
+                }
                 fs::create_dir(&path).map_err(|error| {
                     Error::from(error).within("the mount point is missing and can't be created").of(&path)
                 })?;
@@ -82,7 +91,14 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     match (path.file_name(), path.parent()) {
         (Some(name), Some(parent)) if unseen.contains(&whole.errno()) => {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            let parent = fs::canonicalize(parent).map_err(|error| Error::from(error).of(parent))?;
+            let parent = fs::canonicalize(parent).map_err(|error| match error.kind() {
+                ErrorKind::NotFound => Error::new(
+                    Kind::System(libc::ENOENT),
+                    "no such folder; only the last folder of a mount point is made: mkdir -p",
+                )
+                .of(parent),
+                _ => Error::from(error).of(parent),
+            })?;
             Ok(parent.join(name))
         }
         _ => Err(whole),
@@ -91,24 +107,36 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
 
 fn free_of_dead_mounts(path: &Path) -> Result<()> {
     while let Some(mount) = mountinfo::top_at(path)? {
-        if !mount.is_dead() {
-            if mount.is_ours() {
+        let busy = |message| Err(Error::new(Kind::System(libc::EBUSY), message).of(path));
+        match (mount.health(), mount.is_ours()) {
+            (Health::Alive | Health::Silent, false) => break,
+            (Health::Alive, true) => {
+                let source = mount.source.display();
+                return busy(format!("already mounted ({source}); unmount it first: asdf-mount -u"));
+            }
+            (Health::Silent, true) => {
+                let source = mount.source.display();
+                let (owner, who) = match mount.owner {
+                    Some((0, _)) => ("root".to_owned(), "root".to_owned()),
+                    Some((user, _)) => (format!("user {user}"), format!("user {user} or root")),
+                    None => ("another user".to_owned(), "root".to_owned()),
+                };
+                return busy(format!(
+                    "{owner} has mounted {source} here; only {who} can take that away, be it alive or \
+                     dead: asdf-mount -u"
+                ));
+            }
+            (Health::Dead, false) => {
                 return Err(Error::new(
-                    Kind::System(libc::EBUSY),
-                    format!("already mounted ({}); unmount it first: asdf-mount -u", mount.source.display()),
+                    Kind::System(libc::ENOTCONN),
+                    format!("a dead mount of type {} lies here; take it away first: umount -l", mount.kind),
                 )
                 .of(path));
             }
-            break;
+            (Health::Dead, true) => {
+                unmount::detach(path).map_err(|error| error.within("a dead mount can't be taken away"))?;
+            }
         }
-        if !mount.is_ours() {
-            return Err(Error::new(
-                Kind::System(libc::ENOTCONN),
-                format!("a dead mount of type {} lies here; take it away first: umount -l", mount.kind),
-            )
-            .of(path));
-        }
-        unmount::detach(path).map_err(|error| error.within("a dead mount can't be taken away"))?;
     }
     Ok(())
 }

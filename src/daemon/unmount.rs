@@ -1,6 +1,6 @@
 //! Unmounting: for `asdf-mount -u`, and for a daemon that ends.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -34,14 +34,14 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 pub fn unmount(wanted: &Path) -> Result<()> {
     let path = mountpoint::resolve(wanted)?;
     let refuse = |message: String| Err(Error::new(Kind::System(libc::EINVAL), message).of(&path));
-    match mountinfo::top_at(&path)? {
+    let mount = match mountinfo::top_at(&path)? {
         None => return refuse("not a mount point".to_owned()),
         Some(mount) if !mount.is_ours() => {
             return refuse(format!("a mount of type {}, not of asdf-mount; use umount", mount.kind));
         }
-        Some(_) => {}
-    }
-    let daemon = match daemon_of(path.clone()) {
+        Some(mount) => mount,
+    };
+    let daemon = match daemon_of(mount) {
         Serving::By(daemon) => Some(daemon),
         Serving::Unknown => None,
         Serving::Dead => return detach(&path),
@@ -89,18 +89,24 @@ enum Serving {
 }
 
 /// Asks a mount for its daemon, on a thread of its own since one that hangs would never answer.
-fn daemon_of(path: PathBuf) -> Serving {
+fn daemon_of(mount: mountinfo::Mount) -> Serving {
     let (answer, answered) = mpsc::channel();
     std::thread::spawn(move || {
+        let path = &mount.mountpoint;
         // A stat may be answered from the kernel's cache; an attribute never is.
-        let mut digits = [0; 20];
-        let serving = match rustix::fs::getxattr(&path, PID_ATTRIBUTE, &mut digits) {
-            Ok(length) => digits.get(..length).and_then(handle).map_or(Serving::Unknown, Serving::By),
-            Err(Errno::NOTCONN | Errno::CONNABORTED) => Serving::Dead,
-            Err(_) => match rustix::fs::statfs(&path) {
-                Err(Errno::NOTCONN | Errno::CONNABORTED) => Serving::Dead,
-                _ => Serving::Unknown,
-            },
+        let ask = || {
+            let mut digits = [0; 20];
+            let length = rustix::fs::getxattr(path, PID_ATTRIBUTE, &mut digits)?;
+            Ok(digits.get(..length).and_then(number))
+        };
+        let number = match ask() {
+            Err(Errno::ACCESS) => mount.as_owner(ask).unwrap_or(Err(Errno::ACCESS)),
+            number => number,
+        };
+        let serving = match number {
+            Ok(number) => number.and_then(handle).map_or(Serving::Unknown, Serving::By),
+            Err(_) if mount.is_dead() => Serving::Dead,
+            Err(_) => Serving::Unknown,
         };
         // Nobody listens any more after the time is up.
         let _ = answer.send(serving);
@@ -108,10 +114,13 @@ fn daemon_of(path: PathBuf) -> Serving {
     answered.recv_timeout(ANSWER_TIME).unwrap_or(Serving::Unknown)
 }
 
+fn number(digits: &[u8]) -> Option<i32> {
+    std::str::from_utf8(digits).ok()?.trim().parse().ok()
+}
+
 /// Opens the process of that number, if it is one of this program: in a container the number may mean
 /// another process here.
-fn handle(digits: &[u8]) -> Option<(i32, OwnedFd)> {
-    let number: i32 = std::str::from_utf8(digits).ok()?.trim().parse().ok()?;
+fn handle(number: i32) -> Option<(i32, OwnedFd)> {
     let handle = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
     let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
     (name.trim_end() == SUBTYPE).then_some((number, handle))

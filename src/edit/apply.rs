@@ -5,6 +5,7 @@
 //! one rename. Ways that change the file itself ([`journaled`]) write the journal first.
 
 use super::Plan;
+use super::layout::head_md5;
 use super::place::Place;
 use super::plan::Change;
 use crate::error::Error;
@@ -32,6 +33,8 @@ pub(crate) struct Job<'a, S: Storage> {
     pub(crate) change: &'a Change<'a>,
     /// How many times something was made durable.
     pub(crate) syncs: std::cell::Cell<u32>,
+    /// Whether a journal is there still, although nothing remains to be done: the next recovery finds so.
+    pub(crate) left: std::cell::Cell<bool>,
 }
 
 /// How a plan ended that did not fail.
@@ -39,8 +42,8 @@ pub(crate) struct Job<'a, S: Storage> {
 pub(crate) enum Done<F> {
     /// The source is changed.
     SameFile,
-    /// Another file has taken its place.
-    NewFile(F),
+    /// Another file has taken its place, which may not survive a crash if there was trouble.
+    NewFile(F, Option<Error>),
 }
 
 /// Why a plan did not come to its end; the source is the old one, unless the error says otherwise.
@@ -67,8 +70,8 @@ impl<S: Storage> Job<'_, S> {
             Plan::InPlace => self.in_place().map(|()| Done::SameFile),
             Plan::Insert => self.insert().map(|()| Done::SameFile),
             Plan::Rewrite => self.rewrite().map(|()| Done::SameFile),
-            Plan::Clone => self.replace(true).map(Done::NewFile),
-            Plan::Copy => self.replace(false).map(Done::NewFile),
+            Plan::Clone => self.replace(true),
+            Plan::Copy => self.replace(false),
         }
     }
 
@@ -87,7 +90,13 @@ impl<S: Storage> Job<'_, S> {
         let planned = self.change.identity;
         let now = self.storage.meta(self.file)?.identity;
         let named = self.storage.meta_at(self.path).map(|meta| meta.identity);
-        match now == planned && named.is_ok_and(|named| named.same_file(&planned)) {
+        // What is appended to a stream is no concern of a head that stays within its room.
+        let grown = || -> std::io::Result<bool> {
+            let (end, md5) = self.change.old_head;
+            let may = self.change.streamed && now.same_file(&planned) && now.size >= planned.size;
+            Ok(may && head_md5(self.storage, self.file, end)? == md5)
+        };
+        match (now == planned || grown()?) && named.is_ok_and(|named| named.same_file(&planned)) {
             true => Ok(()),
             false => Err(Stopped::Overtaken),
         }

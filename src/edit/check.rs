@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use crate::content::Content;
 use crate::error::Result as ReadResult;
-use crate::yaml::event::Events;
+use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Commented};
 
 mod arrays;

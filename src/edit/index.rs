@@ -37,7 +37,7 @@ pub enum Indexed {
 pub enum Tail {
     /// An index that lists what the chain of blocks shows, and nothing else.
     Current,
-    /// Nothing, or nothing worth keeping: zeros, an index that is wrong.
+    /// Nothing, or nothing worth keeping: zeros, an index that is wrong or has no end, several of them.
     Free,
     /// Something else.
     Foreign,
@@ -56,24 +56,29 @@ pub(crate) fn text(offsets: &[u64]) -> Vec<u8> {
 
 /// What `bytes`, all that follows the last block, are.
 pub(crate) fn judge(bytes: &[u8], offsets: &[u64]) -> Tail {
+    let mut rest = skip_zeros(bytes);
+    let mut judged = Tail::Free;
+    // Some writers put a new index behind the old one.
+    for n in 0.. {
+        if rest.is_empty() {
+            break;
+        }
+        let Some(list) = rest.strip_prefix(MARKER) else { return Tail::Foreign };
+        let end = [&b"\n...\n"[..], b"\n...\r\n"]
+            .iter()
+            .filter_map(|end| Some(memmem::find(list, end)? + end.len()))
+            .min();
+        let listed = parse(&list[..end.unwrap_or(list.len())]);
+        let right = n == 0 && end.is_some() && listed.is_ok_and(|listed| listed == offsets);
+        judged = if right { Tail::Current } else { Tail::Free };
+        rest = skip_zeros(&list[end.unwrap_or_else(|| unfinished(list))..]);
+    }
+    judged
+}
+
+fn skip_zeros(bytes: &[u8]) -> &[u8] {
     let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len());
-    let bytes = &bytes[start..];
-    if bytes.is_empty() {
-        return Tail::Free;
-    }
-    let Some(list) = bytes.strip_prefix(MARKER) else { return Tail::Foreign };
-    let end = [&b"\n...\n"[..], b"\n...\r\n"]
-        .iter()
-        .filter_map(|end| Some(memmem::find(list, end)? + end.len()))
-        .min()
-        .unwrap_or_else(|| unfinished(list));
-    if list[end..].iter().any(|byte| *byte != 0) {
-        return Tail::Foreign;
-    }
-    match parse(list) {
-        Ok(listed) if listed == offsets => Tail::Current,
-        _ => Tail::Free,
-    }
+    &bytes[start..]
 }
 
 /// How long an index without an end is, as far as it could be one.
@@ -106,6 +111,9 @@ mod tests {
             b"#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- 7",
             b"#ASDF BLOCK INDEX\nnonsense\n...\n\0",
             b"\0#ASDF BLOCK INDEX\n--- [1]\n...\n",
+            b"#ASDF BLOCK INDEX\n--- [755]\n",
+            b"#ASDF BLOCK INDEX\n--- [7]\n...\n#ASDF BLOCK INDEX\n--- [755]\n...\n",
+            b"#ASDF BLOCK INDEX\n--- [755]\n...\n\0#ASDF BLOCK INDEX\n--- [7",
         ] {
             assert_eq!(judge(free, &[755]), Tail::Free, "{}", free.escape_ascii());
         }
@@ -113,6 +121,7 @@ mod tests {
             &b"#ASDF 1.0.0\n"[..],
             b"junk",
             b"#ASDF BLOCK INDEX\n--- [755]\n...\njunk",
+            b"#ASDF BLOCK INDEX\n--- [7]\n...\n#ASDF BLOCK INDEX\n--- [755]\n...\njunk",
             b"#ASDF BLOCK INDEX\n--- [755]\n...\n\0\0junk",
             b"#ASDF BLOCK INDEX\n--- [7\xff55]",
             b"\xd3BLK",

@@ -138,7 +138,7 @@ impl Layout {
 }
 
 /// The MD5 of the text of a file's head.
-pub(crate) fn head_md5<S: Storage>(storage: &S, file: &S::File, end: u64) -> Result<[u8; 16]> {
+pub(crate) fn head_md5<S: Storage>(storage: &S, file: &S::File, end: u64) -> std::io::Result<[u8; 16]> {
     let mut md5 = Md5::new();
     let mut piece = vec![0; PIECE.min(usize::try_from(end).unwrap_or(PIECE))];
     let mut at = 0;

@@ -8,12 +8,17 @@
 //! The note lies in the state directory. It is believed only while the lock is held and the process it
 //! names is alive.
 
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::place::Place;
 use crate::source::Identity;
 use crate::source::storage::{Storage, System};
+
+/// What the names of notes end with.
+const NOTE: &str = "holder";
 
 /// Who holds a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,34 +75,92 @@ impl Drop for Note {
 }
 
 /// Who holds the lock of a source, as far as can be found out.
+///
+/// The system tells the process. Where it has the source mounted stands in a note, which may be under
+/// another name of the file, or in a directory of the other user's; then the list of mounts may tell.
 pub(super) fn holder(identity: &Identity, source: &Path, state: Option<&Path>) -> Holder {
-    if let Some(holder) = state.and_then(|state| noted(&note_path(state, source))) {
-        return holder;
-    }
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    Holder { pid: locks.lines().find_map(|line| locked_by(line, identity)), mount_point: None }
+    let on_device = |same| locks.lines().find_map(|line| locked_by(line, identity, same));
+    // On some file systems stat tells another device than the system has for itself.
+    let pid = on_device(true).or_else(|| on_device(false));
+    let own = state.and_then(|state| noted(&note_path(state, source)));
+    let own = own.filter(|note| pid.is_none() || note.pid == pid);
+    let others = || state.zip(pid).and_then(|(state, pid)| noted_of(state, pid));
+    own.or_else(others).unwrap_or_else(|| {
+        // Some paths in it may be no UTF-8.
+        let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = String::from_utf8_lossy(&mounts);
+        Holder { pid, mount_point: pid.and_then(|_| mounted(&mounts, source)) }
+    })
 }
 
 fn note_path(state: &Path, source: &Path) -> PathBuf {
-    Place::in_state(source, state).journal.with_extension("holder")
+    Place::in_state(source, state).journal.with_extension(NOTE)
 }
 
+/// What a note says, if the process it names lives.
 fn noted(path: &Path) -> Option<Holder> {
     let text = std::fs::read_to_string(path).ok()?;
     let (pid, mount_point) = text.split_once('\n')?;
     let pid: u32 = pid.parse().ok()?;
     let mount_point = PathBuf::from(mount_point.trim_end_matches('\n'));
-    Path::new(&format!("/proc/{pid}"))
-        .exists()
-        .then_some(Holder { pid: Some(pid), mount_point: Some(mount_point) })
+    lives(pid).then_some(Holder { pid: Some(pid), mount_point: Some(mount_point) })
+}
+
+/// Any note of this process: it has all its files mounted in one place.
+fn noted_of(state: &Path, pid: u32) -> Option<Holder> {
+    let names = std::fs::read_dir(state).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let notes = names.filter(|name| name.extension().is_some_and(|extension| extension == NOTE));
+    notes.filter_map(|note| noted(&note)).find(|holder| holder.pid == Some(pid))
+}
+
+fn lives(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// The only writable mount of ours that shows `source`, by its path or with a directory above it.
+fn mounted(mounts: &str, source: &Path) -> Option<PathBuf> {
+    let mut found = mounts.lines().filter_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let (place, kind): (Vec<_>, Vec<_>) = (place.split(' ').collect(), kind.split(' ').collect());
+        let ours =
+            kind.first() == Some(&"fuse.asdf-mount") && place.get(5)?.split(',').any(|word| word == "rw");
+        let shown = plain(kind.get(1)?);
+        let shows = source.starts_with(&shown) || same_file(source, &shown);
+        (ours && shows).then(|| plain(place.get(4).unwrap_or(&"")))
+    });
+    found.next().filter(|_| found.next().is_none())
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| path.metadata().map(|meta| Identity::of(&meta));
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one.same_file(&other))
+}
+
+/// A path of the list of mounts, where white space and backslashes are written as octal numbers.
+fn plain(written: &str) -> PathBuf {
+    let mut parts = written.split('\\');
+    let mut path = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => path.extend([&[byte], &part.as_bytes()[3..]].concat()),
+            None => path.extend([b"\\", part.as_bytes()].concat()),
+        }
+    }
+    PathBuf::from(OsString::from_vec(path))
 }
 
 /// The process of a line of `/proc/locks`: `1: FLOCK  ADVISORY  WRITE 708 fe:00:42 0 EOF`.
-fn locked_by(line: &str, identity: &Identity) -> Option<u32> {
+fn locked_by(line: &str, identity: &Identity, same_device: bool) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     let (kind, pid, place) = (words.next()?, words.nth(2)?, words.next()?);
-    let inode: u64 = place.rsplit(':').next()?.parse().ok()?;
-    let pid = pid.parse().ok().filter(|pid| Path::new(&format!("/proc/{pid}")).exists());
+    let (device, inode) = place.rsplit_once(':')?;
+    let inode: u64 = inode.parse().ok()?;
+    let (major, minor) = (rustix::fs::major(identity.device), rustix::fs::minor(identity.device));
+    if same_device && device != format!("{major:02x}:{minor:02x}") {
+        return None;
+    }
+    let pid = pid.parse().ok().filter(|pid| lives(*pid));
     if kind == "FLOCK" && inode == identity.inode { pid } else { None }
 }
 
@@ -107,12 +170,16 @@ mod tests {
 
     #[test]
     fn a_line_of_proc_locks_names_the_process() {
-        let identity = Identity { device: 1, inode: 42, size: 0, mtime: (0, 0) };
+        let device = rustix::fs::makedev(0xfe, 0);
+        let identity = Identity { device, inode: 42, size: 0, mtime: (0, 0) };
         let line = format!("1: FLOCK  ADVISORY  WRITE {} fe:00:42 0 EOF", std::process::id());
-        assert_eq!(locked_by(&line, &identity), Some(std::process::id()));
-        assert_eq!(locked_by(&line.replace(":42", ":43"), &identity), None);
-        assert_eq!(locked_by(&line.replace("FLOCK", "POSIX"), &identity), None);
-        assert_eq!(locked_by("", &identity), None);
+        assert_eq!(locked_by(&line, &identity, true), Some(std::process::id()));
+        assert_eq!(locked_by(&line.replace(":42", ":43"), &identity, true), None);
+        assert_eq!(locked_by(&line.replace("FLOCK", "POSIX"), &identity, true), None);
+        assert_eq!(locked_by("", &identity, true), None);
+        let elsewhere = line.replace("fe:00", "00:1f");
+        assert_eq!(locked_by(&elsewhere, &identity, true), None);
+        assert_eq!(locked_by(&elsewhere, &identity, false), Some(std::process::id()));
     }
 
     #[test]
@@ -124,5 +191,32 @@ mod tests {
         assert_eq!(found.to_string(), format!("process {}, mounted on /mnt/x", std::process::id()));
         std::fs::write(&note.0, "4000000000\n/mnt/x\n").unwrap();
         assert_eq!(noted(&note.0), None);
+    }
+
+    #[test]
+    fn a_note_under_another_name_is_found_by_its_process() {
+        let state = tempfile::tempdir().unwrap();
+        let _note = Note::write(state.path(), Path::new("/a/b.asdf"), Path::new("/mnt/x"));
+        let found = noted_of(state.path(), std::process::id()).unwrap();
+        assert_eq!(found.mount_point, Some("/mnt/x".into()));
+        assert_eq!(noted_of(state.path(), 4_000_000_000), None);
+    }
+
+    #[test]
+    fn the_list_of_mounts_tells_of_a_file_and_of_what_lies_in_a_folder() {
+        let line = |point: &str, options: &str, kind: &str, shown: &str| {
+            format!("36 35 0:42 / {point} {options} shared:1 - {kind} {shown} rw,user_id=0\n")
+        };
+        let ours = "fuse.asdf-mount";
+        let one = line("/mnt/my\\040x", "rw,nosuid", ours, "/data/a\\134b.asdf");
+        let found = |table: &str, source: &str| mounted(table, Path::new(source));
+        assert_eq!(found(&one, "/data/a\\b.asdf"), Some("/mnt/my x".into()));
+        assert_eq!(found(&one, "/data/b.asdf"), None);
+        let folder = one.clone() + &line("/mnt/y", "rw", ours, "/data");
+        assert_eq!(found(&folder, "/data/sub/b.asdf"), Some("/mnt/y".into()));
+        assert_eq!(found(&folder, "/data/a\\b.asdf"), None, "it may be either");
+        for (options, kind) in [("ro", ours), ("rw", "fuse.sshfs")] {
+            assert_eq!(found(&line("/mnt/y", options, kind, "/data"), "/data/b.asdf"), None);
+        }
     }
 }

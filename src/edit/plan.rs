@@ -34,6 +34,10 @@ pub(crate) struct Change<'a> {
     pub(crate) text: &'a [u8],
     /// What the file is now.
     pub(crate) identity: Identity,
+    /// Its head now: length and MD5.
+    pub(crate) old_head: (u64, [u8; 16]),
+    /// Whether its end may grow at any time: another program is writing a stream.
+    pub(crate) streamed: bool,
     /// How far text and spaces reach in the new file.
     pub(crate) head_to: u64,
     /// Which bytes of the old file are kept.
@@ -59,6 +63,8 @@ impl<'a> Change<'a> {
         let mut change = Self {
             text,
             identity: layout.identity,
+            old_head: (layout.head_end, layout.head_md5),
+            streamed: layout.streamed,
             head_to: len,
             kept: layout.identity.size..layout.identity.size,
             shift: 0,

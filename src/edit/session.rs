@@ -28,6 +28,8 @@ pub struct Settings {
 pub struct Outcome {
     /// How it got into the file.
     pub saved: Saved,
+    /// Which text the file's head is now: its length and its MD5.
+    pub head: (u64, [u8; 16]),
     /// What was put back into it, in words; the file's head is then not exactly the text.
     pub mends: Vec<String>,
     /// What it was nearly refused for.
@@ -115,9 +117,10 @@ impl Session {
         let saved = self.target.save_among_readers(&accepted.text, &self.settings.save, moving);
         let saved = saved.map_err(|error| Error::new(error.kind(), error.message()).of(&self.label))?;
         let next = accepted.next;
-        self.old = next.map(|next| (self.known_head(), next));
+        let head = self.known_head();
+        self.old = next.map(|next| (head, next));
         let warnings = accepted.warnings.iter().map(ToString::to_string).collect();
-        Ok(Outcome { saved, mends: accepted.mends, warnings })
+        Ok(Outcome { saved, head, mends: accepted.mends, warnings })
     }
 }
 
@@ -132,7 +135,7 @@ impl Blocks {
     fn of(target: &Target) -> Result<Self> {
         let source = Arc::new(FileSource::open(target.path())?);
         // Nothing is decoded for its size.
-        let file = AsdfFile::open(source, &Context { cache: Arc::new(Cache::new(0)) })?;
+        let file = AsdfFile::open(source, &Context { cache: Arc::new(Cache::with_threads(0, 1)) })?;
         let count = file.block_count()?;
         Ok(Self { file, count })
     }

@@ -24,6 +24,77 @@ const ATTEMPTS: usize = 8;
 const LOCK_ATTEMPTS: usize = 30;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
+/// A source that is locked and recovered, and not read yet: that takes the longer the more blocks there
+/// are.
+#[derive(Debug)]
+pub struct Locked<S: Storage = System> {
+    storage: S,
+    path: PathBuf,
+    state: Option<PathBuf>,
+    places: Vec<Place>,
+    file: S::File,
+    recovered: Recovered,
+    lock_trouble: Option<String>,
+    note: Option<lock::Note>,
+}
+
+impl<S: Storage> Locked<S> {
+    /// Opens, locks and recovers a file; `path` is absolute and without links.
+    ///
+    /// # Errors
+    /// As [`Target::open`] has them.
+    pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
+        let places = places(path, state.as_deref());
+        let (file, lock_trouble) = open_locked(&storage, path, state.as_deref())?;
+        let recovered = recover(&storage, &file, &places).map_err(|error| error.of(path))?;
+        let path = path.to_owned();
+        Ok(Self { storage, path, state, places, file, recovered, lock_trouble, note: None })
+    }
+
+    /// What a crash had left, and what was done about it.
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// Why the file could not be locked, if its file system has no locks.
+    pub fn lock_trouble(&self) -> Option<&str> {
+        self.lock_trouble.as_deref()
+    }
+
+    /// Tells programs that ask for the file who has it: this process, mounted on `mount_point`.
+    ///
+    /// To be called after the last fork.
+    pub fn held_for(&mut self, mount_point: &Path) {
+        if let Some(state) = &self.state {
+            self.note = Some(lock::Note::write(state, &self.path, mount_point));
+        }
+    }
+
+    /// Reads where things lie in the file.
+    ///
+    /// # Errors
+    /// Why that can't be told; the file stays locked.
+    pub fn read(self) -> std::result::Result<Target<S>, (Box<Self>, Error)> {
+        let layout = match Layout::read(&self.storage, &self.file, &self.path) {
+            Ok(layout) => layout,
+            Err(error) => {
+                let error = match self.recovered.set_aside.first() {
+                    Some((name, why)) => error.within(format!(
+                        "a save was interrupted, and its journal, now {}, could not be used: {why}",
+                        name.display()
+                    )),
+                    None => error,
+                };
+                let error = error.of(&self.path);
+                return Err((Box::new(self), error));
+            }
+        };
+        let Self { storage, path, state, places, file, recovered, lock_trouble, note } = self;
+        let (_note, unsure) = (note, false);
+        Ok(Target { storage, path, state, places, file, layout, recovered, lock_trouble, _note, unsure })
+    }
+}
+
 /// A source that may be written: locked, recovered, and its layout known.
 #[derive(Debug)]
 pub struct Target<S: Storage = System> {
@@ -35,7 +106,10 @@ pub struct Target<S: Storage = System> {
     layout: Layout,
     recovered: Recovered,
     lock_trouble: Option<String>,
-    note: Option<lock::Note>,
+    /// Says who has the file for as long as it is kept.
+    _note: Option<lock::Note>,
+    /// Whether the name of the file that was put in place last may not survive a crash.
+    unsure: bool,
 }
 
 impl Target {
@@ -52,31 +126,26 @@ impl Target {
 
 /// See [`super::recover`].
 pub(super) fn recover_at(path: &Path) -> Result<Recovered> {
-    let path = canonical(path)?;
-    let state = state_directory();
-    let places = places(&path, state.as_deref());
-    let (file, _) = open_locked(&System, &path, state.as_deref())?;
-    recover(&System, &file, &places).map_err(|error| error.of(&path))
+    recover_in(&canonical(path)?, state_directory().as_deref())
+}
+
+/// See [`super::recover_in`].
+pub(super) fn recover_in(path: &Path, state: Option<&Path>) -> Result<Recovered> {
+    let places = places(path, state);
+    let (file, _) = open_locked(&System, path, state)?;
+    recover(&System, &file, &places).map_err(|error| error.of(path))
+}
+
+/// See [`super::is_interrupted`].
+pub(super) fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
+    let left = |place: Place| [place.journal, place.image].iter().any(|path| path.symlink_metadata().is_ok());
+    places(path, state).into_iter().any(left)
 }
 
 impl<S: Storage> Target<S> {
     /// Opens a file of another storage; `path` is absolute and without links.
     pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
-        let places = places(path, state.as_deref());
-        let (file, lock_trouble) = open_locked(&storage, path, state.as_deref())?;
-        let recovered = recover(&storage, &file, &places).map_err(|error| error.of(path))?;
-        let layout = Layout::read(&storage, &file, path).map_err(|error| {
-            let error = match recovered.set_aside.first() {
-                Some((name, why)) => error.within(format!(
-                    "a save was interrupted, and its journal, now {}, could not be used: {why}",
-                    name.display()
-                )),
-                None => error,
-            };
-            error.of(path)
-        })?;
-        let path = path.to_owned();
-        Ok(Self { storage, path, state, places, file, layout, recovered, lock_trouble, note: None })
+        Locked::open_in(storage, path, state)?.read().map_err(|(_, error)| error)
     }
 
     /// The file's name, absolute and without links.
@@ -97,15 +166,6 @@ impl<S: Storage> Target<S> {
     /// Why the file could not be locked, if its file system has no locks.
     pub fn lock_trouble(&self) -> Option<&str> {
         self.lock_trouble.as_deref()
-    }
-
-    /// Tells programs that ask for the file who has it: this process, mounted on `mount_point`.
-    ///
-    /// To be called after the last fork.
-    pub fn held_for(&mut self, mount_point: &Path) {
-        if let Some(state) = &self.state {
-            self.note = Some(lock::Note::write(state, &self.path, mount_point));
-        }
     }
 
     /// Whether the tree on disk is still the one that was read or saved last; reads it.
@@ -167,6 +227,7 @@ impl<S: Storage> Target<S> {
                 self.layout = layout;
             }
             if known == (text.len() as u64, md5) {
+                self.make_sure()?;
                 return Ok(Saved { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0 });
             }
             let change = Change::new(&self.layout, text, options)?;
@@ -177,10 +238,29 @@ impl<S: Storage> Target<S> {
         Err(Error::new(Kind::Busy, "another program keeps changing the file: save again when it is done"))
     }
 
-    /// Settles a save of this process that could be neither finished nor undone.
+    /// Finishes or undoes a save that failed and could be neither.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from being settled still; the file stays as it is.
+    pub fn settle(&mut self) -> Result<()> {
+        self.recover_again().map_err(|error| error.of(&self.path))
+    }
+
+    /// Makes the name of the file that was put in place durable, if that failed before.
+    fn make_sure(&mut self) -> Result<()> {
+        if let (true, Some(dir)) = (self.unsure, self.path.parent()) {
+            self.storage.sync_dir(dir)?;
+            self.unsure = false;
+        }
+        Ok(())
+    }
+
+    /// Settles a save of this process that could be neither finished nor undone, and removes what could
+    /// not be removed before.
     fn recover_again(&mut self) -> Result<()> {
-        let mut journals = self.places.iter().map(|place| exists(&self.storage, &place.journal));
-        if journals.any(|there| there.unwrap_or(true)) {
+        let mut left = self.places.iter().flat_map(|place| [&place.journal, &place.image]);
+        if left.any(|path| exists(&self.storage, path).unwrap_or(true)) {
             self.recovered = recover(&self.storage, &self.file, &self.places)?;
             // Whichever of the two it became, it is what this process made of it.
             self.layout = Layout::read(&self.storage, &self.file, &self.path)?;
@@ -198,26 +278,36 @@ impl<S: Storage> Target<S> {
     ) -> Result<Option<Saved>> {
         let links = self.storage.meta(&self.file)?.links;
         let (storage, places) = (self.storage.clone(), self.places.clone());
-        let mut reasons = Vec::new();
+        let (mut reasons, mut too_large) = (Vec::new(), false);
         for plan in change.plans(links, options) {
             if matches!(plan, Plan::Insert | Plan::Rewrite) {
                 moving();
             }
-            let syncs = std::cell::Cell::new(0);
+            let (syncs, left) = Default::default();
             let (path, file) = (&self.path, &self.file);
-            let job = Job { storage: &storage, path, file, places: &places, change, syncs };
+            let job = Job { storage: &storage, path, file, places: &places, change, syncs, left };
             let done = job.run(plan);
             let fsyncs = job.syncs.get();
             match done {
                 Ok(done) => {
-                    if let Done::NewFile(file) = done {
-                        self.file = file;
-                    }
+                    let trouble = match done {
+                        Done::NewFile(file, trouble) => {
+                            (self.file, self.unsure) = (file, trouble.is_some());
+                            trouble
+                        }
+                        Done::SameFile => None,
+                    };
                     self.saved(change, md5)?;
+                    if let Some(trouble) = trouble {
+                        return Err(trouble);
+                    }
                     let (grew_by, indexed) = (change.shift, change.indexed);
                     return Ok(Some(Saved { plan: Some(plan), grew_by, indexed, fsyncs }));
                 }
-                Err(Stopped::Unsuited(why)) => reasons.push(format!("{}: {why}", plan.word())),
+                Err(Stopped::Unsuited(why)) => {
+                    too_large |= why.errno() == libc::EFBIG;
+                    reasons.push(format!("{}: {why}", plan.word()));
+                }
                 Err(Stopped::Overtaken) => return Ok(None),
                 Err(Stopped::Failed(error)) => {
                     // What was undone has changed the time, if nothing else: the next save looks anew.
@@ -227,7 +317,8 @@ impl<S: Storage> Target<S> {
             }
         }
         let reasons = reasons.join("; ");
-        Err(Error::new(Kind::Refused, format!("the text can't get into the file safely ({reasons})")))
+        let kind = if too_large { Kind::TooLarge } else { Kind::Refused };
+        Err(Error::new(kind, format!("the text can't get into the file safely ({reasons})")))
     }
 
     /// The layout after a change, which need not be read.
@@ -328,7 +419,7 @@ fn lock_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
 fn not_writable(error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY) => {
-            Error::new(Kind::ReadOnly, format!("can't be written: {error}"))
+            Error::new(Kind::ReadOnly, format!("can't be written: {}", Error::from(error).message()))
         }
         _ => error.into(),
     }

@@ -13,7 +13,7 @@ use lru::LruCache;
 use self::block::Blocks;
 use self::chain::Chain;
 use self::head::Head;
-use self::header::{Header, LONGEST_FIELDS};
+use self::header::{Header, LONGEST_FIELDS, Layout};
 use super::{Block, Container, Context, Defect, Facts, Severity, Verified};
 use crate::codec::{self, Codec};
 use crate::content::{Content, Slice};
@@ -129,11 +129,32 @@ impl AsdfFile {
 
     fn decoded(&self, header: &Header, stored: Slice) -> Result<Arc<dyn Content>> {
         let cache = &self.context.cache;
+        let name = self.name(header);
+        let name = name.as_deref();
         if header.encoded() {
             let (chain, len) = read_chain(&stored)?;
-            return chain::open(&chain, Arc::new(stored.from(len)), header.data_size, cache);
+            return chain::open_named(&chain, Arc::new(stored.from(len)), header.data_size, cache, name);
         }
-        codec::open(codec_of(header.label_text())?, Arc::new(stored), header.data_size, cache)
+        codec::open_named(codec_of(header.label_text())?, Arc::new(stored), header.data_size, cache, name)
+    }
+
+    /// What tells a block from others wherever it lies, in this file or a copy: its header, without its
+    /// place and the room it has. One without an MD5 has only its place to tell it by. A streamed one has
+    /// no name: it grows.
+    fn name(&self, header: &Header) -> Option<Vec<u8>> {
+        if header.streamed() {
+            return None;
+        }
+        let mut name = header.label.clone();
+        let mut number = |number: u64| name.extend(number.to_le_bytes());
+        [header.flags.into(), header.used_size, header.data_size].into_iter().for_each(&mut number);
+        if header.layout != Layout::Md5 || !header.has_checksum() {
+            let Identity { device, inode, size, mtime: (seconds, nanoseconds) } = self.identity;
+            let place = [device, inode, size, seconds as u64, nanoseconds.into(), header.offset];
+            place.into_iter().for_each(number);
+        }
+        name.extend(&header.checksum);
+        Some(name)
     }
 
     /// What a block's header says, and the names of its encoding chain.

@@ -29,6 +29,11 @@ impl<T> Handles<T> {
         self.open.read().unwrap_or_else(PoisonError::into_inner).get(&handle.0).cloned()
     }
 
+    /// Whether any that is open is of a kind.
+    pub(crate) fn any(&self, is: impl Fn(&T) -> bool) -> bool {
+        self.open.read().unwrap_or_else(PoisonError::into_inner).values().any(|what| is(what))
+    }
+
     pub(crate) fn remove(&self, handle: FileHandle) {
         let removed = self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
         drop(removed); // closed without the lock

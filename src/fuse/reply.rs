@@ -112,7 +112,8 @@ pub(crate) fn read_pen(pen: &Pen, offset: u64, size: u32, reply: ReplyData) {
 /// Answers a read.
 pub(crate) fn read(reader: &Reader, offset: u64, size: u32, reply: ReplyData) {
     let _still = reader.hold_still();
-    let content = match reader.content() {
+    let admitted = |content| reader.admit().map(|()| content);
+    let content = match reader.content().and_then(admitted) {
         Ok(content) => content,
         Err(error) => {
             reader.trouble(&error);
@@ -130,7 +131,10 @@ pub(crate) fn read(reader: &Reader, offset: u64, size: u32, reply: ReplyData) {
             buffer.resize(wanted, 0);
         }
         match fill(&*content, offset, &mut buffer[..wanted]) {
-            Ok(read) => reply.data(&buffer[..read]),
+            Ok(read) => {
+                reply.data(&buffer[..read]);
+                reader.given(&content, offset, buffer, read);
+            }
             Err(error) => {
                 reader.trouble(&error);
                 reply.error(errno(&error));

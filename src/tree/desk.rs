@@ -85,7 +85,11 @@ pub(crate) struct State {
     pub(crate) kept: VecDeque<Kept>,
     /// MD5 of the text that was refused last, whose files may still be there.
     pub(crate) rejected: Option<Head>,
+    /// Lines `...` in the midst of the text that was saved last, as it was written; see
+    /// [`seams`](super::seams). An editor may have it so even when `tree.yaml` shows what is in the source.
+    pub(crate) seams: usize,
     pub(crate) last_save: Option<Time>,
+    pub(crate) last_warnings: Vec<String>,
     pub(crate) last_refusal: Option<LastRefusal>,
     /// Whether a save is being made.
     pub(crate) busy: bool,
@@ -126,7 +130,9 @@ impl Desk {
             drawer: None,
             kept: VecDeque::new(),
             rejected: None,
+            seams: 0,
             last_save: None,
+            last_warnings: Vec::new(),
             last_refusal: None,
             busy: false,
             keeps_saver: false,
@@ -181,20 +187,30 @@ impl Desk {
 
     /// Sees to it that a draft can become a save, as far as that can be known before.
     pub(crate) fn begin(&self) -> Result<()> {
-        match self.saver.try_lock() {
-            Ok(mut saver) => match self.open_saver(&mut saver) {
-                Ok(_) => Ok(()),
-                Err(error) => {
-                    tracing::warn!("{error}");
-                    Err(match error.errno() {
-                        libc::EACCES | libc::EPERM => errno(libc::EROFS),
-                        _ => error,
-                    })
-                }
-            },
-            // Someone is saving.
-            Err(_) => Ok(()),
+        // Someone is saving, and has all that is needed. Of a file that is left halfway nothing can be
+        // read until it is settled: that is waited for.
+        let saver = match self.volume()?.is_unsettled() {
+            true => Some(locked(&self.saver)),
+            false => self.saver.try_lock().ok(),
+        };
+        let Some(mut saver) = saver else { return Ok(()) };
+        self.open_saver(&mut saver).map(drop).and_then(|()| self.settle_source(&mut saver)).map_err(|error| {
+            tracing::warn!("{error}");
+            match error.errno() {
+                libc::EACCES | libc::EPERM => errno(libc::EROFS),
+                _ => error,
+            }
+        })
+    }
+
+    /// Makes the source one file again, if a save left it halfway.
+    pub(crate) fn settle_source(&self, saver: &mut Option<Box<dyn Saver>>) -> Result<()> {
+        let volume = self.volume()?;
+        if volume.is_unsettled() {
+            self.open_saver(saver)?.settle()?;
+            volume.settled();
         }
+        Ok(())
     }
 
     /// Keeps the file locked until the mount ends.
@@ -206,7 +222,17 @@ impl Desk {
 
     /// Gives the lock back if nobody writes.
     pub(crate) fn rest(&self, saver: &mut Option<Box<dyn Saver>>) {
-        let state = locked(&self.state);
+        self.rest_in(&locked(&self.state), saver);
+    }
+
+    /// The same, unless a save is being made.
+    pub(crate) fn rest_if_free(&self) {
+        if let Ok(mut saver) = self.saver.try_lock() {
+            self.rest(&mut saver);
+        }
+    }
+
+    fn rest_in(&self, state: &State, saver: &mut Option<Box<dyn Saver>>) {
         let idle = |sheet: &Arc<Sheet>| {
             let body = locked(&sheet.body);
             body.writers == 0 && body.is_clean()
@@ -247,6 +273,7 @@ impl Desk {
         let head = Head::of(&*opened.container()?.tree())?;
         if state.head.is_some_and(|(_, old)| old != head) {
             state.lineage += 1;
+            state.seams = 0;
         }
         state.head = Some((opened.identity, head));
         Ok((state.lineage, head))
@@ -354,6 +381,9 @@ impl Desk {
         }
         if late || outdated {
             let _ = self.make_master(state, &tree).inspect_err(|error| tracing::warn!("{error}"));
+            if let Ok(mut saver) = self.saver.try_lock() {
+                self.rest_in(state, &mut saver);
+            }
         }
     }
 
@@ -397,6 +427,8 @@ impl Desk {
         let body = locked(&sheet.body);
         let ino = Ino::new(sheet.serial, Part::Whole);
         let (kind, size, times) = match &body.paper {
+            // It can be written although it can't be read just now: that settles it.
+            Paper::Source if self.volume()?.is_unsettled() => (Kind::File, 0, self.times(&state)?),
             Paper::Source => (Kind::File, self.saved_text()?.len(), self.times(&state)?),
             Paper::File(_) => (Kind::File, body.size, (body.mtime, body.ctime)),
             Paper::Link(text) => (Kind::Link, text.len() as u64, (body.mtime, body.ctime)),
@@ -552,6 +584,7 @@ impl Desk {
             read_only_because: None,
             draft: state.names.get(OsStr::new(TREE)).is_some_and(dirty),
             last_save: state.last_save.map(crate::view::status::instant),
+            last_warnings: state.last_warnings.clone(),
             last_refusal: state.last_refusal.clone(),
         }
     }

@@ -29,6 +29,7 @@ use super::desk::{Desk, ERROR, REJECTED, Shown, State};
 use super::mirror::Entry;
 use super::names::TREE;
 use super::saver::{Head, Refused, Saved, Saver};
+use super::seams::{self, Joined};
 use super::sheet::{Paper, Refusal, Sheet, now};
 use super::{errno, locked};
 use crate::error::{Error, Result};
@@ -105,7 +106,7 @@ impl Pen {
         }
         body.size = size;
         body.mapped |= mapped;
-        body.edited();
+        body.edited(self.appends && !mapped);
         self.wrote.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -199,8 +200,14 @@ impl Pen {
             let state = locked(&desk.state);
             let mut body = locked(&self.sheet.body);
             body.writers = body.writers.saturating_sub(1);
-            if body.writers > 0 || (!desk.is_tree(&state, &self.sheet) && body.refused.is_none()) {
+            if body.writers > 0 {
                 return;
+            }
+            if !desk.is_tree(&state, &self.sheet) && body.refused.is_none() {
+                drop(body);
+                drop(state);
+                // It may have been the tree when it was opened. Who is saving looks after that himself.
+                return desk.rest_if_free();
             }
         }
         let mut saver = locked(&desk.saver);
@@ -298,7 +305,15 @@ impl Desk {
         sheet: &Arc<Sheet>,
         save: bool,
     ) -> Result<Tried> {
-        let (text, edits, head, times, before, saver) = {
+        if let Err(error) = self.settle_source(saver) {
+            let mut state = locked(&self.state);
+            self.write_access(&state)?;
+            let body = locked(&sheet.body);
+            let (text, edits) = (body.text()?, body.edits);
+            drop(body);
+            return Err(self.refuse(&mut state, sheet, edits, &text, unopened(&error)));
+        }
+        let (text, joined, edits, head, times, before, saver) = {
             let mut state = locked(&self.state);
             self.write_access(&state)?;
             let saved = self.saved_text()?;
@@ -313,14 +328,17 @@ impl Desk {
             if let Some(refusal) = body.refusal().filter(|refusal| refusal.for_good) {
                 return Err(errno(refusal.errno));
             }
-            if body.same_as(&*saved)? {
+            // What was refused and is there all the same may not be durable: the saver knows.
+            if body.refusal().is_none() && body.same_as(&*saved)? {
                 body.saved = body.edits;
                 body.lineage = lineage;
+                state.seams = 0;
                 return Ok(Tried::Same);
             }
             let (text, edits, times) = (body.text()?, body.edits, (body.mtime, body.ctime));
             let conflict = body.lineage != lineage;
             let cut = body.cut == Some(edits);
+            let joined = seams::join(&text, state.seams + usize::from(body.appended));
             drop(body);
             if cut {
                 return Err(self.refuse(&mut state, sheet, edits, &text, unfinished()));
@@ -331,20 +349,25 @@ impl Desk {
             self.free_master(&mut state, Some(sheet))?;
             match self.open_saver(saver) {
                 Ok(saver) if !save => {
-                    let checked = catch_unwind(AssertUnwindSafe(|| saver.check(&text, &head)));
+                    let whole = joined.as_ref().map_or(&text, |joined| &joined.text);
+                    let checked = catch_unwind(AssertUnwindSafe(|| saver.check(whole, &head)));
                     return match checked.unwrap_or_else(|_| Err(defect())) {
                         Ok(()) => Ok(Tried::Sound),
-                        Err(refused) => Err(self.refuse(&mut state, sheet, edits, &text, refused)),
+                        Err(refused) => {
+                            let refused = of_joined(refused, joined.as_ref());
+                            Err(self.refuse(&mut state, sheet, edits, &text, refused))
+                        }
                     };
                 }
                 Ok(saver) => {
                     state.busy = true;
-                    (text, edits, head, times, before, saver)
+                    (text, joined, edits, head, times, before, saver)
                 }
                 Err(error) => return Err(self.refuse(&mut state, sheet, edits, &text, unopened(&error))),
             }
         };
-        let (result, identity) = self.save(saver, &text, &head);
+        let whole = joined.as_ref().map_or(&text, |joined| &joined.text);
+        let (result, identity) = self.save(saver, whole, &head);
         let mut state = locked(&self.state);
         state.busy = false;
         let saved = match (result, identity) {
@@ -363,21 +386,40 @@ impl Desk {
                 {
                     let (mtime, ctime) = before;
                     state.shown = Some(Shown { identity, mtime, ctime });
-                    state.head = Some((identity, head));
+                    // A save that fails at its very end has put the text into the file; of one that is
+                    // to be settled yet nobody knows.
+                    let found = self.saved_text().and_then(|text| Head::of(&*text)).ok();
+                    let known = [head, Head::of_bytes(&text)];
+                    match found {
+                        _ if refused.unsettled => state.head = None,
+                        Some(found) if known.contains(&found) => state.head = Some((identity, found)),
+                        _ => {}
+                    }
                 }
+                let refused = of_joined(refused, joined.as_ref());
                 return Err(self.refuse(&mut state, sheet, edits, &text, refused));
             }
         };
-        tracing::info!("{}: tree.yaml was saved", self.label().display());
+        let mended = saved.mended || joined.is_some();
+        if saved.written {
+            tracing::info!("{}: tree.yaml was saved", self.label().display());
+            state.last_save = Some(now());
+        }
+        if joined.is_some() {
+            tracing::info!(
+                "{}: what was appended behind the line '...' was put before it",
+                self.label().display()
+            );
+        }
         for note in &saved.notes {
             tracing::info!("{}: {note}", self.label().display());
         }
-        let new_head = match saved.mended {
-            true => self.saved_text().and_then(|text| Head::of(&*text)),
-            false => Ok(Head::of_bytes(&text)),
-        };
-        state.head = state.shown.zip(new_head.ok()).map(|(shown, head)| (shown.identity, head));
-        state.last_save = Some(now());
+        for warning in &saved.warnings {
+            tracing::warn!("{}: what was saved would have been refused: {warning}", self.label().display());
+        }
+        state.last_warnings = saved.warnings;
+        state.head = state.shown.map(|shown| (shown.identity, saved.head));
+        state.seams = joined.map_or(0, |joined| joined.seams);
         state.rejected = None;
         for name in [ERROR, REJECTED] {
             // Unless it is what was saved: corrected where it lay, and put in place.
@@ -392,7 +434,7 @@ impl Desk {
         if body.edits == edits {
             body.saved = edits;
         }
-        Ok(Tried::Saved { mended: saved.mended })
+        Ok(Tried::Saved { mended })
     }
 
     /// Lets the saver do its work; nothing of the desk is locked meanwhile but saving itself.
@@ -412,7 +454,8 @@ impl Desk {
         };
         let result = catch_unwind(AssertUnwindSafe(|| saver.try_save(text, head, &mut moving)));
         let own = !matches!(&result, Ok(Err(refused)) if refused.errno == libc::EBUSY);
-        let identity = volume.end_save(own);
+        let unsettled = matches!(&result, Ok(Err(refused)) if refused.unsettled);
+        let identity = volume.end_save(own, unsettled);
         drop(off);
         (result.unwrap_or_else(|_| Err(defect())), identity)
     }
@@ -461,28 +504,36 @@ impl Desk {
     }
 }
 
+/// Says that the lines of a text that was joined are counted without its seams.
+fn of_joined(refused: Refused, joined: Option<&Joined>) -> Refused {
+    let Some(_) = joined else { return refused };
+    let explanation = refused.explanation
+        + "\nLines are counted without the line '...' behind which something was appended.\n";
+    Refused { explanation, ..refused }
+}
+
 fn changed_by_others() -> Refused {
     let summary = "another program changed the tree since this text was begun".to_owned();
     let explanation = format!(
         "{summary}.\n\nNothing was saved. Open {TREE} again to see what it is now, and make your changes there."
     ) + "\n";
-    Refused { errno: libc::EBUSY, summary, explanation, for_good: true }
+    Refused { errno: libc::EBUSY, summary, explanation, for_good: true, unsettled: false }
 }
 
 fn defect() -> Refused {
     let summary = "a defect in asdf-mount kept the text from being saved".to_owned();
     let explanation = format!("{summary}\n");
-    Refused { errno: libc::EIO, summary, explanation, for_good: false }
+    Refused { errno: libc::EIO, summary, explanation, for_good: false, unsettled: false }
 }
 
 fn unfinished() -> Refused {
     let summary = "the program that wrote the text was killed before it was done".to_owned();
     let explanation = format!("{summary}.\n\nNothing was saved: a half of a tree may be a sound tree.\n");
-    Refused { errno: libc::EINVAL, summary, explanation, for_good: true }
+    Refused { errno: libc::EINVAL, summary, explanation, for_good: true, unsettled: false }
 }
 
 fn unopened(error: &Error) -> Refused {
     let summary = error.to_string();
     let explanation = format!("{summary}.\n\nNothing was saved.\n");
-    Refused { errno: error.errno(), summary, explanation, for_good: false }
+    Refused { errno: error.errno(), summary, explanation, for_good: false, unsettled: false }
 }

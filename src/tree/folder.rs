@@ -20,8 +20,11 @@ use lru::LruCache;
 use super::attr::{Kind, Stat};
 use super::desk::{Desk, Room};
 use super::mirror::Place;
-use super::node::Serials;
+use super::node::{Ino, Serials};
+use super::pages::Pages;
+use super::saver::Savers;
 use super::spot::Spot;
+use super::verify::{Verifier, Verify};
 use super::{Opener, locked};
 use crate::content::{Content, Text};
 use crate::error::{self, Error, Result};
@@ -31,13 +34,21 @@ use crate::view;
 
 /// A source is looked at again no more often than this.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Attempts at checking a block that saves move.
+const ATTEMPTS: usize = 100;
+/// Of so many parts is known when they were opened.
+const OPENED: usize = 1 << 14;
 /// So many different troubles of a file are told in its status.
 const TROUBLES: usize = 64;
 
 /// Opens files, and keeps those used last open.
 pub(crate) struct Shelf {
     opener: Opener,
+    /// Who settles what a crash left halfway, before it is read.
+    savers: Option<Arc<dyn Savers>>,
     kept: Mutex<LruCache<u32, Arc<Opened>>>,
+    verifier: Verifier,
+    pub(crate) pages: Pages,
 }
 
 impl std::fmt::Debug for Shelf {
@@ -47,8 +58,19 @@ impl std::fmt::Debug for Shelf {
 }
 
 impl Shelf {
-    pub(crate) fn new(opener: Opener, bound: NonZeroUsize) -> Self {
-        Self { opener, kept: Mutex::new(LruCache::new(bound)) }
+    pub(crate) fn new(
+        opener: Opener,
+        bound: NonZeroUsize,
+        savers: Option<Arc<dyn Savers>>,
+        verify: Verify,
+    ) -> Self {
+        Self {
+            opener,
+            savers,
+            kept: Mutex::new(LruCache::new(bound)),
+            verifier: Verifier::new(verify),
+            pages: Pages::default(),
+        }
     }
 
     fn keep(&self, serial: u32, opened: &Arc<Opened>) {
@@ -67,17 +89,26 @@ impl Shelf {
     }
 }
 
+/// A generation, and how many saves were made here before.
+pub(crate) type Edition = (u64, u64);
+
 /// A file that was parsed, or the reason why it can't be.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) identity: Identity,
     pub(crate) generation: u64,
+    /// After how many saves made here.
+    pub(crate) saves: u64,
     /// The same for all generations that came of saves made here.
     pub(crate) lineage: u64,
     pub(crate) container: Result<Arc<dyn Container>>,
 }
 
 impl Opened {
+    pub(crate) fn edition(&self) -> Edition {
+        (self.generation, self.saves)
+    }
+
     pub(crate) fn container(&self) -> Result<&Arc<dyn Container>> {
         self.container.as_ref().map_err(Clone::clone)
     }
@@ -156,8 +187,10 @@ pub(crate) struct Volume {
     shelf: Arc<Shelf>,
     state: Mutex<State>,
     troubles: Mutex<Vec<String>>,
-    /// What checking the blocks found, in the generation named.
-    verified: Mutex<(u64, HashMap<u32, Check>)>,
+    /// What checking the blocks found, as of the edition named.
+    verified: Mutex<(Edition, HashMap<u32, Check>)>,
+    /// The generation in which a part was opened last: what the kernel keeps of it is of that one.
+    opened_in: Mutex<HashMap<Ino, u64>>,
     /// Held by who reads the source, and against them while a save moves bytes in it.
     gate: RwLock<()>,
 }
@@ -179,6 +212,10 @@ struct State {
     saving: Option<Arc<Opened>>,
     parsed: Option<Identity>,
     opened: Weak<Opened>,
+    /// Saves made here: one may leave size and time of the file as they were, if it is quick.
+    saves: u64,
+    /// Whether the last save could be neither finished nor undone.
+    unsettled: bool,
 }
 
 /// What a look at the source found.
@@ -187,6 +224,7 @@ pub(crate) struct Look {
     pub(crate) stat: Stat,
     /// Whether the file still lies where it did; else only what is open of it can be read.
     pub(crate) attached: bool,
+    pub(crate) saves: u64,
 }
 
 impl Volume {
@@ -201,9 +239,19 @@ impl Volume {
             saving: None,
             parsed: None,
             opened: Weak::new(),
+            saves: 0,
+            unsettled: false,
         };
-        let (troubles, verified) = (Mutex::default(), Mutex::default());
-        Self { serial, spot, shelf, state: Mutex::new(state), troubles, verified, gate: RwLock::new(()) }
+        Self {
+            serial,
+            spot,
+            shelf,
+            state: Mutex::new(state),
+            troubles: Mutex::default(),
+            verified: Mutex::default(),
+            opened_in: Mutex::default(),
+            gate: RwLock::new(()),
+        }
     }
 
     /// Looks at the source, unless that was done a moment ago.
@@ -219,7 +267,7 @@ impl Volume {
                 _ => self.detach(&mut state),
             }
         }
-        Look { stat: state.stat, attached: state.attached }
+        Look { stat: state.stat, attached: state.attached, saves: state.saves }
     }
 
     /// Takes a stat of the name; whether it is this file.
@@ -244,13 +292,25 @@ impl Volume {
         if let Some(opened) = &state.saving {
             return Ok(opened.clone());
         }
+        if state.unsettled {
+            return Err(Error::new(
+                error::Kind::Unfinished,
+                "a save could be neither finished nor undone: save again, or unmount and use asdf-mount --recover",
+            )
+            .of(self.spot.label()));
+        }
         let live = state.opened.upgrade();
         if !state.attached {
             return live.ok_or_else(|| rustix::io::Errno::STALE.into());
         }
-        if let Some(opened) = live.filter(|opened| opened.identity == state.stat.identity) {
+        let is_now =
+            |opened: &Arc<Opened>| opened.identity == state.stat.identity && opened.saves == state.saves;
+        if let Some(opened) = live.filter(is_now) {
             self.shelf.keep(self.serial, &opened);
             return Ok(opened);
+        }
+        if let Some(savers) = &self.shelf.savers {
+            self.spot.recover(&**savers)?;
         }
         let source = Arc::new(self.spot.open_file()?);
         let identity = crate::source::Source::identity(&*source)?;
@@ -270,8 +330,8 @@ impl Volume {
         }
         state.parsed = Some(identity);
         state.stat.identity = identity;
-        let opened =
-            Arc::new(Opened { identity, generation: state.generation, lineage: state.lineage, container });
+        let (generation, saves, lineage) = (state.generation, state.saves, state.lineage);
+        let opened = Arc::new(Opened { identity, generation, saves, lineage, container });
         state.opened = Arc::downgrade(&opened);
         drop(state);
         if let Err(error) = &opened.container {
@@ -289,10 +349,13 @@ impl Volume {
     }
 
     /// Ends a save: the file that has the name now is still this one, whatever its number, if the save
-    /// left it there (`own`); says who it is.
-    pub(crate) fn end_save(&self, own: bool) -> Result<Identity> {
+    /// left it there (`own`); says who it is. One that is half the old file and half the new one
+    /// (`unsettled`) is not read until it is settled.
+    pub(crate) fn end_save(&self, own: bool, unsettled: bool) -> Result<Identity> {
         let stat = self.spot.stat();
         let mut state = locked(&self.state);
+        state.saves += 1;
+        state.unsettled = unsettled;
         let ended = state.saving.take();
         state.looked = Instant::now();
         match stat {
@@ -319,6 +382,17 @@ impl Volume {
         }
     }
 
+    /// Whether a save left the file halfway.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        locked(&self.state).unsettled
+    }
+
+    /// Notes that the file is one again, by what this program did to it.
+    pub(crate) fn settled(&self) {
+        // Nobody knows the file as it is now: it is looked at as after a save.
+        let _ = self.end_save(true, false);
+    }
+
     /// Keeps bytes of the source where they are for as long as the answer is held.
     pub(crate) fn hold_still(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().unwrap_or_else(PoisonError::into_inner)
@@ -339,14 +413,16 @@ impl Volume {
         self.spot.label()
     }
 
-    /// Notes what went wrong while reading, for the log and the status.
-    pub(crate) fn trouble(&self, error: &Error) {
+    /// Notes what went wrong while reading, for the log and the status; whether it is new.
+    pub(crate) fn trouble(&self, error: &Error) -> bool {
         let told = error.to_string();
         let mut troubles = locked(&self.troubles);
-        if troubles.len() < TROUBLES && !troubles.contains(&told) {
+        let is_new = troubles.len() < TROUBLES && !troubles.contains(&told);
+        if is_new {
             tracing::warn!("{told}");
             troubles.push(told);
         }
+        is_new
     }
 
     /// The text of `status.yaml`.
@@ -358,35 +434,89 @@ impl Volume {
 
     /// The text of `blocks.yaml`.
     pub(crate) fn table(self: &Arc<Self>, opened: &Opened) -> Result<Arc<dyn Content>> {
-        let (volume, generation) = (self.clone(), opened.generation);
-        let known = move |n| volume.known(generation, n);
+        let (volume, edition) = (self.clone(), opened.edition());
+        let known = move |n| volume.known(edition, u32::try_from(n).ok()?);
         Ok(Arc::new(view::blocks::Table::new(opened.container()?.clone(), known)?))
     }
 
-    fn known(&self, generation: u64, n: usize) -> Option<Verified> {
+    pub(crate) fn verifier(&self) -> &Verifier {
+        &self.shelf.verifier
+    }
+
+    /// The newest generation.
+    pub(crate) fn generation(&self) -> u64 {
+        locked(&self.state).generation
+    }
+
+    /// Whether a part is opened for the first time in a generation.
+    pub(crate) fn is_first_open(&self, generation: u64, part: Ino) -> bool {
+        let mut opened_in = locked(&self.opened_in);
+        if opened_in.len() >= OPENED {
+            // Who is forgotten is only given his bytes once more.
+            opened_in.clear();
+        }
+        opened_in.insert(part, generation) != Some(generation)
+    }
+
+    /// What the kernel keeps.
+    pub(crate) fn pages(&self) -> &Pages {
+        &self.shelf.pages
+    }
+
+    /// What checking block `n` found, if anyone did.
+    pub(crate) fn known(&self, edition: Edition, n: u32) -> Option<Verified> {
         let verified = locked(&self.verified);
-        let check = verified.1.get(&u32::try_from(n).ok()?).filter(|_| verified.0 == generation)?;
+        let check = verified.1.get(&n).filter(|_| verified.0 == edition)?;
         check.get()?.as_ref().ok().copied()
     }
 
+    /// Whether nobody has begun to check block `n`; notes that someone does now.
+    pub(crate) fn is_first_to_check(&self, edition: Edition, n: u32) -> bool {
+        let mut verified = locked(&self.verified);
+        if verified.0 != edition {
+            *verified = (edition, HashMap::new());
+        }
+        let is_first = !verified.1.contains_key(&n);
+        verified.1.entry(n).or_default();
+        is_first
+    }
+
     /// Checks block `n`, once in a generation; reads all of it.
-    pub(crate) fn verify(&self, opened: &Opened, n: u32) -> Result<Verified> {
+    pub(crate) fn verify(&self, n: u32) -> Result<Verified> {
+        for _ in 0..ATTEMPTS {
+            self.look();
+            let opened = self.opened()?;
+            let found = self.verify_of(&opened, n);
+            // Waits for a save that moves the block just now; nobody is to wait for a check.
+            drop(self.hold_still());
+            let now = {
+                let state = locked(&self.state);
+                (state.generation, state.saves)
+            };
+            if now != opened.edition() {
+                continue;
+            }
+            if let Err(error) = &found {
+                self.trouble(error);
+            }
+            return found;
+        }
+        Err(Error::new(error::Kind::Changed, "the file is saved again and again: ask later"))
+    }
+
+    /// The same of what was opened, for who holds it still.
+    pub(crate) fn verify_of(&self, opened: &Opened, n: u32) -> Result<Verified> {
         let index = usize::try_from(n).map_err(|_| no_block(n))?;
         let check = {
             let mut verified = locked(&self.verified);
-            if verified.0 != opened.generation {
-                *verified = (opened.generation, HashMap::new());
+            if verified.0 != opened.edition() {
+                *verified = (opened.edition(), HashMap::new());
             }
             verified.1.entry(n).or_default().clone()
         };
         let container = opened.container()?;
         let found = check.get_or_init(|| container.verify(index)).clone();
-        if locked(&self.state).generation != opened.generation {
-            // A save may have moved the block while it was read.
-            return Err(Error::new(error::Kind::Changed, "the file was written meanwhile: ask again"));
-        }
-        if let Err(error) = &found {
-            self.trouble(error);
+        if found.is_err() {
             // It may go better next time: a network file system was away, say.
             let mut verified = locked(&self.verified);
             if verified.1.get(&n).is_some_and(|noted| Arc::ptr_eq(noted, &check)) {

@@ -4,7 +4,8 @@
 //! relative, since the mirror has other absolute paths. A link to a file outside is followed: it is
 //! shown as what it leads to, unless others than the owner may look (`allow_other`): they could plant
 //! links to what only the owner may read. What leads to a directory outside, nowhere, or round in a
-//! circle, stays a link.
+//! circle, stays a link; where it leaves the mirrored directory by `..` it is made absolute, since
+//! what lies beside the mount is not what lies beside the source.
 //!
 //! Links are walked here, name by name, and never by the system: it would walk into the mount itself
 //! when that covers its own source, and the daemon would wait for its own answer.
@@ -12,7 +13,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::attr::{Key, Kind, Stat};
@@ -100,7 +101,10 @@ pub(crate) struct End {
 /// Says as what the link at `spot` is shown, which lies `depth` directories below the mirror's top.
 pub(crate) fn judge(spot: &Spot, depth: usize, around: &Surroundings) -> Result<Shown> {
     let text = read(spot)?;
-    let Ok(end) = walk(spot, around) else { return Ok(Shown::Link(text)) };
+    let Ok(end) = walk(spot, around) else {
+        let text = if climbs_out(&text, depth) { from_root(spot, &text) } else { text };
+        return Ok(Shown::Link(text));
+    };
     Ok(match &end.inside {
         Some(_) if !end.strayed => Shown::Link(text),
         Some(path) => {
@@ -112,9 +116,28 @@ pub(crate) fn judge(spot: &Spot, depth: usize, around: &Surroundings) -> Result<
             Shown::Link(link.into())
         }
         // As a directory it would lead whoever copies or walks the mount out of it, and round for ever.
-        None if !around.follow || end.stat.kind == Kind::Directory => Shown::Link(text),
+        None if !around.follow || end.stat.kind == Kind::Directory => Shown::Link(from_root(spot, &text)),
         None => Shown::Followed(end),
     })
+}
+
+/// Whether the names of a link's text alone lead above the top, which is `depth` directories higher.
+fn climbs_out(text: &OsStr, depth: usize) -> bool {
+    let mut depth = Some(depth);
+    for name in Path::new(text).components() {
+        depth = match name {
+            Component::ParentDir => depth.and_then(|depth| depth.checked_sub(1)),
+            Component::Normal(_) => depth.map(|depth| depth + 1),
+            _ => depth,
+        };
+    }
+    depth.is_none()
+}
+
+/// The text of the link at `spot` as one that means the same from anywhere.
+fn from_root(spot: &Spot, text: &OsStr) -> OsString {
+    // An absolute text takes the place of what it is joined to.
+    spot.label().parent().map_or_else(|| text.to_owned(), |dir| dir.join(text).into_os_string())
 }
 
 fn read(spot: &Spot) -> Result<OsString> {

@@ -158,6 +158,7 @@ impl Tree {
                 (Ino::new(parent, Part::Whole), names)
             }
             (Node::Volume(volume), Part::Blocks) => {
+                let _still = volume.hold_still();
                 volume.look();
                 let count = volume.opened()?.container()?.block_count()?;
                 let count = u32::try_from(count).unwrap_or(u32::MAX).min(Ino::LAST_BLOCK);

@@ -59,7 +59,10 @@ impl Tree {
             },
             (Node::Volume(volume), Part::Blocks) => {
                 let n = block_number(name).ok_or_else(no_entry)?;
-                present(&volume)?.block(n)?;
+                {
+                    let _still = volume.hold_still();
+                    present(&volume)?.block(n)?;
+                }
                 Ok((Node::Volume(volume), Part::Block(n)))
             }
             (Node::Volume(volume), Part::About) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use super::folder::{Opened, Volume};
 use super::locked;
 use super::mirror::{Class, Entry};
-use super::node::Part;
+use super::node::{Ino, Part};
 use super::spot::open_in;
 use crate::content::{Content, Soundness};
 use crate::error::{Error, Kind, Result};
@@ -26,8 +26,12 @@ pub enum Caching {
     /// Through its cache the kernel takes a short answer for the file's end, and an error for one of
     /// the whole page.
     Direct,
+    /// What it was given besides ([`Reader::given`]); every read comes here.
+    Given,
     /// Everything, also from one open to the next.
     Keep,
+    /// Everything, but nothing of what it has from before: that is of an older generation.
+    Anew,
 }
 
 /// An open file.
@@ -56,13 +60,17 @@ struct Now {
 impl Reader {
     /// Opens a part of the file behind a folder.
     pub(crate) fn of_part(volume: Arc<Volume>, part: Part, writing: &Writing) -> Result<Self> {
+        let still = volume.hold_still();
         volume.look();
         let opened = volume.opened()?;
         let what = match part {
             Part::Status => What::Generated(Arc::new(volume.status(&opened, writing))),
-            Part::Table => What::Generated(volume.table(&opened)?),
             _ => {
-                let (content, block) = find(&opened, part).inspect_err(|error| volume.trouble(error))?;
+                let found = find(&volume, &opened, part).inspect_err(|error| {
+                    volume.trouble(error);
+                });
+                drop(still);
+                let (content, block) = found?;
                 let now = Box::new(RwLock::new(Now { opened, content, block }));
                 What::Part { volume, part, now }
             }
@@ -96,14 +104,15 @@ impl Reader {
         let look = volume.look();
         {
             let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if !look.attached || now.opened.identity == look.stat.identity {
+            let is_now = now.opened.identity == look.stat.identity && now.opened.saves == look.saves;
+            if !look.attached || is_now {
                 return Ok(now.content.clone());
             }
         }
         let opened = volume.opened()?;
         let mut now = now.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if opened.identity != now.opened.identity {
-            let (content, block) = find(&opened, part).map_err(|error| match error.kind() {
+        if opened.identity != now.opened.identity || opened.saves != now.opened.saves {
+            let (content, block) = find(volume, &opened, part).map_err(|error| match error.kind() {
                 Kind::System(_) => error,
                 _ => rewritten(),
             })?;
@@ -128,26 +137,46 @@ impl Reader {
         }
     }
 
+    /// Lets a read pass, or says why nothing of it may be given: to be asked before [`Reader::content`] is
+    /// read.
+    pub fn admit(&self) -> Result<()> {
+        match &self.what {
+            What::Part { volume, part: Part::Block(n), now } => {
+                let opened = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).opened.clone();
+                volume.admit(&opened, *n)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether deciding on [`Reader::caching`], or reading, needs real work.
     pub fn is_slow(&self) -> bool {
         match &self.what {
-            What::Part { now, .. } => {
-                now.read().unwrap_or_else(std::sync::PoisonError::into_inner).content.is_slow()
+            What::Part { volume, part, now } => {
+                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let is_held_up = matches!(part, Part::Block(n) if volume.is_held_up(&now.opened, *n));
+                is_held_up || now.content.is_slow()
             }
             What::Generated(_) | What::Plain(_) => false,
         }
     }
 
-    /// What the kernel may keep; decodes a small content to see whether it is sound.
-    pub fn caching(&self) -> Caching {
+    /// What the kernel may keep of what is there now; decodes a small content to see whether it is sound.
+    fn caching_of_now(&self) -> Caching {
         let sound = match &self.what {
             What::Generated(_) => false,
             // What says that it is empty may be a file of /proc.
             What::Plain(content) => (1..=SMALL).contains(&content.len()),
-            What::Part { part, now, .. } => {
+            What::Part { volume, part, now } => {
+                let _still = volume.hold_still();
+                if self.content().is_err() {
+                    return Caching::Direct;
+                }
                 let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
                 match now.block {
                     Some(block) if block.streamed => false,
+                    _ if *part == Part::Table => false,
+                    _ if matches!(part, Part::Block(n) if volume.is_wrong(&now.opened, *n)) => false,
                     _ if *part == Part::Tree => is_all_there(&*now.content),
                     _ if now.content.stored().is_some() => {
                         now.content.len() <= SMALL && is_all_there(&*now.content)
@@ -155,7 +184,8 @@ impl Reader {
                     _ => match now.content.soundness() {
                         Soundness::Sound => true,
                         Soundness::Broken(_) => false,
-                        Soundness::Unknown => now.content.len() <= SMALL && decodes(&*now.content),
+                        Soundness::Unknown if now.content.len() <= SMALL => decodes(&*now.content),
+                        Soundness::Unknown => return Caching::Given,
                     },
                 }
             }
@@ -163,17 +193,58 @@ impl Reader {
         if sound { Caching::Keep } else { Caching::Direct }
     }
 
+    /// What the kernel may keep at this open of the file.
+    pub fn caching(&self) -> Caching {
+        let caching = self.caching_of_now();
+        let is_first = match &self.what {
+            What::Part { volume, part, now } => {
+                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+                volume.is_first_open(now.opened.generation, Ino::new(volume.serial, *part))
+            }
+            What::Generated(_) | What::Plain(_) => false,
+        };
+        match caching {
+            Caching::Given if is_first => Caching::Direct,
+            Caching::Keep if is_first => Caching::Anew,
+            caching => caching,
+        }
+    }
+
+    /// Takes note of the first `read` bytes of `buffer`, which were given to a reader of
+    /// [`Caching::Given`], so that the next one need not ask for them. The buffer may be taken, and another
+    /// one left.
+    pub fn given(&self, content: &Arc<dyn Content>, offset: u64, buffer: &mut Vec<u8>, read: usize) {
+        if let What::Part { volume, part: part @ Part::Block(_), now } = &self.what
+            && content.is_slow()
+            && content.soundness() == Soundness::Unknown
+        {
+            let generation = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).opened.generation;
+            let (theirs, content, len) = (volume.clone(), content.clone(), content.len());
+            let holds = move || {
+                theirs.generation() == generation && !matches!(content.soundness(), Soundness::Broken(_))
+            };
+            volume.pages().keep(Ino::new(volume.serial, *part), (offset, buffer, read), len, holds);
+        }
+    }
+
     /// Notes what went wrong while reading.
     pub fn trouble(&self, error: &Error) {
         match &self.what {
-            What::Part { volume, .. } => volume.trouble(error),
+            What::Part { volume, part, .. } => {
+                let is_new = volume.trouble(error);
+                if let (Part::Block(n), true, true) = (part, is_new, error.lasts()) {
+                    // Some of it may be in the kernel's cache.
+                    volume.void(*n);
+                }
+            }
             What::Generated(_) | What::Plain(_) => tracing::warn!("{error}"),
         }
     }
 }
 
-fn find(opened: &Opened, part: Part) -> Result<(Arc<dyn Content>, Option<Block>)> {
+fn find(volume: &Arc<Volume>, opened: &Opened, part: Part) -> Result<(Arc<dyn Content>, Option<Block>)> {
     match part {
+        Part::Table => Ok((volume.table(opened)?, None)),
         Part::Tree => Ok((opened.container()?.tree(), None)),
         Part::Block(n) => {
             let block = opened.block(n)?;

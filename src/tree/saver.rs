@@ -84,12 +84,18 @@ impl Site {
 }
 
 /// What a save did.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Saved {
+    /// Which text the file's head is now.
+    pub head: Head,
+    /// Whether anything was written: not where the file's head was this text already.
+    pub written: bool,
     /// Whether the file's head is not exactly the text that was given: something was put back into it.
     pub mended: bool,
-    /// What the log should say of it: what was put back, what was nearly refused.
+    /// What was put back, for the log.
     pub notes: Vec<String>,
+    /// What the text was nearly refused for.
+    pub warnings: Vec<String>,
 }
 
 /// Why a text did not become the tree. The file is the old one then.
@@ -103,6 +109,8 @@ pub struct Refused {
     pub explanation: String,
     /// Whether the same text would be refused again, so that it need not be tried again.
     pub for_good: bool,
+    /// Whether the file may be half the old one and half the new one, until it is settled.
+    pub unsettled: bool,
 }
 
 /// Makes saves of texts for one file, whose lock it holds.
@@ -121,6 +129,11 @@ pub trait Saver: Send + std::fmt::Debug {
         began_from: &Head,
         moving: &mut dyn FnMut(),
     ) -> std::result::Result<Saved, Refused>;
+
+    /// Finishes or undoes a save that could be neither finished nor undone when it failed.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Gives each file its saver.
@@ -133,4 +146,10 @@ pub trait Savers: Send + Sync + std::fmt::Debug {
     /// An error whose errno is EROFS, EACCES or EPERM says that the file can only be read; EBUSY that
     /// another program has it, which the message names.
     fn open(&self, site: Site) -> Result<Box<dyn Saver>>;
+
+    /// Finishes or undoes a save of the file that a crash interrupted, if anything tells of one; where
+    /// that can't be done, as when another program has the file, nothing is done.
+    fn recover(&self, site: Site) {
+        drop(site);
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::saver::{Head, Refused, Saved, Saver, Savers, Site};
 use crate::edit::session::{NotSaved, Outcome, Session, Settings};
-use crate::edit::{Target, state_directory};
+use crate::edit::{self, Locked, Recovered, state_directory};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::format::asdf;
@@ -26,16 +26,22 @@ impl Sessions {
         Self { settings, mountpoint: mountpoint.to_owned() }
     }
 
-    /// Opens the target by its own path, or, where the mount covers that, by the directory that was
+    /// Locks the file by its own path, or, where the mount covers that, by the directory that was
     /// opened before. The state directory names what it holds by path, so it is not used then.
-    fn target(&self, site: &Site) -> Result<Target> {
+    fn locked(&self, site: &Site) -> Result<Locked> {
+        let (path, state) = self.names(site)?;
+        let locked = Locked::open_in(System, &path, state);
+        locked.map_err(|error| Error::new(error.kind(), error.message()).of(site.label()))
+    }
+
+    /// The path of a file, and the state directory if it may be used.
+    fn names(&self, site: &Site) -> Result<(PathBuf, Option<PathBuf>)> {
         let dir = rustix::fs::readlink(fd_path(site), Vec::new())?;
         let dir = PathBuf::from(OsString::from_vec(dir.into_bytes()));
-        let opened = match dir.starts_with(&self.mountpoint) {
-            true => Target::open_in(System, &site.path(), None),
-            false => Target::open_in(System, &dir.join(site.name()), state_directory()),
-        };
-        opened.map_err(|error| Error::new(error.kind(), error.message()).of(site.label()))
+        Ok(match dir.starts_with(&self.mountpoint) {
+            true => (site.path(), None),
+            false => (dir.join(site.name()), state_directory()),
+        })
     }
 }
 
@@ -49,34 +55,95 @@ impl Savers for Sessions {
     }
 
     fn open(&self, site: Site) -> Result<Box<dyn Saver>> {
-        let mut target = self.target(&site)?;
-        target.held_for(&self.mountpoint);
-        if let Some(trouble) = target.lock_trouble() {
+        let mut locked = self.locked(&site)?;
+        locked.held_for(&self.mountpoint);
+        if let Some(trouble) = locked.lock_trouble() {
             tracing::warn!("{}: goes on without a lock: {trouble}", site.label().display());
         }
-        for (journal, why) in &target.recovered().set_aside {
-            tracing::warn!(
-                "{}: a journal was not used and is kept as {}: {why}",
-                site.label().display(),
-                journal.display()
-            );
+        tell(locked.recovered(), site.label());
+        Ok(Box::new(SessionSaver { held: Held::Locked(Box::new(locked)), settings: self.settings, site }))
+    }
+
+    fn recover(&self, site: Site) {
+        let Ok((path, state)) = self.names(&site) else { return };
+        if !edit::is_interrupted(&path, state.as_deref()) {
+            return;
         }
-        let session = Session::of(target, site.label(), self.settings);
-        Ok(Box::new(SessionSaver { session, _site: site }))
+        match edit::recover_in(&path, state.as_deref()) {
+            Ok(recovered) => tell(&recovered, site.label()),
+            // Another program has the file: it may be saving just now.
+            Err(error) if error.kind() == Kind::Busy => {}
+            Err(error) => tracing::warn!("{}: {}", site.label().display(), error.message()),
+        }
+    }
+}
+
+/// Says in the log what a recovery did.
+fn tell(recovered: &Recovered, label: &Path) {
+    let label = label.display();
+    match recovered.outcome {
+        Some(edit::Outcome::Old) => tracing::warn!("{label}: a save that was interrupted is undone"),
+        Some(edit::Outcome::New) => tracing::warn!("{label}: a save that was interrupted is finished"),
+        None => {}
+    }
+    for (journal, why) in &recovered.set_aside {
+        tracing::warn!("{label}: a journal was not used and is kept as {}: {why}", journal.display());
     }
 }
 
 #[derive(Debug)]
 struct SessionSaver {
-    session: Session,
+    held: Held,
+    settings: Settings,
     /// Keeps the directory open by which the file may be named.
-    _site: Site,
+    site: Site,
+}
+
+/// A file that is locked: mounting must not take the longer the more blocks there are, so they are
+/// looked for when the first text is to be saved.
+#[derive(Debug)]
+enum Held {
+    Locked(Box<Locked>),
+    Session(Box<Session>),
+    /// For a moment, between the two.
+    Neither,
 }
 
 impl SessionSaver {
+    fn session(&mut self) -> std::result::Result<&mut Session, Refused> {
+        if matches!(self.held, Held::Locked(_))
+            && let Held::Locked(locked) = std::mem::replace(&mut self.held, Held::Neither)
+        {
+            match locked.read() {
+                Ok(target) => {
+                    let session = Session::of(target, self.site.label(), self.settings);
+                    self.held = Held::Session(Box::new(session));
+                }
+                Err((locked, error)) => {
+                    self.held = Held::Locked(locked);
+                    let error = Error::new(error.kind(), error.message()).of(self.site.label());
+                    return Err(failed(&error));
+                }
+            }
+        }
+        match &mut self.held {
+            Held::Session(session) => Ok(session),
+            _ => Err(failed(&Error::new(Kind::System(libc::EIO), "the file can't be saved any more"))),
+        }
+    }
+
+    /// Opens the file for writing and closes it: the descriptor by which it is written stays open, and
+    /// those who wait with inotify for the end of writing would never hear of it.
+    fn close_again(&mut self) {
+        if let Held::Session(session) = &mut self.held {
+            // It was saved whatever comes of this.
+            let _ = std::fs::OpenOptions::new().write(true).open(session.target().path());
+        }
+    }
+
     /// Whether the file's head is still the one that the draft began from.
     fn is_current(&mut self, began_from: &Head) -> std::result::Result<(), Refused> {
-        let now = self.session.head_now().map_err(|error| failed(&error))?;
+        let now = self.session()?.head_now().map_err(|error| failed(&error))?;
         if now == (began_from.len, began_from.md5) { Ok(()) } else { Err(conflict()) }
     }
 }
@@ -84,7 +151,7 @@ impl SessionSaver {
 impl Saver for SessionSaver {
     fn check(&mut self, text: &[u8], began_from: &Head) -> std::result::Result<(), Refused> {
         self.is_current(began_from)?;
-        self.session.check(text).map(|_| ()).map_err(refused)
+        self.session()?.check(text).map(|_| ()).map_err(refused)
     }
 
     fn try_save(
@@ -94,7 +161,19 @@ impl Saver for SessionSaver {
         moving: &mut dyn FnMut(),
     ) -> std::result::Result<Saved, Refused> {
         self.is_current(began_from)?;
-        self.session.save(text, moving).map(told).map_err(refused)
+        let saved = self.session()?.save(text, moving).map(told).map_err(refused)?;
+        if saved.written {
+            self.close_again();
+        }
+        Ok(saved)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        match &mut self.held {
+            Held::Session(session) => session.target().settle(),
+            // It was settled when it was locked, and nothing was saved since.
+            Held::Locked(_) | Held::Neither => Ok(()),
+        }
     }
 }
 
@@ -106,14 +185,20 @@ fn refused(why: NotSaved) -> Refused {
             summary: refusal.to_string(),
             explanation: refusal.report(),
             for_good: true,
+            unsettled: false,
         },
     }
 }
 
 fn told(outcome: Outcome) -> Saved {
-    let mended = !outcome.mends.is_empty();
-    let warnings = outcome.warnings.into_iter().map(|warning| format!("warning: {warning}"));
-    Saved { mended, notes: outcome.mends.into_iter().chain(warnings).collect() }
+    let (len, md5) = outcome.head;
+    Saved {
+        head: Head { len, md5 },
+        written: outcome.saved.plan.is_some(),
+        mended: !outcome.mends.is_empty(),
+        notes: outcome.mends,
+        warnings: outcome.warnings,
+    }
 }
 
 fn conflict() -> Refused {
@@ -125,6 +210,7 @@ fn conflict() -> Refused {
             "{summary}\n\nWhat to do: compare your text with tree.yaml as it is now, and save again\n"
         ),
         for_good: false,
+        unsettled: false,
     }
 }
 
@@ -138,5 +224,6 @@ fn failed(error: &Error) -> Refused {
     };
     let summary = error.to_string();
     let explanation = format!("{summary}\n\nWhat to do: {to_do}\n");
-    Refused { errno, summary, explanation, for_good: false }
+    let unsettled = error.kind() == Kind::Unfinished;
+    Refused { errno, summary, explanation, for_good: false, unsettled }
 }

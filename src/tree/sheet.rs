@@ -142,6 +142,8 @@ pub(crate) struct Body {
     pub(crate) refused: Option<Refusal>,
     /// The change at which its writer was killed.
     pub(crate) cut: Option<u64>,
+    /// Whether all that changed since it showed the saved text was added at its end.
+    pub(crate) appended: bool,
     /// Which of the source's heads it began from.
     pub(crate) lineage: u64,
     /// Handles, and those of them that may write.
@@ -181,6 +183,7 @@ impl Body {
             saved: 0,
             refused: None,
             cut: None,
+            appended: false,
             lineage,
             handles: 0,
             writers: 0,
@@ -221,7 +224,10 @@ impl Body {
     }
 
     /// Notes that the text changed just now.
-    pub(crate) fn edited(&mut self) {
+    ///
+    /// `appended` says that nothing but its end did.
+    pub(crate) fn edited(&mut self, appended: bool) {
+        self.appended = appended && (self.appended || self.is_clean());
         self.edits += 1;
         self.mtime = now();
         self.ctime = self.mtime;

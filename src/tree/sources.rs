@@ -2,12 +2,13 @@
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::attr::{Kind, Stat};
 use super::desk::Room;
-use super::folder::Shelf;
+use super::folder::{Shelf, may_write};
 use super::haven::Haven;
 use super::link::{Mountpoint, Surroundings};
 use super::mirror::{Class, Entry, Place, Scout, Seen};
@@ -15,10 +16,14 @@ use super::node::{Known, Node, Serials};
 use super::sheet::Budget;
 use super::spot::{Origin, Spot};
 use super::{Options, Tree};
+use crate::edit;
 use crate::error::{self, Error, Result};
 
 /// At most so many files are kept open that no handle reads.
 const KEPT_OPEN: u64 = 64;
+/// What is said of a source that can't be settled by a mount that reads only.
+const INTERRUPTED: &str = "a save was interrupted, or is being made just now: what is read may be half the \
+                           old file and half the new one until asdf-mount --recover has settled it";
 
 impl Tree {
     /// Makes the tree of `sources`, before it is mounted: what a mount covers must be opened first.
@@ -28,22 +33,34 @@ impl Tree {
     pub fn new(sources: &[PathBuf], options: &Options) -> Result<Self> {
         let mountpoint = options.mountpoint.as_deref().map(Mountpoint::find).transpose()?.flatten();
         let mountpoint = mountpoint.map(Arc::new);
-        let scout = Scout::new(options.recognise);
-        let shelf = Arc::new(Shelf::new(options.opener.clone(), kept_open()));
+        let scout = Scout::new(options.recognise, options.savers.clone());
+        let (opener, savers) = (options.opener.clone(), options.savers.clone());
+        let shelf = Arc::new(Shelf::new(opener, kept_open(), savers, options.verify));
         let mut found = Vec::new();
         for source in sources {
             let place = place(source, &mountpoint, options)?;
             let seen = scout.look_at(place.clone())?;
+            let halfway = options.savers.is_none() && is_interrupted(source);
+            if halfway {
+                tracing::warn!("{}: {INTERRUPTED}", source.display());
+            }
             if seen.kind() == Kind::File {
                 // Says why, in the words of the format.
                 let refused = (options.opener)(Arc::new(place.spot.open_file()?)).err();
                 let unknown = || Error::new(error::Kind::Unrecognised, "is of no known format");
-                return Err(refused.unwrap_or_else(unknown).of(source));
+                let refused = refused.unwrap_or_else(unknown);
+                return Err(if halfway { refused.within(INTERRUPTED) } else { refused }.of(source));
             } else if seen.kind() != Kind::Directory {
                 return Err(Error::new(error::Kind::Usage, "is neither a file nor a directory").of(source));
             }
             found.push((source, place, seen));
         }
+        let sealed: Vec<String> = found
+            .iter()
+            .filter(|(_, place, seen)| is_sealed(place, seen.stat.kind))
+            .map(|(path, ..)| path.display().to_string())
+            .collect();
+        let all_sealed = sealed.len() == found.len();
         let serials = Arc::new(Serials::new());
         let root = match found.len() {
             0 => return Err(Error::new(error::Kind::Usage, "nothing to mount: name a file or directory")),
@@ -77,9 +94,19 @@ impl Tree {
             scout,
             shelf,
             room,
+            unwritable: None,
             written: Mutex::default(),
         };
-        tree.lock_single()?;
+        match tree.root.class {
+            Class::Folder(_) => tree.lock_single()?,
+            _ if tree.room.is_none() || sealed.is_empty() => {}
+            _ => {
+                tree.unwritable = Some(format!("{}: can't be written", sealed.join(", ")));
+                if all_sealed {
+                    tree.room = None;
+                }
+            }
+        }
         // The kernel never looks the root up, and never forgets it.
         tree.known.remember(Node::Entry(tree.root.clone()));
         Ok(tree)
@@ -89,9 +116,6 @@ impl Tree {
 impl Tree {
     /// Takes the lock of a single source; one that can't be written makes the tree read-only.
     fn lock_single(&mut self) -> Result<()> {
-        if !matches!(self.root.class, Class::Folder(_)) {
-            return Ok(());
-        }
         let root = self.root.clone();
         let label = root.place.spot.label();
         let why = match self.desk(&root)? {
@@ -107,12 +131,28 @@ impl Tree {
             },
             None => format!("{}: can't be written", label.display()),
         };
-        if self.room.is_some() {
-            tracing::warn!("{why}: the mount is read-only");
+        if self.room.take().is_some() {
+            self.unwritable = Some(why);
         }
-        self.room = None;
         Ok(())
     }
+}
+
+/// Whether nothing of a source can be written: a file as far as permissions go; of a folder the file
+/// system, since who may write what in it is seen for each file.
+fn is_sealed(place: &Place, kind: Kind) -> bool {
+    use rustix::fs::StatVfsMountFlags;
+    if kind == Kind::Directory {
+        let stat = rustix::fs::fstatvfs(place.spot.origin().fd());
+        return stat.is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY));
+    }
+    place.spot.holder().is_ok_and(|(dir, name)| !may_write(dir.as_fd(), &name))
+}
+
+/// Whether a save of a source was interrupted, or is being made.
+fn is_interrupted(source: &Path) -> bool {
+    let state = edit::state_directory();
+    source.canonicalize().is_ok_and(|path| edit::is_interrupted(&path, state.as_deref()))
 }
 
 /// Where a source lies: a file by the directory that holds it, so that one put in its place is seen.
@@ -144,7 +184,9 @@ fn side_by_side(found: Vec<(&PathBuf, Place, Seen)>) -> Result<Entry> {
     for (path, place, _) in found {
         let full = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
         let name = path.file_name().or(full.file_name());
-        let name = name.ok_or_else(|| Error::new(error::Kind::Usage, "has no name").of(path))?;
+        let name = name.ok_or_else(|| {
+            Error::new(error::Kind::Usage, "has no name to stand beside others: mount it alone").of(path)
+        })?;
         if sources.iter().any(|(known, _)| known == name) {
             let message = format!("another source is called {name:?} too: mount them one by one");
             return Err(Error::new(error::Kind::Usage, message).of(path));

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use super::attr::{Key, Stat};
 use super::link;
+use super::saver::{Savers, Site};
 use crate::error::{Error, Result};
 use crate::source::FileSource;
 
@@ -151,6 +152,14 @@ impl Spot {
     pub(crate) fn open_file(&self) -> Result<FileSource> {
         let (dir, name) = self.holder()?;
         open_in(dir.as_fd(), &name, self)
+    }
+
+    /// Has a save of the file that lies here finished or undone, if a crash interrupted one.
+    pub(crate) fn recover(&self, savers: &dyn Savers) -> Result<()> {
+        let (dir, name) = self.holder()?;
+        let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
+        savers.recover(Site::new(dir, name, self.label()));
+        Ok(())
     }
 
     /// Opens the directory that lies here, so as to hold it or look into it.

@@ -111,6 +111,12 @@ impl Tree {
         self.room.is_none()
     }
 
+    /// What can't be written although that was asked for, in one line; `None` where all can.
+    pub fn remark(&self) -> Option<String> {
+        let what = self.unwritable.as_deref()?;
+        Some(if self.is_read_only() { format!("{what}: the mount is read-only") } else { what.to_owned() })
+    }
+
     /// How long the kernel may believe what it was told of a node: of files that can be written not at
     /// all.
     pub fn ttl(&self, ino: Ino) -> std::time::Duration {
@@ -149,7 +155,7 @@ impl Tree {
         let desk = locked(&self.written).values().find_map(of);
         let because = match (&desk, &self.room) {
             (Some(desk), _) => return desk.writing(),
-            (None, None) => "the mount is read-only",
+            (None, None) => self.unwritable.as_deref().unwrap_or("the mount is read-only"),
             (None, Some(_)) if volume.may_be_written() => {
                 return Writing { writable: true, ..Writing::default() };
             }
@@ -409,7 +415,13 @@ impl Tree {
         let mut saver = locked(&desk.saver);
         let found = locked(&desk.state).names.get(becomes).cloned();
         let sheet = found.ok_or_else(|| errno(libc::ENOENT))?;
-        let tried = desk.attempt(&mut saver, &sheet, true)?;
+        let tried = match desk.attempt(&mut saver, &sheet, true) {
+            Ok(tried) => tried,
+            Err(error) => {
+                desk.rest(&mut saver);
+                return Err(error);
+            }
+        };
         let mut state = locked(&desk.state);
         move_name(&desk, &mut state, name, new_name, how);
         if tried == Tried::Empty {
@@ -524,7 +536,7 @@ fn resize(desk: &Desk, state: &mut State, sheet: &Arc<Sheet>, size: u64) -> Resu
         file.set_len(size)?;
     }
     body.size = size;
-    body.edited();
+    body.edited(false);
     if size == 0 && body.writers == 0 {
         body.pending = Some(std::time::Instant::now());
     }

@@ -75,9 +75,9 @@ fn value(list: List, name: &OsStr) -> Xattr {
 }
 
 /// What `name` is for a block that has its checksum checked, if it is the name for that.
-fn verified(name: &OsStr, volume: &Arc<Volume>, opened: &Arc<Opened>, n: u32) -> Option<Xattr> {
-    let (volume, opened) = (volume.clone(), opened.clone());
-    let check = move || Ok(volume.verify(&opened, n)?.word().as_bytes().to_vec());
+fn verified(name: &OsStr, volume: &Arc<Volume>, n: u32) -> Option<Xattr> {
+    let volume = volume.clone();
+    let check = move || Ok(volume.verify(n)?.word().as_bytes().to_vec());
     (name == VERIFIED).then(|| Xattr::Slow(Box::new(check)))
 }
 
@@ -95,12 +95,10 @@ impl Tree {
         if !name.as_bytes().starts_with(b"user.asdf") {
             return Ok(Xattr::Absent);
         }
-        if let (Node::Volume(volume), Part::Block(n)) = self.node(ino)? {
-            volume.look();
-            let opened = volume.opened()?;
-            if let Some(check) = verified(name, &volume, &opened, n) {
-                return Ok(check);
-            }
+        if let (Node::Volume(volume), Part::Block(n)) = self.node(ino)?
+            && let Some(check) = verified(name, &volume, n)
+        {
+            return Ok(check);
         }
         Ok(value(self.xattrs(ino)?, name))
     }
@@ -122,6 +120,7 @@ impl Tree {
     fn xattrs(&self, ino: Ino) -> Result<List> {
         let mut list = match self.node(ino)? {
             (Node::Volume(volume), Part::Block(n)) => {
+                let _still = volume.hold_still();
                 volume.look();
                 of_block(&volume.opened()?.block(n)?.facts)
             }

@@ -46,6 +46,9 @@ pub struct Writing {
     pub draft: bool,
     /// When a text was saved last in this mount.
     pub last_save: Option<String>,
+    /// What the text that was saved last was nearly refused for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub last_warnings: Vec<String>,
     /// The refusal that came last in this mount.
     pub last_refusal: Option<LastRefusal>,
 }

@@ -10,7 +10,8 @@
 use std::collections::BTreeMap;
 
 use self::surveyor::Surveyor;
-use super::event::{Events, Failure, Mark};
+use super::event::{Failure, Mark};
+use super::parser::Events;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 
@@ -196,10 +197,14 @@ pub fn survey(
 /// Checks that the text of a whole head, header line and tree, can be parsed.
 ///
 /// What keeps a reader from making anything of it is an error too: an alias without its anchor, a
-/// second document. The error says line and column.
-pub fn check_tree(content: &dyn Content) -> Result<()> {
+/// second document. The error says line and column. Nodes that are `wanted` are handed out.
+pub fn check_tree(
+    content: &dyn Content,
+    wanted: Wanted<'_>,
+    found: &mut dyn FnMut(&Paths, Found<'_>),
+) -> Result<()> {
     let commented = Commented(content);
-    let survey = survey(Events::of(&commented), Wanted::NOTHING, &mut |_, _| {})?;
+    let survey = survey(Events::of(&commented), wanted, found)?;
     match survey.findings.iter().find(|finding| finding.wrong.is_fatal()) {
         Some(Finding { place, what, .. }) => {
             Err(Error::damaged(format!("not a valid tree at {place}: {what}")))

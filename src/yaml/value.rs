@@ -1,6 +1,7 @@
 //! The values of a tiny YAML document, held in memory.
 
-use super::event::{Events, Style, What};
+use super::event::{Style, What};
+use super::parser::Events;
 use super::refused;
 use crate::error::{Error, Result};
 

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// How long anything may take that the machine could hold up, before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A mount under a fresh folder. Dropping it unmounts and sees the daemon off.
 #[derive(Debug)]
@@ -35,23 +35,41 @@ impl Mounted {
         }
     }
 
+    /// The same with a cache directory that other mounts have too.
+    pub fn with_cache<S: AsRef<OsStr>>(cache: &Path, args: impl IntoIterator<Item = S>) -> Self {
+        let prepared = Self::prepared(args, |command| {
+            command.env("XDG_CACHE_HOME", cache);
+        });
+        prepared.unwrap_or_else(|output| panic!("asdf-mount failed: {output:?}"))
+    }
+
     /// Runs `asdf-mount ARGS… MOUNTPOINT`; what it said, if it failed.
+    pub fn try_new<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<Self, Output> {
+        Self::prepared(args, |_| {})
+    }
+
+    /// The same after a change to the command.
     ///
     /// The output goes to files rather than pipes: a daemon that kept them open would hold the test up.
-    pub fn try_new<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<Self, Output> {
+    pub fn prepared<S: AsRef<OsStr>>(
+        args: impl IntoIterator<Item = S>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Self, Output> {
         let folder = fresh_folder();
         let mountpoint = folder.path().join("mnt");
         fs::create_dir(&mountpoint).unwrap();
         let (stdout, stderr) = (folder.path().join("stdout"), folder.path().join("stderr"));
-        let status = Command::new(program())
+        let mut command = Command::new(program());
+        command
             .args(args)
             .arg(&mountpoint)
             .env("XDG_STATE_HOME", folder.path().join("state"))
+            .env("XDG_CACHE_HOME", folder.path().join("cache"))
             .stdin(std::process::Stdio::null())
             .stdout(fs::File::create(&stdout).unwrap())
-            .stderr(fs::File::create(&stderr).unwrap())
-            .status()
-            .unwrap();
+            .stderr(fs::File::create(&stderr).unwrap());
+        prepare(&mut command);
+        let status = command.status().unwrap();
         if !status.success() {
             let (stdout, stderr) = (fs::read(stdout).unwrap(), fs::read(stderr).unwrap());
             return Err(Output { status, stdout, stderr });
@@ -68,6 +86,11 @@ impl Mounted {
     /// A folder beside the mountpoint that goes with the mount.
     pub fn scratch(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// What the program said on stderr while it mounted.
+    pub fn stderr(&self) -> String {
+        fs::read_to_string(self.folder.path().join("stderr")).unwrap()
     }
 
     /// The state directory of this mount.
@@ -146,7 +169,8 @@ pub fn fresh_folder() -> tempfile::TempDir {
 
 /// Whether something is mounted at `mountpoint`, alive or not.
 pub fn is_mounted(mountpoint: &Path) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounts = fs::read("/proc/self/mountinfo").unwrap();
+    let mounts = String::from_utf8_lossy(&mounts);
     let wanted = mountpoint.to_str().expect("test folders have plain names");
     mounts.lines().any(|line| line.split(' ').nth(4) == Some(wanted))
 }

@@ -4,70 +4,23 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use asdf_mount::cache::Cache;
-use asdf_mount::edit::{Indexed, Plan, SaveOptions, Target};
+use asdf_mount::edit::{Indexed, Locked, Plan, SaveOptions, Target};
 use asdf_mount::format::Context;
 use asdf_mount::source::FileSource;
 use asdf_mount::source::storage::System;
 use asdf_mount::{Kind, Result};
 
+use crate::disk::{ACL, Disk, acl, run};
 use crate::files::{Parts, block, text};
 use crate::sim::Dice;
 
-/// A file system of its own, unmounted when dropped.
-#[derive(Debug)]
-pub(crate) struct Disk {
-    folder: tempfile::TempDir,
-}
-
-fn run(program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).output();
-    let output =
-        output.unwrap_or_else(|error| panic!("{program}: {error}: run scripts/test, which installs it"));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments:?} (root is needed): {said}");
-}
-
-impl Disk {
-    pub(crate) fn new(kind: &str, mebibytes: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let (image, mounted) = (folder.path().join("image"), folder.path().join("disk"));
-        fs::create_dir(&mounted).unwrap();
-        let (image, mounted) = (image.to_str().unwrap(), mounted.to_str().unwrap());
-        if kind == "tmpfs" {
-            run("mount", &["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs", mounted]);
-        } else {
-            File::create(image).unwrap().set_len(mebibytes << 20).unwrap();
-            match kind {
-                "ext4" => run("mkfs.ext4", &["-q", "-F", "-m", "0", image]),
-                "xfs" => run("mkfs.xfs", &["-q", "-m", "reflink=1", image]),
-                _ => run("mkfs.btrfs", &["-q", "-M", image]),
-            }
-            run("mount", &["-o", "loop", image, mounted]);
-        }
-        Self { folder }
-    }
-
-    pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join("disk")
-    }
-
-    fn state(&self) -> PathBuf {
-        self.folder.path().join("state")
-    }
-
-    fn open(&self, path: &Path) -> Result<Target> {
-        Target::open_in(System, &path.canonicalize().unwrap(), Some(self.state()))
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.path()).stderr(Stdio::null()).status();
-    }
+/// Opens a file of a disk, with a state directory that goes with the disk.
+fn open(disk: &Disk, path: &Path) -> Result<Target> {
+    Target::open_in(System, &path.canonicalize().unwrap(), Some(disk.state()))
 }
 
 const KINDS: [(&str, u64); 4] = [("ext4", 64), ("xfs", 320), ("btrfs", 128), ("tmpfs", 64)];
@@ -105,21 +58,6 @@ fn assert_sound(path: &Path, parts: &Parts) {
     assert_eq!(container.tree_end(), parts.text.len() as u64);
 }
 
-const ACL_NAME: &str = "system.posix_acl_access";
-
-/// `u::rw-,u:1000:r--,g::r--,m::r--,o::---` as the kernel takes it.
-fn acl() -> Vec<u8> {
-    let mut acl = 2_u32.to_le_bytes().to_vec();
-    for (tag, permissions, id) in
-        [(1_u16, 6_u16, u32::MAX), (2, 4, 1000), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)]
-    {
-        acl.extend(tag.to_le_bytes());
-        acl.extend(permissions.to_le_bytes());
-        acl.extend(id.to_le_bytes());
-    }
-    acl
-}
-
 #[test]
 fn each_file_system_takes_its_plan() {
     for (kind, size) in KINDS {
@@ -149,7 +87,7 @@ fn each_file_system_takes_its_plan() {
             rustix::fs::setxattr(&path, "user.note", b"kept", rustix::fs::XattrFlags::empty()).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
             std::os::unix::fs::chown(&path, Some(1234), Some(4321)).unwrap();
-            rustix::fs::setxattr(&path, ACL_NAME, &acl(), rustix::fs::XattrFlags::empty()).unwrap();
+            rustix::fs::setxattr(&path, ACL, &acl(), rustix::fs::XattrFlags::empty()).unwrap();
             run("touch", &["-d", "2001-01-01", path.to_str().unwrap()]);
             let link = disk.path().join(format!("{}-link", name.replace('/', "-")));
             std::os::unix::fs::symlink(&path, &link).unwrap();
@@ -167,7 +105,7 @@ fn each_file_system_takes_its_plan() {
             let options = SaveOptions { padding: None, only };
             let new = text('b', 3500);
             let plan = if name == "closed/alone" && kind == "tmpfs" { Plan::Copy } else { plan };
-            let mut target = disk.open(&link).unwrap();
+            let mut target = open(&disk, &link).unwrap();
             let saved = target.save(&new, &options).unwrap_or_else(|error| panic!("{shown}: {error}"));
             assert_eq!((saved.plan, saved.indexed), (Some(plan), Indexed::Written), "{shown}");
             let wanted = parts.saved(&new, &options);
@@ -190,7 +128,7 @@ fn each_file_system_takes_its_plan() {
             let len = rustix::fs::getxattr(&path, "user.note", &mut note).unwrap();
             assert_eq!(&note[..len], b"kept", "{shown}");
             let mut kept = [0; 128];
-            let len = rustix::fs::getxattr(&path, ACL_NAME, &mut kept).unwrap();
+            let len = rustix::fs::getxattr(&path, ACL, &mut kept).unwrap();
             assert_eq!(kept[..len], acl(), "{shown}");
             assert!(link.is_symlink(), "{shown}");
         }
@@ -206,10 +144,11 @@ fn a_second_writer_is_refused_also_after_a_new_file_took_the_place() {
     let disk = Disk::new("tmpfs", 32);
     let path = disk.path().join("a.asdf");
     write_sparse(&path, &parts().bytes());
-    let mut target = disk.open(&path).unwrap();
-    target.held_for(Path::new("/mnt/somewhere"));
+    let mut locked = Locked::open_in(System, &path.canonicalize().unwrap(), Some(disk.state())).unwrap();
+    locked.held_for(Path::new("/mnt/somewhere"));
+    let mut target = locked.read().map_err(|(_, error)| error).unwrap();
     for _ in 0..2 {
-        let error = disk.open(&path).unwrap_err();
+        let error = open(&disk, &path).unwrap_err();
         assert_eq!((error.kind(), error.errno()), (Kind::Busy, libc::EBUSY));
         let named = format!("process {}, mounted on /mnt/somewhere", std::process::id());
         assert!(error.to_string().contains(&named), "{error}");
@@ -217,7 +156,7 @@ fn a_second_writer_is_refused_also_after_a_new_file_took_the_place() {
         assert_eq!(target.save(&text('b', len), &SaveOptions::default()).unwrap().plan, Some(Plan::Copy));
     }
     drop(target);
-    disk.open(&path).unwrap();
+    open(&disk, &path).unwrap();
 }
 
 #[test]
@@ -226,7 +165,7 @@ fn a_tree_that_another_program_changed_is_a_conflict_and_other_changes_are_not()
     let path = disk.path().join("a.asdf");
     let mut parts = Parts { padding: vec![0; 3000], ..parts() };
     write_sparse(&path, &parts.bytes());
-    let mut target = disk.open(&path).unwrap();
+    let mut target = open(&disk, &path).unwrap();
     // A block more.
     parts.blocks.push(block(b"one more", 8, 0));
     write_sparse(&path, &parts.bytes());

@@ -7,6 +7,9 @@
 
 #![allow(clippy::unwrap_used)] // the lint takes only test functions for tests
 
+#[path = "../common/disk.rs"]
+mod disk;
+
 mod disks;
 mod files;
 mod halfway;

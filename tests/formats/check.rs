@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::asdf::{AsdfBuilder, Block, Index};
+use crate::common::encode::Encoding;
 
 fn check(folder: &Path, arguments: &[&OsStr]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
@@ -62,4 +63,46 @@ fn what_costs_no_data_is_told_but_is_no_damage() {
     let (status, lines) = lines(folder.path(), OsStr::new("stale.asdf"));
     assert_eq!((status, lines.len()), (0, 1), "{lines:?}");
     assert!(lines[0].contains(": note: the block index is stale"), "{lines:?}");
+}
+
+#[test]
+fn a_block_that_says_it_is_empty_and_is_not_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    for encoding in Encoding::all().into_iter().skip(1) {
+        let block = Block::new(b"data".repeat(9)).encoding(encoding).claim_data(0);
+        AsdfBuilder::new().block(block).build().save(folder.path(), "empty.asdf");
+        let (status, lines) = lines(folder.path(), OsStr::new("empty.asdf"));
+        assert_eq!((status, lines.len()), (1, 1), "{lines:?}");
+        assert!(lines[0].contains("block 0: damage: "), "{lines:?}");
+    }
+}
+
+#[test]
+fn an_array_in_a_block_that_is_not_there_is_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let array = |source: i64| format!("{{source: {source}, shape: [1], datatype: uint8, byteorder: big}}");
+    for (source, status) in [(0, 0), (1, 1), (-1, 0), (-2, 1)] {
+        let tree = format!("a: !core/ndarray-1.0.0 {}\nb: {}\n", array(source), array(77));
+        let tree = format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{tree}...\n");
+        AsdfBuilder::new().tree(tree).block(Block::new(b"x")).build().save(folder.path(), "a.asdf");
+        let (found, lines) = lines(folder.path(), OsStr::new("a.asdf"));
+        assert_eq!(found, status, "{lines:?}");
+        let told = format!("damage: the tree has an array in block {source}, but the last block is 0");
+        assert_eq!(lines.iter().any(|line| line.contains(&told)), status == 1, "{lines:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.asdf"), broken()).unwrap();
+    // More than fits into a pipe.
+    let script = "\"$0\" --check $1 $(yes a.asdf | head -5000) | head -n 1";
+    for json in ["", "--json"] {
+        let program = env!("CARGO_BIN_EXE_asdf-mount");
+        let mut command = Command::new("bash");
+        let output = command.args(["-c", script, program, json]).current_dir(folder.path()).output().unwrap();
+        assert!(output.stderr.is_empty(), "{output:?}");
+        assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 1, "{output:?}");
+    }
 }

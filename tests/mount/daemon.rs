@@ -18,8 +18,12 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// What every script can call: the daemon of a mount point, and to wait for its end (not the end of its
 /// first thread: then it is a zombie already while others hold the mount).
 const FUNCTIONS: &str = r#"
+    # Mounts of other tests are none of this one's; in its own namespace they can go.
+    grep ' - fuse.asdf-mount ' /proc/self/mountinfo | while read -r _ _ _ _ at _; do umount -l "$(printf %b "$at")" || true; done
     # "! command" would pass whatever comes of it: the shell's -e looks away from it.
     not() { if "$@"; then return 1; fi; }
+    # The machine may have other mounts of this program.
+    ours() { grep " $T/.* fuse.asdf-mount " /proc/self/mountinfo; }
     daemon_of() { getfattr --absolute-names --only-values -n user.asdf-mount.pid "$1"; }
     ended() {
         for i in $(seq 600); do
@@ -64,6 +68,7 @@ impl Bench {
         let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("T", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));
+        command.env("XDG_CACHE_HOME", self.path("cache"));
         command
     }
 
@@ -107,7 +112,18 @@ impl Bench {
             .current_dir(self.folder.path())
             .stdin(Stdio::null());
         command.env("T", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));
+        command.env("XDG_CACHE_HOME", self.path("cache"));
         command.env("PATH", path.unwrap()).output().unwrap()
+    }
+
+    /// Runs a command line in the bench's folder, where the program is found by its name.
+    pub(crate) fn shell(&self, line: &str) -> Output {
+        let program = Path::new(env!("CARGO_BIN_EXE_asdf-mount"));
+        let folders = [program.parent().unwrap(), Path::new("/usr/bin"), Path::new("/bin")];
+        let mut command = Command::new("sh");
+        command.args(["-c", line]).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env("T", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));
+        command.env("PATH", std::env::join_paths(folders).unwrap()).env("LC_ALL", "C").output().unwrap()
     }
 
     /// The types of what is mounted on `path`, lowest first.

@@ -5,10 +5,14 @@
 
 #![allow(clippy::unwrap_used)] // a panic is how a test fails
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod daemon;
 mod damage;
 mod failures;
 mod fstab;
+mod kept;
 mod lifecycle;
 mod options;
 mod texts;

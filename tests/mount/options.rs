@@ -18,8 +18,8 @@ fn line_with(options: &[&str]) -> String {
 #[test]
 fn the_kernel_is_told_what_was_asked() {
     let plain = line_with(&[]);
-    assert!(plain.contains(" ro,nosuid,nodev,relatime "), "{plain}");
-    assert!(plain.contains("/a.asdf ro,user_id=0,group_id=0,default_permissions"), "{plain}");
+    assert!(plain.contains(" rw,nosuid,nodev,relatime "), "{plain}");
+    assert!(plain.contains("/a.asdf rw,user_id=0,group_id=0,default_permissions"), "{plain}");
     assert!(!plain.contains("allow_other"), "{plain}");
     for (options, shown) in [
         ("noexec", "noexec"),
@@ -27,10 +27,12 @@ fn the_kernel_is_told_what_was_asked() {
         ("nodiratime", "nodiratime"),
         ("sync", "sync"),
         ("dirsync", "dirsync"),
+        ("ro", " ro,nosuid,nodev,relatime "),
+        ("ro,rw", " rw,nosuid,nodev,relatime "),
         ("allow_other", "allow_other"),
         ("max_read=65536", "max_read=65536"),
-        ("rw,suid,dev,exec", " ro,nosuid,nodev,relatime "),
-        (r"fsname=a\,suid\\b c", r" a,suid\134b\040c ro,"),
+        ("rw,suid,dev,exec", " rw,nosuid,nodev,relatime "),
+        (r"fsname=a\,suid\\b c", r" a,suid\134b\040c rw,"),
     ] {
         let line = line_with(&["-o", options]);
         assert!(line.contains(shown), "{options}: {line}");
@@ -92,4 +94,29 @@ fn the_log_file_is_private_and_has_one_line_an_event() {
     assert!(log.contains(r"m\nnt: mounted") && log.contains(r"m\nnt: ended"), "{log}");
     // UTC, as 2024-12-31T23:59:59.000000Z
     assert!(log.lines().all(|line| line.starts_with("20") && line[..30].contains("Z ")), "{log}");
+}
+
+#[test]
+fn what_lies_on_a_read_only_file_system_is_mounted_read_only() {
+    let bench = Bench::new();
+    let output = bench.script(
+        r#"
+        mkdir disk
+        cp a.asdf disk
+        mount --bind disk disk
+        mount -o remount,bind,ro disk
+        for source in disk disk/a.asdf; do
+            asdf-mount $source mnt 2>said
+            grep -q "^asdf-mount: .*$source: can't be written: the mount is read-only$" said
+            test $(wc -l <said) = 1
+            findmnt -no OPTIONS mnt | grep -q ^ro,
+            asdf-mount -u mnt
+            asdf-mount -o ro $source mnt 2>said
+            test ! -s said
+            asdf-mount -u mnt
+        done
+        umount disk"#,
+    );
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
 }

@@ -14,7 +14,7 @@ const PROLOGUE: &str = r#"
     chown 65534:65534 home
     user() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
     user_daemon() { user getfattr --absolute-names --only-values -n user.asdf-mount.pid home/m; }
-    refused() { said=$1; shift; not user "$@" 2>error; cat error; test $(wc -l <error) = 1; grep -q "^asdf-mount: .*$said" error; not grep -q fuse.asdf-mount /proc/self/mountinfo; test ! -e home/new; }
+    refused() { said=$1; shift; not user "$@" 2>error; cat error; test $(wc -l <error) = 1; grep -q "^asdf-mount: .*$said" error; not ours; test ! -e home/new; }
 "#;
 
 #[track_caller]
@@ -56,7 +56,7 @@ fn a_signal_ends_it_with_an_open_file() {
         read sleeper <opened
         kill $daemon
         ended $daemon
-        not grep fuse.asdf-mount /proc/self/mountinfo
+        not ours
         test ! -e home/m
         kill $sleeper"#,
     );
@@ -74,12 +74,47 @@ fn a_dead_mount_is_cleaned_up() {
             not user test -e home/m/tree.yaml
         done
         user asdf-mount a.asdf home/m
-        test $(grep -c fuse.asdf-mount /proc/self/mountinfo) = 1
+        test $(ours | wc -l) = 1
         daemon=$(user_daemon)
         kill -KILL $daemon
         ended $daemon
         user asdf-mount -u home/m
-        not grep fuse.asdf-mount /proc/self/mountinfo"#,
+        not ours"#,
+    );
+}
+
+#[test]
+fn a_dead_mount_of_another_user_is_cleaned_up_by_root_alone() {
+    runs(
+        r#"
+        mkdir -m 777 shared
+        killed() { daemon=$("$@" getfattr --absolute-names --only-values -n user.asdf-mount.pid shared); kill -KILL $daemon; ended $daemon; }
+        # Root over what the user left, and root's -u.
+        user asdf-mount a.asdf shared
+        killed user
+        asdf-mount a.asdf shared
+        test $(ours | wc -l) = 1
+        test -s shared/tree.yaml
+        asdf-mount -u shared
+        user asdf-mount a.asdf shared
+        killed user
+        asdf-mount -u shared
+        not ours
+        # Root's -u waits for a user's daemon, too.
+        user asdf-mount a.asdf shared
+        daemon=$(user getfattr --absolute-names --only-values -n user.asdf-mount.pid shared)
+        asdf-mount -u shared
+        not kill -0 $daemon || grep -q 'Z (zombie)' /proc/$daemon/status
+        # A user over what root left is told who has to act.
+        asdf-mount a.asdf shared
+        not user asdf-mount a.asdf shared 2>error
+        grep -q 'root has mounted .*a.asdf here; only root can' error
+        killed
+        not user asdf-mount a.asdf shared 2>error
+        grep -q 'root has mounted .*a.asdf here; only root can' error
+        test $(wc -l <error) = 1
+        not user asdf-mount -u shared
+        asdf-mount -u shared"#,
     );
 }
 

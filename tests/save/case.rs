@@ -56,9 +56,6 @@ impl Case {
         let (text, blocks) = build(&source);
         let log = folder.path().join("log");
         let mut all = vec!["-v", "--log-file", log.to_str().unwrap()];
-        if !arguments.contains(&"--read-only") {
-            all.push("--read-write");
-        }
         all.extend(arguments);
         all.push(source.to_str().unwrap());
         let mount = Mounted::new(&all);
@@ -174,8 +171,15 @@ impl Case {
 
     /// Runs a script in the mount.
     pub(crate) fn sh(&self, script: &str) -> Output {
+        self.sh_with(script, &[])
+    }
+
+    /// The same with these variables.
+    pub(crate) fn sh_with(&self, script: &str, variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new("timeout");
         command.args(["60", "bash", "-c", script]).current_dir(self.mount.root());
+        // An editor's own settings are no part of the test.
+        command.env("HOME", self.folder.path()).envs(variables.iter().copied());
         command.env("NEW", self.new_file(NEW)).env("BAD", self.new_file(BAD)).output().unwrap()
     }
 

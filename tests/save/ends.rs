@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::case::{Case, NEW};
+use crate::case::{BAD, Case, NEW, errno};
 use crate::common::mount::{is_mounted, program, wait_until};
 
 /// A handle that stays open over the end of the mount.
@@ -60,6 +60,21 @@ fn unmounting_returns_when_all_is_put_away() {
 }
 
 #[test]
+fn a_refused_text_outlives_a_daemon_that_is_killed() {
+    let case = Case::new();
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(case.named(BAD).as_bytes()).unwrap();
+    assert_eq!(errno(file.sync_all()), libc::EINVAL);
+    let log = case.log();
+    kill_process(Pid::from_raw(case.mount.daemon().unwrap().cast_signed()).unwrap(), Signal::KILL).unwrap();
+    assert!(wait_until(|| case.mount.daemon().is_none()));
+    assert_eq!(case.kept(), [case.named(BAD).as_bytes()]);
+    let named = log.split("it is kept in ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    assert_eq!(fs::read_to_string(named).unwrap(), case.named(BAD));
+    assert_eq!(case.saved(), case.text);
+}
+
+#[test]
 fn killed_the_daemon_leaves_scratch_files_where_the_next_mount_says() {
     let case = Case::new();
     fs::write(case.path(".tree.yaml.swp"), "unsaved work").unwrap();
@@ -72,11 +87,7 @@ fn killed_the_daemon_leaves_scratch_files_where_the_next_mount_says() {
     assert_eq!(fs::read(drawer.join("tree.yaml")).unwrap(), b"#ASDF 1.0.0\nnot yet");
     assert_eq!(case.saved(), case.text);
     let mut again = Command::new(program());
-    again
-        .args(["-v", "--read-write", "--log-file"])
-        .arg(case.log_path())
-        .arg(&case.source)
-        .arg(case.mount.root());
+    again.args(["-v", "--log-file"]).arg(case.log_path()).arg(&case.source).arg(case.mount.root());
     again.env("XDG_STATE_HOME", case.mount.scratch().join("state"));
     assert!(again.status().unwrap().success());
     assert!(case.log().contains("scratch files of a mount that was killed lie here"), "{}", case.log());

@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, sy
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::case::{Case, NEW, OLD, close, errno};
+use crate::common::mount::wait_until;
 
 /// vim, emacs, helix, jed: the old file out of the way, a new one made, the old one removed.
 #[test]
@@ -117,8 +118,54 @@ fn renamed_away_and_another_renamed_onto_the_free_name() {
     case.is_saved(&case.text, 2);
 }
 
+/// `>>`, `tee -a`: what stands behind the line `...` in the mount stands before it in the file.
 #[test]
 fn appended() {
+    let case = Case::new();
+    let append = |text: &str| {
+        let mut file = OpenOptions::new().append(true).open(case.tree()).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        close(file)
+    };
+    let is_both = |shown: &str, saved: &str, saves: u64| {
+        assert_eq!((case.saved(), case.saves()), (saved.to_owned(), saves), "{}", case.log());
+        assert_eq!(fs::read_to_string(case.tree()).unwrap(), shown);
+        assert_eq!(case.names(), ["tree.yaml"]);
+    };
+    let tree = case.text.trim_end_matches("...\n");
+    let before = fs::metadata(case.tree()).unwrap().modified().unwrap();
+    append("# one\n").unwrap();
+    is_both(&format!("{tree}...\n# one\n"), &format!("{tree}# one\n...\n"), 1);
+    append("two: 2\n").unwrap();
+    is_both(&format!("{tree}...\n# one\ntwo: 2\n"), &format!("{tree}# one\ntwo: 2\n...\n"), 2);
+    let written = fs::metadata(case.tree()).unwrap().modified().unwrap();
+    assert!(written > before);
+    // An editor has read what is shown, and saves that.
+    let shown = format!("{tree}...\n# one\ntwo: 2\n");
+    fs::write(case.tree(), &shown).unwrap();
+    is_both(&shown, &format!("{tree}# one\ntwo: 2\n...\n"), 2);
+    fs::rename(case.tree(), case.path("tree.yaml~")).unwrap();
+    fs::write(case.tree(), shown.replace("two: 2", "two: 3")).unwrap();
+    fs::remove_file(case.path("tree.yaml~")).unwrap();
+    let changed = shown.replace("two: 2", "two: 3");
+    is_both(&changed, &format!("{tree}# one\ntwo: 3\n...\n"), 3);
+    // So it does when the text was refused at first.
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(changed.replace("two: 3", "two: : 3").as_bytes()).unwrap();
+    assert_eq!(errno(close(file)), libc::EINVAL);
+    fs::write(case.tree(), &shown).unwrap();
+    is_both(&shown, &format!("{tree}# one\ntwo: 2\n...\n"), 4);
+    // A text that is whole is the end of it.
+    fs::write(case.tree(), &case.text).unwrap();
+    case.is_saved(&case.text, 5);
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(shown.as_bytes()).unwrap();
+    assert_eq!(errno(close(file)), libc::EINVAL);
+}
+
+/// Appended by several, and by a process for each part.
+#[test]
+fn appended_in_parts() {
     let case = Case::new();
     let mut one = OpenOptions::new().append(true).open(case.tree()).unwrap();
     let mut two = OpenOptions::new().append(true).open(case.tree()).unwrap();
@@ -127,6 +174,27 @@ fn appended() {
     one.write_all(b"# three\n").unwrap();
     let text = format!("{}# one\n# two\n# three\n", case.text);
     assert_eq!(fs::read_to_string(case.tree()).unwrap(), text);
+    close(one).unwrap();
+    close(two).unwrap();
+    let tree = case.text.trim_end_matches("...\n");
+    assert_eq!((case.saved(), case.saves()), (format!("{tree}# one\n# two\n# three\n...\n"), 1));
+    let output = case.sh("{ echo 'four: 4'; sleep 0.1; env printf 'five: 5\\n...\\n'; } >> tree.yaml");
+    assert!(output.status.success(), "{output:?}");
+    let text = format!("{tree}# one\n# two\n# three\nfour: 4\nfive: 5\n...\n");
+    assert_eq!((case.saved(), case.saves()), (text, 2), "{}", case.log());
+}
+
+#[test]
+fn what_is_appended_is_checked_as_part_of_the_tree() {
+    let case = Case::new();
+    for bad in ["a: b: c\n", "---\na: 1\n", "name: twice\n", "a: 1\n...\nb: 2\n"] {
+        let mut file = OpenOptions::new().append(true).open(case.tree()).unwrap();
+        file.write_all(bad.as_bytes()).unwrap();
+        assert_eq!(errno(close(file)), libc::EINVAL, "{bad:?}");
+        assert!(wait_until(|| fs::read_to_string(case.tree()).unwrap() == case.text));
+        case.is_refused(&format!("{}{bad}", case.text));
+    }
+    assert_eq!((case.saved(), case.saves()), (case.text.clone(), 0));
 }
 
 #[test]
@@ -151,7 +219,7 @@ fn mapped() {
     close(file).unwrap();
     map.copy_from_slice(case.text.as_bytes());
     drop(map);
-    assert!(crate::common::mount::wait_until(|| case.saved() == case.text));
+    assert!(wait_until(|| case.saved() == case.text));
     case.is_saved(&case.text, 2);
     // A private mapping sees what is saved.
     let file = File::open(case.tree()).unwrap();

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use md5::{Digest, Md5};
 use proptest::prelude::*;
@@ -13,6 +12,7 @@ use serde_json::Value;
 use super::blosclz::tests::encode;
 use super::shuffle::tests::{shuffle_bits, shuffle_bytes};
 use super::*;
+use crate::codec::samples::Counted;
 use crate::content::Text;
 
 /// Reads chunk after chunk, until the end or an error.
@@ -324,34 +324,18 @@ fn buffers_without_data() {
 
 // ------------------------------------------------------------------ broken ones
 
-/// Counts the bytes that are read.
-#[derive(Debug)]
-struct Counted(Arc<dyn Content>, AtomicU64);
-
-impl Content for Counted {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let read = self.0.read_at(offset, buf)?;
-        self.1.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
 #[test]
 fn the_table_is_hopped_no_further_than_asked() {
     let one = make(&noise(300_000, 3), Recipe { typesize: 1, blocksize: 300_000, flags: 2 });
-    let stored = Arc::new(Counted(content(&framed(vec![&*one; 50])), AtomicU64::new(0)));
+    let stored = Counted::new(framed(vec![&*one; 50]));
     let chunks = open(stored.clone(), 0);
-    assert_eq!(stored.1.load(Ordering::Relaxed), 0, "nothing is read to open it");
+    assert_eq!(stored.read(), 0, "nothing is read to open it");
     chunks.find(5 * 300_000).expect("found");
-    let read = stored.1.load(Ordering::Relaxed);
+    let read = stored.read();
     assert!((1..1000).contains(&read), "{read} bytes read for six headers");
     chunks.find(5 * 300_000 + 1).expect("found");
     chunks.find(4).expect("found");
-    assert!(stored.1.load(Ordering::Relaxed) < read + 100);
+    assert!(stored.read() < read + 100);
 }
 
 #[test]

@@ -5,35 +5,20 @@
 //! one block, and with room and no input, which gives it out and checks it. Bytes after the last
 //! stream that do not begin another one are not looked at, as with Python and `bunzip2`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use ::bzip2::{Decompress, Status};
 
 use crate::codec::input::Input;
-use crate::content::{Content, Decoder, Sequential, Suspect};
+use crate::codec::library::{Library, Steps};
+use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// bzip2 streams, one after the other.
-pub(super) struct Library(Arc<dyn Content>);
-
-impl Library {
-    /// The streams in `stored`.
-    pub(super) fn new(stored: Arc<dyn Content>) -> Self {
-        Self(stored)
-    }
-}
-
-impl fmt::Debug for Library {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Library").field(&self.0.len()).finish()
-    }
-}
-
-impl Sequential for Library {
-    fn start(&self) -> Result<Box<dyn Decoder>> {
+/// The bzip2 streams in `stored`, one after the other.
+pub(super) fn library(stored: Arc<dyn Content>) -> Library {
+    Library::new(stored, |stored| {
         Ok(Box::new(Unzipping {
-            input: Input::new(&self.0),
+            input: Input::new(stored),
             stream: None,
             streams: 0,
             given: 0,
@@ -42,7 +27,7 @@ impl Sequential for Library {
             end: None,
             suspect: None,
         }))
-    }
+    })
 }
 
 struct Unzipping {
@@ -58,11 +43,32 @@ struct Unzipping {
     giving: bool,
     /// How it ended.
     end: Option<Result<()>>,
-    suspect: Option<Suspect>,
+    suspect: Option<u64>,
 }
 
 impl Unzipping {
-    /// Gives out bytes, or goes one step on towards them.
+    /// Begins with the next stream, if there is one.
+    fn begin(&mut self) -> Result<()> {
+        let magic = self.input.magic()?;
+        if magic.starts_with(b"BZh") && matches!(magic[3], b'1'..=b'9') {
+            self.stream = Some(Decompress::new(false));
+        } else if self.streams > 0 {
+            self.end = Some(Ok(()));
+        } else if self.input.is_at_end() {
+            self.end = Some(Err(self.input.cut_off()));
+        } else {
+            self.end = Some(Err(self.broken("it does not begin with BZh")));
+        }
+        Ok(())
+    }
+
+    fn broken(&self, reason: &str) -> Error {
+        let reason = reason.trim_start_matches("bzip2: ");
+        self.input.damaged(format!("the bzip2 stream is broken: {reason}"))
+    }
+}
+
+impl Steps for Unzipping {
     fn step(&mut self, out: &mut [u8]) -> Result<usize> {
         let Some(stream) = &mut self.stream else {
             self.begin()?;
@@ -73,7 +79,7 @@ impl Unzipping {
             let status = stream.decompress(&[], out);
             let given = stream.total_out() - before;
             if status.is_err() {
-                self.suspect = Some(Suspect::From(self.block));
+                self.suspect = Some(self.block);
                 self.end = Some(Err(self.input.damaged("the CRC of a bzip2 block is wrong")));
                 return Ok(0);
             }
@@ -102,42 +108,11 @@ impl Unzipping {
         Ok(0)
     }
 
-    /// Begins with the next stream, if there is one.
-    fn begin(&mut self) -> Result<()> {
-        let magic = self.input.magic()?;
-        if magic.starts_with(b"BZh") && matches!(magic[3], b'1'..=b'9') {
-            self.stream = Some(Decompress::new(false));
-        } else if self.streams > 0 {
-            self.end = Some(Ok(()));
-        } else if self.input.is_at_end() {
-            self.end = Some(Err(self.input.cut_off()));
-        } else {
-            self.end = Some(Err(self.broken("it does not begin with BZh")));
-        }
-        Ok(())
+    fn end(&self) -> Option<&Result<()>> {
+        self.end.as_ref()
     }
 
-    fn broken(&self, reason: &str) -> Error {
-        let reason = reason.trim_start_matches("bzip2: ");
-        self.input.damaged(format!("the bzip2 stream is broken: {reason}"))
-    }
-}
-
-impl Decoder for Unzipping {
-    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
-        if out.is_empty() {
-            return Ok(0);
-        }
-        while self.end.is_none() {
-            let given = self.step(out)?;
-            if given > 0 {
-                return Ok(given);
-            }
-        }
-        self.end.clone().unwrap_or(Ok(())).map(|()| 0)
-    }
-
-    fn suspect(&self) -> Option<Suspect> {
+    fn suspect(&self) -> Option<u64> {
         self.suspect
     }
 

@@ -3,9 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::walk::Walk;
+use super::kept::Kept;
+use super::walk::{DECODER, WHOLE, Walk};
 use crate::cache::Cache;
 use crate::codec::bunzip::{Block, Chain, Fault, Level, Next};
+use crate::codec::seek::found::{Found, Trusted};
+use crate::codec::seek::kept::Slot;
 use crate::codec::seek::{Stretches, Table};
 use crate::content::Content;
 use crate::error::Result;
@@ -18,6 +21,8 @@ pub(super) struct Bzip2 {
     pub(super) stored: Arc<dyn Content>,
     pub(super) cache: Arc<Cache>,
     known: Mutex<Known>,
+    /// What was found where the table is kept.
+    found: Found<Kept>,
 }
 
 #[derive(Default)]
@@ -27,14 +32,19 @@ struct Known {
     chain: Chain,
     /// The decoded offset there.
     end: u64,
+    /// The bit there.
+    bit: u64,
+    kept: bool,
 }
 
+/// A block of the table.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+pub(super) struct Entry {
     /// The level (8 bits), and where its magic begins.
     place: u64,
     /// Where its output begins.
-    offset: u64,
+    pub(super) offset: u64,
+    pub(super) crc: u32,
 }
 
 /// Where a block is to be decoded.
@@ -45,20 +55,53 @@ pub(super) struct Place {
 }
 
 impl Entry {
-    fn new(place: Place, offset: u64) -> Self {
+    fn new(place: Place, offset: u64, crc: u32) -> Self {
         let level = (place.level.block_size() / 100_000) as u64;
-        Self { place: level << PLACE_BITS | place.bit, offset }
+        Self { place: level << PLACE_BITS | place.bit, offset, crc }
     }
 
-    fn place(self) -> Option<Place> {
-        let level = Level::from_digit(b'0' + (self.place >> PLACE_BITS) as u8)?;
+    /// As it stands in a kept table.
+    pub(super) fn numbers(self) -> [u64; 3] {
+        [self.place, self.offset, self.crc.into()]
+    }
+
+    /// The entry of a kept table, if there can be such a one.
+    pub(super) fn of([place, offset, crc]: [u64; 3]) -> Option<Self> {
+        let entry = Self { place, offset, crc: u32::try_from(crc).ok()? };
+        entry.place().map(|_| entry)
+    }
+
+    pub(super) fn place(self) -> Option<Place> {
+        let level = Level::from_digit(b'0'.checked_add((self.place >> PLACE_BITS) as u8)?)?;
         Some(Place { bit: self.place & ((1 << PLACE_BITS) - 1), level })
     }
 }
 
 impl Bzip2 {
-    pub(super) fn new(stored: Arc<dyn Content>, cache: &Arc<Cache>) -> Self {
-        Self { stored, cache: cache.clone(), known: Mutex::default() }
+    pub(super) fn new(stored: Arc<dyn Content>, cache: &Arc<Cache>, slot: Option<Slot>) -> Self {
+        Self { stored, cache: cache.clone(), known: Mutex::default(), found: Found::new(slot, Kept::find) }
+    }
+
+    /// Says that the chain was followed to its end: keeps the table, on another thread.
+    pub(super) fn ended(self: &Arc<Self>) {
+        let Some(slot) = self.found.slot() else { return };
+        let mut known = self.known();
+        if known.kept || known.end != slot.data_size() {
+            return;
+        }
+        known.kept = true;
+        drop(known);
+        let (bzip2, promise) = (self.clone(), slot.promise());
+        self.cache.run(move || {
+            let _promise = promise;
+            let (blocks, bit) = {
+                let known = bzip2.known();
+                (known.blocks.clone(), known.bit)
+            };
+            if let Some(slot) = bzip2.found.slot() {
+                Kept::keep(slot, &blocks, bit);
+            }
+        });
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -88,9 +131,10 @@ impl Bzip2 {
     pub(super) fn accept(&self, place: Place, block: &Block) {
         let mut known = self.known();
         if block.start == place.bit && known.chain.accept(block) {
-            let entry = Entry::new(place, known.end);
+            let entry = Entry::new(place, known.end, block.crc);
             known.blocks.push(entry);
             known.end = known.end.saturating_add(block.len);
+            known.bit = block.end;
         }
     }
 
@@ -103,13 +147,26 @@ impl Bzip2 {
 }
 
 impl Table for Bzip2 {
+    fn weight(&self) -> u64 {
+        DECODER + WHOLE
+    }
+
     fn nearest(&self, wanted: u64) -> u64 {
-        self.before(wanted).1
+        self.found.get().map_or_else(|| self.before(wanted), |kept| kept.before(wanted)).1
     }
 
     fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
-        let (block, offset) = self.before(from);
-        Ok((offset, Box::new(Walk::new(self, block, offset))))
+        let kept = self.found.get();
+        let (block, offset) = kept.as_ref().map_or_else(|| self.before(from), |kept| kept.before(from));
+        Ok((offset, Box::new(Walk::new(self, kept, block, offset))))
+    }
+
+    fn found(&self) -> Option<&dyn Trusted> {
+        Some(&self.found)
+    }
+
+    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
+        Ok(Box::new(Walk::new(self, None, 0, 0)))
     }
 }
 

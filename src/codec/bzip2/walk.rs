@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::kept::Kept;
 use super::table::{Bzip2, Place};
 use crate::cache::{Reservation, Task};
 use crate::codec::bunzip::{Block, Candidates, Decoder, Fault, Magic};
@@ -14,19 +15,23 @@ use crate::content::UNIT;
 use crate::error::Result;
 
 /// Bytes of a decoder, as a rule.
-const DECODER: u64 = 7 << 20;
+pub(super) const DECODER: u64 = 7 << 20;
 
 /// A block that decodes to more is given in pieces, never held whole.
-const WHOLE: u64 = 2 << 20;
+pub(super) const WHOLE: u64 = 2 << 20;
 
 /// Bytes that are searched for magics at a time.
 const SEARCH: u64 = 512 << 10;
 
 pub(super) struct Walk {
     bzip2: Arc<Bzip2>,
+    /// The table that was kept, which then is the only one that counts.
+    kept: Option<Arc<Kept>>,
     /// The next block.
     next: usize,
     offset: u64,
+    /// Where the block begins that was decoded last, or the next one where that is not known.
+    bit: u64,
     /// The block that is being given in pieces.
     long: Option<Box<Decoder>>,
     ahead: VecDeque<Entry>,
@@ -53,11 +58,13 @@ enum Output {
 
 impl Walk {
     /// A walk that begins at a block of the table, or the one after it.
-    pub(super) fn new(bzip2: Arc<Bzip2>, next: usize, offset: u64) -> Self {
+    pub(super) fn new(bzip2: Arc<Bzip2>, kept: Option<Arc<Kept>>, next: usize, offset: u64) -> Self {
         Self {
             bzip2,
+            kept,
             next,
             offset,
+            bit: 0,
             long: None,
             ahead: VecDeque::new(),
             found: VecDeque::new(),
@@ -96,6 +103,9 @@ impl Walk {
 
     /// The next place behind one where a block begins, or may begin.
     fn following(&mut self, last: Place) -> Result<Option<Place>> {
+        if let Some(kept) = &self.kept {
+            return Ok(kept.after(last.bit));
+        }
         if let Some(place) = self.bzip2.after(last.bit) {
             return Ok(Some(place));
         }
@@ -158,11 +168,25 @@ impl Stretches for Walk {
                 }
                 self.bzip2.cache.keep_scratch(long, DECODER);
             }
-            let Some(place) = self.bzip2.block(self.next)? else { return Ok(None) };
+            let place = match &self.kept {
+                Some(kept) => kept.block(self.next),
+                None => self.bzip2.block(self.next)?,
+            };
+            let Some(place) = place else {
+                if self.kept.is_none() {
+                    self.bzip2.ended();
+                }
+                return Ok(None);
+            };
+            self.bit = place.bit;
             self.fill(place)?;
             let (block, output) = self.decoded(place)?;
-            self.bzip2.accept(place, &block);
+            match &self.kept {
+                Some(kept) => kept.judge(self.next, &block)?,
+                None => self.bzip2.accept(place, &block),
+            }
             self.next += 1;
+            self.bit = block.end;
             self.offset = self.offset.saturating_add(block.len);
             self.depth.took(usize::try_from(block.len).unwrap_or(usize::MAX));
             match output {
@@ -184,5 +208,13 @@ impl Stretches for Walk {
 
     fn weight(&self) -> u64 {
         if self.long.is_some() { DECODER } else { 0 }
+    }
+
+    fn bit(&self) -> Option<u64> {
+        Some(self.bit)
+    }
+
+    fn is_of_kept_table(&self) -> bool {
+        self.kept.is_some()
     }
 }

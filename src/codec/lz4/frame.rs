@@ -1,173 +1,246 @@
-//! LZ4 frames through lz4_flex: several in a row are one content, skippable ones are skipped.
+//! LZ4 frames, one after the other: cut between their blocks.
 //!
-//! lz4_flex hands out whole blocks (of at most 4 MiB), so a broken block is damaged from its start.
-//! It takes the end of its input before a block for the end of the frame; whether the frame really
-//! ended is known from whether it looked for more input in vain. What follows the last frame and is
-//! not a frame is not looked at.
+//! A block of an independent frame needs nothing of what is before it; a linked one needs the last 64 KiB.
+//! How much a block decodes to does not show, but each decodes to no more than its frame allows, and
+//! all but the last of a frame to just that if the writer had enough to write. The last one of each is
+//! measured ([`decoded_len`]). When what that makes is exactly what there is, then every block decodes
+//! to what was supposed.
 
 use std::fmt;
-use std::io::{self, Read};
-use std::sync::Arc;
+use std::hash::Hasher;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use lz4_flex::frame::{Error as FrameError, FrameDecoder};
+use twox_hash::XxHash32;
 
-use super::super::input::Input;
-use crate::content::{Content, Decoder, Sequential, Suspect};
-use crate::error::{Error, Result};
+use super::format::{BlockSize, Blocks, Header, Next, decoded_len};
+use super::unframe::Unframing;
+use crate::codec::input::Input;
+use crate::codec::parts::{Cut, Hop, Parts};
+use crate::content::Content;
+use crate::error::Result;
 
-const MAGIC: u32 = u32::from_le_bytes(super::FRAME);
-/// The frame of `lz4 -l`, which has no end mark.
-const LEGACY: u32 = 0x184C_2102;
-const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
+/// Bytes read to get at a header, and at those of small blocks behind it.
+const HOP: usize = 4 << 10;
 
-/// LZ4 frames, one after the other.
-pub(in crate::codec) struct Frames(Arc<dyn Content>);
+/// Stored bytes that a part of frames has at most, should they all be empty.
+const MOST_STORED: u64 = 1 << 20;
+
+/// Decoded bytes that a part has, as a rule.
+const PART: u64 = 1 << 20;
+
+/// Parts that a block is cut into, as a rule at most.
+const PARTS: u64 = 1 << 16;
+/// The same where each needs a window, of which there is room for so many in a temporary file.
+const LINKED_PARTS: u64 = 1 << 12;
+
+/// Bytes of a decoder: a block, compressed and not, and room to read.
+const WEIGHT: u64 = 9 << 20;
+
+/// LZ4 frames, and what they are cut into.
+pub(super) struct Frames {
+    stored: Arc<dyn Content>,
+    data_size: u64,
+    /// The checksum of a frame that has been decoded in order up to a cut.
+    running: Mutex<Option<(Cut, Running)>>,
+}
+
+/// What is known at a place within a frame of all of it before.
+#[derive(Clone)]
+pub(super) struct Running {
+    hash: Option<XxHash32>,
+    len: u64,
+    content_size: Option<u64>,
+}
+
+impl Running {
+    /// At the start of a frame.
+    pub(super) fn new(header: Header) -> Self {
+        let hash = header.blocks.content_checked.then(|| XxHash32::with_seed(0));
+        Self { hash, len: 0, content_size: header.content_size }
+    }
+
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        self.len = self.len.saturating_add(bytes.len() as u64);
+        if let Some(hash) = &mut self.hash {
+            hash.write(bytes);
+        }
+    }
+
+    pub(super) fn check(&self, sum: Option<u32>, input: &Input) -> Result<()> {
+        if let (Some(hash), Some(sum)) = (&self.hash, sum)
+            && hash.finish_32() != sum
+        {
+            return Err(input.damaged("the LZ4 frame is broken: its checksum is wrong"));
+        }
+        match self.content_size {
+            Some(size) if size != self.len => {
+                Err(input.damaged("the LZ4 frame decodes to another size than its header says"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 impl Frames {
-    /// The frames in `stored`.
-    pub(in crate::codec) fn new(stored: Arc<dyn Content>) -> Self {
-        Self(stored)
+    /// The frames in `stored`, of `data_size` bytes together as the header says.
+    pub(super) fn new(stored: Arc<dyn Content>, data_size: u64) -> Self {
+        Self { stored, data_size, running: Mutex::default() }
+    }
+
+    fn part_len(&self, parts: u64) -> u64 {
+        (self.data_size / parts).next_power_of_two().max(PART)
+    }
+
+    /// What is known of the frame that is cut here, if it was decoded in order up to here.
+    fn running_at(&self, cut: Cut) -> Option<Running> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_ref().filter(|(at, _)| *at == cut && cut.state != 0).map(|(_, running)| running.clone())
+    }
+
+    fn goes_on(&self, cut: Cut, running: Running) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((cut, running));
+    }
+
+    /// The number of bytes that the block behind `size` decodes to.
+    fn measure(&self, size: BlockSize, at: u64) -> Result<Option<u64>> {
+        if size.raw {
+            return Ok(Some(size.stored as u64));
+        }
+        let mut block = Vec::new();
+        let end = at.saturating_add(size.stored as u64);
+        Input::range(&self.stored, at, end).gather(size.stored, &mut block)?;
+        Ok(decoded_len(&block))
     }
 }
 
 impl fmt::Debug for Frames {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Frames").field(&self.0.len()).finish()
+        out.debug_tuple("Frames").field(&self.stored.len()).finish()
     }
 }
 
-impl Sequential for Frames {
-    fn start(&self) -> Result<Box<dyn Decoder>> {
-        let input = Watched { input: Input::new(&self.0), in_vain: false };
-        let decoder = FrameDecoder::new(input);
-        Ok(Box::new(Unframing { decoder, frames: 0, within: None, end: None, suspect: None }))
-    }
-}
-
-/// The input, and whether more was wanted than there is.
-struct Watched {
+/// A hop from one cut to the next.
+struct Hopping<'a> {
+    frames: &'a Frames,
     input: Input,
-    in_vain: bool,
+    far: bool,
+    from: Cut,
+    least: u64,
+    most: u64,
+    len: Option<u64>,
+    /// The last block, while it is not known whether it is the last of its frame.
+    last: Option<(BlockSize, u64)>,
 }
 
-impl Read for Watched {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(out)?;
-        self.in_vain |= read == 0 && !out.is_empty();
-        Ok(read)
-    }
-}
-
-struct Unframing {
-    decoder: FrameDecoder<Watched>,
-    /// Frames that were ended in order.
-    frames: u64,
-    /// The magic of the frame that is being decoded.
-    within: Option<u32>,
-    /// How it ended.
-    end: Option<Result<()>>,
-    suspect: Option<Suspect>,
-}
-
-impl Unframing {
-    /// Gives out bytes, or goes one step on towards them.
-    fn step(&mut self, out: &mut [u8]) -> Result<usize> {
-        let Some(magic) = self.within else {
-            self.begin()?;
-            return Ok(0);
-        };
-        self.decoder.get_mut().in_vain = false;
-        match self.decoder.read(out) {
-            Ok(0) if !self.decoder.get_ref().in_vain => {
-                self.frames += 1;
-                self.within = None;
-            }
-            Ok(0) if magic == LEGACY => self.end = Some(Ok(())),
-            Ok(0) => self.end = Some(Err(self.input().cut_off())),
-            Ok(given) => return Ok(given),
-            Err(error) => {
-                let error = self.broken(error);
-                self.end = Some(Err(error));
-            }
-        }
-        Ok(0)
+impl Hopping<'_> {
+    fn to(&self, next: Cut) -> Hop {
+        Hop::To { next, most: self.most, len: self.len.filter(|_| self.far) }
     }
 
-    /// Begins with the next frame, if there is one.
-    fn begin(&mut self) -> Result<()> {
-        let input = &mut self.decoder.get_mut().input;
-        let magic = u32::from_le_bytes(input.magic()?);
-        if magic == MAGIC || magic == LEGACY {
-            self.within = Some(magic);
-        } else if SKIPPABLE.contains(&magic) {
-            input.take(4);
-            let len = u32::from_le_bytes(input.magic()?);
-            input.skip(u64::from(len) + 4);
-            self.frames += 1;
-        } else if self.frames > 0 {
-            self.end = Some(Ok(()));
-        } else if input.is_at_end() {
-            self.end = Some(Err(input.cut_off()));
-        } else {
-            self.end = Some(Err(input.damaged("does not begin with an LZ4 frame")));
+    /// Hops over blocks up to behind the end mark, or up to the first cut that may be.
+    fn blocks(&mut self, blocks: Blocks) -> Result<Option<Cut>> {
+        loop {
+            let stored = self.input.position();
+            let Some(size) = BlockSize::read(&mut self.input, blocks)? else {
+                if let Some((size, at)) = self.last.take()
+                    && self.far
+                {
+                    let len = self.frames.measure(size, at)?;
+                    self.len = self.len.zip(len).map(|(all, len)| all.saturating_add(len));
+                }
+                self.input.skip(if blocks.content_checked { 4 } else { 0 });
+                return Ok(None);
+            };
+            // Those before it are not the last of their frame: all of them may be full.
+            if self.last.take().is_some() {
+                self.len = self.len.map(|all| all.saturating_add(blocks.longest() as u64));
+            }
+            if self.most >= self.least {
+                return Ok(Some(Cut { stored, state: blocks.to_state() }));
+            }
+            self.last = Some((size, self.input.position()));
+            self.most = self.most.saturating_add(blocks.longest() as u64);
+            self.input.skip(size.stored as u64 + blocks.after());
         }
-        Ok(())
     }
 
-    fn broken(&mut self, error: io::Error) -> Error {
-        if error.kind() == io::ErrorKind::UnexpectedEof {
-            return self.input().cut_off();
+    fn hop(mut self) -> Result<Hop> {
+        if let Some(blocks) = Blocks::from_state(self.from.state) {
+            if blocks.linked {
+                return Ok(Hop::Unknown);
+            }
+            // A frame that is cut ends with a part, so that its checksum is that of the last one.
+            let cut = self.blocks(blocks)?;
+            return Ok(self.to(cut.unwrap_or(Cut { stored: self.input.position(), state: 0 })));
         }
-        let within = error.get_ref();
-        // An error of the file below comes through as it is.
-        if let Some(error) = within.and_then(|error| error.downcast_ref::<Error>()) {
-            return error.clone();
+        loop {
+            let here = Cut { stored: self.input.position(), state: 0 };
+            let is_first = here.stored == self.from.stored;
+            if !is_first && (self.most >= self.least || here.stored - self.from.stored > MOST_STORED) {
+                return Ok(self.to(here));
+            }
+            let before = (self.most, self.len);
+            let cut = match Next::read(&mut self.input)? {
+                Next::Nothing if is_first && here.stored > 0 => return Ok(Hop::End),
+                Next::Skipped => continue,
+                Next::Frame(header) if !header.blocks.linked => self.blocks(header.blocks)?,
+                _ if is_first => return Ok(Hop::Unknown),
+                _ => return Ok(self.to(here)),
+            };
+            match cut {
+                None => {}
+                Some(cut) if is_first => return Ok(self.to(cut)),
+                Some(_) => {
+                    (self.most, self.len) = before;
+                    return Ok(self.to(here));
+                }
+            }
         }
-        let reason = match within.and_then(|error| error.downcast_ref::<FrameError>()) {
-            Some(FrameError::ContentChecksumError) => {
-                self.suspect = Some(Suspect::Unlocated);
-                "its checksum is wrong".to_owned()
-            }
-            Some(FrameError::BlockChecksumError) => "the checksum of a block is wrong".to_owned(),
-            Some(FrameError::DictionaryNotSupported) => {
-                let error = Error::unsupported("the LZ4 frame needs a dictionary");
-                return self.input().place(error);
-            }
-            Some(FrameError::DecompressionError(error)) => error.to_string(),
-            Some(FrameError::ContentLengthError { expected, actual }) => {
-                format!("it decodes to {actual} bytes, its header says {expected}")
-            }
-            Some(error) => error.to_string(),
-            None => error.to_string(),
-        };
-        self.input().damaged(format!("the LZ4 frame is broken: {reason}"))
-    }
-
-    fn input(&self) -> &Input {
-        &self.decoder.get_ref().input
     }
 }
 
-impl Decoder for Unframing {
-    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
-        if out.is_empty() {
-            return Ok(0);
-        }
-        while self.end.is_none() {
-            let given = self.step(out)?;
-            if given > 0 {
-                return Ok(given);
-            }
-        }
-        self.end.clone().unwrap_or(Ok(())).map(|()| 0)
+impl Parts for Frames {
+    type Decoder = Unframing;
+
+    const CERTAIN: bool = false;
+
+    fn hop(&self, from: Cut, far: bool) -> Result<Hop> {
+        let input = Input::range(&self.stored, from.stored, u64::MAX).in_reads_of(HOP);
+        let least = self.part_len(PARTS);
+        Hopping { frames: self, input, far, from, least, most: 0, len: Some(0), last: None }.hop()
     }
 
-    fn suspect(&self) -> Option<Suspect> {
-        self.suspect
+    fn start(&self, from: Cut, window: Vec<u8>, until: Option<Cut>) -> Result<Unframing> {
+        let end = until.map_or(u64::MAX, |until| until.stored);
+        let input = Input::range(&self.stored, from.stored, end);
+        let running = self.running_at(from);
+        Ok(Unframing::new(input, from, window, until, running, self.part_len(LINKED_PARTS)))
+    }
+
+    fn leave(&self, decoder: Unframing) {
+        let cut = decoder.cut();
+        if let Some(running) = decoder.into_running() {
+            self.goes_on(cut, running);
+        }
+    }
+
+    fn follow(&self, from: Cut, bytes: &[u8], decoder: &Unframing) -> Result<()> {
+        if from.state == 0 {
+            // It has followed each frame from its start on.
+            return Ok(());
+        }
+        let Some(mut running) = self.running_at(from) else { return Ok(()) };
+        running.take(bytes);
+        match decoder.cut() {
+            Cut { state: 0, .. } => decoder.check(&running),
+            cut => {
+                self.goes_on(cut, running);
+                Ok(())
+            }
+        }
     }
 
     fn weight(&self) -> u64 {
-        // Two blocks out and one in, of 4 MiB each as a rule.
-        12 << 20
+        WEIGHT
     }
 }

@@ -126,10 +126,11 @@ impl Pieces {
     /// The stored bytes from where a chunk begins.
     fn input(&self, chunk: Chunk) -> Result<Input> {
         let table = self.table();
-        let place = usize::try_from(chunk.index).ok().and_then(|index| table.chunks.get(index));
-        match place {
+        let index = usize::try_from(chunk.index).unwrap_or(usize::MAX);
+        match table.chunks.get(index) {
             Some(place) if place.offset == chunk.offset => {
-                Ok(Input::range(&self.stored, place.stored, u64::MAX))
+                let end = table.chunks.get(index + 1).unwrap_or(&table.next).stored;
+                Ok(Input::range(&self.stored, place.stored, end))
             }
             _ => Err(Error::damaged("there is no such piece")),
         }
@@ -147,7 +148,7 @@ impl Pieces {
         } else {
             let mut bytes = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
             bytes.clear();
-            let gathered = gather(input, len, &mut bytes);
+            let gathered = input.gather(len, &mut bytes);
             let done = gathered.is_ok() && decode_whole(&bytes, piece.size, out);
             *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
             done
@@ -178,20 +179,6 @@ fn header(input: &mut Input) -> Result<Option<Piece>> {
         return Err(input.place(block::impossible(stored, size)));
     }
     Ok(Some(Piece { stored, size }))
-}
-
-/// Takes `len` bytes, if there are so many.
-fn gather(input: &mut Input, len: usize, bytes: &mut Vec<u8>) -> Result<()> {
-    while bytes.len() < len {
-        let there = input.fill()?;
-        let count = there.len().min(len - bytes.len());
-        if count == 0 {
-            return Err(input.cut_off());
-        }
-        bytes.extend_from_slice(&there[..count]);
-        input.take(count);
-    }
-    Ok(())
 }
 
 /// Decodes a block to the end of `out`; leaves it as it was if that is not exactly `size` bytes.

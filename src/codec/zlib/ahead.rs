@@ -23,7 +23,7 @@ const PIECE_WEIGHT: u64 = 6;
 const MOST_BITS: u64 = 8 << 22;
 
 /// Bytes of a decoder.
-const INFLATE: u64 = 128 << 10;
+pub(super) const INFLATE: u64 = 128 << 10;
 
 /// Bytes of a piece beside its output.
 const PIECE: u64 = 320 << 10;

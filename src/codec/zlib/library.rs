@@ -1,35 +1,20 @@
 //! zlib (RFC 1950) through flate2, from the start of a stream: the second opinion.
 
-use std::fmt;
 use std::sync::Arc;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
 use crate::codec::input::Input;
-use crate::content::{Content, Decoder, Sequential, Suspect};
+use crate::codec::library::{Library, Steps};
+use crate::content::Content;
 use crate::error::Result;
 
-/// A zlib stream.
-pub(super) struct Library(Arc<dyn Content>);
-
-impl Library {
-    /// The stream in `stored`.
-    pub(super) fn new(stored: Arc<dyn Content>) -> Self {
-        Self(stored)
-    }
-}
-
-impl fmt::Debug for Library {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_tuple("Library").field(&self.0.len()).finish()
-    }
-}
-
-impl Sequential for Library {
-    fn start(&self) -> Result<Box<dyn Decoder>> {
-        let input = Input::new(&self.0);
+/// The zlib stream in `stored`.
+pub(super) fn library(stored: Arc<dyn Content>) -> Library {
+    Library::new(stored, |stored| {
+        let input = Input::new(stored);
         Ok(Box::new(Inflating { input, inflate: Decompress::new(true), end: None, suspect: None }))
-    }
+    })
 }
 
 struct Inflating {
@@ -37,10 +22,10 @@ struct Inflating {
     inflate: Decompress,
     /// How it ended.
     end: Option<Result<()>>,
-    suspect: Option<Suspect>,
+    suspect: Option<u64>,
 }
 
-impl Inflating {
+impl Steps for Inflating {
     fn step(&mut self, out: &mut [u8]) -> Result<usize> {
         loop {
             let input = self.input.fill()?;
@@ -64,7 +49,7 @@ impl Inflating {
                         None => "it is not valid",
                     };
                     if reason == "incorrect data check" {
-                        self.suspect = Some(Suspect::Unlocated);
+                        self.suspect = Some(0);
                     }
                     self.end = Some(Err(self.input.damaged(format!("the zlib stream is broken: {reason}"))));
                 }
@@ -74,23 +59,16 @@ impl Inflating {
             }
         }
     }
-}
 
-impl Decoder for Inflating {
-    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
-        if out.is_empty() {
-            return Ok(0);
-        }
-        if self.end.is_none() {
-            let given = self.step(out)?;
-            if given > 0 {
-                return Ok(given);
-            }
-        }
-        self.end.clone().unwrap_or(Ok(())).map(|()| 0)
+    fn end(&self) -> Option<&Result<()>> {
+        self.end.as_ref()
     }
 
-    fn suspect(&self) -> Option<Suspect> {
+    fn suspect(&self) -> Option<u64> {
         self.suspect
+    }
+
+    fn weight(&self) -> u64 {
+        256 << 10
     }
 }

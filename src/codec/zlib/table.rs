@@ -4,9 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Scale;
+use super::checked::Checked;
+use super::kept::{Complete, Kept, Sums};
 use super::walk::Walk;
+use crate::cache::store::Promise;
 use crate::cache::{Cache, Segment};
 use crate::codec::deflate::{Block, Checkpoint, PackedWindow, Packer, Place, WINDOW, zlib};
+use crate::codec::seek::found::{Found, Trusted};
+use crate::codec::seek::kept::{Slot, Whole};
 use crate::codec::seek::{Stretches, Table};
 use crate::content::Content;
 use crate::error::Result;
@@ -24,6 +29,8 @@ pub(super) struct Zlib {
     pub(super) cache: Arc<Cache>,
     pub(super) scale: Scale,
     known: Mutex<Known>,
+    /// What was found where the table is kept.
+    found: Found<Kept>,
 }
 
 #[derive(Default)]
@@ -34,6 +41,22 @@ struct Known {
     segments: Vec<Segment>,
     /// Of everything from the start on that was decoded without a gap.
     sum: Option<zlib::Adler>,
+    /// The same in parts, if the table is going to be kept.
+    sums: Option<Sums>,
+    /// Checkpoints that are being noted.
+    noting: usize,
+    /// The stream was decoded to its end, and is sound.
+    end: Option<(Whole, Promise)>,
+    kept: bool,
+}
+
+impl Known {
+    /// The marks that are less than a distance from an offset.
+    fn near(&self, offset: u64, distance: u64) -> &[Mark] {
+        let from = self.marks.partition_point(|mark| mark.offset.saturating_add(distance) <= offset);
+        let to = self.marks.partition_point(|mark| mark.offset < offset.saturating_add(distance));
+        self.marks.get(from..to).unwrap_or_default()
+    }
 }
 
 /// A checkpoint whose window was put aside.
@@ -44,9 +67,21 @@ pub(super) struct Mark {
     pub(super) offset: u64,
     /// Segment (24 bits), place in it (24 bits), length (16 bits).
     window: u64,
+    /// The CRC-32 of all output before it, where that is known.
+    pub(super) sum: Option<u32>,
 }
 
 impl Mark {
+    /// The bits of its block's header, and its own.
+    pub(super) fn bits(&self) -> (u64, u64) {
+        (self.header, self.bit)
+    }
+
+    /// Bytes that its window takes, packed.
+    pub(super) fn packed_len(&self) -> u64 {
+        self.window & 0xffff
+    }
+
     /// The place, as far as a decoder believes it.
     pub(super) fn place(&self) -> Place {
         let block = if self.header == self.bit { Block::Between } else { Block::Dynamic };
@@ -55,8 +90,15 @@ impl Mark {
 }
 
 impl Zlib {
-    pub(super) fn new(stored: Arc<dyn Content>, scale: Scale, cache: &Arc<Cache>) -> Self {
-        Self { stored, cache: cache.clone(), scale, known: Mutex::default() }
+    pub(super) fn new(
+        stored: Arc<dyn Content>,
+        scale: Scale,
+        cache: &Arc<Cache>,
+        slot: Option<Slot>,
+    ) -> Self {
+        let known = Known { sums: slot.as_ref().map(|_| Sums::new(scale)), ..Known::default() };
+        let found = Found::new(slot, Kept::find);
+        Self { stored, cache: cache.clone(), scale, known: Mutex::new(known), found }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -88,27 +130,76 @@ impl Zlib {
         }
     }
 
-    /// Adds a checkpoint, unless another is near or its window can't be put aside.
-    pub(super) fn note(&self, checkpoint: &Checkpoint) {
-        let (place, least) = (checkpoint.place, self.scale.spacing / 4 * 3);
-        let is_far = |known: &Known| {
-            let at = known.marks.partition_point(|mark| mark.offset < place.offset);
-            let before = at.checked_sub(1).and_then(|before| known.marks.get(before));
-            place.offset - before.map_or(0, |mark| mark.offset) >= least.saturating_sub(EARLY)
-                && known.marks.get(at).is_none_or(|after| after.offset - place.offset >= least)
+    /// Adds checkpoints with the sums before them, on another thread if there is one.
+    pub(super) fn note(self: &Arc<Self>, checkpoints: Vec<Checkpoint>, sums: Vec<Option<u32>>) {
+        self.known().noting += 1;
+        let noting = Noting(self.clone());
+        let note = move || {
+            let sums = sums.into_iter().chain(std::iter::repeat(None));
+            checkpoints.iter().zip(sums).for_each(|(checkpoint, sum)| noting.0.add(checkpoint, sum));
         };
-        if !is_far(&self.known()) {
+        if self.cache.threads() > 1 { self.cache.run(note) } else { note() }
+    }
+
+    /// Says that the stream ends at a bit, with a checksum that is right, after so many bytes.
+    pub(super) fn ended(self: &Arc<Self>, bit: u64, checksum: zlib::Adler) {
+        let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == checksum.len) else { return };
+        {
+            let mut known = self.known();
+            if known.kept || known.marks.is_empty() && known.noting == 0 {
+                return;
+            }
+            let whole = Whole { end: bit, checksum: checksum.sum, unit: self.scale.unit() };
+            (known.kept, known.end) = (true, Some((whole, slot.promise())));
+        }
+        let zlib = self.clone();
+        self.cache.run(move || zlib.keep());
+    }
+
+    /// Keeps the table, once the stream has ended and all checkpoints are noted.
+    fn keep(&self) {
+        let (complete, _promise) = {
+            let mut known = self.known();
+            if known.noting > 0 {
+                return;
+            }
+            let (Some((whole, promise)), Some(sums)) = (known.end.take(), known.sums.clone()) else { return };
+            let marks = known.marks.iter().filter(|mark| mark.sum.is_some()).copied().collect();
+            (Complete { marks, sums, whole }, promise)
+        };
+        if let Some(slot) = self.found.slot().filter(|_| !complete.marks.is_empty()) {
+            complete.keep(slot, &|mark| self.packed(mark));
+        }
+    }
+
+    /// Adds a checkpoint, unless another is near that is as good, or its window can't be put aside. One
+    /// with a sum takes the place of those without: only with sums the table can be kept.
+    fn add(&self, checkpoint: &Checkpoint, sum: Option<u32>) {
+        let (place, least) = (checkpoint.place, self.scale.spacing / 4 * 3);
+        let is_near = |mark: &Mark| match place.offset.checked_sub(mark.offset) {
+            Some(after) => after < least.saturating_sub(EARLY).max(1),
+            None => mark.offset - place.offset < least,
+        };
+        let is_worse = |mark: &Mark| mark.sum.is_none() && sum.is_some();
+        let is_wanted = |known: &Known| {
+            place.offset >= least.saturating_sub(EARLY)
+                && !known.near(place.offset, least).iter().any(|mark| is_near(mark) && !is_worse(mark))
+        };
+        if !is_wanted(&self.known()) {
             return;
         }
         let mut packer = self.cache.scratch::<Packer>();
         let window = packer.pack(&checkpoint.window);
         self.cache.keep_scratch(packer, PACKER);
         let mut known = self.known();
-        if !is_far(&known) {
+        if !is_wanted(&known) {
             return;
         }
         if let Some(window) = self.put_aside(&mut known, window.packed()) {
-            let mark = Mark { header: place.header, bit: place.bit, offset: place.offset, window };
+            if !known.near(place.offset, least).is_empty() {
+                known.marks.retain(|mark| !is_near(mark));
+            }
+            let mark = Mark { header: place.header, bit: place.bit, offset: place.offset, window, sum };
             let at = known.marks.partition_point(|other| other.offset < mark.offset);
             known.marks.insert(at, mark);
         }
@@ -132,25 +223,42 @@ impl Zlib {
 
     /// The window of a checkpoint, into `out`; `None` if it can't be had.
     pub(super) fn window(&self, mark: &Mark, out: &mut Vec<u8>) -> Option<()> {
-        let (segment, at) =
-            (usize::try_from(mark.window >> 40).ok()?, (mark.window >> 16) as u32 & 0xff_ffff);
-        let packed = self.known().segments.get(segment)?.get(at, (mark.window & 0xffff) as usize)?;
         let len = mark.offset.min(WINDOW as u64) as usize;
-        PackedWindow::from_parts(len, packed).unpack(out).ok()
+        PackedWindow::from_parts(len, self.packed(mark)?).unpack(out).ok()
     }
 
-    /// Takes these bytes at `offset` into the checksum, if nothing is missing before them.
-    pub(super) fn sum(&self, offset: u64, bytes: &[u8]) {
-        let before = self.summed();
-        let Some(new) =
-            before.len.checked_sub(offset).and_then(|skip| bytes.get(usize::try_from(skip).ok()?..))
-        else {
-            return;
-        };
-        let sum = before.then(zlib::Adler::of(new));
-        let mut known = self.known();
-        if known.sum.unwrap_or(zlib::Adler::EMPTY) == before {
-            known.sum = Some(sum);
+    /// The same as it was put aside.
+    fn packed(&self, mark: &Mark) -> Option<Vec<u8>> {
+        let (segment, at) =
+            (usize::try_from(mark.window >> 40).ok()?, (mark.window >> 16) as u32 & 0xff_ffff);
+        self.known().segments.get(segment)?.get(at, (mark.window & 0xffff) as usize)
+    }
+
+    /// Takes these bytes at `offset` into the checksum, if nothing is missing before them. Gives the sums
+    /// before each of `places`, which are in order and among the bytes, if they are known.
+    pub(super) fn sum(&self, offset: u64, bytes: &[u8], places: &[u64]) -> Vec<Option<u32>> {
+        loop {
+            let (before, mut sums) = {
+                let known = self.known();
+                (known.sum.unwrap_or(zlib::Adler::EMPTY), known.sums.as_ref().map(Sums::tip))
+            };
+            let Some(new) =
+                before.len.checked_sub(offset).and_then(|skip| bytes.get(usize::try_from(skip).ok()?..))
+            else {
+                return Vec::new();
+            };
+            let sum = before.then(zlib::Adler::of(new));
+            // Before places that somebody else has passed the sum is gone: he has noted it.
+            let (passed, places) = places.split_at(places.partition_point(|place| *place < before.len));
+            let given = sums.as_mut().map(|sums| sums.go_on(before.len, new, places)).unwrap_or_default();
+            let mut known = self.known();
+            if known.sum.unwrap_or(zlib::Adler::EMPTY) == before {
+                known.sum = Some(sum);
+                if let (Some(all), Some(sums)) = (&mut known.sums, sums) {
+                    all.add(sums);
+                }
+                return std::iter::repeat_n(None, passed.len()).chain(given.into_iter().map(Some)).collect();
+            }
         }
     }
 
@@ -165,12 +273,37 @@ impl Zlib {
     }
 }
 
+/// Checkpoints are being noted; the table may wait for them.
+struct Noting(Arc<Zlib>);
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        self.0.known().noting -= 1;
+        self.0.keep();
+    }
+}
+
 impl Table for Zlib {
     fn nearest(&self, wanted: u64) -> u64 {
-        self.before(wanted).map_or(0, |mark| mark.offset)
+        match self.found.get() {
+            Some(kept) => kept.start(kept.span_at(wanted)),
+            None => self.before(wanted).map_or(0, |mark| mark.offset),
+        }
+    }
+
+    fn found(&self) -> Option<&dyn Trusted> {
+        Some(&self.found)
+    }
+
+    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
+        Ok(Box::new(Walk::new(self, Place::block_at(zlib::FIRST_BIT, 0), Vec::new())))
     }
 
     fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+        if let Some(kept) = self.found.get() {
+            let span = kept.span_at(from);
+            return Ok((kept.start(span), Box::new(Checked::new(self, kept, span))));
+        }
         let mut window = Vec::new();
         let mark = self.before(from).filter(|mark| self.window(mark, &mut window).is_some());
         let (offset, walk) = match mark {

@@ -1,22 +1,13 @@
+mod any;
+mod kept;
+
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::codec::samples::{Counted, Dice, check, harmed, read_in, say_the_same};
 use crate::content::{Decoded, Soundness, Text, UNIT};
 
 const SMALL: Scale = Scale { spacing: 40_000, stretch: 100_000, least_bits: 8 << 13 };
-
-/// Numbers that come the same each time (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % below.max(1) as u64) as usize
-    }
-}
 
 /// Bytes of which some repeat, some run, some come from far before and some do neither.
 fn truth(len: usize, seed: u64) -> Vec<u8> {
@@ -69,33 +60,10 @@ fn streams() -> Vec<(Vec<u8>, Vec<u8>)> {
     streams
 }
 
-/// Stored bytes that count how often they are read.
-#[derive(Debug)]
-struct Counted(Text, AtomicU64);
-
-impl Content for Counted {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> crate::Result<usize> {
-        let read = self.0.read_at(offset, buf)?;
-        self.1.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
 fn content(stored: Vec<u8>, len: usize, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
-    let stored = Arc::new(Counted(Text::new(stored), AtomicU64::new(0)));
-    let stream = open_with(stored.clone(), SMALL, cache);
+    let stored = Counted::new(stored);
+    let stream = open_with(stored.clone(), SMALL, cache, None);
     (Decoded::stream(stream, len as u64, cache), stored)
-}
-
-fn check(content: &Decoded, truth: &[u8], at: usize, count: usize) {
-    let mut buf = vec![0x55; count];
-    let read = content.read_at(at as u64, &mut buf).unwrap();
-    let right = &truth[at.min(truth.len())..];
-    assert!(buf[..read] == right[..right.len().min(count)], "{count} bytes at {at}");
 }
 
 #[test]
@@ -106,16 +74,7 @@ fn any_stream_in_any_order_on_any_number_of_threads_is_the_truth() {
             for order in ["on", "back", "random", "far"] {
                 let cache = Arc::new(Cache::with_threads([0, 3 << 20, 1 << 30][dice.roll(3)], threads));
                 let (content, _) = content(stored.clone(), truth.len(), &cache);
-                let step = 131_072;
-                let steps = truth.len().div_ceil(step);
-                match order {
-                    "on" => (0..steps).for_each(|at| check(&content, &truth, at * step, step)),
-                    "back" => (0..steps).rev().for_each(|at| check(&content, &truth, at * step, step)),
-                    "far" => check(&content, &truth, truth.len() - 4096, 5000),
-                    _ => {
-                        (0..20).for_each(|_| check(&content, &truth, dice.roll(truth.len()), dice.roll(9000)))
-                    }
-                }
+                read_in(order, &content, &truth, &mut dice);
                 if order != "random" {
                     assert_eq!(
                         content.soundness(),
@@ -139,9 +98,9 @@ fn behind_the_frontier_a_read_decodes_only_from_the_checkpoint_before_it() {
     let mut dice = Dice(6);
     for _ in 0..50 {
         let at = dice.roll(truth.len());
-        let before = stored.1.load(Ordering::Relaxed);
+        let before = stored.read();
         check(&content, &truth, at, 100);
-        let read = stored.1.load(Ordering::Relaxed) - before;
+        let read = stored.read() - before;
         // Two units at most, and what the decoder reads ahead.
         assert!(read < 2 * UNIT + (256 << 10), "{read} bytes for 100 at {at}");
     }
@@ -152,7 +111,8 @@ fn checkpoints_keep_their_distance_and_come_before_units() {
     let truth = truth(6_000_000, 12);
     for threads in [1, 3] {
         let cache = Arc::new(Cache::with_threads(1 << 30, threads));
-        let zlib = Arc::new(Zlib::new(Arc::new(Text::new(encode(&truth, 6, usize::MAX))), SMALL, &cache));
+        let zlib =
+            Arc::new(Zlib::new(Arc::new(Text::new(encode(&truth, 6, usize::MAX))), SMALL, &cache, None));
         let (_, mut walk) = crate::codec::seek::Table::walk(zlib.clone(), 0).unwrap();
         let (mut out, mut at) = (Vec::new(), 0);
         while let Some(start) = walk.next(&mut out).unwrap() {
@@ -177,18 +137,10 @@ fn damage_anywhere_gives_what_the_library_gives() {
     let stored = encode(&truth, 6, usize::MAX);
     let mut dice = Dice(14);
     for round in 0..300 {
-        let mut broken = stored.clone();
-        match round % 3 {
-            0 => broken.truncate(dice.roll(stored.len() - 2) + 2),
-            1 => (0..1 + dice.roll(3)).for_each(|_| broken[dice.roll(stored.len())] ^= 1 << dice.roll(8)),
-            _ => {
-                let at = dice.roll(stored.len() - 9);
-                broken[at..at + 9].fill(dice.roll(256) as u8);
-            }
-        }
+        let broken = harmed(&stored, 2, round, &mut dice);
         let cache = Arc::new(Cache::with_threads([0, 1 << 20, 1 << 30][dice.roll(3)], 1 + dice.roll(4)));
         let theirs = Decoded::stream(
-            library::Library::new(Arc::new(Text::new(broken.clone()))),
+            library::library(Arc::new(Text::new(broken.clone()))),
             truth.len() as u64,
             &cache,
         );
@@ -197,8 +149,11 @@ fn damage_anywhere_gives_what_the_library_gives() {
             let _ = ours.read_at(dice.roll(truth.len()) as u64, &mut [0; 99]);
         }
         let (theirs, ours) = (prefix(&theirs), prefix(&ours));
-        assert!(ours.0 == theirs.0, "round {round}: {} bytes, the library {}", ours.0.len(), theirs.0.len());
-        assert_eq!(ours.1, theirs.1, "round {round}");
+        // A wrong checksum that was met before leaves nothing.
+        let nothing = ours.0.is_empty() && theirs.2 == Soundness::Broken(0);
+        let (our, their) = (ours.0.len(), theirs.0.len());
+        assert!(ours.0 == theirs.0 || nothing, "round {round}: {our} bytes, the library {their}");
+        say_the_same(ours.1, theirs.1);
     }
 }
 
@@ -232,7 +187,9 @@ fn many_readers_under_pressure_read_the_truth_within_the_budget() {
                             1 => check(content, truth, dice.roll(truth.len()), 5000),
                             _ => check(content, truth, n * 100_000, 100_000),
                         }
-                        assert!(cache.held() + cache.reserved() <= cache.budget() + budget / 2);
+                        // One alone that a reader waits for may take more than there is.
+                        let most = cache.budget().max(9 << 20) + budget / 2;
+                        assert!(cache.held() + cache.reserved() <= most);
                     }
                 });
             }

@@ -194,21 +194,22 @@ impl Walk {
 
     /// Takes what was decoded at `offset` into the table.
     fn note(&self, checkpoints: Vec<Checkpoint>, offset: u64, bytes: &[u8]) {
-        self.zlib.sum(offset, bytes);
-        if checkpoints.is_empty() {
-            return;
+        let places: Vec<_> = checkpoints.iter().map(|checkpoint| checkpoint.place.offset).collect();
+        let sums = self.zlib.sum(offset, bytes, &places);
+        if !checkpoints.is_empty() {
+            self.zlib.note(checkpoints, sums);
         }
-        let zlib = self.zlib.clone();
-        let note = move || checkpoints.iter().for_each(|checkpoint| zlib.note(checkpoint));
-        if self.zlib.cache.threads() > 1 { self.zlib.cache.run(note) } else { note() }
     }
 
     /// At the end of the stream: whether its checksum is right.
     fn finish(&self) -> Result<()> {
         let stored = zlib::stored_checksum(&*self.zlib.stored, self.here)?;
         let summed = self.zlib.summed();
-        if summed.len == self.here.offset && summed.sum != stored {
-            return Err(Error::damaged("the checksum of the zlib stream is wrong"));
+        if summed.len == self.here.offset {
+            if summed.sum != stored {
+                return Err(Error::damaged("the checksum of the zlib stream is wrong"));
+            }
+            self.zlib.ended(self.here.bit, summed);
         }
         Ok(())
     }
@@ -249,5 +250,12 @@ impl Stretches for Walk {
     fn weight(&self) -> u64 {
         let pass = if self.pass.is_some() { PASS } else { 0 };
         pass + self.window.capacity() as u64
+    }
+
+    fn bit(&self) -> Option<u64> {
+        Some(match &self.then {
+            Then::Fault(fault) => fault.bit,
+            _ => self.here.bit,
+        })
     }
 }

@@ -16,7 +16,7 @@ pub(super) const PER_CONTENT: usize = 4;
 const PER_MOUNT: usize = 16;
 
 /// Bytes that the waiting decoders of a mount may take up; the last parked one stays in any case.
-const WEIGHT: u64 = 24 << 20;
+const WEIGHT: u64 = 16 << 20;
 
 /// A stream: which content, and where in it the stream begins.
 pub(super) type Stream = (ContentId, u64);
@@ -63,6 +63,11 @@ impl Parked {
         }
         // Freeing their memory, or closing a file, holds up nobody.
         drop(waiting);
+    }
+
+    /// Bytes that the decoders take up, roughly.
+    pub(crate) fn weight(&self) -> u64 {
+        self.waiting().iter().map(|one| one.decoder.weight()).sum()
     }
 
     /// Drops the decoders of a content.

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 use super::ahead::Sequence;
 use super::covered::Covered;
 use super::parked::PER_CONTENT;
-use super::{Decoded, Decoder, Encoded, Span, Suspect, UNIT, Unit};
+use super::{Decoded, Decoder, Encoded, Span, UNIT, Unit, WHOLE};
 use crate::cache::Bytes;
 use crate::codec::Chunk;
 use crate::error::{Error, Result};
@@ -110,6 +110,9 @@ impl Decoded {
     /// A unit that is not in the cache: its bytes, fewer than it should have if something stopped
     /// the decoding, and the reason if that is not for ever.
     pub(super) fn obtain(&self, unit: Unit) -> Result<(Bytes, Option<Error>)> {
+        if let Encoded::Stream(stream) = &self.encoded {
+            stream.look_ahead(unit.start);
+        }
         let mut state = self.state();
         let (at, decoder) = loop {
             // It may have come by since this reader looked.
@@ -136,9 +139,20 @@ impl Decoded {
         state.runs.push(Run { number, span: unit.span.start, at, until: self.end_of(unit) });
         drop(state);
         let running = Running { decoded: self, number };
+        let _room = self.cache.demand(self.weight(unit));
         match unit.span.piece {
             Some(piece) if unit.span.is_whole() => self.run_whole(&running, unit, piece),
             _ => self.run_to(&running, unit, at, decoder),
+        }
+    }
+
+    /// Bytes of memory that decoding a unit takes up.
+    fn weight(&self, unit: Unit) -> u64 {
+        match (&self.encoded, unit.span.piece) {
+            (Encoded::Stream(stream), _) => stream.weight().saturating_add(UNIT),
+            // What is compressed may be as long as what it decodes to.
+            (Encoded::Pieces(_), Some(piece)) if unit.span.is_whole() => 2 * piece.len + UNIT,
+            (Encoded::Pieces(_), _) => WHOLE,
         }
     }
 
@@ -272,20 +286,20 @@ impl Decoded {
         let outcome = loop {
             let here = at + filled as u64;
             let Some(rest) = out.get_mut(filled..).filter(|rest| !rest.is_empty()) else {
-                break if here == span.end { self.finish(decoder, span, at) } else { Outcome::Good };
+                break if here == span.end { self.finish(decoder, span) } else { Outcome::Good };
             };
             let room = rest.len();
             match decoder.read(rest) {
                 Ok(0) => break Outcome::Broken(here, self.stopped(span, here)),
                 Ok(read) => filled += read.min(room),
-                Err(error) => break place(decoder, error, span, at, here),
+                Err(error) => break place(decoder, error, span, here),
             }
         };
         (filled, outcome)
     }
 
     /// At the end of a span: whether the decoder ends there too, and finds all in order.
-    fn finish(&self, decoder: &mut dyn Decoder, span: Span, at: u64) -> Outcome {
+    fn finish(&self, decoder: &mut dyn Decoder, span: Span) -> Outcome {
         if span.piece.is_some_and(|piece| piece.len > span.end - span.start) {
             return Outcome::Broken(span.end, self.too_long());
         }
@@ -296,7 +310,7 @@ impl Decoded {
                 Error::damaged("a piece decodes to more bytes than its header says"),
             ),
             Ok(_) => Outcome::Broken(span.end, self.too_long()),
-            Err(error) => place(decoder, error, span, at, span.end),
+            Err(error) => place(decoder, error, span, span.end),
         }
     }
 
@@ -335,10 +349,9 @@ impl Decoded {
         let mut state = self.state();
         let mut hitch = None;
         match outcome {
-            Outcome::Good => {}
+            Outcome::Good => state.covered.add(at, at.saturating_add(buffer.len() as u64)),
             Outcome::Ended => {
-                // A stream was decoded from its start by the decoder that came to its end.
-                state.covered.add(unit.span.start, unit.span.end);
+                state.covered.add(at, unit.span.end);
                 state.ended |= unit.span.piece.is_none();
             }
             Outcome::Broken(from, error) => {
@@ -381,6 +394,7 @@ impl Decoded {
         if let Some(run) = state.runs.iter_mut().find(|run| run.number == running.number) {
             run.at = end;
         }
+        state.covered.add(at, end);
         let wanted = state.wanted.get_mut(&at);
         if wanted.is_none() && !near && !self.cache.has_room(len) {
             return buffer;
@@ -398,15 +412,14 @@ impl Decoded {
     }
 }
 
-/// Where an error that came at `here`, while the unit at `at` was decoded, leaves the content.
-fn place(decoder: &dyn Decoder, error: Error, span: Span, at: u64, here: u64) -> Outcome {
+/// Where an error that came at `here` leaves the content.
+fn place(decoder: &dyn Decoder, error: Error, span: Span, here: u64) -> Outcome {
     if !error.lasts() {
         return Outcome::Hitch(error);
     }
     let from = match decoder.suspect() {
         None => here,
-        Some(Suspect::From(offset)) => span.start.saturating_add(offset).min(here),
-        Some(Suspect::Unlocated) => at,
+        Some(offset) => span.start.saturating_add(offset).min(here),
     };
     Outcome::Broken(from, error)
 }

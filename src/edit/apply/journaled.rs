@@ -45,7 +45,9 @@ impl<S: Storage> Job<'_, S> {
             match self.make_image(place) {
                 Ok(image) => {
                     let done = self.rewrite_from(place, &image);
-                    if !matches!(&done, Err(Stopped::Failed(error)) if error.kind() == Kind::Unfinished) {
+                    let unfinished =
+                        matches!(&done, Err(Stopped::Failed(error)) if error.kind() == Kind::Unfinished);
+                    if !unfinished && !self.left.get() {
                         // Else both are kept for the recovery.
                         let _ = self.storage.unlink(&place.image);
                     }
@@ -223,16 +225,13 @@ impl<S: Storage> Job<'_, S> {
             },
         };
         self.syncs.set(self.syncs.get() + settling.syncs());
-        // If its name comes back at a crash, it will be found to have been carried out.
+        // If its name stays, or comes back at a crash, it will be found to have been carried out.
         let removed = self.storage.unlink(&place.journal).and_then(|()| match image {
             // The image must not be gone while the journal is there.
             Some(_) => self.sync_dir(&place.dir),
             None => Ok(()),
         });
-        removed.map_err(|error| {
-            let what = format!("the journal {} can't be removed: {error}", place.journal.display());
-            Stopped::Failed(Error::new(Kind::Unfinished, what))
-        })?;
+        self.left.set(removed.is_err());
         stopped
     }
 }

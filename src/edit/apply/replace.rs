@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use super::{Job, PIECE, Stopped, unsuited_or_failed};
+use super::{Done, Job, PIECE, Stopped, unsuited_or_failed};
 use crate::edit::place::Place;
 use crate::edit::plan::GRAIN;
 use crate::source::storage::Storage;
 
 impl<S: Storage> Job<'_, S> {
-    /// Writes the new file and puts it in the source's place; the open new file.
-    pub(super) fn replace(&self, clone: bool) -> Result<S::File, Stopped> {
+    /// Writes the new file and puts it in the source's place.
+    pub(super) fn replace(&self, clone: bool) -> Result<Done<S::File>, Stopped> {
         // A rename works within one directory only.
         let place = self.places.iter().find(|place| !place.is_state);
         let Some(place) = place else {
@@ -20,7 +20,13 @@ impl<S: Storage> Job<'_, S> {
         };
         let file = self.create_image(place).map_err(unsuited_or_failed)?;
         match self.write_and_rename(place, &file, clone) {
-            Ok(()) => Ok(file),
+            Ok(()) => {
+                // The new file is in place and whole; only whether it stays there at a crash is open.
+                let trouble = self.sync_dir(&place.dir).err().map(|error| {
+                    crate::Error::from(error).within("the new file is in place, but may not survive a crash")
+                });
+                Ok(Done::NewFile(file, trouble))
+            }
             Err(stopped) => {
                 // The save failed already; what stays behind, the next recovery removes.
                 let _ = self.storage.unlink(&place.image);
@@ -54,14 +60,7 @@ impl<S: Storage> Job<'_, S> {
         }
         self.sync(file)?;
         self.check_unchanged()?;
-        self.storage.rename(&place.image, self.path).map_err(unsuited_or_failed)?;
-        if let Err(error) = self.sync_dir(&place.dir) {
-            // The new file is in place and whole; only whether it stays there at a crash is open.
-            return Err(Stopped::Failed(
-                crate::Error::from(error).within("the new file is in place, but may not survive a crash"),
-            ));
-        }
-        Ok(())
+        self.storage.rename(&place.image, self.path).map_err(unsuited_or_failed)
     }
 
     /// Writes the new file's bytes.

@@ -2,7 +2,8 @@
 
 use super::core_schemas;
 use crate::format::asdf::ndarray::{self, Ndarray, Trouble};
-use crate::yaml::event::{Events, Mark};
+use crate::yaml::event::Mark;
+use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Broken, PathId, Survey, Wanted};
 
 /// What is in a tree.

@@ -3,7 +3,7 @@
 //! Each block ends where the next begins; the chain ends at the end of the file, at the block index,
 //! or at bytes that are neither. Only what the chain reaches is a block. The index helps in two ways:
 //! its offsets are asked for ahead of the walk, and behind a damaged header the walk goes on where
-//! the index and a chain from there agree.
+//! the index and a chain from there agree. So a block with a damaged header keeps its number (`lost.rs`).
 
 use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
 use super::index::{self, Index};
@@ -12,6 +12,7 @@ use crate::format::{Defect, Severity};
 use crate::source::{Source, Window, read_up_to};
 
 mod first;
+mod lost;
 
 use first::first_block;
 
@@ -39,8 +40,12 @@ pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u6
     let index = index::find(source, size, head_end)?;
     let mut chain =
         Chain { source, size, generation, window: Window::new(source), index, blocks: Blocks::default() };
+    let mut end = End { offset: head_end, streamed: false };
     if let Some(first) = first_block(&mut chain, head_end)? {
-        let end = chain.walk(first)?;
+        end = chain.walk(first)?;
+    }
+    chain.lost_in_front(head_end, end)?;
+    if !chain.blocks.offsets.is_empty() {
         chain.judge_index(end);
     } else if let Some(index) = &chain.index {
         let (offset, what) = (index.offset, "there is a block index, but there are no blocks");
@@ -106,7 +111,7 @@ impl Chain<'_> {
             self.blocks.offsets.push(offset);
             let end = match self.header(offset) {
                 Ok(header) if header.streamed() => return Ok(End { offset: self.size, streamed: true }),
-                Ok(header) => self.judge(n, &header),
+                Ok(header) => self.judge(n, &header)?,
                 Err(error) if matches!(error.kind(), crate::Kind::System(_)) => return Err(error),
                 Err(error) => {
                     self.note(Severity::Damage, offset, Some(n), error.message());
@@ -136,6 +141,9 @@ impl Chain<'_> {
                         self.bridge(n, end, next);
                         next
                     }
+                    None if self.lost_behind(from)? => {
+                        return Ok(End { offset: self.size, streamed: false });
+                    }
                     None => {
                         self.trailing_bytes(n, end)?;
                         return Ok(End { offset: end.unwrap_or(self.size), streamed: false });
@@ -146,7 +154,7 @@ impl Chain<'_> {
     }
 
     /// Says what is wrong with the sizes of block `n`; where it ends, if that can be believed.
-    fn judge(&mut self, n: usize, header: &Header) -> Option<u64> {
+    fn judge(&mut self, n: usize, header: &Header) -> Result<Option<u64>> {
         let offset = header.offset;
         if header.used_size > header.allocated_size {
             let what = format!(
@@ -164,6 +172,15 @@ impl Chain<'_> {
         let end = header.end();
         if end.is_none_or(|end| end > self.size) {
             let there = self.size.saturating_sub(header.data_offset());
+            if let Some(end) =
+                header.data_offset().checked_add(header.used_size).filter(|end| *end <= self.size)
+                && matches!(self.next(end)?, Next::Block(_) | Next::Index(_))
+            {
+                let what =
+                    format!("allocated_size is {}, but something follows the data", header.allocated_size);
+                self.note(Severity::Damage, offset, Some(n), what);
+                return Ok(Some(end));
+            }
             let (size, severity) = match there < header.used_size {
                 true => (header.used_size, Severity::Damage),
                 // All data are there, only unused space is missing.
@@ -171,9 +188,9 @@ impl Chain<'_> {
             };
             let what = format!("the file is cut off: {there} bytes of the block's {size} are there");
             self.note(severity, offset, Some(n), what);
-            return None;
+            return Ok(None);
         }
-        end
+        Ok(end)
     }
 
     /// What begins at `end`, or behind zeros or spaces there.
@@ -264,6 +281,13 @@ impl Chain<'_> {
                 Severity::Damage,
                 format!("the header of a further block is damaged: {rest} bytes can't be read"),
             )
+        } else if let Some(at) = self.block_behind_junk(end)? {
+            let what = format!(
+                "{} bytes follow that belong to no block, and then a block that can't be \
+                 numbered, at {at}",
+                at - end
+            );
+            (Severity::Damage, what)
         } else {
             (
                 Severity::Note,
@@ -308,17 +332,22 @@ impl Chain<'_> {
 
     /// Compares the index with the blocks.
     fn judge_index(&mut self, end: End) {
-        let Some(index) = self.index.take() else { return };
-        // Bytes within a block's data only look like an index.
-        if index.offset < end.offset && (end.streamed || self.covers(index.offset)) {
+        if self.only_looks_like_an_index(end) {
             return;
         }
+        let Some(index) = self.index.take() else { return };
         let what = match &index.offsets {
             Err(why) => format!("the block index can't be read: {why}"),
             Ok(offsets) if *offsets == self.blocks.offsets => return,
             Ok(offsets) => stale(offsets, &self.blocks.offsets),
         };
         self.note(Severity::Note, index.offset, None, what);
+    }
+
+    /// Whether what was found as an index are bytes within a block's data.
+    fn only_looks_like_an_index(&mut self, end: End) -> bool {
+        let Some(offset) = self.index.as_ref().map(|index| index.offset) else { return false };
+        offset < end.offset && (end.streamed || self.covers(offset))
     }
 
     /// Whether `offset` lies within the last block that begins before it.

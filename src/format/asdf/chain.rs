@@ -26,6 +26,7 @@
 //! `shape` may have fewer dimensions than the array, in the reference implementation's reading: tiles then
 //! have the rest of them whole.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -212,8 +213,23 @@ pub fn open(
     memory_size: u64,
     cache: &Arc<Cache>,
 ) -> Result<Arc<dyn Content>> {
-    open_with(chain, stored, memory_size, &|codec, stored, size| codec::open(codec, stored, size, cache))
-        .map_err(|error| error.within(format!("the encoding chain {chain}")))
+    open_named(chain, stored, memory_size, cache, None)
+}
+
+/// The same for a block with a name ([`codec::open_named`]).
+pub fn open_named(
+    chain: &Chain,
+    stored: Arc<dyn Content>,
+    memory_size: u64,
+    cache: &Arc<Cache>,
+    name: Option<&[u8]>,
+) -> Result<Arc<dyn Content>> {
+    // The first stream that is opened is the stored one; what lies within it has no name.
+    let name = Cell::new(name);
+    open_with(chain, stored, memory_size, &|codec, stored, size| {
+        codec::open_named(codec, stored, size, cache, name.take())
+    })
+    .map_err(|error| error.within(format!("the encoding chain {chain}")))
 }
 
 /// How a compressed stream is opened: codec, stored bytes, decoded size.

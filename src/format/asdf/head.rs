@@ -40,13 +40,12 @@ pub fn read(source: &dyn Source) -> Result<Head> {
     let line_end = memchr::memchr(b'\n', &line).map(|at| at + 1);
     let line = &line[..line_end.unwrap_or(line.len())];
 
-    let mut head = Head {
-        generation: Generation::One,
-        version: version_word(line),
-        end: line.len() as u64,
-        defects: Vec::new(),
-    };
-    head.generation = generation(line, &head.version);
+    let generation = generation(line, &version_word(line));
+    // Without its end the line would take in what is no text.
+    let end = foreign_byte(line, generation).unwrap_or(line.len());
+    let line_end = line_end.filter(|line_end| *line_end == end);
+    let version = version_word(&line[..end]);
+    let mut head = Head { generation, version, end: end as u64, defects: Vec::new() };
     if let Some(what) = version_trouble(&head) {
         head.defects.push(Defect { severity: Severity::Note, offset: 0, block: None, what });
     }
@@ -62,9 +61,11 @@ pub fn read(source: &dyn Source) -> Result<Head> {
         start: 0,
         at_end_of_file: false,
     };
-    scan.comments()?;
+    let whole = scan.comments()?;
     head.end = scan.at;
-    if scan.tree_follows()? {
+    if !whole {
+        head.damage(scan.at, "a comment does not end: the file is cut off, or binary data begin within it");
+    } else if scan.tree_follows()? {
         let start = scan.at;
         match scan.tree_end()? {
             TreeEnd::Line(end) => head.end = end,
@@ -142,21 +143,32 @@ impl Scan<'_> {
         Ok(self.piece.get((offset - self.start) as usize..).unwrap_or_default())
     }
 
-    /// Moves past lines that begin with `#`.
-    fn comments(&mut self) -> Result<()> {
+    /// Moves past lines that begin with `#`; whether the last of them has an end.
+    fn comments(&mut self) -> Result<bool> {
         loop {
             let at = self.at;
             let bytes = self.from(at, super::index::MARKER.len())?;
             if bytes.first() != Some(&b'#') || bytes.starts_with(super::index::MARKER) {
-                return Ok(());
+                return Ok(true);
             }
+            let generation = self.generation;
             let mut next = at;
             self.at = loop {
-                let bytes = self.from(next, 1)?;
-                match memchr::memchr(b'\n', bytes) {
-                    Some(end) => break next + end as u64 + 1,
-                    None if bytes.is_empty() => break next,
-                    None => next += bytes.len() as u64,
+                // Four bytes: a magic may lie across the border of two pieces.
+                let bytes = self.from(next, 4)?;
+                let end = memchr::memchr(b'\n', bytes);
+                let line = &bytes[..end.unwrap_or(bytes.len())];
+                match (foreign_byte(line, generation), end) {
+                    (Some(foreign), _) => {
+                        self.at = next + foreign as u64;
+                        return Ok(false);
+                    }
+                    (None, Some(end)) => break next + end as u64 + 1,
+                    (None, None) if bytes.len() < 4 => {
+                        self.at = next + bytes.len() as u64;
+                        return Ok(false);
+                    }
+                    (None, None) => next += bytes.len() as u64 - 3,
                 }
             };
         }
@@ -265,6 +277,28 @@ mod tests {
             }
         }
         assert_eq!(ends_at(b"#ASDF 1.0.0\n%YAML 1.1\n---\n...", b"").defects, []);
+    }
+
+    #[test]
+    fn a_comment_without_end_is_damage_and_takes_no_binary_data_in() {
+        for (text, rest) in [
+            (&b"#ASDF 1.0.0\n#ASDF_STAND"[..], &b""[..]),
+            (b"#ASDF 1.0.0\n#", b""),
+            (b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0", b"\xd3BLK\0\x30\0\n\0\n...\n"),
+            (b"#ASDF 1.0.0\n# x", b"\0\0\n...\n"),
+            (b"#ASDF 1.0.0\r#\r", b"\xd3BLK\0\x30\0\n\0\n...\n"),
+            (b"#ASDF 1.0.0", b"\0\0\n...\n"),
+        ] {
+            let head = ends_at(text, rest);
+            assert_eq!(head.defects.len(), 1, "{}", text.escape_ascii());
+            assert_eq!(head.defects[0].severity, Severity::Damage);
+        }
+        // A long one, with its end or a magic across the border of what is read at once.
+        for len in PIECE - 20..PIECE + 3 {
+            let comment = [&b"#ASDF 1.0.0\n#"[..], &vec![b'x'; len]].concat();
+            assert_eq!(ends_at(&[&comment[..], b"\n"].concat(), b"\xd3BLK\0\x30").defects, []);
+            assert_eq!(ends_at(&comment, b"\xd3BLK\0\x30").defects.len(), 1);
+        }
     }
 
     #[test]

@@ -8,7 +8,8 @@ use memchr::memmem;
 
 use crate::error::{Error, Result};
 use crate::source::{Source, read_up_to};
-use crate::yaml::event::{Events, What};
+use crate::yaml::event::What;
+use crate::yaml::parser::Events;
 
 /// What an index begins with.
 pub const MARKER: &[u8] = b"#ASDF BLOCK INDEX";

@@ -99,8 +99,35 @@ fn with_other_users_looking_no_link_leads_outside() {
     symlink(test.path("s/a"), test.path("s/absolute")).unwrap();
     test.options.allow_other = true;
     let tree = test.tree("s");
-    assert_eq!(tree.link_text("file"), "../out/o.asdf");
+    assert_eq!(tree.link_text("file"), test.path("s/../out/o.asdf").to_str().unwrap());
     assert_eq!(tree.link_text("absolute"), "a");
+}
+
+#[test]
+fn a_link_that_leaves_the_mirror_means_the_same_wherever_the_mount_is() {
+    let test = Test::new();
+    test.write("s/d/x", "");
+    test.write("out/y", "");
+    for (text, name) in [
+        ("../out", "s/out"),
+        ("../../out/../out", "s/d/out"),
+        ("..", "s/above"),
+        ("../gone", "s/gone"),
+        ("../../s/gone", "s/d/gone"),
+        ("../gone", "s/d/stays"),
+        ("d/../none", "s/none"),
+    ] {
+        symlink(text, test.path(name)).unwrap();
+    }
+    let tree = test.tree("s");
+    let text = |name: &str| PathBuf::from(tree.link_text(name));
+    assert_eq!(text("out"), test.path("s/../out"));
+    assert_eq!(text("d/out"), test.path("s/d/../../out/../out"));
+    assert_eq!(text("above"), test.path("s/.."));
+    assert_eq!(text("gone"), test.path("s/../gone"));
+    assert_eq!(text("d/gone"), test.path("s/d/../../s/gone"));
+    assert_eq!(text("d/stays"), Path::new("../gone"));
+    assert_eq!(text("none"), Path::new("d/../none"));
 }
 
 #[test]

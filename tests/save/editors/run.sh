@@ -5,14 +5,22 @@
 # mend    first it becomes "a: b: c", which must be refused for all to see; corrected in the same session
 #         it is saved, and nobody asks whether the file was changed by others
 #
-# EDITOR.sh says how: start, change OLD NEW, save, quit; and what the screen shows: $saved, $refused,
-# $asks. Exit 0: all went so; 1: it did not, and the screen is printed.
+# EDITOR.sh says how: $command starts it; change OLD NEW, save, quit; after_refusal, if the screen is to
+# be cleared then. And it says what the screen shows: $saved and $refused after a save; $unsaved, which
+# is seen until it succeeded, where nothing else tells of success. An editor that hears of no refusal has
+# no $refused: its user finds tree.yaml.error. Exit 0: all went so; 1: it did not, and the screen is
+# printed.
 set -u
 export LC_ALL=C.UTF-8
 here=$(dirname "$0"); editor=$1; mode=$2; folder=$3
 work=$(mktemp -d); export HOME=$work/home; mkdir "$HOME"
 unset VIMINIT EXINIT EDITOR VISUAL TMUX XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_CACHE_HOME
 asks='changed on disk|has changed since|really want to write|modified by|File on disk'
+saved= refused= unsaved=
+after_refusal() { :; }
+# For editors whose replacing is too much of a dialogue: the text stands at the end of its line.
+to_line() { keys -N $(($(grep -n "$1" tree.yaml | cut -d: -f1) - 1)) Down; sleep 0.2; }
+retype() { keys End; keys -N ${#1} BSpace; words "$2"; }
 . "$here/$editor.sh"
 
 end() { tmux -S "$work/s" kill-server 2>/dev/null; rm -rf "$work"; }
@@ -33,8 +41,9 @@ outcome() { # what the screen shows of a save: saved, refused
   while [ $((n -= 1)) -gt 0 ]; do
     screen >"$work/screen"
     grep -qE -- "$asks" "$work/screen" && { outcome=asked; return; }
-    grep -qE -- "$refused" "$work/screen" && { outcome=refused; return; }
-    grep -qE -- "$saved" "$work/screen" && { outcome=saved; return; }
+    [ -n "$refused" ] && grep -qE -- "$refused" "$work/screen" && { outcome=refused; return; }
+    [ -n "$saved" ] && grep -qE -- "$saved" "$work/screen" && { outcome=saved; return; }
+    [ -n "$unsaved" ] && ! grep -qE -- "$unsaved" "$work/screen" && { outcome=saved; return; }
     sleep 0.1
   done
   outcome=nothing
@@ -48,7 +57,11 @@ shows 'ASDF' || lost 'does not show the file'
 if [ "$mode" = mend ]; then
   change 'first light' 'a: b: c'
   save; outcome
-  [ $outcome = refused ] || lost "$outcome where it should be refused"
+  if [ -n "$refused" ]; then
+    [ $outcome = refused ] || lost "$outcome where it should be refused"
+  else
+    [ $outcome = saved ] && [ -s tree.yaml.error ] || lost "$outcome, and no tree.yaml.error"
+  fi
   after_refusal
   change 'a: b: c' 'second light'
 else

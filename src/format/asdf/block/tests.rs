@@ -144,6 +144,61 @@ fn a_damaged_header_is_bridged_by_the_index_and_keeps_the_numbers() {
 }
 
 #[test]
+fn a_first_or_last_block_with_a_damaged_header_keeps_its_number_by_the_index() {
+    let parts = [plain(b"one"), plain(b"two"), plain(b"three")];
+    let (bytes, starts) = file(&parts);
+    let index = index_of(&starts);
+    for lost in [vec![0], vec![2], vec![0, 1], vec![1, 2], vec![0, 2], vec![0, 1, 2]] {
+        // The magic, the header_size, all of it.
+        for (from, to) in [(0, 1), (1, 4), (4, 6), (0, 54)] {
+            let mut bytes = [&bytes[..], &index].concat();
+            for n in &lost {
+                bytes[starts[*n] as usize..][from..to].fill(b'?');
+            }
+            let found = blocks_of(bytes);
+            assert_eq!(found.offsets, starts, "{lost:?} {from}..{to}: {:?}", found.defects);
+            for n in &lost {
+                let bad = |defect: &Defect| defect.block == Some(*n) && defect.severity == Severity::Damage;
+                assert!(found.defects.iter().any(bad), "{lost:?} {from}..{to}: {:?}", found.defects);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_index_that_lists_what_holds_nothing_adds_no_block() {
+    let (bytes, starts) = file(&[vec![0; 100], plain(b"one"), plain(b"two")]);
+    for more in [vec![HEAD.len() as u64], vec![HEAD.len() as u64 + 7], vec![3], vec![50_000], vec![]] {
+        let mut offsets = [&more[..], &starts[1..]].concat();
+        let in_front = blocks_of([&bytes[..], &index_of(&offsets)].concat());
+        assert_eq!(in_front.offsets, starts[1..], "{more:?}");
+        offsets.sort_unstable();
+        let in_order = blocks_of([&bytes[..], &index_of(&offsets)].concat());
+        assert_eq!(in_order.offsets, starts[1..], "{more:?}");
+    }
+    // Of two files in one, the first without an index, the second's index is no help.
+    let (first, starts) = file(&[plain(b"one")]);
+    let (second, mut others) = file(&[plain(b"one"), plain(b"another"), plain(&[7; 200]), plain(b"4")]);
+    others.retain(|other| *other <= starts[0] || *other >= first.len() as u64);
+    let found = blocks_of([&first[..], &second, &index_of(&others)].concat());
+    assert_eq!(found.offsets, starts);
+}
+
+#[test]
+fn a_first_block_with_a_damaged_size_is_not_taken_for_padding() {
+    let (bytes, starts) = file(&[plain(b"one"), plain(b"two")]);
+    let damages: [(usize, &[u8]); 6] =
+        [(5, b"\x20"), (4, b"\xff\xff"), (14, &[0xff; 8]), (22, &[0x7f; 8]), (21, b"\x02"), (29, b"\x04")];
+    for (at, damage) in damages {
+        let mut bytes = bytes.clone();
+        bytes[starts[0] as usize + at..][..damage.len()].copy_from_slice(damage);
+        let found = blocks_of(bytes);
+        assert_eq!(found.offsets.first(), starts.first(), "byte {at}: {:?}", found.defects);
+        assert!(severities(&found).contains(&Severity::Damage), "byte {at}: {:?}", found.defects);
+    }
+}
+
+#[test]
 fn cut_anywhere_the_blocks_before_the_cut_are_found() {
     let (bytes, starts) = file(&[plain(b"one"), plain(&[7; 100])]);
     for len in HEAD.len()..bytes.len() {
@@ -162,6 +217,8 @@ fn what_follows_the_last_block_is_told_but_not_taken() {
     for (rest, defects) in [
         (vec![0; 5000], vec![]),
         (b"junk".to_vec(), vec![Severity::Note]),
+        ([&b"junk"[..], b"\xd3BLK", b" more"].concat(), vec![Severity::Note]),
+        ([&b"junk"[..], &plain(b"lost")].concat(), vec![Severity::Damage]),
         ([&another[..], &index_of(&[99])].concat(), vec![Severity::Note, Severity::Note]),
         (b"\xd4BLK\0\x30 and so on".to_vec(), vec![Severity::Damage]),
         (b"\xd3BL".to_vec(), vec![Severity::Damage]),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::yaml::event::Events;
+use crate::yaml::parser::Events;
 use crate::yaml::survey::survey;
 
 /// What the last ndarray in a text says.

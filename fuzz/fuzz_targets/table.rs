@@ -1,0 +1,55 @@
+//! A kept seek table of a sound stream: a byte that says which codec, two bytes of the stream's length, the
+//! stream, and the table, whose key and checksum are put right. Whatever it says, the bytes are the stream's.
+#![no_main]
+
+use std::sync::Arc;
+
+use asdf_mount::cache::Cache;
+use asdf_mount::cache::store::Store;
+use asdf_mount::codec::{self, Codec};
+use asdf_mount::content::{Content, Soundness, Text};
+
+/// More output than this is not looked at: enough for a few places.
+const MOST: u64 = 3 << 20;
+
+const NAME: &[u8] = b"name";
+
+fn read(content: &dyn Content) -> Vec<u8> {
+    let mut whole = Vec::new();
+    let mut buf = vec![0; 1 << 18];
+    while let Ok(read @ 1..) = content.read_at(whole.len() as u64, &mut buf) {
+        whole.extend_from_slice(&buf[..read]);
+    }
+    whole
+}
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Some((&[which, high, low], rest)) = data.split_first_chunk::<3>() else { return };
+    let len = usize::from(u16::from_be_bytes([high, low]));
+    let Some((stream, table)) = rest.split_at_checked(len) else { return };
+    let (codec, least, ratio) = match which % 2 {
+        0 => (Codec::Zlib, 1, 1032),
+        _ => (Codec::Bzip2, 20, 900_000 / 5 * 259),
+    };
+    let stored: Arc<dyn Content> = Arc::new(Text::new(stream));
+    let plain = Arc::new(Cache::with_threads(8 << 20, 1));
+    let bound = (len as u64 / least * ratio).min(MOST);
+    let Ok(content) = codec::open(codec, stored.clone(), bound, &plain) else { return };
+    let size = read(&*content).len() as u64;
+    let Ok(content) = codec::open(codec, stored.clone(), size, &plain) else { return };
+    let truth = read(&*content);
+    if content.soundness() != Soundness::Sound {
+        return;
+    }
+    let cache = Arc::new(Cache::with_threads(1 << 20, 1).with_store(Store::in_memory()));
+    codec::forge_table(codec, &stored, size, &cache, NAME, table);
+    let Ok(content) = codec::open_named(codec, stored, size, &cache, Some(NAME)) else { return };
+    let mut buf = vec![0; 5000];
+    for at in [size.saturating_sub(5000), size / 2, size / 3] {
+        let read = content.read_at(at, &mut buf).expect("the stream is sound");
+        assert_eq!(buf[..read], truth[at as usize..at as usize + read]);
+    }
+    assert!(read(&*content) == truth);
+    // The pass that may have been made leaves a table of its own.
+    cache.store().settle();
+});

@@ -1,0 +1,110 @@
+"""Running commands, mounting, timing, and the rows of the table."""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BINARY = ROOT / "target" / "release" / "asdf-mount"
+PYTHON = ROOT / ".venv" / "bin" / "python"
+"""Python with the newest asdf; scripts/bench makes it."""
+PEERS = ROOT / ".venv-bench" / "bin"
+"""Where the Python peers are."""
+RATARMOUNT = ROOT / ".venv-ratarmount" / "bin" / "ratarmount"
+GIB = 1 << 30
+MIB = 1 << 20
+
+rows = []
+
+
+def row(what, figure, beside=""):
+    """Adds a row to the table, and shows it at once on stderr."""
+    rows.append((what, figure, beside))
+    print(f"  {what}: {figure}  {beside}", file=sys.stderr, flush=True)
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def ratio(values):
+    """A median with its range."""
+    return f"{median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
+
+
+def noise():
+    """How busy the machine is with other things."""
+    return f"load {os.getloadavg()[0]:.1f}"
+
+
+def have(command):
+    return shutil.which(str(command)) is not None
+
+
+def seconds(*command, **options):
+    """Wall time of a command that must succeed."""
+    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}
+    begun = time.perf_counter()
+    subprocess.run([str(word) for word in command], check=True, **options)
+    return time.perf_counter() - begun
+
+
+def at_once(*commands):
+    """Wall time of commands that run side by side."""
+    begun = time.perf_counter()
+    running = [subprocess.Popen([str(w) for w in c], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+               for c in commands]
+    if any([process.wait() for process in running]):
+        raise SystemExit(f"failed: {commands}")
+    return time.perf_counter() - begun
+
+
+class Mount:
+    """A file system that a command mounts, from `with` to its end."""
+
+    def __init__(self, command, point):
+        self.point = Path(point)
+        self.point.mkdir(parents=True, exist_ok=True)
+        self.command = [str(word) for word in command]
+
+    def __enter__(self):
+        subprocess.run(self.command, check=True, stdout=subprocess.DEVNULL)
+        return self.point
+
+    def __exit__(self, *_):
+        for _ in range(100):
+            if not os.path.ismount(self.point):
+                return
+            subprocess.run(["umount", str(self.point)], check=False, stderr=subprocess.DEVNULL)
+            time.sleep(0.02)
+
+
+def ours(source, point, *options):
+    """`source` mounted by asdf-mount."""
+    return Mount([BINARY, *options, source, point], point)
+
+
+def pid_of(point):
+    return int(os.getxattr(point, "user.asdf-mount.pid"))
+
+
+def peak_memory(pid):
+    """MiB that a process has needed at most so far."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def bytes_moved(pid):
+    """Bytes that a process has read and written by system calls so far."""
+    fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+    return int(fields["rchar"]), int(fields["wchar"])
+
+
+def build(*more):
+    subprocess.run(["cargo", "build", "--release", "--quiet", *more], cwd=ROOT, check=True)

@@ -1,0 +1,79 @@
+//! How much memory there is for this process.
+
+use std::fs;
+use std::path::Path;
+
+/// Bytes of decoded chunks that are kept, as a rule.
+const USUAL: u64 = 256 << 20;
+
+/// The part of the memory that is taken at most.
+const SHARE: u64 = 8;
+
+/// The budget of a cache when nothing else is said: 256 MiB, or an eighth of the memory if that is less.
+///
+/// The memory is that of the machine, or of the control group that the process is in.
+pub fn default_budget() -> u64 {
+    let memory = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let limit = limit(&groups, Path::new("/sys/fs/cgroup"));
+    let all = memory.into_iter().chain(limit).min();
+    all.map_or(USUAL, |all| (all / SHARE).min(USUAL))
+}
+
+/// `MemTotal` of /proc/meminfo.
+fn total(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The least limit of the groups that a process is in, by its /proc/self/cgroup; `root` is where groups are.
+fn limit(groups: &str, root: &Path) -> Option<u64> {
+    let of_line = |line: &str| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let (root, file) = match controllers {
+            "" => (root.to_owned(), "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                (root.join("memory"), "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        // Seen from within a container the path may lead nowhere; its own group is the root then.
+        let inside = Path::new(path.trim_start_matches('/'));
+        let folders = inside.ancestors().map(|folder| root.join(folder));
+        let number =
+            |folder: std::path::PathBuf| fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok();
+        folders.filter_map(number).min()
+    };
+    groups.lines().filter_map(of_line).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_of_all_groups_above_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("a/b/memory.max", "max\n");
+        write("a/memory.max", "1000000\n");
+        write("memory.max", "2000000\n");
+        write("memory/c/memory.limit_in_bytes", "500\n");
+        assert_eq!(limit("0::/a/b\n", folder.path()), Some(1_000_000));
+        assert_eq!(limit("0::/gone/away\n", folder.path()), Some(2_000_000));
+        assert_eq!(limit("9:cpu:/\n4:foo,memory:/c\n0::/a\n", folder.path()), Some(500));
+        assert_eq!(limit("nonsense\n\n9:cpu:/a\n", folder.path()), None);
+        assert_eq!(total("MemFree: 1 kB\nMemTotal:       2048 kB\n"), Some(2 << 20));
+        assert_eq!(total("MemTotal: many kB"), None);
+    }
+
+    #[test]
+    fn this_machine_has_some() {
+        assert!((1 << 20..=USUAL).contains(&default_budget()));
+    }
+}

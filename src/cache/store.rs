@@ -1,0 +1,170 @@
+//! What outlives a mount: the seek tables of compressed streams.
+//!
+//! A table is known by a [`Key`] and is a file's worth of bytes; what they mean is its codec's affair.
+//! Nothing depends on one being there: where no directory can be had none is kept, and one that is gone
+//! or wrong costs its reader a pass over the stream, which makes it anew.
+//!
+//! Tables are written by the threads that decode ahead. A [`Promise`] says that one is going to be, so
+//! that the end of a mount can wait for it.
+
+mod directory;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::content::{Content, Text};
+use crate::error::{Error, Result};
+use directory::Directory;
+
+/// Under what a table is kept: a digest of all that tells its stream from others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key(pub [u8; 16]);
+
+impl fmt::Display for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, out)
+    }
+}
+
+/// Where tables are kept.
+#[derive(Debug, Default)]
+pub struct Store {
+    place: Place,
+    pending: Arc<Pending>,
+    trouble: Mutex<Option<Error>>,
+}
+
+#[derive(Debug, Default)]
+enum Place {
+    #[default]
+    Nowhere,
+    Directory(Arc<Directory>),
+    Memory(Mutex<HashMap<Key, Arc<Text>>>),
+}
+
+impl Store {
+    /// A store that keeps nothing.
+    pub fn nowhere() -> Self {
+        Self::default()
+    }
+
+    /// The user's: `$XDG_CACHE_HOME/asdf-mount`, by default in `~/.cache`; it is made if it is missing.
+    /// Where it can't be had, or belongs to others, nothing is kept.
+    pub fn of_user() -> Self {
+        let Some(path) = directory::of_user() else { return Self::nowhere() };
+        Self::at(&path).unwrap_or_else(|error| {
+            tracing::info!("seek tables are not kept: {error}");
+            Self::nowhere()
+        })
+    }
+
+    /// The one in the directory `path`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// It can't be made or read, is not ours, or can be written by others.
+    pub fn at(path: &Path) -> Result<Self> {
+        let directory = Directory::open(path).map_err(|error| error.of(path))?;
+        Ok(Self { place: Place::Directory(Arc::new(directory)), ..Self::default() })
+    }
+
+    /// One that is gone with the process.
+    pub fn in_memory() -> Self {
+        Self { place: Place::Memory(Mutex::default()), ..Self::default() }
+    }
+
+    /// Whether anything is kept here.
+    pub fn keeps(&self) -> bool {
+        !matches!(self.place, Place::Nowhere)
+    }
+
+    /// The table that is kept under `key`. Its bytes may be anything.
+    pub fn find(&self, key: Key) -> Option<Arc<dyn Content>> {
+        match &self.place {
+            Place::Nowhere => None,
+            Place::Directory(directory) => Some(Arc::new(directory.find(key)?)),
+            Place::Memory(tables) => Some(locked(tables).get(&key)?.clone()),
+        }
+    }
+
+    /// Keeps what `write` writes under `key`, whole or not at all.
+    pub fn keep(&self, key: Key, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) {
+        let kept = match &self.place {
+            Place::Nowhere => Ok(()),
+            Place::Directory(directory) => directory.keep(key, write),
+            Place::Memory(tables) => {
+                let mut bytes = Vec::new();
+                write(&mut bytes).map(|()| drop(locked(tables).insert(key, Arc::new(Text::new(bytes)))))
+            }
+        };
+        if let Err(error) = kept {
+            let error = Error::from(error).within("a seek table can't be kept");
+            tracing::debug!("{error}");
+            locked(&self.trouble).get_or_insert(error);
+        }
+    }
+
+    /// Removes what is kept under `key`.
+    pub fn remove(&self, key: Key) {
+        match &self.place {
+            Place::Nowhere => {}
+            Place::Directory(directory) => directory.remove(key),
+            Place::Memory(tables) => drop(locked(tables).remove(&key)),
+        }
+    }
+
+    /// Says that something is going to be kept.
+    pub fn promise(&self) -> Promise {
+        *locked(&self.pending.promises) += 1;
+        Promise(self.pending.clone())
+    }
+
+    /// Waits until all that was promised is kept, or was given up.
+    pub fn settle(&self) {
+        while !self.settle_within(Duration::from_secs(60)) {}
+    }
+
+    /// The same for so long at most; whether all is settled.
+    pub fn settle_within(&self, patience: Duration) -> bool {
+        let promises = locked(&self.pending.promises);
+        let waited = self.pending.fewer.wait_timeout_while(promises, patience, |promises| *promises > 0);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+    }
+
+    /// What first went wrong in keeping something.
+    pub fn trouble(&self) -> Option<Error> {
+        locked(&self.trouble).clone()
+    }
+}
+
+/// Something is going to be kept; dropped when it is, or when that was given up.
+#[derive(Debug)]
+pub struct Promise(Arc<Pending>);
+
+#[derive(Debug, Default)]
+struct Pending {
+    promises: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        *locked(&self.0.promises) -= 1;
+        self.0.fewer.notify_all();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

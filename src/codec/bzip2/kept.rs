@@ -1,0 +1,91 @@
+//! The table of bzip2 streams as it is kept between two mounts ([`seek::kept`](crate::codec::seek::kept)).
+//!
+//! A place is a block: the bit where its magic begins with the level above it, as in memory; the decoded
+//! offset where its output begins; the CRC of that output, which the block has as well. There are no
+//! records. A block that is decoded is believed to be the table's if it has this CRC, if it is as long as
+//! the table says, and if it ends where the next one begins, or the end of its stream.
+
+use super::table::{Entry, Place};
+use crate::codec::bunzip::{Block, Fault, Follows, Magic};
+use crate::codec::seek::kept::{Slot, Whole};
+
+/// Places of a table at most: what 100 GB have at level 1, or 1 TB at level 9.
+const PLACES: u64 = 1 << 20;
+
+/// Bits from the end of a stream's last block to the first of the next stream at least: the end's magic
+/// and CRC, and a header.
+const BETWEEN_STREAMS: u64 = 48 + 32 + 32;
+
+/// A table that was found, and whose numbers fit each other.
+#[derive(Debug)]
+pub(super) struct Kept {
+    blocks: Vec<Entry>,
+    data_size: u64,
+    end: u64,
+}
+
+impl Kept {
+    /// The table in a slot, if there is one that can be right.
+    pub(super) fn find(slot: &Slot) -> Option<Self> {
+        let table = slot.find::<3>(PLACES)?;
+        let entries = table.places.iter().map(|&numbers| Entry::of(numbers)).collect::<Option<Vec<_>>>();
+        let kept =
+            Self { blocks: entries.unwrap_or_default(), data_size: slot.data_size(), end: table.whole.end };
+        if slot.used_size().checked_mul(8).is_some_and(|bits| kept.is_consistent(bits)) {
+            return Some(kept);
+        }
+        slot.remove();
+        None
+    }
+
+    fn is_consistent(&self, bits: u64) -> bool {
+        let bit = |entry: &Entry| entry.place().map(|place| place.bit);
+        self.blocks.first().is_some_and(|first| first.offset == 0)
+            && self.blocks.is_sorted_by(|one, next| bit(one) < bit(next) && one.offset <= next.offset)
+            && self
+                .blocks
+                .last()
+                .is_some_and(|last| last.offset <= self.data_size && bit(last) < Some(self.end))
+            && self.end <= bits
+    }
+
+    /// Keeps a table, if there is something to be gained by it.
+    pub(super) fn keep(slot: &Slot, blocks: &[Entry], end: u64) {
+        let places: Vec<_> = blocks.iter().map(|entry| entry.numbers()).collect();
+        if places.len() > 1 && places.len() as u64 <= PLACES {
+            slot.keep(Whole { end, ..Whole::default() }, &places, &mut |_| Ok(()));
+        }
+    }
+
+    /// Where block `n` begins; `None` is the end.
+    pub(super) fn block(&self, n: usize) -> Option<Place> {
+        self.blocks.get(n)?.place()
+    }
+
+    /// The first block behind a bit.
+    pub(super) fn after(&self, bit: u64) -> Option<Place> {
+        let at = self.blocks.partition_point(|entry| entry.place().is_some_and(|place| place.bit <= bit));
+        self.block(at)
+    }
+
+    /// The last block that begins at or before a decoded offset, and where its output begins.
+    pub(super) fn before(&self, offset: u64) -> (usize, u64) {
+        let at = self.blocks.partition_point(|entry| entry.offset <= offset).saturating_sub(1);
+        (at, self.blocks.get(at).map_or(0, |entry| entry.offset))
+    }
+
+    /// Refuses a block that is not the table's number `n`.
+    pub(super) fn judge(&self, n: usize, block: &Block) -> Result<(), Fault> {
+        let wrong = Fault::Broken { bit: block.start, reason: "a kept table does not fit the stream" };
+        let Some(entry) = self.blocks.get(n) else { return Err(wrong) };
+        let next = self.blocks.get(n + 1);
+        let len = next.map_or(self.data_size, |next| next.offset).checked_sub(entry.offset);
+        let follows = match (next.and_then(|next| next.place()), block.follows) {
+            (Some(next), Follows::Magic(Magic::Block)) => next.bit == block.end,
+            (Some(next), Follows::Magic(Magic::EndOfStream)) => next.bit >= block.end + BETWEEN_STREAMS,
+            (None, Follows::Magic(Magic::EndOfStream)) => self.end == block.end,
+            _ => false,
+        };
+        if len == Some(block.len) && entry.crc == block.crc && follows { Ok(()) } else { Err(wrong) }
+    }
+}

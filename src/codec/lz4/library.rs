@@ -1,0 +1,159 @@
+//! LZ4 frames through lz4_flex, from the start of a stream: the second opinion.
+//!
+//! lz4_flex hands out whole blocks (of at most 4 MiB), so a broken block is damaged from its start.
+//! It takes the end of its input before a block for the end of the frame; whether the frame really
+//! ended is known from whether it looked for more input in vain. What follows the last frame and is
+//! not a frame is not looked at.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use lz4_flex::frame::{Error as FrameError, FrameDecoder};
+
+use super::format::{LEGACY, MAGIC, SKIPPABLE};
+use crate::codec::input::Input;
+use crate::codec::library::{Library, Steps};
+use crate::content::Content;
+use crate::error::{Error, Result};
+
+/// The LZ4 frames in `stored`, one after the other.
+pub(super) fn library(stored: Arc<dyn Content>) -> Library {
+    Library::new(stored, |stored| {
+        let input = Watched { input: Input::new(stored), in_vain: false };
+        let decoder = FrameDecoder::new(input);
+        Ok(Box::new(Unframing {
+            decoder,
+            frames: 0,
+            given: 0,
+            begun: 0,
+            within: None,
+            end: None,
+            suspect: None,
+        }))
+    })
+}
+
+/// The input, and whether more was wanted than there is.
+struct Watched {
+    input: Input,
+    in_vain: bool,
+}
+
+impl Read for Watched {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(out)?;
+        self.in_vain |= read == 0 && !out.is_empty();
+        Ok(read)
+    }
+}
+
+struct Unframing {
+    decoder: FrameDecoder<Watched>,
+    /// Frames that were ended in order.
+    frames: u64,
+    /// Bytes given out, and those of them before the frame.
+    given: u64,
+    begun: u64,
+    /// The magic of the frame that is being decoded.
+    within: Option<u32>,
+    /// How it ended.
+    end: Option<Result<()>>,
+    suspect: Option<u64>,
+}
+
+impl Unframing {
+    /// Begins with the next frame, if there is one.
+    fn begin(&mut self) -> Result<()> {
+        let input = &mut self.decoder.get_mut().input;
+        let magic = u32::from_le_bytes(input.magic()?);
+        if magic == MAGIC || magic == LEGACY {
+            self.within = Some(magic);
+            self.begun = self.given;
+        } else if SKIPPABLE.contains(&magic) {
+            input.take(4);
+            let len = u32::from_le_bytes(input.magic()?);
+            input.skip(u64::from(len) + 4);
+            self.frames += 1;
+        } else if self.frames > 0 {
+            self.end = Some(Ok(()));
+        } else if input.is_at_end() {
+            self.end = Some(Err(input.cut_off()));
+        } else {
+            self.end = Some(Err(input.damaged("does not begin with an LZ4 frame")));
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, error: io::Error) -> Error {
+        if error.kind() == io::ErrorKind::UnexpectedEof {
+            return self.input().cut_off();
+        }
+        let within = error.get_ref();
+        // An error of the file below comes through as it is.
+        if let Some(error) = within.and_then(|error| error.downcast_ref::<Error>()) {
+            return error.clone();
+        }
+        let reason = match within.and_then(|error| error.downcast_ref::<FrameError>()) {
+            Some(FrameError::ContentChecksumError) => {
+                self.suspect = Some(self.begun);
+                "its checksum is wrong".to_owned()
+            }
+            Some(FrameError::BlockChecksumError) => "the checksum of a block is wrong".to_owned(),
+            Some(FrameError::DictionaryNotSupported) => {
+                let error = Error::unsupported("the LZ4 frame needs a dictionary");
+                return self.input().place(error);
+            }
+            Some(FrameError::DecompressionError(error)) => error.to_string(),
+            Some(FrameError::ContentLengthError { expected, actual }) => {
+                format!("it decodes to {actual} bytes, its header says {expected}")
+            }
+            Some(error) => error.to_string(),
+            None => error.to_string(),
+        };
+        self.input().damaged(format!("the LZ4 frame is broken: {reason}"))
+    }
+
+    fn input(&self) -> &Input {
+        &self.decoder.get_ref().input
+    }
+}
+
+impl Steps for Unframing {
+    fn step(&mut self, out: &mut [u8]) -> Result<usize> {
+        let Some(magic) = self.within else {
+            self.begin()?;
+            return Ok(0);
+        };
+        self.decoder.get_mut().in_vain = false;
+        match self.decoder.read(out) {
+            Ok(0) if !self.decoder.get_ref().in_vain => {
+                self.frames += 1;
+                self.within = None;
+            }
+            Ok(0) if magic == LEGACY => self.end = Some(Ok(())),
+            Ok(0) => self.end = Some(Err(self.input().cut_off())),
+            Ok(given) => {
+                self.given += given as u64;
+                return Ok(given);
+            }
+            Err(error) => {
+                let error = self.broken(error);
+                self.end = Some(Err(error));
+            }
+        }
+        Ok(0)
+    }
+
+    fn end(&self) -> Option<&Result<()>> {
+        self.end.as_ref()
+    }
+
+    fn suspect(&self) -> Option<u64> {
+        self.suspect
+    }
+
+    fn weight(&self) -> u64 {
+        // Two blocks out and one in, of 4 MiB each as a rule.
+        12 << 20
+    }
+}

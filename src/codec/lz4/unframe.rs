@@ -1,0 +1,228 @@
+//! Decodes LZ4 frames from a cut on.
+
+use twox_hash::XxHash32;
+
+use super::format::{BlockSize, Blocks, Next};
+use super::frame::Running;
+use crate::codec::input::Input;
+use crate::codec::parts::{Cut, PartDecoder, Stopped};
+use crate::error::Result;
+
+/// How far back a match may reach.
+const WINDOW: usize = 64 << 10;
+
+/// Decodes frames from a cut on.
+pub(super) struct Unframing {
+    input: Input,
+    /// Those of the frame that it stands in.
+    blocks: Option<Blocks>,
+    /// The last output of a linked frame.
+    window: Vec<u8>,
+    until: Option<Cut>,
+    /// What is known of the frame, if it was followed from its start on.
+    running: Option<Running>,
+    /// The content checksum of a frame that was not.
+    sum: Option<u32>,
+    /// Without an end it stops after so many bytes.
+    part: u64,
+    made: u64,
+    /// The stream has ended in order.
+    ended: bool,
+    /// A block that is not at hand in one piece.
+    block: Vec<u8>,
+}
+
+impl Unframing {
+    /// From a cut up to another, or up to one of its own choice behind `part` bytes.
+    pub(super) fn new(
+        input: Input,
+        from: Cut,
+        window: Vec<u8>,
+        until: Option<Cut>,
+        running: Option<Running>,
+        part: u64,
+    ) -> Self {
+        let blocks = Blocks::from_state(from.state);
+        let (sum, block) = (None, Vec::new());
+        Self { input, blocks, window, until, running, sum, part, made: 0, ended: false, block }
+    }
+
+    /// What is known of the frame that it stands in.
+    pub(super) fn into_running(self) -> Option<Running> {
+        self.running
+    }
+
+    /// Holds what others know of the frame that has ended against its checksum.
+    pub(super) fn check(&self, running: &Running) -> Result<()> {
+        running.check(self.sum, &self.input)
+    }
+
+    /// Where it stands.
+    pub(super) fn cut(&self) -> Cut {
+        Cut { stored: self.input.position(), state: self.blocks.map_or(0, Blocks::to_state) }
+    }
+
+    fn is_at_stop(&self) -> bool {
+        match self.until {
+            Some(until) => self.input.position() >= until.stored,
+            // An end mark belongs to the part before it.
+            None => self.made >= self.part,
+        }
+    }
+
+    /// Begins with the next frame, if there is one.
+    fn begin(&mut self) -> Result<()> {
+        let position = self.input.position();
+        match Next::read(&mut self.input)? {
+            Next::Frame(header) => {
+                self.window.clear();
+                self.blocks = Some(header.blocks);
+                self.running = Some(Running::new(header));
+            }
+            Next::Skipped => {}
+            Next::Nothing if position > 0 => self.ended = true,
+            Next::Nothing | Next::Legacy => return Err(self.input.damaged("is no LZ4 frame")),
+        }
+        Ok(())
+    }
+
+    /// Behind the end mark.
+    fn finish(&mut self, blocks: Blocks) -> Result<()> {
+        self.blocks = None;
+        self.sum = None;
+        if blocks.content_checked {
+            if self.input.at_least(4)?.len() < 4 {
+                return Err(self.input.cut_off());
+            }
+            self.sum = Some(u32::from_le_bytes(self.input.magic()?));
+            self.input.take(4);
+        }
+        match self.running.take() {
+            Some(running) => running.check(self.sum, &self.input),
+            None => Ok(()),
+        }
+    }
+
+    /// Decodes a block into `out` from `end` on; what is before it down to `floor` is of the same frame.
+    fn block(
+        &mut self,
+        blocks: Blocks,
+        size: BlockSize,
+        out: &mut Vec<u8>,
+        floor: usize,
+        end: usize,
+    ) -> Result<usize> {
+        let (len, longest) = (size.stored, blocks.longest());
+        let whole = len + blocks.after() as usize;
+        let at_hand = self.input.at_least(whole)?.len() >= whole;
+        if !at_hand {
+            self.block.clear();
+            let mut block = std::mem::take(&mut self.block);
+            let gathered = self.input.gather(whole, &mut block);
+            self.block = block;
+            gathered?;
+        }
+        let bytes = if at_hand { self.input.at_least(whole)? } else { &self.block[..] };
+        let Some((data, sum)) = bytes.get(..whole).and_then(|bytes| bytes.split_at_checked(len)) else {
+            return Err(self.input.cut_off());
+        };
+        let right =
+            sum.first_chunk().is_none_or(|&sum| XxHash32::oneshot(0, data) == u32::from_le_bytes(sum));
+        if out.len() < end + longest {
+            out.resize(end + longest, 0);
+        }
+        let (before, after) = out.split_at_mut(end);
+        let after = after.get_mut(..longest).unwrap_or_default();
+        let known = before.get(floor.max(end.saturating_sub(WINDOW))..).unwrap_or_default();
+        let decoded = match (size.raw, blocks.linked) {
+            (true, _) => after.get_mut(..len).map(|after| {
+                after.copy_from_slice(data);
+                len
+            }),
+            (false, true) => lz4_flex::block::decompress_into_with_dict(data, after, known).ok(),
+            (false, false) => lz4_flex::block::decompress_into(data, after).ok(),
+        };
+        if let Some(decoded) = decoded.filter(|_| right) {
+            if at_hand {
+                self.input.take(whole);
+            }
+            return Ok(decoded);
+        }
+        Err(self.input.damaged("a block of the LZ4 frame is broken"))
+    }
+
+    /// Decodes blocks until `out` is `least` bytes longer than `start`; says where it ends then.
+    fn decode(&mut self, out: &mut Vec<u8>, start: usize, least: usize) -> (usize, Result<()>) {
+        let (mut end, mut floor) = (start, 0);
+        while end - start < least && !self.ended {
+            let Some(blocks) = self.blocks else {
+                if self.is_at_stop() {
+                    break;
+                }
+                floor = end;
+                match self.begin() {
+                    Ok(()) => continue,
+                    Err(error) => return (end, Err(error)),
+                }
+            };
+            let mut step = || {
+                if self.is_at_stop() && !self.is_at_end_mark()? {
+                    return Ok(None);
+                }
+                let Some(size) = BlockSize::read(&mut self.input, blocks)? else {
+                    self.finish(blocks)?;
+                    return Ok(Some(0));
+                };
+                self.block(blocks, size, out, floor, end).map(Some)
+            };
+            match step() {
+                Ok(Some(decoded)) => {
+                    if let (Some(running), Some(bytes)) = (&mut self.running, out.get(end..end + decoded)) {
+                        running.take(bytes);
+                    }
+                    self.made = self.made.saturating_add(decoded as u64);
+                    end += decoded;
+                }
+                Ok(None) => break,
+                Err(error) => return (end, Err(error)),
+            }
+        }
+        (end, Ok(()))
+    }
+
+    fn is_at_end_mark(&mut self) -> Result<bool> {
+        Ok(self.until.is_none() && self.input.magic()? == [0; 4])
+    }
+}
+
+impl PartDecoder for Unframing {
+    fn more(&mut self, out: &mut Vec<u8>, least: usize) -> Result<usize> {
+        let start = self.window.len();
+        if out.len() < start {
+            out.resize(start, 0);
+        }
+        out[..start].copy_from_slice(&self.window);
+        let (end, decoded) = self.decode(out, start, least);
+        out.truncate(end);
+        // The bytes before the damage come from the library.
+        decoded?;
+        if self.blocks.is_some_and(|blocks| blocks.linked) {
+            let from = end.saturating_sub(WINDOW);
+            self.window.clear();
+            self.window.extend_from_slice(out.get(from..end).unwrap_or_default());
+        } else {
+            self.window.clear();
+        }
+        Ok(start)
+    }
+
+    fn stopped(&mut self) -> Stopped {
+        self.made = 0;
+        let window = if self.ended { Vec::new() } else { self.window.clone() };
+        Stopped { next: self.cut(), ended: self.ended, window }
+    }
+
+    fn weight(&self) -> u64 {
+        (self.block.capacity() + self.window.capacity()) as u64 + (128 << 10)
+    }
+}

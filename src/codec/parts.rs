@@ -1,0 +1,373 @@
+//! Streams of parts that decode apart: LZ4 frames and their blocks, zstd frames.
+//!
+//! A *cut* is a place in the stored bytes where decoding can start; a part lies between two cuts. Three
+//! things are found out about them, each in its own way:
+//!
+//! | what | how |
+//! |---|---|
+//! | where the next cut is | by hopping from header to header, or by having decoded up to there |
+//! | how much a part decodes to at most | by hopping, so that it may be decoded ahead |
+//! | where in the decoded bytes it begins | by decoding what is before; or without that, where the headers say how long each part is, or what they say at most adds up to exactly what there is |
+//!
+//! Only a part whose place in the decoded bytes is known that way is begun at. What is decoded ahead of a
+//! reader needs no such place: it follows what is before it, wherever that is.
+
+mod walk;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::walk::Walk;
+use super::seek::{Stretches, Table};
+use crate::cache::{Cache, Segment};
+use crate::error::{Error, Result};
+
+/// Cuts that are remembered at most; what lies behind the last one is one part.
+const CUTS: usize = 1 << 17;
+
+/// How far beyond the frontier a read may be before it is worth looking for cuts without decoding.
+const FAR: u64 = 2 << 20;
+
+/// A place where decoding can start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// In the stored bytes.
+    pub(super) stored: u64,
+    /// What else the codec has to know there.
+    pub(super) state: u32,
+}
+
+/// What hopping on from a cut finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hop {
+    /// The next cut.
+    To {
+        next: Cut,
+        /// What is up to there decodes to no more.
+        most: u64,
+        /// It decodes to so much, or ([`Parts::CERTAIN`]) to no more.
+        len: Option<u64>,
+    },
+    /// The stream ends here, in order.
+    End,
+    /// Only decoding tells.
+    Unknown,
+}
+
+/// Where a decoder has stopped.
+#[derive(Debug, Default)]
+pub(super) struct Stopped {
+    pub(super) next: Cut,
+    /// The stream is known to end there.
+    pub(super) ended: bool,
+    /// What has to be known of the output before it.
+    pub(super) window: Vec<u8>,
+}
+
+/// How a codec cuts its streams.
+pub(super) trait Parts: Send + Sync + fmt::Debug + 'static {
+    /// Decodes a part.
+    type Decoder: PartDecoder;
+
+    /// Whether the lengths that hopping finds are right one by one; else only if they are right all together.
+    const CERTAIN: bool;
+
+    /// Hops on from a cut. `far`: however much there is to hop over, and with the lengths.
+    fn hop(&self, from: Cut, far: bool) -> Result<Hop>;
+
+    /// A decoder from a cut up to another, or up to where it sees fit to stop.
+    fn start(&self, from: Cut, window: Vec<u8>, until: Option<Cut>) -> Result<Self::Decoder>;
+
+    /// Takes back a decoder that has stopped.
+    fn leave(&self, decoder: Self::Decoder);
+
+    /// Checks a part that was decoded ahead, now that all before it is known.
+    fn follow(&self, from: Cut, bytes: &[u8], decoder: &Self::Decoder) -> Result<()> {
+        let _ = (from, bytes, decoder);
+        Ok(())
+    }
+
+    /// Bytes that a decoder takes up at work, with what it gives at a time, roughly.
+    fn weight(&self) -> u64;
+}
+
+/// Decodes a part, and goes on behind it if asked to.
+pub(super) trait PartDecoder: Send + 'static {
+    /// Puts at least `least` bytes into `out`, unless the part ends, and says where in it they begin; they
+    /// end with it. None at all says that the part ends here.
+    fn more(&mut self, out: &mut Vec<u8>, least: usize) -> Result<usize>;
+
+    /// Where it has stopped, after it gave no more.
+    fn stopped(&mut self) -> Stopped;
+
+    /// Bytes of memory that it takes up, roughly.
+    fn weight(&self) -> u64;
+}
+
+/// A stream of parts, and what is known of its cuts.
+pub(super) struct Parted<P> {
+    parts: P,
+    data_size: u64,
+    cache: Arc<Cache>,
+    known: Mutex<Known>,
+    /// Held by who looks for cuts far ahead.
+    looking: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// Never empty.
+    cuts: Vec<Entry>,
+    /// Where the output of the first so many parts begins; never empty, nor longer than `cuts`.
+    offsets: Vec<u64>,
+    /// What is behind the last cut.
+    beyond: Beyond,
+    /// The windows of those that need one, by their number.
+    windows: HashMap<usize, (usize, u32, usize)>,
+    segments: Vec<Segment>,
+    /// Looking for cuts far ahead came to nothing.
+    in_vain: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    cut: Cut,
+    /// The part that begins here decodes to no more.
+    most: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beyond {
+    Unknown,
+    /// Hopping does not lead on.
+    Part,
+    /// The stream ends at the last cut.
+    End,
+}
+
+/// A part.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    cut: Cut,
+    until: Option<Cut>,
+    most: u64,
+}
+
+impl<P: Parts> Parted<P> {
+    /// The stream that is cut into `parts`, of `data_size` bytes by its header.
+    pub(super) fn new(parts: P, data_size: u64, cache: &Arc<Cache>) -> Self {
+        let known = Known {
+            cuts: vec![Entry { cut: Cut::default(), most: u64::MAX }],
+            offsets: vec![0],
+            beyond: Beyond::Unknown,
+            windows: HashMap::new(),
+            segments: Vec::new(),
+            in_vain: false,
+        };
+        Self { parts, data_size, cache: cache.clone(), known: Mutex::new(known), looking: Mutex::new(()) }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Part `n`, which begins at a cut that is known; `None` if the stream ends there.
+    fn part(&self, n: usize) -> Result<Option<Part>> {
+        let mut known = self.known();
+        if n + 1 == known.cuts.len() && known.beyond == Beyond::Unknown {
+            match self.parts.hop(known.cuts[n].cut, false) {
+                Ok(hop) => known.hopped(hop, P::CERTAIN),
+                // Decoding meets it as well, after all bytes that are before it.
+                Err(error) if error.lasts() => known.beyond = Beyond::Part,
+                Err(error) => return Err(error),
+            }
+        }
+        if n + 1 == known.cuts.len() && known.beyond == Beyond::End {
+            return Ok(None);
+        }
+        let Entry { cut, most } =
+            *known.cuts.get(n).ok_or_else(|| Error::damaged("there is no such part"))?;
+        Ok(Some(Part { cut, until: known.cuts.get(n + 1).map(|entry| entry.cut), most }))
+    }
+
+    fn start(&self, n: usize, part: Part) -> Result<P::Decoder> {
+        let window = {
+            let known = self.known();
+            match known.windows.get(&n) {
+                None => Some(Vec::new()),
+                Some(&(segment, at, len)) => {
+                    known.segments.get(segment).and_then(|segment| segment.get(at, len))
+                }
+            }
+        };
+        let lost = || Error::new(crate::Kind::System(libc::EIO), "the temporary file can't be read");
+        self.parts.start(part.cut, window.ok_or_else(lost)?, part.until)
+    }
+
+    /// Notes that part `n` was decoded to its end, which is where the next one begins; whether that one is
+    /// in the table.
+    fn passed(&self, n: usize, len: u64, stopped: Stopped) -> bool {
+        let mut known = self.known();
+        if known.cuts.len() == n + 1 {
+            if known.cuts.len() >= CUTS || !self.put_aside(&mut known, n + 1, &stopped.window) {
+                return false;
+            }
+            known.cuts.push(Entry { cut: stopped.next, most: u64::MAX });
+            known.beyond = if stopped.ended { Beyond::End } else { Beyond::Unknown };
+        }
+        if known.offsets.len() == n + 1 {
+            let end = known.offsets[n].saturating_add(len);
+            known.offsets.push(end);
+        }
+        true
+    }
+
+    fn put_aside(&self, known: &mut Known, n: usize, window: &[u8]) -> bool {
+        if window.is_empty() {
+            return true;
+        }
+        let mut at = known.segments.last_mut().and_then(|segment| segment.put(window));
+        if at.is_none()
+            && let Some(mut segment) = self.cache.shelf().segment()
+        {
+            at = segment.put(window);
+            known.segments.push(segment);
+        }
+        let place = at.map(|at| (known.segments.len() - 1, at, window.len()));
+        place.is_some_and(|place| known.windows.insert(n, place).is_none())
+    }
+
+    /// The last part that begins at or before a decoded offset, and where it does.
+    fn before(&self, offset: u64) -> (usize, u64) {
+        let known = self.known();
+        let mut n = known.offsets.partition_point(|start| *start <= offset).saturating_sub(1);
+        if n > 0 && n + 1 == known.cuts.len() && known.beyond == Beyond::End {
+            n -= 1;
+        }
+        (n, known.offsets.get(n).copied().unwrap_or(0))
+    }
+
+    /// Looks for cuts up to one behind `wanted`, where the lengths of the parts are certain.
+    fn look_on(&self, wanted: u64) -> Result<()> {
+        loop {
+            let (n, cut) = {
+                let known = self.known();
+                let (Some(last), n) = (known.cuts.last(), known.cuts.len()) else { return Ok(()) };
+                let end = known.offsets.get(n - 1);
+                if known.beyond == Beyond::End || end.is_none_or(|end| *end > wanted) {
+                    return Ok(());
+                }
+                (n, last.cut)
+            };
+            let hop = self.parts.hop(cut, true)?;
+            let mut known = self.known();
+            if known.cuts.len() == n {
+                known.hopped(hop, true);
+                if known.cuts.len() == n {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Looks for all cuts; they are believed if the lengths of the parts add up.
+    fn look_to_the_end(&self) -> Result<()> {
+        let (first, start) = {
+            let known = self.known();
+            (known.offsets.len() - 1, known.offsets.last().copied().unwrap_or(0))
+        };
+        let (mut cut, mut offset) = (self.known().cuts[first].cut, start);
+        let (mut found, mut offsets) = (Vec::new(), Vec::new());
+        loop {
+            match self.parts.hop(cut, true)? {
+                Hop::To { next, most, len: Some(len) } if first + found.len() < CUTS => {
+                    found.push(Entry { cut, most });
+                    offset = offset.saturating_add(len);
+                    offsets.push(offset);
+                    cut = next;
+                }
+                Hop::End if offset == self.data_size => break,
+                _ => {
+                    self.known().in_vain = true;
+                    return Ok(());
+                }
+            }
+        }
+        found.push(Entry { cut, most: 0 });
+        let mut known = self.known();
+        // Somebody may have come further meanwhile, to the same places.
+        known.cuts.truncate(first);
+        known.cuts.extend(found);
+        known.offsets.truncate(first + 1);
+        known.offsets.extend(offsets);
+        known.beyond = Beyond::End;
+        Ok(())
+    }
+}
+
+impl Known {
+    /// Takes what hopping from the last cut found.
+    fn hopped(&mut self, hop: Hop, certain: bool) {
+        match hop {
+            Hop::To { next, most, len } if self.cuts.len() < CUTS => {
+                let n = self.cuts.len();
+                self.cuts[n - 1].most = most;
+                self.cuts.push(Entry { cut: next, most: u64::MAX });
+                self.beyond = Beyond::Unknown;
+                if let (true, Some(len)) = (certain && self.offsets.len() == n, len) {
+                    self.offsets.push(self.offsets[n - 1].saturating_add(len));
+                }
+            }
+            Hop::To { .. } | Hop::Unknown => self.beyond = Beyond::Part,
+            Hop::End => self.beyond = Beyond::End,
+        }
+    }
+}
+
+impl<P: Parts> Table for Parted<P> {
+    fn look_ahead(&self, wanted: u64) {
+        let is_far = |known: &Known| {
+            let frontier = known.offsets.last().copied().unwrap_or(0);
+            frontier.saturating_add(FAR) < wanted && !known.in_vain
+        };
+        if !is_far(&self.known()) {
+            return;
+        }
+        let _looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_far(&self.known()) {
+            return;
+        }
+        let looked = if P::CERTAIN { self.look_on(wanted) } else { self.look_to_the_end() };
+        match looked {
+            // What is in the way is met by decoding.
+            Err(error) if error.lasts() => self.known().in_vain = true,
+            Err(error) => tracing::debug!("looking for places to start at: {error}"),
+            Ok(()) if P::CERTAIN && is_far(&self.known()) => self.known().in_vain = true,
+            Ok(()) => {}
+        }
+    }
+
+    fn weight(&self) -> u64 {
+        self.parts.weight()
+    }
+
+    fn nearest(&self, wanted: u64) -> u64 {
+        self.before(wanted).1
+    }
+
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+        let (n, offset) = self.before(from);
+        Ok((offset, Box::new(Walk::new(self, n, offset))))
+    }
+}
+
+impl<P: Parts> fmt::Debug for Parted<P> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cuts = self.known().cuts.len();
+        out.debug_struct("Parted").field("parts", &self.parts).field("cuts", &cuts).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! A way through the parts of a stream, others being decoded ahead of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Part, PartDecoder, Parted, Parts};
+use crate::cache::{Reservation, Task};
+use crate::codec::seek::{Depth, Stretches};
+use crate::content::{UNIT, WHOLE};
+use crate::error::Result;
+
+/// A way through the parts from one of them on.
+pub(super) struct Walk<P: Parts> {
+    table: Arc<Parted<P>>,
+    /// The part that is being given, or is next.
+    n: usize,
+    /// Where it begins.
+    begun: u64,
+    /// The decoded offset of the next byte.
+    offset: u64,
+    current: Option<P::Decoder>,
+    ahead: VecDeque<(usize, Task<Decoded<P>>)>,
+    depth: Depth,
+    ended: bool,
+}
+
+/// A part decoded ahead: its bytes from where on, and the decoder.
+type Decoded<P> = (Result<(Vec<u8>, usize, <P as Parts>::Decoder)>, Reservation);
+
+impl<P: Parts> Walk<P> {
+    /// A way from the start of part `n` on, which is at that decoded offset.
+    pub(super) fn new(table: Arc<Parted<P>>, n: usize, offset: u64) -> Self {
+        Self {
+            table,
+            n,
+            begun: offset,
+            offset,
+            current: None,
+            ahead: VecDeque::new(),
+            depth: Depth::default(),
+            ended: false,
+        }
+    }
+
+    /// Has more parts decoded, as many as the depth allows and the cache has room for.
+    fn fill(&mut self) -> Result<()> {
+        let depth = self.depth.get(self.offset, self.table.cache.threads());
+        while self.ahead.len() < depth {
+            let n = self.ahead.back().map_or(self.n, |last| last.0) + 1;
+            if n >= self.table.known().cuts.len() {
+                return Ok(());
+            }
+            let Some(part) = self.table.part(n)? else { return Ok(()) };
+            if part.until.is_none() || part.most > WHOLE {
+                return Ok(());
+            }
+            let weight = part.most.saturating_add(self.table.parts.weight());
+            let Some(reservation) = self.table.cache.reserve(weight) else { return Ok(()) };
+            let theirs = self.table.clone();
+            let task = self.table.cache.task(move || (decode(&theirs, n, part), reservation));
+            self.ahead.push_back((n, task));
+        }
+        Ok(())
+    }
+
+    /// The part that is next, if it was decoded ahead and nothing was wrong with it.
+    fn take_ahead(&mut self, part: Part, out: &mut Vec<u8>) -> Result<Option<usize>> {
+        while self.ahead.front().is_some_and(|(n, _)| *n < self.n) {
+            self.ahead.pop_front();
+        }
+        if self.ahead.front().is_none_or(|(n, _)| *n > self.n) {
+            return Ok(None);
+        }
+        let Some((Ok((bytes, start, mut decoder)), _reservation)) =
+            self.ahead.pop_front().and_then(|(_, task)| task.take())
+        else {
+            return Ok(None);
+        };
+        let there = bytes.get(start..).unwrap_or_default();
+        self.table.parts.follow(part.cut, there, &decoder)?;
+        let len = there.len() as u64;
+        self.offset = self.offset.saturating_add(len);
+        self.depth.took(there.len());
+        let stopped = decoder.stopped();
+        self.table.parts.leave(decoder);
+        self.table.passed(self.n, len, stopped);
+        (self.n, self.begun) = (self.n + 1, self.offset);
+        let before = std::mem::replace(out, bytes);
+        self.table.cache.used(Arc::new(before));
+        Ok(Some(start))
+    }
+
+    /// The decoder has come to the end of its part.
+    fn stop(&mut self, mut decoder: P::Decoder) {
+        let stopped = decoder.stopped();
+        let ended = stopped.ended;
+        if self.table.passed(self.n, self.offset.saturating_sub(self.begun), stopped) {
+            self.table.parts.leave(decoder);
+            (self.n, self.begun) = (self.n + 1, self.offset);
+        } else if ended {
+            self.ended = true;
+        } else {
+            // There is no room for one more cut: it goes on as if there were none.
+            self.current = Some(decoder);
+        }
+    }
+}
+
+/// Decodes a part as a whole.
+fn decode<P: Parts>(table: &Parted<P>, n: usize, part: Part) -> Result<(Vec<u8>, usize, P::Decoder)> {
+    let mut decoder = table.start(n, part)?;
+    let mut bytes = table.cache.buffer(usize::try_from(part.most.min(WHOLE)).unwrap_or_default());
+    let start = decoder.more(&mut bytes, usize::MAX)?;
+    Ok((bytes, start, decoder))
+}
+
+impl<P: Parts> Stretches for Walk<P> {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
+        loop {
+            if self.ended {
+                return Ok(None);
+            }
+            let mut decoder = match self.current.take() {
+                Some(decoder) => decoder,
+                None => {
+                    let Some(part) = self.table.part(self.n)? else {
+                        self.ended = true;
+                        continue;
+                    };
+                    self.fill()?;
+                    match self.take_ahead(part, out)? {
+                        Some(start) if start < out.len() => return Ok(Some(start)),
+                        Some(_) => continue,
+                        None => self.table.start(self.n, part)?,
+                    }
+                }
+            };
+            let start = decoder.more(out, UNIT as usize)?;
+            let len = out.len().saturating_sub(start);
+            if len == 0 {
+                self.stop(decoder);
+                continue;
+            }
+            self.offset = self.offset.saturating_add(len as u64);
+            self.depth.took(len);
+            self.current = Some(decoder);
+            return Ok(Some(start));
+        }
+    }
+
+    fn wanted(&mut self, until: u64) {
+        self.depth.wanted(until);
+    }
+
+    fn weight(&self) -> u64 {
+        self.current.as_ref().map_or(0, PartDecoder::weight)
+    }
+}

@@ -1,0 +1,94 @@
+//! What the codecs' tests share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::content::{Content, Text};
+use crate::error::Result;
+
+/// Numbers that look like chance and come the same each time (xorshift); the seed is not 0.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    /// A number below `below`, or 0.
+    pub(super) fn roll(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below.max(1) as u64) as usize
+    }
+}
+
+/// Stored bytes that count how much of them is read.
+#[derive(Debug)]
+pub(super) struct Counted(Text, AtomicU64);
+
+impl Counted {
+    pub(super) fn new(bytes: impl Into<Vec<u8>>) -> Arc<Self> {
+        Arc::new(Self(Text::new(bytes.into()), AtomicU64::new(0)))
+    }
+
+    /// Bytes that were read so far.
+    pub(super) fn read(&self) -> u64 {
+        self.1.load(Ordering::Relaxed)
+    }
+}
+
+impl Content for Counted {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let read = self.0.read_at(offset, buf)?;
+        self.1.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// Reads somewhere, and compares.
+#[track_caller]
+pub(super) fn check(content: &dyn Content, truth: &[u8], at: usize, count: usize) {
+    let mut buf = vec![0x55; count];
+    let read = content.read_at(at as u64, &mut buf).unwrap();
+    let right = &truth[at.min(truth.len())..];
+    assert!(buf[..read] == right[..right.len().min(count)], "{count} bytes at {at}");
+}
+
+/// Reads all of it "on" or "back", its end ("far"), or here and there.
+#[track_caller]
+pub(super) fn read_in(order: &str, content: &dyn Content, truth: &[u8], dice: &mut Dice) {
+    let step = 131_072;
+    let steps = truth.len().div_ceil(step);
+    match order {
+        "on" => (0..steps).for_each(|at| check(content, truth, at * step, step)),
+        "back" => (0..steps).rev().for_each(|at| check(content, truth, at * step, step)),
+        "far" => check(content, truth, truth.len() - 4096, 5000),
+        _ => (0..20).for_each(|_| check(content, truth, dice.roll(truth.len()), dice.roll(9000))),
+    }
+}
+
+/// A stream that was cut off behind its first `least` bytes, of which some bits were flipped, or a few bytes
+/// overwritten: in each round the next of these.
+pub(super) fn harmed(stored: &[u8], least: usize, round: usize, dice: &mut Dice) -> Vec<u8> {
+    let mut broken = stored.to_vec();
+    match round % 3 {
+        0 => broken.truncate(dice.roll(stored.len() - least) + least),
+        1 => (0..1 + dice.roll(3)).for_each(|_| broken[dice.roll(stored.len())] ^= 1 << dice.roll(8)),
+        _ => {
+            let at = dice.roll(stored.len() - 9);
+            broken[at..at + 9].fill(dice.roll(256) as u8);
+        }
+    }
+    broken
+}
+
+/// Ours says what the library says, and where it is.
+#[track_caller]
+pub(super) fn say_the_same(ours: Option<String>, theirs: Option<String>) {
+    assert_eq!(ours.is_some(), theirs.is_some());
+    if let (Some(ours), Some(theirs)) = (ours, theirs) {
+        let place = ours.strip_suffix(&theirs).unwrap_or_else(|| panic!("{ours}, not {theirs}"));
+        assert!(theirs.starts_with("decodes to") || place.contains("decoded offset "), "{ours}");
+    }
+}

@@ -1,0 +1,305 @@
+//! A table as it is kept between two mounts: what its file looks like, and under what it is found.
+//!
+//! All numbers are little-endian:
+//!
+//! ```text
+//!  0  "asdfseek"
+//!  8  version          u32 = 1
+//! 12  codec            u32: 1 zlib, 2 bzip2
+//! 16  key              16 bytes
+//! 32  used_size        u64: bytes of the stream as stored
+//! 40  data_size        u64: bytes that it decodes to
+//! 48  end              u64: the bit behind its last block
+//! 56  checksum         u32: the stream's own over all it decodes to (zlib); 0
+//! 60  flags            u32: 1, sound to the end
+//! 64  unit             u64: bytes from one sum to the next (zlib); 0
+//! 72  count            u64: places
+//! 80  crc              u32: CRC-32 of bytes 0..80 and of the places
+//! 84                   u32 = 0
+//! 88  places           count × so many u64 as the codec has for one
+//!     records          whatever the places point to; each has a CRC of its own
+//! ```
+//!
+//! A table is made only by a pass that came to the end of the stream, found its checksum right and its
+//! length the header's: that is what the flag says, for whoever reads with the table does not make that
+//! pass again. The key is an MD5 of everything that tells the stream from others: what the format knows
+//! of it (its name), its length and both its ends. It does not tell whether bytes between them were
+//! changed. Therefore whatever is decoded with a kept table is compared with a CRC that is in it, before
+//! anybody gets it; where it differs the table is removed, and the stream decoded as if there had been
+//! none.
+//!
+//! The bytes are believed no more than those of a source: every number is checked before it is used, and
+//! nothing is allocated but for what was read.
+
+use std::io::{self, Write};
+use std::sync::{Arc, OnceLock};
+
+use md5::{Digest, Md5};
+
+use crate::cache::store::{Key, Promise, Store};
+use crate::content::{Content, read_exact_at};
+
+const MAGIC: [u8; 8] = *b"asdfseek";
+const VERSION: u32 = 1;
+
+/// Bytes before the places, and those of them before the CRC.
+const HEADER: usize = 88;
+const BEFORE_CRC: usize = 80;
+
+/// The pass that made the table found the stream sound to its end.
+const SOUND: u32 = 1;
+
+/// Bytes of each end of a stream that are part of its key.
+const EDGE: u64 = 4096;
+
+/// Places that are read at a time.
+const AT_ONCE: usize = 2048;
+
+/// What a table is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::codec) enum Of {
+    Zlib = 1,
+    Bzip2 = 2,
+}
+
+impl Of {
+    /// Numbers that such a table has for each place.
+    fn numbers(self) -> usize {
+        match self {
+            Self::Zlib => 4,
+            Self::Bzip2 => 3,
+        }
+    }
+}
+
+/// What a table says of its stream as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::codec) struct Whole {
+    /// The bit behind its last block.
+    pub(in crate::codec) end: u64,
+    /// Its own checksum.
+    pub(in crate::codec) checksum: u32,
+    /// Bytes from one sum to the next.
+    pub(in crate::codec) unit: u64,
+}
+
+/// Where the table of a stream is kept.
+#[derive(Debug)]
+pub(in crate::codec) struct Slot {
+    store: Arc<Store>,
+    of: Of,
+    name: Vec<u8>,
+    stored: Arc<dyn Content>,
+    data_size: u64,
+    key: OnceLock<Option<Key>>,
+}
+
+impl Slot {
+    /// The slot for the stream in `stored`, which decodes to `data_size` bytes; `name` is what else tells
+    /// it from others. There is none where nothing is kept.
+    pub(in crate::codec) fn new(
+        store: &Arc<Store>,
+        of: Of,
+        name: Option<&[u8]>,
+        stored: &Arc<dyn Content>,
+        data_size: u64,
+    ) -> Option<Self> {
+        let name = name.filter(|_| store.keeps())?.to_vec();
+        let (store, stored, key) = (store.clone(), stored.clone(), OnceLock::new());
+        Some(Self { store, of, name, stored, data_size, key })
+    }
+
+    /// How many bytes the stream has, stored.
+    pub(in crate::codec) fn used_size(&self) -> u64 {
+        self.stored.len()
+    }
+
+    /// How many bytes the stream should decode to.
+    pub(in crate::codec) fn data_size(&self) -> u64 {
+        self.data_size
+    }
+
+    /// Under what the table is kept; `None` if the ends of the stream can't be read.
+    fn key(&self) -> Option<Key> {
+        *self.key.get_or_init(|| {
+            let used_size = self.stored.len();
+            let mut edge = vec![0; usize::try_from(used_size.min(EDGE)).ok()?];
+            let mut digest = Md5::new();
+            digest.update(MAGIC);
+            for number in [u64::from(VERSION), self.of as u64, used_size, self.data_size] {
+                digest.update(number.to_le_bytes());
+            }
+            for at in [0, used_size.saturating_sub(EDGE)] {
+                read_exact_at(&*self.stored, at, &mut edge).ok()?;
+                digest.update(&edge);
+            }
+            digest.update(&self.name);
+            Some(Key(digest.finalize().into()))
+        })
+    }
+
+    /// The table, if there is one that fits: its places of `N` numbers each, `most` of them at most.
+    pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<Table<N>> {
+        let key = self.key()?;
+        let file = self.store.find(key)?;
+        let table = self.read(file, key, most);
+        if table.is_none() {
+            tracing::debug!("the seek table {key} is damaged, and removed");
+            self.store.remove(key);
+        }
+        table
+    }
+
+    fn read<const N: usize>(&self, file: Arc<dyn Content>, key: Key, most: u64) -> Option<Table<N>> {
+        let mut header = [0; HEADER];
+        read_exact_at(&*file, 0, &mut header).ok()?;
+        let (long, short) = (|at| long(&header, at), |at| short(&header, at));
+        let whole = Whole { end: long(48)?, checksum: short(56)?, unit: long(64)? };
+        let count = long(72)?;
+        if header != self.header(key, whole, count, short(80)?) || count > most {
+            return None;
+        }
+        let len = count.checked_mul(8 * N as u64)?;
+        let end = len.checked_add(HEADER as u64).filter(|end| *end <= file.len())?;
+        let mut crc = crc_after(0, &header[..BEFORE_CRC]);
+        let mut places = Vec::new();
+        let mut at = HEADER as u64;
+        let mut bytes = vec![0; 8 * N * AT_ONCE];
+        while at < end {
+            let wanted = usize::try_from(end - at).map_or(bytes.len(), |left| left.min(bytes.len()));
+            let part = bytes.get_mut(..wanted)?;
+            read_exact_at(&*file, at, part).ok()?;
+            crc = crc_after(crc, part);
+            places.extend(part.chunks_exact(8 * N).map(|place| {
+                let mut numbers = [0; N];
+                for (number, eight) in numbers.iter_mut().zip(place.chunks_exact(8)) {
+                    *number = eight.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+                }
+                numbers
+            }));
+            at += wanted as u64;
+        }
+        places.shrink_to_fit();
+        (crc == short(80)?).then_some(Table { file, whole, places, records: end })
+    }
+
+    /// The bytes before the places.
+    fn header(&self, key: Key, whole: Whole, count: u64, crc: u32) -> [u8; HEADER] {
+        let mut header = [0; HEADER];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            header[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&MAGIC);
+        put(&VERSION.to_le_bytes());
+        put(&(self.of as u32).to_le_bytes());
+        put(&key.0);
+        put(&self.stored.len().to_le_bytes());
+        put(&self.data_size.to_le_bytes());
+        put(&whole.end.to_le_bytes());
+        put(&whole.checksum.to_le_bytes());
+        put(&SOUND.to_le_bytes());
+        put(&whole.unit.to_le_bytes());
+        put(&count.to_le_bytes());
+        put(&crc.to_le_bytes());
+        header
+    }
+
+    /// Keeps a table: its places, and then what `records` writes.
+    pub(in crate::codec) fn keep<const N: usize>(
+        &self,
+        whole: Whole,
+        places: &[[u64; N]],
+        records: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    ) {
+        let Some(key) = self.key() else { return };
+        let count = places.len() as u64;
+        self.store.keep(key, &mut |out| {
+            let numbers = || places.iter().flatten().map(|number| number.to_le_bytes());
+            let before = &self.header(key, whole, count, 0)[..BEFORE_CRC];
+            let crc = numbers().fold(crc_after(0, before), |crc, bytes| crc_after(crc, &bytes));
+            out.write_all(&self.header(key, whole, count, crc))?;
+            numbers().try_for_each(|bytes| out.write_all(&bytes))?;
+            records(out)
+        });
+    }
+
+    /// Removes the table.
+    pub(in crate::codec) fn remove(&self) {
+        if let Some(key) = self.key() {
+            tracing::info!("the seek table {key} does not fit its stream, and is removed");
+            self.store.remove(key);
+        }
+    }
+
+    /// Says that the table is going to be kept.
+    pub(in crate::codec) fn promise(&self) -> Promise {
+        self.store.promise()
+    }
+
+    /// Puts `table` in the slot as if it had been kept, its start and its CRC put right.
+    pub(in crate::codec) fn forge(&self, table: &[u8]) {
+        let (long, short) = (|at| long(table, at), |at| short(table, at));
+        let (Some(key), Some(end), Some(checksum), Some(unit)) = (self.key(), long(48), short(56), long(64))
+        else {
+            return;
+        };
+        let whole = Whole { end, checksum, unit };
+        let count = long(72).and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
+        let body = table.get(HEADER..).unwrap_or_default();
+        let places = body.get(..count.saturating_mul(8 * self.of.numbers())).unwrap_or(body);
+        let crc = crc_after(0, &self.header(key, whole, count as u64, 0)[..BEFORE_CRC]);
+        let header = self.header(key, whole, count as u64, crc_after(crc, places));
+        self.store.keep(key, &mut |out| {
+            out.write_all(&header)?;
+            out.write_all(body)
+        });
+    }
+}
+
+#[cfg(test)]
+impl Slot {
+    /// All that is kept, whatever it is.
+    pub(in crate::codec) fn bytes(&self) -> Option<Vec<u8>> {
+        let file = self.store.find(self.key()?)?;
+        let mut bytes = vec![0; usize::try_from(file.len()).ok()?];
+        read_exact_at(&*file, 0, &mut bytes).ok().map(|()| bytes)
+    }
+
+    /// Puts anything in its place.
+    pub(in crate::codec) fn put(&self, bytes: &[u8]) {
+        self.store.keep(self.key().unwrap(), &mut |out| out.write_all(bytes));
+    }
+}
+
+/// A table that was found.
+#[derive(Debug)]
+pub(in crate::codec) struct Table<const N: usize> {
+    /// Its file, for the records.
+    pub(in crate::codec) file: Arc<dyn Content>,
+    pub(in crate::codec) whole: Whole,
+    pub(in crate::codec) places: Vec<[u64; N]>,
+    /// Where the records begin in the file.
+    pub(in crate::codec) records: u64,
+}
+
+/// Where the records of so many places of `N` numbers begin.
+pub(in crate::codec) fn records<const N: usize>(places: usize) -> u64 {
+    HEADER as u64 + places as u64 * 8 * N as u64
+}
+
+/// The CRC-32 of some bytes and those after them, by the CRC of the first.
+pub(in crate::codec) fn crc_after(before: u32, bytes: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new_with_initial(before);
+    crc.update(bytes);
+    crc.finalize()
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn short(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}

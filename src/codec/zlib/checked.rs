@@ -1,0 +1,200 @@
+//! A way through a stream whose whole table was kept: nothing is given that the table's sums don't vouch
+//! for.
+//!
+//! Alone it decodes from one sum to the next. For who reads on, or far, whole spans are decoded ahead by
+//! other threads.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::ahead::{INFLATE, Span};
+use super::kept::{Kept, Record};
+use super::table::Zlib;
+use crate::cache::{Reservation, Task};
+use crate::codec::deflate::{Fault, Inflate, Stop, WINDOW, zlib};
+use crate::codec::seek::{Depth, Stretches};
+use crate::error::{Error, Result};
+
+pub(super) struct Checked {
+    zlib: Arc<Zlib>,
+    kept: Arc<Kept>,
+    /// The span in which it stands.
+    span: usize,
+    at: u64,
+    alone: Option<Alone>,
+    /// Spans in work, in order.
+    ahead: VecDeque<(usize, Work)>,
+    depth: Depth,
+}
+
+type Work = Task<(Option<Span>, Reservation)>;
+
+/// A decoder that stands where the way does.
+struct Alone {
+    inflate: Box<Inflate>,
+    /// Of the span in which it stands.
+    record: Record,
+    window: Vec<u8>,
+}
+
+impl Checked {
+    /// A way from the start of a span on.
+    pub(super) fn new(zlib: Arc<Zlib>, kept: Arc<Kept>, span: usize) -> Self {
+        let at = kept.start(span);
+        Self { zlib, kept, span, at, alone: None, ahead: VecDeque::new(), depth: Depth::default() }
+    }
+
+    /// Has more spans decoded, as many as the depth allows and the cache has room for.
+    fn fill(&mut self) {
+        let depth = self.depth.get(self.at, self.zlib.cache.threads());
+        while self.ahead.front().is_some_and(|(span, _)| self.kept.start(*span) < self.at) {
+            self.ahead.pop_front();
+        }
+        while self.ahead.len() < depth {
+            let within = usize::from(self.kept.start(self.span) < self.at);
+            let span = self.ahead.back().map_or(self.span + within, |(last, _)| last + 1);
+            if span >= self.kept.spans() {
+                return;
+            }
+            let len = self.kept.start(span + 1) - self.kept.start(span);
+            let weight = len.saturating_add(WINDOW as u64 + INFLATE);
+            let Some(reservation) = self.zlib.cache.reserve(weight) else { return };
+            let (zlib, kept) = (self.zlib.clone(), self.kept.clone());
+            let task = self.zlib.cache.task(move || (decode_span(&zlib, &kept, span).ok(), reservation));
+            self.ahead.push_back((span, task));
+        }
+    }
+
+    /// Takes the span that begins here, if it was decoded ahead and is right.
+    fn take(&mut self, out: &mut Vec<u8>) -> Option<usize> {
+        self.ahead.front().filter(|(span, _)| self.kept.start(*span) == self.at)?;
+        let (span, task) = self.ahead.pop_front()?;
+        let (decoded, _reservation) = task.take()?;
+        let decoded = decoded?;
+        self.zlib.cache.used(Arc::new(std::mem::replace(out, decoded.bytes)));
+        self.alone = None;
+        self.span = span + 1;
+        self.at = self.kept.start(self.span);
+        Some(decoded.start)
+    }
+
+    /// Decodes up to the next sum.
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<usize> {
+        if self.at >= self.kept.start(self.span + 1) {
+            self.span += 1;
+            if let Some(alone) = &mut self.alone {
+                alone.record = self.kept.record(self.span).ok_or_else(wrong)?;
+            }
+        }
+        let alone = match &mut self.alone {
+            Some(alone) => alone,
+            None => self.alone.insert(Alone::at(&self.zlib, &self.kept, self.span)?),
+        };
+        let (number, end) = self.kept.next_sum(self.span, self.at);
+        let len = usize::try_from(end - self.at).map_err(|_| wrong())?;
+        out.clear();
+        out.extend_from_slice(&alone.window);
+        let window = out.len();
+        decode(&self.zlib, &mut alone.inflate, out, len)?;
+        if !alone.record.vouches(number, &out[window..]) {
+            return Err(wrong());
+        }
+        alone.window.clear();
+        alone.window.extend_from_slice(&out[out.len().saturating_sub(WINDOW)..]);
+        self.at = end;
+        if end == self.kept.start(self.kept.spans()) {
+            finish(&self.zlib, &self.kept, &mut alone.inflate, out)?;
+        }
+        Ok(window)
+    }
+}
+
+impl Alone {
+    fn at(zlib: &Zlib, kept: &Kept, span: usize) -> Result<Self> {
+        let (Some(record), Some(place)) = (kept.record(span), kept.place(span)) else { return Err(wrong()) };
+        let window = record.window().ok_or_else(wrong)?;
+        let mut inflate = zlib.cache.scratch::<Inflate>();
+        inflate.start(&*zlib.stored, place)?;
+        Ok(Self { inflate, record, window })
+    }
+}
+
+/// Decodes a span as a whole, with the window before it.
+fn decode_span(zlib: &Zlib, kept: &Kept, span: usize) -> Result<Span> {
+    let Alone { mut inflate, record, window } = Alone::at(zlib, kept, span)?;
+    let (start, end) = (kept.start(span), kept.start(span + 1));
+    let len = usize::try_from(end - start).map_err(|_| wrong())?;
+    let mut bytes = zlib.cache.buffer(len + window.len());
+    bytes.clear();
+    bytes.extend_from_slice(&window);
+    decode(zlib, &mut inflate, &mut bytes, len)?;
+    let (mut at, mut rest) = (start, &bytes[window.len()..]);
+    while at < end {
+        let (number, next) = kept.next_sum(span, at);
+        let (part, after) = rest.split_at((next - at) as usize);
+        if !record.vouches(number, part) {
+            return Err(wrong());
+        }
+        (at, rest) = (next, after);
+    }
+    if span + 1 == kept.spans() {
+        finish(zlib, kept, &mut inflate, &mut bytes)?;
+    }
+    zlib.cache.keep_scratch(inflate, INFLATE);
+    Ok(Span { bytes, start: window.len() })
+}
+
+/// Decodes `len` bytes behind what `out` holds, which is the window before them.
+fn decode(zlib: &Zlib, inflate: &mut Inflate, out: &mut Vec<u8>, len: usize) -> Result<()> {
+    let window = out.len();
+    out.resize(window + len, 0);
+    let (filled, stop) = inflate.decode(&*zlib.stored, out, window);
+    match stop {
+        _ if filled == out.len() => Ok(()),
+        Err(fault) => Err(fault.into()),
+        Ok(_) => Err(wrong()),
+    }
+}
+
+/// Behind the last byte: whether the stream ends there, and with the checksum that the pass found right.
+fn finish(zlib: &Zlib, kept: &Kept, inflate: &mut Inflate, out: &mut [u8]) -> Result<()> {
+    let filled = out.len();
+    let ends = matches!(inflate.decode(&*zlib.stored, out, filled), (_, Ok(Stop::End)));
+    let place = inflate.place();
+    let checksum: std::result::Result<u32, Fault> = zlib::stored_checksum(&*zlib.stored, place);
+    if !ends || place.bit != kept.whole.end || checksum? != kept.whole.checksum {
+        return Err(wrong());
+    }
+    Ok(())
+}
+
+fn wrong() -> Error {
+    Error::damaged("a kept table does not fit the stream")
+}
+
+impl Stretches for Checked {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
+        if self.at >= self.kept.start(self.kept.spans()) {
+            return Ok(None);
+        }
+        self.fill();
+        let start = match self.take(out) {
+            Some(start) => start,
+            None => self.step(out)?,
+        };
+        self.depth.took(out.len() - start);
+        Ok(Some(start))
+    }
+
+    fn wanted(&mut self, until: u64) {
+        self.depth.wanted(until);
+    }
+
+    fn weight(&self) -> u64 {
+        if self.alone.is_some() { INFLATE + WINDOW as u64 } else { 0 }
+    }
+
+    fn is_of_kept_table(&self) -> bool {
+        true
+    }
+}

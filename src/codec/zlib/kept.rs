@@ -1,0 +1,291 @@
+//! A zlib stream's table as it is kept between two mounts ([`seek::kept`](crate::codec::seek::kept)).
+//!
+//! A place is where decoding can start: the bit of its block's header, its own bit, its decoded offset, and
+//! where its record is in the file (40 bits) and how long (24 bits). The first place is the stream's start.
+//! A record is what is needed from its place up to the next, which together are a span:
+//!
+//! ```text
+//! crc       u32       CRC-32 of the rest
+//! sums      n × u32   CRC-32 of all output from the stream's start up to the place; up to each multiple
+//!                     of the table's unit within the span; up to the span's end
+//! window              the output before the place, packed
+//! ```
+//!
+//! So a part of the output between two such offsets is right if the CRC that goes on from the one sum comes
+//! to the other.
+
+use std::io;
+use std::sync::Arc;
+
+use super::Scale;
+use super::table::Mark;
+use crate::codec::deflate::{Block, PackedWindow, Place, WINDOW, zlib};
+use crate::codec::seek::kept::{Slot, Table, Whole, crc_after, records};
+use crate::content::{Content, read_exact_at};
+
+/// Bits of a record's place and length that are its length.
+const LEN_BITS: u32 = 24;
+
+/// Bytes of a packed window at most: one that can't be packed, and room.
+const PACKED: u64 = WINDOW as u64 + WINDOW as u64 / 8 + 64;
+
+/// Bytes of a record at most.
+const RECORD: u64 = 1 << 20;
+
+/// Places of a table at most: many more than the spacing gives.
+const PLACES: u64 = 1 << 17;
+
+/// A place: header's bit, bit, offset, record.
+type Numbers = [u64; 4];
+
+/// A table that was found, and whose numbers fit each other.
+#[derive(Debug)]
+pub(super) struct Kept {
+    file: Arc<dyn Content>,
+    pub(super) whole: Whole,
+    places: Vec<Numbers>,
+    data_size: u64,
+}
+
+/// What is needed to decode a span.
+#[derive(Debug)]
+pub(super) struct Record {
+    /// Up to the span's start, the multiples of the unit within it, and its end.
+    sums: Vec<u32>,
+    window: PackedWindow,
+}
+
+impl Kept {
+    /// The table in a slot, if there is one that can be right.
+    pub(super) fn find(slot: &Slot) -> Option<Self> {
+        let Table { file, whole, places, records } = slot.find::<4>(PLACES)?;
+        let kept = Self { file, whole, places, data_size: slot.data_size() };
+        if slot.used_size().checked_mul(8).is_some_and(|bits| kept.is_consistent(records, bits)) {
+            return Some(kept);
+        }
+        slot.remove();
+        None
+    }
+
+    fn is_consistent(&self, records: u64, bits: u64) -> bool {
+        let first = self.places.first().is_some_and(|&[header, bit, offset, _]| {
+            (header, bit, offset) == (zlib::FIRST_BIT, zlib::FIRST_BIT, 0)
+        });
+        let ordered = self.places.is_sorted_by(|one, next| one[1] < next[1] && one[2] < next[2]);
+        let fit = (0..self.places.len()).all(|n| {
+            let Some((at, len)) = self.record_at(n) else { return false };
+            let sums = self.sums_of(n).and_then(|sums| sums.checked_mul(4)?.checked_add(4));
+            let [header, bit, _, _] = self.places[n];
+            header <= bit
+                && sums.is_some_and(|sums| (sums..=sums.saturating_add(PACKED)).contains(&len))
+                && len <= RECORD
+                && at >= records
+                && at.checked_add(len).is_some_and(|end| end <= self.file.len())
+        });
+        let last = self
+            .places
+            .last()
+            .is_some_and(|&[_, bit, offset, _]| bit < self.whole.end && offset < self.data_size);
+        first
+            && ordered
+            && fit
+            && last
+            && self.whole.end <= bits
+            && self.whole.unit == Scale::of(self.data_size).unit()
+    }
+
+    /// How many spans there are.
+    pub(super) fn spans(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The decoded offset where a span begins; that of the one after the last is the end.
+    pub(super) fn start(&self, span: usize) -> u64 {
+        self.places.get(span).map_or(self.data_size, |place| place[2])
+    }
+
+    /// The span that holds a decoded offset.
+    pub(super) fn span_at(&self, offset: u64) -> usize {
+        self.places.partition_point(|place| place[2] <= offset).saturating_sub(1)
+    }
+
+    /// Where decoding a span starts.
+    pub(super) fn place(&self, span: usize) -> Option<Place> {
+        let &[header, bit, offset, _] = self.places.get(span)?;
+        let block = if header == bit { Block::Between } else { Block::Dynamic };
+        Some(Place { header, bit, offset, block, last: false })
+    }
+
+    /// Where in a span, which holds `at`, the next sum is: its number, and the decoded offset.
+    pub(super) fn next_sum(&self, span: usize, at: u64) -> (usize, u64) {
+        let (start, end, unit) = (self.start(span), self.start(span + 1), self.whole.unit);
+        let number = at / unit - start / unit + 1;
+        let next = (at / unit).saturating_add(1).saturating_mul(unit).min(end);
+        (usize::try_from(number).unwrap_or(usize::MAX), next)
+    }
+
+    /// How many sums a record has.
+    fn sums_of(&self, span: usize) -> Option<u64> {
+        let (start, end, unit) = (self.start(span), self.start(span + 1), self.whole.unit);
+        Some((end.checked_sub(1)?.checked_div(unit)?).checked_sub(start.checked_div(unit)?)? + 2)
+    }
+
+    fn record_at(&self, span: usize) -> Option<(u64, u64)> {
+        let record = self.places.get(span)?[3];
+        Some((record >> LEN_BITS, record & ((1 << LEN_BITS) - 1)))
+    }
+
+    /// What is needed to decode a span, if it is there and undamaged.
+    pub(super) fn record(&self, span: usize) -> Option<Record> {
+        let (at, len) = self.record_at(span)?;
+        let mut bytes = vec![0; usize::try_from(len).ok()?];
+        read_exact_at(&*self.file, at, &mut bytes).ok()?;
+        let (crc, rest) = bytes.split_first_chunk::<4>()?;
+        if crc_after(0, rest) != u32::from_le_bytes(*crc) {
+            return None;
+        }
+        let count = usize::try_from(self.sums_of(span)?).ok()?;
+        let (sums, packed) = rest.split_at_checked(count.checked_mul(4)?)?;
+        let sums = sums
+            .chunks_exact(4)
+            .map(|four| four.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)));
+        let window = usize::try_from(self.start(span).min(WINDOW as u64)).ok()?;
+        Some(Record { sums: sums.collect(), window: PackedWindow::from_parts(window, packed.to_vec()) })
+    }
+}
+
+impl Record {
+    /// The output before the span.
+    pub(super) fn window(&self) -> Option<Vec<u8>> {
+        let mut window = Vec::new();
+        // Before the first span there is none, and nothing was packed.
+        let unpacked = self.window.is_empty() || self.window.unpack(&mut window).is_ok();
+        unpacked.then_some(window)
+    }
+
+    /// Whether `bytes` are what lies between the sum before number `next` and that one.
+    pub(super) fn vouches(&self, next: usize, bytes: &[u8]) -> bool {
+        let before = next.checked_sub(1).and_then(|before| self.sums.get(before));
+        before.is_some_and(|&before| self.sums.get(next) == Some(&crc_after(before, bytes)))
+    }
+}
+
+/// The sums of a stream's output at the multiples of a unit, and at its end.
+#[derive(Clone, Debug)]
+pub(super) struct Sums {
+    pub(super) unit: u64,
+    /// Up to 0, up to the first multiple, …
+    pub(super) at: Vec<u32>,
+    /// Up to where the output was summed.
+    pub(super) now: u32,
+}
+
+impl Sums {
+    pub(super) fn new(scale: Scale) -> Self {
+        Self { unit: scale.unit(), at: vec![0], now: 0 }
+    }
+
+    /// One that goes on from here, and has only what comes then.
+    pub(super) fn tip(&self) -> Self {
+        Self { unit: self.unit, at: Vec::new(), now: self.now }
+    }
+
+    /// Adds what a [`tip`](Self::tip) of it has gathered.
+    pub(super) fn add(&mut self, tip: Self) {
+        self.at.extend(tip.at);
+        self.now = tip.now;
+    }
+
+    /// Goes on with `bytes`, which begin at `offset`; gives the sums up to each of `places`, which are in
+    /// order and among them.
+    pub(super) fn go_on(&mut self, mut offset: u64, mut bytes: &[u8], places: &[u64]) -> Vec<u32> {
+        let mut places = places.iter().copied().peekable();
+        let mut given = Vec::new();
+        while !bytes.is_empty() || places.peek().is_some() {
+            if places.next_if(|place| *place <= offset).is_some() {
+                given.push(self.now);
+                continue;
+            }
+            let multiple = (offset / self.unit).saturating_add(1).saturating_mul(self.unit);
+            let until = places.peek().map_or(multiple, |place| multiple.min(*place));
+            let len = usize::try_from(until - offset).map_or(bytes.len(), |len| len.min(bytes.len()));
+            if len == 0 {
+                // Places behind the bytes have no sum.
+                break;
+            }
+            let (part, rest) = bytes.split_at(len);
+            self.now = crc_after(self.now, part);
+            offset += len as u64;
+            bytes = rest;
+            if offset == multiple {
+                self.at.push(self.now);
+            }
+        }
+        given
+    }
+
+    /// The sums of a span: up to its start, the multiples within it, its end.
+    fn of_span(&self, start: (u64, u32), end: (u64, u32)) -> Option<Vec<u32>> {
+        let multiples = usize::try_from(start.0 / self.unit + 1).ok()?
+            ..usize::try_from((end.0 - 1) / self.unit + 1).ok()?;
+        let mut sums = vec![start.1];
+        sums.extend_from_slice(self.at.get(multiples)?);
+        sums.push(end.1);
+        Some(sums)
+    }
+}
+
+/// A table that is to be kept.
+#[derive(Debug)]
+pub(super) struct Complete {
+    /// Those with a sum.
+    pub(super) marks: Vec<Mark>,
+    pub(super) sums: Sums,
+    pub(super) whole: Whole,
+}
+
+impl Complete {
+    /// Keeps it; `packed` gives a mark's window as it was put aside, whose length `Mark` knows.
+    pub(super) fn keep(&self, slot: &Slot, packed: &dyn Fn(&Mark) -> Option<Vec<u8>>) {
+        let Some((places, sums)) = self.places(slot.data_size()) else { return };
+        slot.keep(self.whole, &places, &mut |out| {
+            for (n, sums) in sums.iter().enumerate() {
+                let window = match n.checked_sub(1).and_then(|n| self.marks.get(n)) {
+                    Some(mark) => packed(mark).ok_or_else(|| io::Error::other("a window can't be read"))?,
+                    None => Vec::new(),
+                };
+                let rest: Vec<u8> = sums.iter().flat_map(|sum| sum.to_le_bytes()).chain(window).collect();
+                out.write_all(&crc_after(0, &rest).to_le_bytes())?;
+                out.write_all(&rest)?;
+            }
+            Ok(())
+        });
+    }
+
+    /// The places, and the sums of each span.
+    fn places(&self, data_size: u64) -> Option<(Vec<Numbers>, Vec<Vec<u32>>)> {
+        let count = self.marks.len() + 1;
+        let mut at = records::<4>(count);
+        let (mut places, mut all) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut start = (0, 0);
+        for n in 0..count {
+            let mark = n.checked_sub(1).and_then(|n| self.marks.get(n));
+            let end = match self.marks.get(n) {
+                Some(next) => (next.offset, next.sum?),
+                None => (data_size, self.sums.now),
+            };
+            let sums = self.sums.of_span(start, end)?;
+            let window = mark.map_or(0, Mark::packed_len);
+            let len = 4 + 4 * sums.len() as u64 + window;
+            if len > RECORD || at >= 1 << (64 - LEN_BITS) || count as u64 > PLACES {
+                return None;
+            }
+            let (header, bit) = mark.map_or((zlib::FIRST_BIT, zlib::FIRST_BIT), Mark::bits);
+            places.push([header, bit, start.0, at << LEN_BITS | len]);
+            all.push(sums);
+            at += len;
+            start = end;
+        }
+        Some((places, all))
+    }
+}

@@ -1,0 +1,299 @@
+//! Tables that were kept: right ones, stale ones, damaged ones and lies.
+
+use super::*;
+use crate::cache::store::Store;
+use crate::codec::seek::kept::{Of, Slot};
+
+/// Sums fall within the spans of the one, and the spans of the other within those of the sums.
+const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, stretch: 300_000, least_bits: 8 << 13 }];
+
+/// A content whose table is kept in a store of this name.
+fn opened(stored: &[u8], len: usize, scale: Scale, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
+    let counted = Counted::new(stored);
+    let stored: Arc<dyn Content> = counted.clone();
+    let slot = Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &stored, len as u64);
+    let stream = open_with(stored, scale, cache, slot);
+    (Decoded::stream(stream, len as u64, cache), counted)
+}
+
+/// A fresh cache, as of another mount, with the tables of the one before.
+fn next_mount(before: &Arc<Cache>, threads: usize) -> Arc<Cache> {
+    before.store().settle();
+    Arc::new(Cache::with_threads(8 << 20, threads).sharing(before.store()))
+}
+
+fn first_mount(threads: usize) -> Arc<Cache> {
+    Arc::new(Cache::with_threads(1 << 30, threads).with_store(Store::in_memory()))
+}
+
+/// The bytes of the table that is kept, if there is one.
+fn table(stored: &[u8], len: usize, cache: &Arc<Cache>) -> Option<Vec<u8>> {
+    cache.store().settle();
+    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
+    Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &stored, len as u64)?.bytes()
+}
+
+fn put(stored: &[u8], len: usize, cache: &Arc<Cache>, table: &[u8]) {
+    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
+    let slot = Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &stored, len as u64).unwrap();
+    slot.put(table);
+}
+
+#[test]
+fn the_next_mount_reads_anywhere_without_a_pass() {
+    let mut dice = Dice(21);
+    for (n, (truth, stored)) in streams().into_iter().enumerate() {
+        for (scale, threads) in [(SCALES[0], 1), (SCALES[1], 4), (SCALES[1], 1)] {
+            let cache = first_mount(threads);
+            let (first, _) = opened(&stored, truth.len(), scale, &cache);
+            assert!(first.costs_a_pass());
+            check(&first, &truth, truth.len() - 10, 10);
+            assert_eq!(first.soundness(), Soundness::Sound);
+            for order in ["tail", "on", "back", "random"] {
+                let cache = next_mount(&cache, threads);
+                let (content, counted) = opened(&stored, truth.len(), scale, &cache);
+                assert!(!content.costs_a_pass(), "stream {n}");
+                let step = 131_072;
+                let steps = truth.len().div_ceil(step);
+                match order {
+                    "tail" => {
+                        check(&content, &truth, truth.len() - 4096, 5000);
+                        let read = counted.read();
+                        assert!(read < 2_000_000 && (threads > 1 || read < 900_000), "{read} bytes read");
+                        // Nobody has looked at the rest.
+                        assert_eq!(content.soundness(), Soundness::Unknown);
+                    }
+                    "on" => (0..steps).for_each(|at| check(&content, &truth, at * step, step)),
+                    "back" => (0..steps).rev().for_each(|at| check(&content, &truth, at * step, step)),
+                    _ => {
+                        (0..30).for_each(|_| check(&content, &truth, dice.roll(truth.len()), dice.roll(9000)))
+                    }
+                }
+                if order == "on" {
+                    assert_eq!(content.soundness(), Soundness::Sound);
+                }
+                assert!(content.trouble().is_none());
+                assert!(!content.costs_a_pass(), "stream {n}, {order}: the table was thrown away");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
+    let truth = truth(3_000_000, 22);
+    let stored = encode(&truth, 6, usize::MAX);
+    let read_all = |stored: &[u8], len: usize, upto: usize| {
+        let cache = first_mount(2);
+        let (content, _) = opened(stored, len, SMALL, &cache);
+        let mut buf = vec![0; upto];
+        let mut at = 0;
+        while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
+            at += read;
+        }
+        table(stored, len, &cache).is_some()
+    };
+    assert!(read_all(&stored, truth.len(), truth.len()));
+    assert!(!read_all(&stored, truth.len(), truth.len() - 300_000));
+    assert!(!read_all(&stored, truth.len() - 1, truth.len() - 1), "more follows");
+    assert!(!read_all(&stored, truth.len() + 1, truth.len() + 1), "it ends early");
+    assert!(!read_all(&stored[..stored.len() - 1], truth.len(), truth.len()), "its checksum is cut off");
+    let mut wrong = stored.clone();
+    *wrong.last_mut().unwrap() ^= 1;
+    assert!(!read_all(&wrong, truth.len(), truth.len()), "its checksum is wrong");
+    let small = &truth[..30_000];
+    assert!(!read_all(&encode(small, 6, usize::MAX), small.len(), small.len()), "there is nothing to gain");
+}
+
+#[test]
+fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
+    let truth = truth(1_500_000, 23);
+    let stored = encode(&truth, 6, usize::MAX);
+    let cache = first_mount(1);
+    check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
+    let good = table(&stored, truth.len(), &cache).unwrap();
+    let mut dice = Dice(24);
+    // All of the header and the places, and some of the records.
+    let places: Vec<_> = (0..1400).chain((0..1500).map(|_| dice.roll(good.len()))).collect();
+    for (n, at) in places.into_iter().enumerate() {
+        let mut bad = good.clone();
+        match n % 4 {
+            3 => bad.truncate(at),
+            way => bad[at] ^= [1, 0x80, 0xff][way],
+        }
+        let cache = first_mount(1);
+        put(&stored, truth.len(), &cache, &bad);
+        let (content, _) = opened(&stored, truth.len(), SCALES[0], &cache);
+        check(&content, &truth, dice.roll(truth.len()), 300);
+        if n % 50 == 0 {
+            check(&content, &truth, 0, truth.len());
+        }
+        assert!(content.trouble().is_none(), "byte {at}");
+    }
+}
+
+#[test]
+fn a_table_that_lies_is_found_out() {
+    let truth = truth(1_500_000, 25);
+    let stored = encode(&truth, 6, usize::MAX);
+    let cache = first_mount(1);
+    check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
+    let good = table(&stored, truth.len(), &cache).unwrap();
+    let count = u64::from_le_bytes(good[72..80].try_into().unwrap()) as usize;
+    let mut dice = Dice(26);
+    for round in 0..1500 {
+        let mut bad = good.clone();
+        for _ in 0..1 + dice.roll(2) {
+            let number = 88 + 8 * dice.roll(4 * count);
+            let (old, new) = (number..number + 8, 88 + 8 * dice.roll(4 * count));
+            match dice.roll(6) {
+                0 => bad[old].copy_from_slice(&(dice.roll(1 << 40) as u64).to_le_bytes()),
+                1 => bad[old].fill(0xff),
+                2 => bad.copy_within(new..new + 8, number),
+                3 => bad[48 + dice.roll(32)] = dice.roll(256) as u8,
+                _ => {
+                    let value = u64::from_le_bytes(bad[old.clone()].try_into().unwrap());
+                    let value = value.wrapping_add(dice.roll(5) as u64).wrapping_sub(2);
+                    bad[old].copy_from_slice(&value.to_le_bytes());
+                }
+            }
+        }
+        let cache = first_mount(1 + round % 2);
+        let content: Arc<dyn Content> = Arc::new(Text::new(&stored[..]));
+        Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &content, truth.len() as u64)
+            .unwrap()
+            .forge(&bad);
+        let (content, _) = opened(&stored, truth.len(), SCALES[0], &cache);
+        (0..3).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 30_000));
+        assert!(content.trouble().is_none(), "round {round}");
+    }
+}
+
+#[test]
+fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
+    let truth = truth(1_000_000, 27);
+    let stored = encode(&truth, 6, usize::MAX);
+    let cache = first_mount(2);
+    check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
+    let good = table(&stored, truth.len(), &cache).unwrap();
+    let mut dice = Dice(28);
+    for round in 0..150 {
+        let mut broken = stored.clone();
+        // The ends are part of what a table is found by.
+        let at = 4096 + dice.roll(stored.len() - 3 * 4096);
+        match round % 2 {
+            0 => broken[at] ^= 1 << dice.roll(8),
+            _ => broken[at..at + 4000].fill(dice.roll(256) as u8),
+        }
+        let with = first_mount(1 + round % 3);
+        put(&broken, truth.len(), &with, &good);
+        let (content, _) = opened(&broken, truth.len(), SMALL, &with);
+        assert!(!content.costs_a_pass());
+        if dice.roll(2) == 0 {
+            let place = dice.roll(truth.len());
+            let mut buf = vec![0; 999];
+            if let Ok(read) = content.read_at(place as u64, &mut buf) {
+                assert!(buf[..read] == truth[place..place + read], "round {round}");
+            }
+        }
+        let without = prefix(&opened(&broken, truth.len(), SMALL, &first_mount(1)).0).0;
+        let right = without.iter().zip(&truth).take_while(|(one, other)| one == other).count();
+        let (bytes, error, soundness) = prefix(&content);
+        assert!(truth.starts_with(&bytes), "round {round}: a wrong byte was given");
+        if right < truth.len() {
+            assert!(error.is_some() && matches!(soundness, Soundness::Broken(_)), "round {round}");
+            assert!(table(&broken, truth.len(), &with).is_none(), "round {round}: the table is still kept");
+            // But for the part between two sums in which the damage is.
+            assert!(bytes.len() + 41_000 >= right, "round {round}: {} of {right}", bytes.len());
+        }
+    }
+}
+
+#[test]
+fn a_table_is_found_by_stream_name_and_size_alone() {
+    let truth = truth(600_000, 29);
+    let stored = encode(&truth, 6, usize::MAX);
+    let cache = first_mount(1);
+    check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
+    let is_kept = |stored: &[u8], name: &[u8], of: Of, len: usize| {
+        cache.store().settle();
+        let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
+        Slot::new(cache.store(), of, Some(name), &stored, len as u64).unwrap().bytes().is_some()
+    };
+    assert!(is_kept(&stored, b"a name", Of::Zlib, truth.len()));
+    assert!(!is_kept(&stored, b"another", Of::Zlib, truth.len()));
+    assert!(!is_kept(&stored, b"a name", Of::Bzip2, truth.len()));
+    assert!(!is_kept(&stored, b"a name", Of::Zlib, truth.len() + 1));
+    for at in [0, 4095, stored.len() - 4096, stored.len() - 1] {
+        let mut other = stored.clone();
+        other[at] ^= 1;
+        assert!(!is_kept(&other, b"a name", Of::Zlib, truth.len()), "{at}");
+    }
+    let nowhere = Arc::new(Cache::new(0));
+    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
+    assert!(Slot::new(nowhere.store(), Of::Zlib, Some(b"a name"), &stored, 1).is_none());
+    assert!(Slot::new(cache.store(), Of::Zlib, None, &stored, 1).is_none());
+}
+
+#[test]
+fn a_stream_that_became_endless_is_judged_by_as_much_as_it_should_hold() {
+    let truth = truth(3_000_000, 42);
+    let stored = encode(&truth, 0, usize::MAX);
+    let cache = first_mount(1);
+    check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
+    let good = table(&stored, truth.len(), &cache).unwrap();
+    // Where the second stored block begins, zeros without end begin; both ends stay as they are.
+    let first = 2 + 5 + usize::from(u16::from_le_bytes([stored[3], stored[4]]));
+    assert!(first > 4096);
+    let mut zeros = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(1));
+    (0..900).for_each(|_| zeros.write_all(&[0; 1 << 20]).unwrap());
+    let mut endless = stored.clone();
+    let zeros = zeros.finish().unwrap();
+    let len = zeros.len().min(stored.len() - first - 4096);
+    endless[first..first + len].copy_from_slice(&zeros[..len]);
+    let with = first_mount(1);
+    put(&endless, truth.len(), &with, &good);
+    let (content, counted) = opened(&endless, truth.len(), SMALL, &with);
+    let (bytes, error, _) = prefix(&content);
+    assert!(truth.starts_with(&bytes) && bytes.len() < first + 5);
+    assert!(error.unwrap().contains("another length"));
+    let read = counted.read();
+    assert!(read < 1_500_000 && len > 2_000_000, "{read} bytes read, {len} endless");
+}
+
+#[test]
+fn many_readers_at_once_go_by_one_table() {
+    let truth = truth(4_000_000, 43);
+    let stored = encode(&truth, 6, usize::MAX);
+    let cache = first_mount(2);
+    check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
+    for (budget, wrong) in [(0, false), (1 << 20, true), (64 << 20, false)] {
+        cache.store().settle();
+        let here = Arc::new(Cache::with_threads(budget, 4).sharing(cache.store()));
+        let (content, _) = opened(&stored, truth.len(), SMALL, &here);
+        if wrong {
+            // All find out that the table lies, each in his own place.
+            let mut bad = table(&stored, truth.len(), &cache).unwrap();
+            let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
+            bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
+            put(&stored, truth.len(), &here, &bad);
+        }
+        std::thread::scope(|scope| {
+            for reader in 0..32_usize {
+                let (content, truth) = (&content, &truth);
+                scope.spawn(move || {
+                    let mut dice = Dice(reader as u64 + 500);
+                    for n in 0..8 {
+                        match reader % 2 {
+                            0 => {
+                                check(content, truth, (reader * 90_000 + n * 131_072) % truth.len(), 131_072)
+                            }
+                            _ => check(content, truth, dice.roll(truth.len()), 5000),
+                        }
+                    }
+                });
+            }
+        });
+        assert!(content.trouble().is_none());
+    }
+}

@@ -1,0 +1,260 @@
+//! zstd frames in the words of RFC 8878, and how a stream is cut between them.
+//!
+//! ```text
+//! frame:  [ magic: u32 ][ descriptor ][ window ]? [ dictionary: 0-4 ] [ content size: 0-8 ] blocks [ checksum: u32 ]?
+//! block:  [ header: u24, last: 1 bit, type: 2, size: 21 ][ data ]
+//! ```
+//!
+//! All numbers are little endian.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::library::{Context, Unpacking, WINDOW_LOG};
+use crate::cache::Cache;
+use crate::codec::input::Input;
+use crate::codec::parts::{Cut, Hop, PartDecoder, Parts, Stopped};
+use crate::content::{Content, Decoder, UNIT, WHOLE};
+use crate::error::Result;
+
+/// What a frame begins with.
+pub(super) const MAGIC: u32 = 0xFD2F_B528;
+/// Frames that are to be passed over; their length follows.
+pub(super) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
+
+/// Bytes of the longest frame header.
+const LONGEST: usize = 18;
+
+/// Bytes read to get at a header, and at those of small blocks behind it.
+const HOP: usize = 4 << 10;
+
+/// What a block decodes to at most.
+const BLOCK: u64 = 128 << 10;
+
+/// Decoded bytes that a part has at least, if there is more than one frame.
+const PART: u64 = 1 << 20;
+
+/// Stored bytes that a part of several frames has at most, should they all be empty.
+const MOST_STORED: u64 = 1 << 20;
+
+/// Parts that a block is cut into, as a rule at most.
+const PARTS: u64 = 1 << 16;
+
+/// Bytes of a decoder beside its window.
+const WEIGHT: u64 = 1 << 20;
+
+/// zstd frames, and what they are cut into.
+pub(super) struct Frames {
+    stored: Arc<dyn Content>,
+    data_size: u64,
+    cache: Arc<Cache>,
+    /// The largest window that was met.
+    window: AtomicU64,
+}
+
+impl Frames {
+    /// The frames in `stored`, of `data_size` bytes together as the header says.
+    pub(super) fn new(stored: Arc<dyn Content>, data_size: u64, cache: &Arc<Cache>) -> Self {
+        Self { stored, data_size, cache: cache.clone(), window: AtomicU64::new(0) }
+    }
+}
+
+impl Frames {
+    /// Whether the first frame decodes to more than `limit` bytes.
+    pub(super) fn begin_longer_than(&self, limit: u64) -> bool {
+        let input = Input::new(&self.stored).in_reads_of(HOP);
+        let mut hopping = Hopping { frames: self, input, limit, most: 0, len: Some(0) };
+        loop {
+            match hopping.input.magic().map(u32::from_le_bytes) {
+                Ok(MAGIC) => return matches!(hopping.frame(), Ok(None)),
+                Ok(magic) if SKIPPABLE.contains(&magic) => match hopping.skip() {
+                    Ok(()) => {}
+                    Err(_) => return false,
+                },
+                _ => return false,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Frames {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Frames").field(&self.stored.len()).finish()
+    }
+}
+
+/// What a frame's header says.
+struct Header {
+    /// How far back a match may reach: what a decoder holds.
+    window: u64,
+    content_size: Option<u64>,
+    checked: bool,
+}
+
+impl Header {
+    fn read(input: &mut Input) -> Result<Self> {
+        let there = input.at_least(LONGEST)?;
+        let Some(descriptor) = there.get(4).copied() else { return Err(input.cut_off()) };
+        let single = descriptor >> 5 & 1 == 1;
+        let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+        let size = match descriptor >> 6 {
+            0 => usize::from(single),
+            n => 1 << n,
+        };
+        let at = 5 + usize::from(!single) + dictionary;
+        let Some(bytes) = there.get(at..at + size) else { return Err(input.cut_off()) };
+        let number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let content_size = match size {
+            0 => None,
+            2 => Some(number + 256),
+            _ => Some(number),
+        };
+        let described = there.get(5).map_or(0, |byte| {
+            let base = 1_u64 << (10 + (byte >> 3));
+            base + base / 8 * u64::from(byte & 7)
+        });
+        let window = content_size.filter(|size| single || *size < described).unwrap_or(described);
+        input.take(at + size);
+        Ok(Self { window, content_size, checked: descriptor >> 2 & 1 == 1 })
+    }
+}
+
+/// The frames that a hop passes over.
+struct Hopping<'a> {
+    frames: &'a Frames,
+    input: Input,
+    /// The bytes that a frame may decode to before it is too long.
+    limit: u64,
+    most: u64,
+    len: Option<u64>,
+}
+
+impl Hopping<'_> {
+    /// Hops over a frame that is to be skipped.
+    fn skip(&mut self) -> Result<()> {
+        self.input.take(4);
+        let len = u32::from_le_bytes(self.input.magic()?);
+        self.input.skip(u64::from(len) + 4);
+        Ok(())
+    }
+
+    /// Hops over the blocks of a frame; `None` if it is too long to do that by the way.
+    fn frame(&mut self) -> Result<Option<()>> {
+        let header = Header::read(&mut self.input)?;
+        self.frames.window.fetch_max(header.window, Ordering::Relaxed);
+        let mut most = 0_u64;
+        loop {
+            let Some(bytes) = self.input.at_least(3)?.first_chunk::<3>() else {
+                return Err(self.input.cut_off());
+            };
+            let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]);
+            let (size, kind, last) = (u64::from(word >> 3), word >> 1 & 3, word & 1 == 1);
+            // Of a run only the byte is there.
+            let (stored, longest) = match kind {
+                0 => (size, size),
+                1 => (1, size),
+                2 => (size, BLOCK),
+                _ => return Err(self.input.damaged("a block of the zstd frame is of no known kind")),
+            };
+            most = most.saturating_add(longest);
+            self.input.take(3);
+            self.input.skip(stored);
+            if last {
+                break;
+            }
+            if most > self.limit {
+                return Ok(None);
+            }
+        }
+        self.input.skip(if header.checked { 4 } else { 0 });
+        let size = header.content_size;
+        self.most = self.most.saturating_add(size.map_or(most, |size| size.min(most)));
+        self.len = self.len.zip(size).map(|(all, size)| all.saturating_add(size));
+        Ok(Some(()))
+    }
+}
+
+impl Parts for Frames {
+    type Decoder = Decoding;
+
+    const CERTAIN: bool = true;
+
+    fn hop(&self, from: Cut, far: bool) -> Result<Hop> {
+        let input = Input::range(&self.stored, from.stored, u64::MAX).in_reads_of(HOP);
+        let least = (self.data_size / PARTS).next_power_of_two().max(PART);
+        let limit = if far { u64::MAX } else { WHOLE };
+        let mut hopping = Hopping { frames: self, input, limit, most: 0, len: Some(0) };
+        loop {
+            let stored = hopping.input.position();
+            let is_first = stored == from.stored;
+            let (most, len) = (hopping.most, hopping.len);
+            let here = Hop::To { next: Cut { stored, state: 0 }, most, len };
+            if !is_first && (most >= least || stored - from.stored > MOST_STORED) {
+                return Ok(here);
+            }
+            let magic = u32::from_le_bytes(hopping.input.magic()?);
+            if magic == MAGIC {
+                match hopping.frame()? {
+                    Some(()) => {}
+                    None if is_first => return Ok(Hop::Unknown),
+                    None => return Ok(here),
+                }
+            } else if SKIPPABLE.contains(&magic) {
+                hopping.skip()?;
+            } else {
+                return Ok(match is_first {
+                    true if stored > 0 => Hop::End,
+                    true => Hop::Unknown,
+                    false => here,
+                });
+            }
+        }
+    }
+
+    fn start(&self, from: Cut, _: Vec<u8>, until: Option<Cut>) -> Result<Decoding> {
+        let end = until.map_or(u64::MAX, |until| until.stored);
+        let input = Input::range(&self.stored, from.stored, end);
+        Ok(Decoding(Unpacking::new(input, self.cache.scratch::<Context>(), until.is_none())?))
+    }
+
+    fn leave(&self, decoder: Decoding) {
+        decoder.0.give_back(&self.cache);
+    }
+
+    fn weight(&self) -> u64 {
+        if self.window.load(Ordering::Relaxed) == 0 {
+            // What is broken is met by who decodes it.
+            let _ = self.hop(Cut::default(), false);
+        }
+        WEIGHT.saturating_add(self.window.load(Ordering::Relaxed).min(1 << WINDOW_LOG))
+    }
+}
+
+/// Decodes the frames of a part.
+pub(super) struct Decoding(Unpacking);
+
+impl PartDecoder for Decoding {
+    fn more(&mut self, out: &mut Vec<u8>, least: usize) -> Result<usize> {
+        let mut end = 0_usize;
+        while end < least {
+            if out.len() == end {
+                out.resize(end + UNIT as usize, 0);
+            }
+            match self.0.read(&mut out[end..])? {
+                0 => break,
+                read => end += read,
+            }
+        }
+        out.truncate(end);
+        Ok(0)
+    }
+
+    fn stopped(&mut self) -> Stopped {
+        Stopped { next: Cut { stored: self.0.position(), state: 0 }, ..Stopped::default() }
+    }
+
+    fn weight(&self) -> u64 {
+        self.0.weight()
+    }
+}

@@ -1,0 +1,142 @@
+//! Blocks that only the index knows: their headers are damaged, and the chain does not get there.
+//!
+//! A block that is lost would give its number to the next one, and a reader would get the wrong data
+//! without a word. So an index that says the same as the whole chain, and more in front of it or behind
+//! it, where there are bytes that belong to nothing else, is believed: those blocks keep their numbers,
+//! and can't be read.
+
+use super::{Chain, End, LONGEST_GAP, is_ascending};
+use crate::error::Result;
+use crate::format::Severity;
+use crate::format::asdf::header::LONGEST_FIELDS;
+use crate::format::asdf::{self, index::Index};
+use crate::source::read_up_to;
+
+/// Bytes looked at in one go.
+const PIECE: usize = 64 << 10;
+/// Magics that are looked at behind junk.
+const MOST_MAGICS: usize = 16;
+
+impl Chain<'_> {
+    /// Takes in the blocks that the index lists from `from` on, where the chain broke off.
+    ///
+    /// Says whether there are any.
+    pub(super) fn lost_behind(&mut self, from: u64) -> Result<bool> {
+        if asdf::recognises(self.window.at(from, LONGEST_FIELDS)?) {
+            // Of two files in one the index is that of the second.
+            return Ok(false);
+        }
+        let Some((listed, index)) = self.listed_in_order() else { return Ok(false) };
+        let found = &self.blocks.offsets;
+        let first = found.first().and_then(|first| listed.binary_search(first).ok());
+        let rest = first.and_then(|first| listed.get(first..)?.strip_prefix(&found[..]));
+        let Some(rest) = rest.filter(|rest| rest.first().is_some_and(|next| *next >= from)) else {
+            return Ok(false);
+        };
+        let rest = rest.to_vec();
+        if !self.hold_something(&rest, index)? {
+            return Ok(false);
+        }
+        for offset in &rest {
+            self.blocks.offsets.push(*offset);
+        }
+        let n = self.blocks.offsets.len() - rest.len();
+        self.judge_lost(n, &rest)?;
+        Ok(true)
+    }
+
+    /// Puts the blocks that the index lists before the first one found in front of it.
+    pub(super) fn lost_in_front(&mut self, head_end: u64, end: End) -> Result<()> {
+        if self.only_looks_like_an_index(end) {
+            return Ok(());
+        }
+        let Some((listed, index)) = self.listed_in_order() else { return Ok(()) };
+        let found = &self.blocks.offsets;
+        let Some(lost) = listed.strip_suffix(&found[..]).filter(|lost| !lost.is_empty()) else {
+            return Ok(());
+        };
+        let lost = lost.to_vec();
+        let until = found.first().copied().unwrap_or(index);
+        if lost.first().is_some_and(|first| *first < head_end) || !self.hold_something(&lost, until)? {
+            return Ok(());
+        }
+        self.blocks.offsets.splice(0..0, lost.iter().copied());
+        // What was taken for junk in the padding was one of them.
+        self.blocks.defects.retain(|defect| defect.block.is_some() || !lost.contains(&defect.offset));
+        for block in self.blocks.defects.iter_mut().filter_map(|defect| defect.block.as_mut()) {
+            *block += lost.len();
+        }
+        self.judge_lost(0, &lost)
+    }
+
+    /// Where a block stands somewhere behind `end`, whose own end fits: not far, since this is only told.
+    pub(super) fn block_behind_junk(&mut self, end: u64) -> Result<Option<u64>> {
+        let mut bytes = vec![0; PIECE];
+        let read = read_up_to(self.source, end, &mut bytes)?;
+        let mut from = 0;
+        for _ in 0..MOST_MAGICS {
+            let found = bytes[..read].get(from..).and_then(|rest| self.generation.find_magic(rest));
+            let Some(found) = found else { break };
+            let at = end + (from + found) as u64;
+            if self.is_chained(at)? {
+                return Ok(Some(at));
+            }
+            from += found + 1;
+        }
+        Ok(None)
+    }
+
+    /// The offsets of the index if they ascend and lie before it, and where it is.
+    fn listed_in_order(&self) -> Option<(Vec<u64>, u64)> {
+        let Index { offset, offsets: Ok(offsets), .. } = self.index.as_ref()? else { return None };
+        let fit = is_ascending(offsets) && offsets.last().is_some_and(|last| last < offset);
+        fit.then(|| (offsets.clone(), *offset))
+    }
+
+    /// Whether there is more than padding from each offset to the next, and from the last to `until`.
+    fn hold_something(&self, offsets: &[u64], until: u64) -> Result<bool> {
+        let ends = offsets.iter().skip(1).chain([&until]);
+        for (start, end) in offsets.iter().zip(ends) {
+            if self.is_padding(*start, *end)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether there are only zeros and spaces, as far as is looked.
+    fn is_padding(&self, start: u64, end: u64) -> Result<bool> {
+        let end = end.min(start.saturating_add(LONGEST_GAP));
+        let mut bytes = vec![0; PIECE];
+        let mut at = start;
+        while at < end {
+            let len = bytes.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+            let read = read_up_to(self.source, at, &mut bytes[..len])?;
+            if bytes[..read].iter().any(|byte| !matches!(byte, 0 | b' ')) {
+                return Ok(false);
+            }
+            if read < len {
+                break;
+            }
+            at += read as u64;
+        }
+        Ok(true)
+    }
+
+    /// Says of each lost block, the first of which is `n`, what is wrong with it.
+    fn judge_lost(&mut self, n: usize, lost: &[u64]) -> Result<()> {
+        for (n, offset) in (n..).zip(lost) {
+            let before = self.blocks.defects.len();
+            if let Ok(header) = self.header(*offset) {
+                self.judge(n, &header)?;
+            }
+            let said = self.blocks.defects.drain(before..).map(|defect| defect.what).collect::<Vec<_>>();
+            let mut what = "the block index lists a block here, but its header is damaged".to_owned();
+            if !said.is_empty() {
+                what = format!("{what}: {}", said.join("; "));
+            }
+            self.note(Severity::Damage, *offset, Some(n), what);
+        }
+        Ok(())
+    }
+}

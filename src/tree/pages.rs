@@ -1,0 +1,144 @@
+//! What the kernel keeps of a block's bytes beside what it was given on its own account.
+//!
+//! A compressed block is read past the kernel's cache until all of it is known to be sound
+//! ([`Caching`](super::Caching)). What was decoded for its readers is laid into the kernel's cache all the
+//! same, so that who reads the block again, or maps it, need not ask for it again. Where something turns
+//! out to be wrong, the kernel is told to forget all of it.
+//!
+//! Both are done on a thread of their own: the kernel may wait for a read of the same page meanwhile.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::{Ino, locked};
+use crate::cache::Workers;
+
+/// Bytes that may wait to be laid into the kernel's cache; what comes beyond is left out.
+const WAITING: u64 = 4 << 20;
+
+/// Buffers of the length of a read that are kept.
+const SPARES: usize = 8;
+
+/// The least that is laid there at once.
+const LEAST: usize = 64 << 10;
+
+/// The kernel keeps whole pages only.
+const PAGE: u64 = 4096;
+
+/// The kernel, which can be told of a node's bytes.
+pub trait Kernel: Send + Sync {
+    /// Has it keep these bytes of a node.
+    fn keep(&self, ino: Ino, offset: u64, bytes: &[u8]);
+
+    /// Has it forget what it keeps of a node.
+    fn forget(&self, ino: Ino);
+}
+
+/// Tells the kernel.
+#[derive(Clone)]
+pub(crate) struct Pages(Arc<Told>);
+
+struct Told {
+    kernel: OnceLock<Box<dyn Kernel>>,
+    worker: Workers,
+    waiting: AtomicU64,
+    /// Buffers to be used again: memory from the system costs as much as filling it.
+    spare: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        let worker = Workers::new("tell", 1);
+        Self(Arc::new(Told {
+            kernel: OnceLock::new(),
+            worker,
+            waiting: AtomicU64::new(0),
+            spare: Mutex::default(),
+        }))
+    }
+}
+
+impl Pages {
+    /// Says who is to be told.
+    pub(crate) fn of(&self, kernel: Box<dyn Kernel>) {
+        // Who came first is told: there is one kernel.
+        let _ = self.0.kernel.set(kernel);
+    }
+
+    /// Has the kernel forget what it has of a node.
+    pub(crate) fn forget(&self, ino: Ino) {
+        let told = self.0.clone();
+        self.0.worker.run(move || {
+            if let Some(kernel) = told.kernel.get() {
+                kernel.forget(ino);
+            }
+        });
+    }
+
+    /// Lays the first `read` bytes of `buffer`, which stand at an offset of a node that is `len` bytes long,
+    /// into the kernel's cache: those on whole pages, if it still `holds` that they are right when it comes
+    /// to that. Another buffer, with anything in it, is left in place of one that is taken.
+    pub(crate) fn keep(
+        &self,
+        ino: Ino,
+        (offset, buffer, read): (u64, &mut Vec<u8>, usize),
+        len: u64,
+        holds: impl FnOnce() -> bool + Send + 'static,
+    ) {
+        let Some((offset, range)) = whole_pages(offset, read, len) else { return };
+        if range.len() < LEAST || self.0.waiting.load(Ordering::Relaxed) > WAITING {
+            return;
+        }
+        let size = range.len() as u64;
+        self.0.waiting.fetch_add(size, Ordering::Relaxed);
+        let spare = locked(&self.0.spare).pop().unwrap_or_default();
+        let taken = std::mem::replace(buffer, spare);
+        let told = self.0.clone();
+        self.0.worker.run(move || {
+            if let (Some(kernel), Some(bytes), true) = (told.kernel.get(), taken.get(range), holds()) {
+                kernel.keep(ino, offset, bytes);
+            }
+            let mut spare = locked(&told.spare);
+            if spare.len() < SPARES {
+                spare.push(taken);
+            }
+            drop(spare);
+            told.waiting.fetch_sub(size, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Where the part of so many bytes at an offset begins that fills pages, and which it is; the last page of
+/// a node may be cut.
+fn whole_pages(offset: u64, count: usize, len: u64) -> Option<(u64, Range<usize>)> {
+    let start = offset.checked_next_multiple_of(PAGE)?;
+    let end = offset.checked_add(count as u64)?;
+    let end = if end >= len { len } else { end / PAGE * PAGE };
+    let from = usize::try_from(start.checked_sub(offset)?).ok()?;
+    let until = usize::try_from(end.checked_sub(offset)?).ok()?;
+    (from < until && until <= count).then_some((start, from..until))
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Pages").field("waiting", &self.0.waiting).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_pages_are_kept_and_the_last_one() {
+        let pages = |offset, len| whole_pages(offset, 10_000, len).map(|(at, range)| (at, range.len()));
+        assert_eq!(pages(0, 100_000), Some((0, 8192)));
+        assert_eq!(pages(1, 100_000), Some((4096, 4096)));
+        assert_eq!(pages(0, 10_000), Some((0, 10_000)));
+        assert_eq!(pages(4096, 14_096), Some((4096, 10_000)));
+        assert_eq!(whole_pages(1, 4000, 100_000), None);
+        assert_eq!(whole_pages(u64::MAX, 10_000, u64::MAX), None);
+    }
+}

@@ -1,0 +1,543 @@
+//! The events of a YAML text, one after the other, in constant memory.
+//!
+//! libyaml's parser (`libyaml-rs`: the same code in Rust, reached through raw pointers) does the work:
+//! what it accepts is what Python asdf, which reads through libyaml too, can open. [`Events`] is the safe
+//! face of it. An event lends its strings from the parser until the next one is asked for, so nothing is
+//! copied that nobody keeps. Aliases are not expanded, so a small text can't grow.
+//!
+//! Not checked here, because it is the consumer's business: whether an alias has its anchor, keys that
+//! come twice, how many documents there are.
+
+#![allow(unsafe_code)] // the parser's raw pointers, in `State` and `Events`
+
+use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+use libyaml::{yaml_event_t, yaml_event_type_t, yaml_mark_t, yaml_parser_t};
+use libyaml_rs as libyaml;
+
+use super::event::{Event, Failure, Mark, Style, What};
+use crate::content::Content;
+use crate::error::{Error, Result};
+
+/// How deep collections may nest; the time libyaml takes is quadratic in the depth.
+pub const MAX_DEPTH: usize = 1000;
+
+/// How many `%TAG` lines a text may have; the time libyaml takes is quadratic in their number.
+const MAX_TAG_LINES: usize = 1000;
+
+/// A byte order mark, which libyaml skips and doesn't count.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Where the text comes from.
+enum Text<'a> {
+    Bytes(&'a [u8]),
+    Content(&'a dyn Content),
+}
+
+impl Text<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Content(content) => content.read_at(offset, buf),
+            Self::Bytes(bytes) => {
+                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let len = rest.len().min(buf.len());
+                buf[..len].copy_from_slice(&rest[..len]);
+                Ok(len)
+            }
+        }
+    }
+
+    /// Line and column of a byte, for the errors that libyaml gives as an offset only.
+    fn mark(&self, offset: u64) -> Mark {
+        let (mut line, mut column, mut at, mut after_cr) = (1, 1, 0, false);
+        let mut buf = [0; 4096];
+        while at < offset {
+            let wanted = (offset - at).min(buf.len() as u64) as usize;
+            let read = match self.read_at(at, &mut buf[..wanted]) {
+                Ok(read) if read > 0 => read,
+                _ => break,
+            };
+            for &byte in &buf[..read] {
+                match byte {
+                    b'\n' if after_cr => {}
+                    b'\n' | b'\r' => (line, column) = (line + 1, 1),
+                    // The later bytes of a character.
+                    0x80..=0xbf => {}
+                    _ => column += 1,
+                }
+                after_cr = byte == b'\r';
+            }
+            at += read as u64;
+        }
+        Mark { offset, line, column }
+    }
+}
+
+/// What the parser's read handler works on.
+struct Input<'a> {
+    text: Text<'a>,
+    offset: u64,
+    tag_lines: usize,
+    error: Option<Error>,
+}
+
+impl Input<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let read = self.text.read_at(self.offset, buf)?;
+        self.offset += read as u64;
+        self.tag_lines += memchr::memmem::find_iter(&buf[..read], b"\n%TAG").count();
+        if self.tag_lines > MAX_TAG_LINES {
+            return Err(Error::unsupported(format!("more than {MAX_TAG_LINES} %TAG lines")));
+        }
+        Ok(read)
+    }
+}
+
+/// Parser, current event and input: one allocation that never moves, since they point at each other.
+struct State<'a> {
+    parser: MaybeUninit<yaml_parser_t>,
+    /// The current event; its strings belong to it until `yaml_event_delete`.
+    event: MaybeUninit<yaml_event_t>,
+    input: Input<'a>,
+}
+
+/// Gives libyaml the next bytes: 1 for success (0 bytes are the end), 0 for an error kept in the input.
+///
+/// # Safety
+///
+/// `data` points to the `Input` that was given to `yaml_parser_set_input`, `buffer` to `size` bytes that
+/// may be written, `size_read` to a number, and nothing else reaches any of them during the call.
+unsafe fn read_handler(data: *mut c_void, buffer: *mut u8, size: u64, size_read: *mut u64) -> i32 {
+    // SAFETY: libyaml passes on the pointer it was given, to an `Input` that lives as long as its parser
+    // and that nobody borrows while the parser runs.
+    let input = unsafe { &mut *data.cast::<Input<'_>>() };
+    let Ok(len) = usize::try_from(size) else { return 0 };
+    // SAFETY: libyaml gives `size` writable bytes of its raw buffer; they are written here before they
+    // are looked at as a slice, as they may never have been.
+    let buf = unsafe {
+        ptr::write_bytes(buffer, 0, len);
+        std::slice::from_raw_parts_mut(buffer, len)
+    };
+    match input.read(buf) {
+        Ok(read) => {
+            // SAFETY: libyaml gives the place of a local number of its own.
+            unsafe { size_read.write(read as u64) };
+            1
+        }
+        Err(error) => {
+            input.error = Some(error);
+            0
+        }
+    }
+}
+
+/// The events of a text, in order.
+pub struct Events<'a> {
+    state: NonNull<State<'a>>,
+    /// A byte order mark's length, which libyaml's marks leave out.
+    skipped: u64,
+    depth: usize,
+    done: bool,
+    failure: Option<Failure>,
+    owns: PhantomData<State<'a>>,
+}
+
+impl fmt::Debug for Events<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Events")
+            .field("depth", &self.depth)
+            .field("done", &self.done)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Events<'a> {
+    /// The events of `text`.
+    pub fn new(text: &'a [u8]) -> Self {
+        Self::from_text(Text::Bytes(text))
+    }
+
+    /// The events of a content's text, all of it, read piece by piece as they are asked for.
+    pub fn of(content: &'a dyn Content) -> Self {
+        Self::from_text(Text::Content(content))
+    }
+
+    fn from_text(text: Text<'a>) -> Self {
+        let mut head = [0; BOM.len()];
+        // A failing read comes again, as an error, when libyaml asks for the same bytes.
+        let skipped = match text.read_at(0, &mut head) {
+            Ok(_) if head == BOM => BOM.len() as u64,
+            _ => 0,
+        };
+        let state = NonNull::from(Box::leak(Box::new(State {
+            parser: MaybeUninit::uninit(),
+            // All zeros is libyaml's own "no event", with null pointers: valid, and nothing to free.
+            event: MaybeUninit::zeroed(),
+            input: Input { text, offset: 0, tag_lines: 0, error: None },
+        })));
+        let at = state.as_ptr();
+        // SAFETY: `at` is a live allocation, reached only through this pointer until `drop`. The parser is
+        // initialised before anything else is done with it, and the input it is given stays in its place
+        // as long as the parser.
+        unsafe {
+            let parser = (&raw mut (*at).parser).cast::<yaml_parser_t>();
+            // Can't fail: libyaml-rs ends the process when memory is out, as Rust does.
+            let _ = libyaml::yaml_parser_initialize(parser);
+            libyaml::yaml_parser_set_input(parser, read_handler, (&raw mut (*at).input).cast());
+        }
+        Self { state, skipped, depth: 0, done: false, failure: None, owns: PhantomData }
+    }
+
+    /// The next event; `None` after the end of the stream, or after an error.
+    ///
+    /// Errors say what is wrong in which line and column.
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>> {
+        if self.done {
+            return Ok(None);
+        }
+        let at = self.state.as_ptr();
+        // SAFETY: parser and event are initialised; the strings of the old event are freed here and lent
+        // to nobody any more, since lending them borrows `self` as long as this call does mutably.
+        let event = unsafe {
+            let event = (&raw mut (*at).event).cast::<yaml_event_t>();
+            libyaml::yaml_event_delete(event);
+            if !libyaml::yaml_parser_parse((&raw mut (*at).parser).cast(), event).ok {
+                self.done = true;
+                return Err(self.error());
+            }
+            &*event
+        };
+        let (start, end) = (self.mark(event.start_mark), self.mark(event.end_mark));
+        // SAFETY: the event was just filled in by the parser, and stays as it is until the next call.
+        let what = match unsafe { what(event) } {
+            Ok(what) => what,
+            Err(problem) => {
+                self.done = true;
+                return Err(self.invalid(start, problem.to_owned()));
+            }
+        };
+        match what {
+            What::SequenceStart { .. } | What::MappingStart { .. } => self.depth += 1,
+            What::SequenceEnd | What::MappingEnd => self.depth = self.depth.saturating_sub(1),
+            What::StreamEnd => self.done = true,
+            _ => {}
+        }
+        if self.depth > MAX_DEPTH {
+            self.done = true;
+            let problem = format!("nested deeper than {MAX_DEPTH} levels");
+            let error = Error::unsupported(format!("YAML {problem} at {start}"));
+            self.failure = Some(Failure { place: start, problem });
+            return Err(error);
+        }
+        Ok(Some(Event { what, start, end }))
+    }
+
+    fn mark(&self, mark: yaml_mark_t) -> Mark {
+        Mark {
+            offset: mark.index.saturating_add(self.skipped),
+            line: mark.line.saturating_add(1),
+            column: mark.column.saturating_add(1),
+        }
+    }
+
+    /// What the parser has to say after it failed.
+    fn error(&mut self) -> Error {
+        let at = self.state.as_ptr();
+        // SAFETY: the parser is initialised and not running, so nothing else holds it or its input.
+        let (parser, input) = unsafe { ((*at).parser.assume_init_ref(), &mut (*at).input) };
+        if let Some(error) = input.error.take() {
+            return error;
+        }
+        // SAFETY: libyaml's problem and context are literals, or null.
+        let (problem, context) = unsafe { (literal(parser.problem), literal(parser.context)) };
+        let problem = if problem.is_empty() { "it can't be parsed" } else { problem };
+        let place = match parser.error {
+            libyaml::yaml_error_type_t::YAML_READER_ERROR => input.text.mark(parser.problem_offset),
+            _ => self.mark(parser.problem_mark),
+        };
+        self.invalid(
+            place,
+            match context {
+                "" => problem.to_owned(),
+                _ => format!("{problem} {context}"),
+            },
+        )
+    }
+
+    fn invalid(&mut self, place: Mark, problem: String) -> Error {
+        let error = Error::damaged(format!("not valid YAML at {place}: {problem}"));
+        self.failure = Some(Failure { place, problem });
+        error
+    }
+
+    /// What the text itself was at fault for, after an error; `None` if it could not be read.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+}
+
+impl Drop for Events<'_> {
+    fn drop(&mut self) {
+        let at = self.state.as_ptr();
+        // SAFETY: parser and event were initialised in `from_text` and are deleted once, here; the box was
+        // leaked there, and nothing lent from it outlives `self`.
+        unsafe {
+            libyaml::yaml_event_delete((&raw mut (*at).event).cast());
+            libyaml::yaml_parser_delete((&raw mut (*at).parser).cast());
+            drop(Box::from_raw(at));
+        }
+    }
+}
+
+/// Translates libyaml's event; an error is a problem in words.
+///
+/// # Safety
+///
+/// The event was filled in by the parser and not deleted since.
+unsafe fn what(event: &yaml_event_t) -> std::result::Result<What<'_>, &'static str> {
+    use libyaml::yaml_encoding_t::YAML_UTF8_ENCODING;
+    use libyaml::yaml_mapping_style_t::YAML_FLOW_MAPPING_STYLE;
+    use libyaml::yaml_sequence_style_t::YAML_FLOW_SEQUENCE_STYLE;
+    let data = &event.data;
+    // SAFETY: the type says which member of the union is filled in; its strings end in a zero byte, or
+    // are null, and belong to the event.
+    unsafe {
+        Ok(match event.type_ {
+            yaml_event_type_t::YAML_STREAM_START_EVENT => match data.stream_start.encoding {
+                YAML_UTF8_ENCODING => What::StreamStart,
+                _ => return Err("the text is not in UTF-8"),
+            },
+            yaml_event_type_t::YAML_STREAM_END_EVENT => What::StreamEnd,
+            yaml_event_type_t::YAML_DOCUMENT_START_EVENT => {
+                What::DocumentStart { explicit: !data.document_start.implicit }
+            }
+            yaml_event_type_t::YAML_DOCUMENT_END_EVENT => {
+                What::DocumentEnd { explicit: !data.document_end.implicit }
+            }
+            yaml_event_type_t::YAML_ALIAS_EVENT => What::Alias(name(data.alias.anchor)?.unwrap_or_default()),
+            yaml_event_type_t::YAML_SCALAR_EVENT => What::Scalar {
+                value: value(data.scalar.value, data.scalar.length)?,
+                style: style(data.scalar.style),
+                tag: name(data.scalar.tag)?,
+                anchor: name(data.scalar.anchor)?,
+            },
+            yaml_event_type_t::YAML_SEQUENCE_START_EVENT => What::SequenceStart {
+                tag: name(data.sequence_start.tag)?,
+                anchor: name(data.sequence_start.anchor)?,
+                flow: data.sequence_start.style == YAML_FLOW_SEQUENCE_STYLE,
+            },
+            yaml_event_type_t::YAML_SEQUENCE_END_EVENT => What::SequenceEnd,
+            yaml_event_type_t::YAML_MAPPING_START_EVENT => What::MappingStart {
+                tag: name(data.mapping_start.tag)?,
+                anchor: name(data.mapping_start.anchor)?,
+                flow: data.mapping_start.style == YAML_FLOW_MAPPING_STYLE,
+            },
+            yaml_event_type_t::YAML_MAPPING_END_EVENT => What::MappingEnd,
+            _ => return Err("it can't be parsed"),
+        })
+    }
+}
+
+fn style(style: libyaml::yaml_scalar_style_t) -> Style {
+    use libyaml::yaml_scalar_style_t as from;
+    match style {
+        from::YAML_SINGLE_QUOTED_SCALAR_STYLE => Style::SingleQuoted,
+        from::YAML_DOUBLE_QUOTED_SCALAR_STYLE => Style::DoubleQuoted,
+        from::YAML_LITERAL_SCALAR_STYLE => Style::Literal,
+        from::YAML_FOLDED_SCALAR_STYLE => Style::Folded,
+        _ => Style::Plain,
+    }
+}
+
+/// A tag or an anchor.
+///
+/// # Safety
+///
+/// Null, or a string that ends in a zero byte and lives as long as `'e`.
+unsafe fn name<'e>(text: *const u8) -> std::result::Result<Option<&'e str>, &'static str> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as this function demands.
+    let text = unsafe { CStr::from_ptr(text.cast::<c_char>()) };
+    // libyaml lets %-escapes in a tag make bytes that are no character.
+    text.to_str().map(Some).map_err(|_| "a tag or an anchor is not in UTF-8")
+}
+
+/// A scalar's text.
+///
+/// # Safety
+///
+/// Null, or `length` bytes that live as long as `'e`.
+unsafe fn value<'e>(text: *const u8, length: u64) -> std::result::Result<&'e str, &'static str> {
+    if text.is_null() {
+        return Ok("");
+    }
+    // SAFETY: as this function demands; an allocation is never longer than a usize counts.
+    let text = unsafe { std::slice::from_raw_parts(text, length as usize) };
+    std::str::from_utf8(text).map_err(|_| "a scalar is not in UTF-8")
+}
+
+/// One of libyaml's own texts; empty for null.
+///
+/// # Safety
+///
+/// Null, or a literal of libyaml.
+unsafe fn literal(text: *const c_char) -> &'static str {
+    if text.is_null() {
+        return "";
+    }
+    // SAFETY: as this function demands.
+    unsafe { CStr::from_ptr(text) }.to_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All events in short, or the error.
+    fn all(text: &[u8]) -> Result<Vec<String>> {
+        let mut events = Events::new(text);
+        let mut found = Vec::new();
+        while let Some(event) = events.next_event()? {
+            let at = event.start.offset;
+            found.push(match event.what {
+                What::Scalar { value, style, tag, anchor } => {
+                    format!("{at} {value:?} {style:?} {} {}", tag.unwrap_or("-"), anchor.unwrap_or("-"))
+                }
+                What::SequenceStart { tag, flow, .. } => format!("{at} [ {} {flow}", tag.unwrap_or("-")),
+                What::MappingStart { tag, flow, .. } => format!("{at} {{ {} {flow}", tag.unwrap_or("-")),
+                other => format!("{at} {other:?}"),
+            });
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn gives_every_event_with_its_place_and_resolved_tags() {
+        let text = "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\nä: &x 'ß'\n\
+                    b: [*x, !<asdf://y> \"z\"]\n...\n";
+        let found = all(text.as_bytes()).unwrap();
+        assert_eq!(
+            found,
+            [
+                "0 StreamStart",
+                "0 DocumentStart { explicit: true }",
+                "41 { tag:stsci.edu:asdf/core/asdf-1.1.0 false",
+                "58 \"ä\" Plain - -",
+                "62 \"ß\" SingleQuoted - x",
+                "70 \"b\" Plain - -",
+                "73 [ - true",
+                "74 Alias(\"x\")",
+                "78 \"z\" DoubleQuoted asdf://y -",
+                "93 SequenceEnd",
+                "95 MappingEnd",
+                "95 DocumentEnd { explicit: true }",
+                "99 StreamEnd",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_content_gives_the_same_events_as_its_bytes() {
+        let text: String = (0..5000).map(|n| format!("key{n}: [{n}, ä{n}]\n")).collect();
+        let content = crate::content::Text::new(text.clone().into_bytes());
+        let (mut one, mut two) = (Events::new(text.as_bytes()), Events::of(&content));
+        let mut count = 0;
+        loop {
+            let (a, b) = (one.next_event().unwrap(), two.next_event().unwrap());
+            assert_eq!(a, b);
+            count += 1;
+            if a.is_none() {
+                break;
+            }
+        }
+        assert_eq!(count, 5 + 5000 * 5 + 2);
+    }
+
+    #[test]
+    fn errors_name_line_and_column_and_end_the_events() {
+        for (text, expected) in [
+            (&b"a: 1\n b: 2\n"[..], "line 2, column 3: mapping values are not allowed in this context"),
+            (
+                b"a: [1\nb: 2\n",
+                "line 2, column 2: did not find expected ',' or ']' while parsing a flow sequence",
+            ),
+            ("ä: 1\r\nß \u{7}: 2\r\n".as_bytes(), "line 2, column 3: control characters are not allowed"),
+            (b"a: \xff\n", "line 1, column 4: invalid leading UTF-8 octet"),
+            (b"a: !x!y 1\n", "undefined tag handle"),
+            (b"a: !%ff%ff z\n", "UTF-8"),
+            (b"\xff\xfea\0:\0 \x001\0\n\0", "not in UTF-8"),
+        ] {
+            let message = all(text).unwrap_err().to_string();
+            assert!(message.contains(expected), "{message}");
+        }
+        let mut events = Events::new(b"[");
+        while events.next_event().is_ok_and(|event| event.is_some()) {}
+        assert_eq!(events.next_event().unwrap(), None);
+    }
+
+    #[test]
+    fn a_byte_order_mark_counts_in_the_offsets() {
+        assert_eq!(all(b"\xef\xbb\xbfa").unwrap()[2], "3 \"a\" Plain - -");
+    }
+
+    #[test]
+    fn depth_and_tag_lines_are_limited_before_they_cost_time() {
+        for part in ["[", "- ", "{a: "] {
+            let error = all(part.repeat(100_000).as_bytes()).unwrap_err();
+            assert!(error.to_string().contains("deeper than 1000 levels"), "{error}");
+        }
+        let fits = ["[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH)].concat();
+        assert_eq!(all(fits.as_bytes()).unwrap().len(), 4 + 2 * MAX_DEPTH);
+        let tags: String = (0..100_000).map(|n| format!("%TAG !t{n}! tag:{n}\n")).collect();
+        assert!(all(tags.as_bytes()).unwrap_err().to_string().contains("%TAG lines"));
+    }
+
+    #[test]
+    fn a_read_error_of_the_content_is_the_error() {
+        #[derive(Debug)]
+        struct Failing;
+        impl Content for Failing {
+            fn len(&self) -> u64 {
+                10
+            }
+            fn read_at(&self, _: u64, _: &mut [u8]) -> Result<usize> {
+                Err(Error::damaged("the disk is gone"))
+            }
+        }
+        assert_eq!(Events::of(&Failing).next_event().unwrap_err().message(), "the disk is gone");
+    }
+
+    #[test]
+    fn no_mutation_panics_and_all_marks_are_within_the_text() {
+        let seed = b"%YAML 1.1\n%TAG ! tag:x/\n---\na: &b !c [1, 'x', \"\\u00e4\\n\"]\nd: |\n  text\n  \xc3\xa4\n? *b\n: {e: >-\n   f}\n...\n--- !<y> z\n";
+        let mut state = 7u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % below
+        };
+        let tokens = b"[]{}&*!|>'\"%@`#,:?-\n\t \x00\x80\xff~0a\r";
+        for _ in 0..20_000 {
+            let mut text = seed.to_vec();
+            for _ in 0..=random(4) {
+                let at = random(text.len());
+                match random(4) {
+                    0 => text.truncate(at + 1),
+                    1 => text[at] = tokens[random(tokens.len())],
+                    2 => text.insert(at, tokens[random(tokens.len())]),
+                    _ => text[at] ^= 1 << random(8),
+                }
+            }
+            let mut events = Events::new(&text);
+            while let Ok(Some(event)) = events.next_event() {
+                assert!(event.start.offset <= event.end.offset);
+                assert!(event.end.offset <= text.len() as u64, "{event:?} {}", text.escape_ascii());
+            }
+        }
+    }
+}

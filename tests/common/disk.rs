@@ -1,0 +1,76 @@
+//! A file system of its own, in an image mounted through a loop device, which takes root.
+
+#![allow(dead_code, unreachable_pub, missing_docs, missing_debug_implementations)]
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A file system of its own, unmounted when dropped.
+#[derive(Debug)]
+pub struct Disk {
+    folder: tempfile::TempDir,
+}
+
+/// Runs a program that must succeed.
+pub fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output();
+    let output =
+        output.unwrap_or_else(|error| panic!("{program}: {error}: run scripts/test, which installs it"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?} (root is needed): {said}");
+}
+
+impl Disk {
+    /// An empty file system: ext4, xfs (with reflink), btrfs or tmpfs.
+    pub fn new(kind: &str, mebibytes: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, mounted) = (folder.path().join("image"), folder.path().join("disk"));
+        fs::create_dir(&mounted).unwrap();
+        let (image, mounted) = (image.to_str().unwrap(), mounted.to_str().unwrap());
+        if kind == "tmpfs" {
+            run("mount", &["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs", mounted]);
+        } else {
+            File::create(image).unwrap().set_len(mebibytes << 20).unwrap();
+            match kind {
+                "ext4" => run("mkfs.ext4", &["-q", "-F", "-m", "0", image]),
+                "xfs" => run("mkfs.xfs", &["-q", "-m", "reflink=1", image]),
+                _ => run("mkfs.btrfs", &["-q", "-M", image]),
+            }
+            run("mount", &["-o", "loop", image, mounted]);
+        }
+        Self { folder }
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("disk")
+    }
+
+    /// A place outside of it for a state directory.
+    pub fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.path()).stderr(Stdio::null()).status();
+    }
+}
+
+/// The attribute that holds the ACL of a file.
+pub const ACL: &str = "system.posix_acl_access";
+
+/// `u::rw-,u:1000:r--,g::r--,m::r--,o::---` as the kernel takes it.
+pub fn acl() -> Vec<u8> {
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in
+        [(1_u16, 6_u16, u32::MAX), (2, 4, 1000), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)]
+    {
+        acl.extend(tag.to_le_bytes());
+        acl.extend(permissions.to_le_bytes());
+        acl.extend(id.to_le_bytes());
+    }
+    acl
+}

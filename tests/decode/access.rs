@@ -1,0 +1,153 @@
+//! Every codec, read in every way, against what was put in.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::process::{Command, Stdio};
+use std::sync::Barrier;
+
+use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::encode::Encoding;
+use crate::common::mount::{Mounted, fresh_folder};
+use crate::large::{self, Kind};
+
+pub(crate) const LEN: usize = 3_500_000;
+
+/// All that there is, and LZ4 frames of both kinds in small blocks, zstd in several frames.
+fn encodings(data: &[u8]) -> Vec<Encoding> {
+    use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+    let frame = |mode| {
+        let info = FrameInfo::new().block_mode(mode).block_size(BlockSize::Max64KB).content_checksum(true);
+        let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+        std::io::Write::write_all(&mut encoder, data).unwrap();
+        Encoding::Raw(*b"lz4f", encoder.finish().unwrap())
+    };
+    let frames = data.chunks(300_000).flat_map(|part| zstd::encode_all(part, 1).unwrap()).collect();
+    let mut all = Encoding::all();
+    all.extend([frame(BlockMode::Linked), frame(BlockMode::Independent), Encoding::Raw(*b"zstd", frames)]);
+    all
+}
+
+/// A mount of a file with a block for each encoding, and its data.
+pub(crate) fn mounted() -> (Mounted, Vec<u8>, usize, tempfile::TempDir) {
+    let (folder, data) = (fresh_folder(), sample(LEN, 31));
+    let encodings = encodings(&data);
+    let blocks = encodings.iter().map(|encoding| Block::new(data.clone()).encoding(encoding.clone()));
+    let source = AsdfBuilder::new().blocks(blocks).build().save(folder.path(), "a.asdf");
+    // A cache that holds less than one of them.
+    (Mounted::new(["-o".as_ref(), "cache=1M".as_ref(), source.as_os_str()]), data, encodings.len(), folder)
+}
+
+#[test]
+fn from_start_to_end_backwards_and_here_and_there() {
+    let (mounted, data, count, _folder) = mounted();
+    for n in 0..count {
+        let mut block = File::open(mounted.block_path(n)).unwrap();
+        let mut bytes = Vec::new();
+        block.seek(SeekFrom::End(-5000)).unwrap();
+        block.read_to_end(&mut bytes).unwrap();
+        assert!(bytes == data[LEN - 5000..], "block {n}: the tail");
+        let mut buf = vec![0; 70_000];
+        for at in (0..LEN - buf.len()).rev().step_by(123_457) {
+            block.read_exact_at(&mut buf, at as u64).unwrap();
+            assert!(buf == data[at..at + buf.len()], "block {n}: backwards at {at}");
+        }
+        for step in 0..60 {
+            let at = step * 7_654_321 % (LEN - buf.len());
+            block.read_exact_at(&mut buf, at as u64).unwrap();
+            assert!(buf == data[at..at + buf.len()], "block {n}: at {at}");
+        }
+        assert!(mounted.block(n) == data, "block {n}: from start to end");
+    }
+}
+
+#[test]
+fn by_many_at_once_in_all_blocks() {
+    let (mounted, data, count, _folder) = mounted();
+    let (mounted, data) = (&mounted, &data);
+    std::thread::scope(|scope| {
+        for reader in 0..3 * count {
+            scope.spawn(move || {
+                let n = reader % count;
+                let block = File::open(mounted.block_path(n)).unwrap();
+                let mut buf = vec![0; 90_000];
+                for step in 0..40 {
+                    let at = match reader / count {
+                        0 => step * 80_000,
+                        1 => (39 - step) * 80_000,
+                        _ => (step * 999_983 + n * 77_777) % (LEN - buf.len()),
+                    };
+                    block.read_exact_at(&mut buf, at as u64).unwrap();
+                    assert!(buf == data[at..at + buf.len()], "block {n} at {at}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn readers_that_are_killed_leave_nothing_behind() {
+    let folder = fresh_folder();
+    for kind in Kind::ALL {
+        let mounted = Mounted::file(large::file(folder.path(), kind, 300));
+        let pattern = large::pattern();
+        for signal in ["-INT", "-KILL", "-TERM"] {
+            let readers: Vec<_> = (0..4)
+                .map(|skip| {
+                    let block = format!("if={}", mounted.block_path(0).display());
+                    let skip = format!("skip={}", skip * 70);
+                    Command::new("dd")
+                        .args([block.as_str(), "of=/dev/null", "bs=1M", skip.as_str()])
+                        .stderr(Stdio::null())
+                        .spawn()
+                        .unwrap()
+                })
+                .collect();
+            std::thread::sleep(std::time::Duration::from_millis(15));
+            for mut reader in readers {
+                let _ = Command::new("kill").args([signal, &reader.id().to_string()]).status();
+                reader.wait().unwrap();
+            }
+        }
+        let block = File::open(mounted.block_path(0)).unwrap();
+        for at in [299 << 20, 0, 150 << 20] {
+            large::check(&block, kind, &pattern, at, 100_000);
+        }
+        drop(block);
+        mounted.unmount();
+    }
+}
+
+#[test]
+fn one_decode_serves_all_readers_that_want_it() {
+    let (folder, data) = (fresh_folder(), sample(LEN, 33));
+    // Headers of tiny Blosc buffers are read with what is around them, again and again.
+    let counted = |encoding: &Encoding| !matches!(encoding, Encoding::BloscAbacus(_));
+    for encoding in encodings(&data).into_iter().filter(counted) {
+        let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
+        let stored = file.bytes.len() as u64;
+        let source = file.save(folder.path(), "a.asdf");
+        let mounted = Mounted::new(["-o".as_ref(), "cache=64M".as_ref(), source.as_os_str()]);
+        let barrier = &Barrier::new(16);
+        let read = || {
+            let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();
+            let line = io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
+            line.parse::<u64>().unwrap()
+        };
+        let before = read();
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    let block = File::open(mounted.block_path(0)).unwrap();
+                    barrier.wait();
+                    let mut buf = vec![0; LEN];
+                    block.read_exact_at(&mut buf, 0).unwrap();
+                    assert!(buf == data);
+                });
+            }
+        });
+        // What it reads beside the compressed bytes are requests, some 100 bytes each, and headers.
+        let taken = read() - before;
+        assert!(taken < 3 * stored, "{encoding:?}: {taken} bytes read of {stored}");
+    }
+}

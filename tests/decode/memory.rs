@@ -1,0 +1,65 @@
+//! The daemon's memory does not grow with a block, nor with the number of its readers.
+
+use std::fs::File;
+
+use crate::common::mount::{Mounted, fresh_folder};
+use crate::large::{self, Kind, PATTERN};
+
+/// 100 GB, decoded.
+const COUNT: u64 = 100_000_000_000 / PATTERN as u64;
+
+/// What the daemon may take up beside the cache.
+const BESIDE: u64 = 64 << 20;
+
+/// The most memory that the daemon ever took up.
+fn peak(mounted: &Mounted) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", mounted.daemon().unwrap())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// 64 readers at places all over the first `reach` bytes; what the daemon took up.
+fn pressure(kind: Kind, cache: u64, reach: u64) -> u64 {
+    let folder = fresh_folder();
+    let source = large::file(folder.path(), kind, COUNT);
+    let mounted = Mounted::new(["-o".as_ref(), format!("cache={cache}").as_ref(), source.as_os_str()]);
+    let pattern = large::pattern();
+    assert_eq!(mounted.block_path(0).metadata().unwrap().len(), COUNT * PATTERN as u64);
+    std::thread::scope(|scope| {
+        for reader in 0..64_u64 {
+            let (mounted, pattern) = (&mounted, &pattern);
+            scope.spawn(move || {
+                let block = File::open(mounted.block_path(0)).unwrap();
+                let mut dice = reader * 7919 + 1;
+                for _ in 0..4 {
+                    dice =
+                        dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    let at = (dice >> 20) % (reach - (2 << 20));
+                    large::check(&block, kind, pattern, at, 1 << 20);
+                }
+                // And some of them read on.
+                let start = reader % 8 * (reach / 8);
+                for step in 0..4 {
+                    large::check(&block, kind, pattern, start + step * 300_000, 300_000);
+                }
+            });
+        }
+    });
+    peak(&mounted)
+}
+
+#[test]
+fn a_hundred_gigabytes_and_64_readers_stay_within_the_budget_and_a_little() {
+    for kind in Kind::ALL {
+        // What has to be decoded from the start on is not decoded to its end here.
+        let reach = match kind {
+            Kind::Zlib | Kind::Bzip2 | Kind::ZstdOne => 256 << 20,
+            _ => COUNT * PATTERN as u64,
+        };
+        for cache in [8 << 20, 64 << 20] {
+            let peak = pressure(kind, cache, reach);
+            eprintln!("{kind:?}: {} MiB with a cache of {}", peak >> 20, cache >> 20);
+            assert!(peak <= cache + BESIDE, "{kind:?}: {peak} bytes with a cache of {cache}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What was read once comes from the kernel's cache the next time: counted by what the daemon reads and
+//! writes, for the time that anything takes proves nothing.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::encode::Encoding;
+use crate::common::mount::{Mounted, fresh_folder, wait_until};
+
+const LEN: usize = 6_000_000;
+
+pub(crate) fn mounted(encoding: &Encoding) -> (Mounted, Vec<u8>, tempfile::TempDir) {
+    let (folder, data) = (fresh_folder(), sample(LEN, 21));
+    let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
+    let source = file.save(folder.path(), "a.asdf");
+    (Mounted::file(source), data, folder)
+}
+
+/// Bytes that the daemon has handed to the kernel so far.
+fn handed_over(mounted: &Mounted) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();
+    io.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap().parse().unwrap()
+}
+
+/// What the daemon hands over while something is done.
+pub(crate) fn cost(mounted: &Mounted, what: impl FnOnce()) -> u64 {
+    let before = handed_over(mounted);
+    what();
+    handed_over(mounted) - before
+}
+
+pub(crate) fn encodings() -> impl Iterator<Item = Encoding> {
+    Encoding::all().into_iter().filter(|encoding| !matches!(encoding, Encoding::Stored))
+}
+
+#[test]
+fn a_block_read_through_is_read_again_from_the_kernels_cache() {
+    for encoding in encodings() {
+        let (mounted, data, _folder) = mounted(&encoding);
+        assert!(mounted.block(0) == data);
+        // The last pages are laid there after the answer.
+        let again = || cost(&mounted, || assert!(mounted.block(0) == data));
+        assert!(wait_until(|| again() < 200_000), "{encoding:?}: {} bytes once more", again());
+        let block = File::open(mounted.block_path(0)).unwrap();
+        let mut bytes = vec![0; 4096];
+        let random = cost(&mounted, || {
+            for at in (0..LEN - 4096).step_by(99_991) {
+                block.read_exact_at(&mut bytes, at as u64).unwrap();
+                assert!(bytes == data[at..at + 4096]);
+            }
+        });
+        assert!(random < 20_000, "{encoding:?}: {random} bytes for reads here and there");
+    }
+}
+
+#[test]
+fn a_source_that_is_written_anew_is_not_read_from_the_cache() {
+    for encoding in [Encoding::Zlib, Encoding::Lz4Frame, Encoding::Zstd] {
+        let (mounted, data, folder) = mounted(&encoding);
+        for _ in 0..3 {
+            assert!(mounted.block(0) == data);
+        }
+        let other: Vec<u8> = data.iter().map(|byte| byte ^ 0x5a).collect();
+        let file = AsdfBuilder::new().block(Block::new(other.clone()).encoding(encoding.clone())).build();
+        fs::write(folder.path().join("a.asdf"), &file.bytes).unwrap();
+        assert!(
+            wait_until(|| fs::read(mounted.block_path(0)).is_ok_and(|read| read == other)),
+            "{encoding:?}"
+        );
+        assert!(mounted.block(0) == other);
+    }
+}
+
+#[test]
+fn what_is_found_damaged_is_not_read_from_the_cache_either() {
+    let (folder, data) = (fresh_folder(), sample(LEN, 22));
+    let mut stored = Encoding::Zlib.encode(&data);
+    *stored.last_mut().unwrap() ^= 1;
+    let block = Block::new(data.clone()).encoding(Encoding::Raw(*b"zlib", stored));
+    let source = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
+    let mounted = Mounted::file(source);
+    let block = File::open(mounted.block_path(0)).unwrap();
+    let mut bytes = vec![0; 1 << 20];
+    // All but the end is laid into the cache; the end says that it should not have been.
+    for at in 0..5 {
+        block.read_exact_at(&mut bytes, at << 20).unwrap();
+        assert!(bytes == data[(at as usize) << 20..][..1 << 20]);
+    }
+    assert!(block.read_exact_at(&mut bytes[..900_000], 5 << 20).is_err());
+    let refused =
+        || File::open(mounted.block_path(0)).is_ok_and(|block| block.read_at(&mut [0; 10], 0).is_err());
+    assert!(wait_until(refused));
+    assert!(fs::read(mounted.block_path(0)).is_err());
+}

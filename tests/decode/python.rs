@@ -1,0 +1,68 @@
+//! Blocks mapped into memory by Python: `mmap` and `numpy.memmap`.
+
+use std::fs;
+use std::process::Command;
+
+use crate::common::mount::{fresh_folder, wait_until};
+use crate::common::python;
+use crate::{access, pages};
+
+#[test]
+fn every_codec_in_a_map() {
+    let (mounted, data, count, _folder) = access::mounted();
+    let script = "
+import sys, mmap
+with open(sys.argv[1], 'rb') as block, open(sys.argv[2], 'rb') as truth:
+    block = mmap.mmap(block.fileno(), 0, access=mmap.ACCESS_READ)
+    truth = truth.read()
+    places = list(range(0, len(truth), 131071))
+    assert all(block[at] == truth[at] for at in places[::-1] + places)
+    assert block[:] == truth
+";
+    let plain = mounted.scratch().join("plain");
+    fs::write(&plain, &data).unwrap();
+    for n in 0..count {
+        let python = python::python();
+        let output =
+            Command::new(python).args(["-c", script]).arg(mounted.block_path(n)).arg(&plain).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "block {n}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_block_is_mapped_by_numpy_before_and_after_it_was_read() {
+    let script = "
+import sys, numpy, hashlib
+block = numpy.memmap(sys.argv[1], 'u1', 'r')
+picked = block[::4099].copy()
+print(len(block), hashlib.sha256(picked.tobytes()).hexdigest(), hashlib.sha256(block.tobytes()).hexdigest())
+";
+    for encoding in pages::encodings() {
+        let (mounted, data, _folder) = pages::mounted(&encoding);
+        let picked: Vec<u8> = data.iter().step_by(4099).copied().collect();
+        let map = || {
+            let output = Command::new(python::python())
+                .args(["-c", script])
+                .arg(mounted.block_path(0))
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{encoding:?}: {}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let expected = {
+            let folder = fresh_folder();
+            let plain = folder.path().join("plain");
+            fs::write(&plain, &data).unwrap();
+            let output = Command::new(python::python()).args(["-c", script]).arg(&plain).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert_eq!(map(), expected, "{encoding:?}, {} picked", picked.len());
+        assert!(mounted.block(0) == data);
+        assert_eq!(map(), expected, "{encoding:?}");
+        assert!(
+            wait_until(|| pages::cost(&mounted, || assert_eq!(map(), expected)) < 200_000),
+            "{encoding:?}"
+        );
+    }
+}

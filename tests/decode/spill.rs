@@ -1,0 +1,61 @@
+//! A zstd block of one frame that is larger than the cache is put aside, in a file that has no name.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::encode::Encoding;
+use crate::common::mount::{Mounted, fresh_folder};
+
+const LEN: usize = 9_000_000;
+
+/// Files without a name in a folder that the daemon holds open.
+fn unnamed(mounted: &Mounted, folder: &Path) -> usize {
+    let open = fs::read_dir(format!("/proc/{}/fd", mounted.daemon().unwrap())).unwrap();
+    let target = |entry: std::io::Result<fs::DirEntry>| fs::read_link(entry.ok()?.path()).ok();
+    open.filter_map(target).filter(|target| target.starts_with(folder)).count()
+}
+
+/// Reads in a mount with an option, from the end to the start, and says how many files were made for that.
+fn files_with(option: &str, encoding: &Encoding, spill: &Path) -> usize {
+    let (folder, data) = (fresh_folder(), sample(LEN, 41));
+    let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
+    let source = file.save(folder.path(), "a.asdf");
+    let mounted = Mounted::new(["-o".as_ref(), option.as_ref(), source.as_os_str()]);
+    let block = File::open(mounted.block_path(0)).unwrap();
+    let mut buf = vec![0; 50_000];
+    for at in (0..LEN - buf.len()).rev().step_by(700_001) {
+        block.read_exact_at(&mut buf, at as u64).unwrap();
+        assert!(buf == data[at..at + buf.len()], "{option}: at {at}");
+    }
+    assert!(mounted.block(0) == data, "{option}");
+    let files = unnamed(&mounted, spill);
+    drop(block);
+    mounted.unmount();
+    assert_eq!(fs::read_dir(spill).unwrap().count(), 0, "{option}: something was left behind");
+    files
+}
+
+#[test]
+fn only_what_is_larger_than_the_cache_and_has_one_frame_is_put_aside_and_only_if_it_may() {
+    let spill = fresh_folder();
+    let spill = spill.path();
+    let there = format!("cache=4M,spill={}", spill.display());
+    assert_eq!(files_with(&there, &Encoding::Zstd, spill), 1);
+    let enough = format!("cache=64M,spill={}", spill.display());
+    assert_eq!(files_with(&enough, &Encoding::Zstd, spill), 0);
+    assert_eq!(files_with("cache=4M,spill=off", &Encoding::Zstd, spill), 0);
+    let frames =
+        sample(LEN, 41).chunks(1 << 20).flat_map(|part| zstd::encode_all(part, 1).unwrap()).collect();
+    assert_eq!(files_with(&there, &Encoding::Raw(*b"zstd", frames), spill), 0);
+}
+
+#[test]
+fn a_folder_that_will_not_do_is_refused_at_once() {
+    let folder = fresh_folder();
+    let source = AsdfBuilder::new().build().save(folder.path(), "a.asdf");
+    let refused = Mounted::try_new(["-o".as_ref(), "spill=/nowhere/at/all".as_ref(), source.as_os_str()]);
+    let said = refused.map(|_| ()).unwrap_err();
+    assert!(String::from_utf8_lossy(&said.stderr).contains("/nowhere/at/all"), "{said:?}");
+}

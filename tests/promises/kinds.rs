@@ -1,0 +1,224 @@
+//! Files of every kind: without blocks, without a tree, of every layout, with a stream at the end. Each can
+//! be saved, and has a right index afterwards, or none where none belongs.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::common::asdf::{
+    AsdfBuilder, Block, Built, HEAD, Header, Index, MAGIC, MAGIC_2014, index_text, sample,
+};
+use crate::place::{OLD, Place, errno, tree, write};
+
+/// A tree that says [`OLD`] and names no block.
+const TREE: &str = "%YAML 1.1\n--- !core/asdf-1.1.0\nname: first light\n...\n";
+
+/// Whether an index belongs behind the blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Indexed {
+    Yes,
+    No,
+}
+
+/// The text with a longer name; a tree where there was none.
+fn changed(text: &str, name: &str) -> String {
+    match text.contains(OLD) {
+        true => text.replace(OLD, name),
+        false => format!("{text}{}", TREE.replace(OLD, name)),
+    }
+}
+
+/// What the file on disk has to be with this text.
+fn model(built: &Built, text: &str, bytes: &[u8], indexed: Indexed) -> Vec<u8> {
+    let Some(first) = built.blocks.first() else { return text.as_bytes().to_vec() };
+    let last = built.blocks.last().unwrap();
+    let to =
+        if last.streamed { built.bytes.len() } else { (last.data_offset + last.allocated_size) as usize };
+    let blocks = &built.bytes[first.offset as usize..to];
+    let magic = &blocks[..4];
+    let at = bytes.windows(4).position(|four| four == magic).unwrap();
+    let offsets: Vec<u64> =
+        built.blocks.iter().map(|block| block.offset - first.offset + at as u64).collect();
+    let index = if indexed == Indexed::Yes { index_text(&offsets) } else { Vec::new() };
+    [text.as_bytes(), &vec![b' '; at - text.len()], blocks, &index].concat()
+}
+
+/// Saves longer and shorter texts, and looks at all of the file after each.
+fn can_be_saved(name: &str, builder: &AsdfBuilder, indexed: Indexed, is_sound: bool) {
+    for kind in ["ext4", "tmpfs"] {
+        let place = Place::with(kind, builder);
+        let text = place.text();
+        {
+            let mount = place.mount();
+            assert_eq!(mount.tree(), text.as_bytes(), "{name}");
+            for new in [
+                changed(&text, "second"),
+                changed(&text, &"longer ".repeat(1000)),
+                changed(&text, "short"),
+                changed(&text, &"still longer ".repeat(2000)),
+            ] {
+                write(&mount, &new).unwrap_or_else(|error| panic!("{name}: {error}\n{}", place.log()));
+                let bytes = fs::read(&place.source).unwrap();
+                let wanted = model(&place.built, &new, &bytes, indexed);
+                assert!(bytes == wanted, "{name}, {kind}: {}", bytes.escape_ascii());
+                assert_eq!(mount.tree(), new.as_bytes(), "{name}");
+                assert_eq!(mount.block_count(), place.built.blocks.len(), "{name}");
+                place.shows_blocks(&mount);
+                if is_sound {
+                    place.is_sound();
+                }
+            }
+        }
+        let again = place.try_mount(&place.source, &["-o", "ro"]).unwrap();
+        assert_eq!(again.tree(), changed(&text, &"still longer ".repeat(2000)).as_bytes());
+        place.shows_blocks(&again);
+        place.nothing_is_beside();
+    }
+}
+
+fn three() -> Vec<Block> {
+    vec![Block::new(sample(700, 1)), Block::new(sample(0, 2)), Block::new(sample(9000, 3))]
+}
+
+#[test]
+fn trees_in_all_their_forms() {
+    let with = |blocks: Vec<Block>| AsdfBuilder::new().tree(tree(&blocks)).blocks(blocks);
+    for (name, blocks) in [("blocks", three()), ("no blocks", Vec::new())] {
+        let indexed = if blocks.is_empty() { Indexed::No } else { Indexed::Yes };
+        let save = |form: &str, builder: &AsdfBuilder| {
+            can_be_saved(&format!("{form}, {name}"), builder, indexed, true);
+        };
+        save("DOS line ends", &with(blocks.clone()).head(HEAD).crlf());
+        save(
+            "comments between header and tree",
+            &with(blocks.clone()).head(format!("{HEAD}# one\n#two é\n")),
+        );
+        save("no tree", &AsdfBuilder::new().no_tree().blocks(blocks.clone()));
+        save(
+            "nothing but the header line",
+            &AsdfBuilder::new().head("#ASDF 1.0.0\n").no_tree().blocks(blocks),
+        );
+    }
+}
+
+#[test]
+fn older_layouts() {
+    for (name, head, header, magic, indexed) in [
+        ("2014, 44", "%ASDF 0.1.0\n", Header::Encoding44, MAGIC_2014, Indexed::No),
+        ("2014, 40", "%ASDF 0.1.0\n", Header::Encoding40, MAGIC_2014, Indexed::No),
+        ("0.1.0, 40", "#ASDF 0.1.0\n", Header::Label40, MAGIC, Indexed::Yes),
+        ("0.1.0, 48", "#ASDF 0.1.0\n", Header::Label48, MAGIC, Indexed::Yes),
+        ("0.1.0, 36", "#ASDF 0.1.0\n", Header::Chain, MAGIC, Indexed::Yes),
+    ] {
+        let blocks = (0..3).map(|n| Block::new(sample(50 * n + 1, 5)).header(header).magic(magic));
+        let builder = AsdfBuilder::new().head(head).tree(TREE).blocks(blocks).index(Index::Absent);
+        can_be_saved(name, &builder, indexed, true);
+    }
+}
+
+/// An index that is missing, wrong, doubled or in another style is made anew by any save.
+#[test]
+fn indices_right_or_wrong() {
+    for index in Index::all() {
+        // One that is right, but written in another way, may stay until blocks move.
+        let place = Place::with(
+            "tmpfs",
+            &AsdfBuilder::new().tree(tree(&three())).blocks(three()).index(index.clone()),
+        );
+        let mount = place.mount();
+        let first = place.built.blocks[0].offset as usize;
+        let mut offsets: Vec<u64> = place.built.blocks.iter().map(|block| block.offset).collect();
+        for name in ["short", &"longer ".repeat(1000)] {
+            let text = place.named(name);
+            if text.len() > first {
+                write(&mount, &text).unwrap();
+                let bytes = fs::read(&place.source).unwrap();
+                let moved = bytes.windows(4).position(|four| four == MAGIC).unwrap() - first;
+                offsets.iter_mut().for_each(|offset| *offset += moved as u64);
+                assert!(
+                    bytes.ends_with(&index_text(&offsets)),
+                    "{index:?}: {}",
+                    bytes[9000..].escape_ascii()
+                );
+            } else {
+                write(&mount, &text).unwrap();
+                let bytes = fs::read(&place.source).unwrap();
+                let kept = matches!(index, Index::Flow | Index::ThenZeros(_));
+                assert!(kept || bytes.ends_with(&index_text(&offsets)), "{index:?}");
+            }
+            place.shows_blocks(&mount);
+            place.is_sound();
+        }
+    }
+}
+
+fn streamed(padding: usize) -> AsdfBuilder {
+    let blocks = vec![Block::new(sample(700, 1)), Block::new(sample(5000, 2)).streamed()];
+    AsdfBuilder::new().tree(tree(&blocks)).padding(vec![b' '; padding]).blocks(blocks)
+}
+
+#[test]
+fn a_stream_can_be_saved_within_the_padding_and_grows_no_tree() {
+    for kind in ["ext4", "tmpfs", "btrfs"] {
+        let place = Place::with(kind, &streamed(300));
+        let mount = place.mount();
+        let room = 300 - OLD.len();
+        for name in [&"x".repeat(300), "short", &"y".repeat(room + OLD.len() + OLD.len())] {
+            let text = place.named(name);
+            write(&mount, &text).unwrap();
+            let bytes = fs::read(&place.source).unwrap();
+            assert!(bytes == model(&place.built, &text, &bytes, Indexed::No));
+            place.shows_blocks(&mount);
+        }
+        let before = fs::read(&place.source).unwrap();
+        let text = place.named(&"z".repeat(room + 2 * OLD.len() + 1));
+        assert_eq!(errno(write(&mount, &text)), libc::EINVAL);
+        let told = fs::read_to_string(mount.path("tree.yaml.error")).unwrap();
+        assert!(told.contains("streamed: another program may be writing to its end"), "{told}");
+        assert!(place.kept().contains(&text));
+        assert!(fs::read(&place.source).unwrap() == before);
+        let tree = place.folder().join("tree");
+        fs::write(&tree, &text).unwrap();
+        drop(mount);
+        let output = place.run([std::path::Path::new("--set-tree"), &tree, &place.source]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(crate::place::said(&output).contains("streamed"), "{output:?}");
+        assert!(fs::read(&place.source).unwrap() == before);
+    }
+}
+
+#[test]
+fn a_live_writer_loses_nothing_while_the_tree_is_saved() {
+    let place = Place::with("ext4", &streamed(3000));
+    let mount = place.try_mount(&place.source, &[]).unwrap();
+    let done = AtomicBool::new(false);
+    let appended = std::thread::scope(|scope| {
+        let appending = scope.spawn(|| {
+            let mut stream = File::options().append(true).open(&place.source).unwrap();
+            let mut all = Vec::new();
+            while !done.load(Ordering::Relaxed) {
+                std::thread::sleep(std::time::Duration::from_micros(50));
+                let rows = sample(777, all.len() as u32);
+                stream.write_all(&rows).unwrap();
+                all.extend(rows);
+            }
+            all
+        });
+        for n in 0..40 {
+            let text = place.named(&"x".repeat(1 + n * 70));
+            write(&mount, &text).unwrap_or_else(|error| panic!("{error}: {}", place.log()));
+            assert_eq!(place.saved(), text);
+            let text = place.named(&"x".repeat(9000 + n));
+            assert_eq!(errno(write(&mount, &text)), libc::EINVAL);
+        }
+        done.store(true, Ordering::Relaxed);
+        appending.join().unwrap()
+    });
+    let text = place.saved();
+    let bytes = fs::read(&place.source).unwrap();
+    let before = model(&place.built, &text, &bytes, Indexed::No);
+    assert!(bytes[..before.len()] == before);
+    assert!(bytes[before.len()..] == appended);
+    let wanted = [&place.built.blocks[1].data[..], &appended].concat();
+    assert!(crate::common::mount::wait_until(|| mount.block(1) == wanted));
+}

@@ -1,0 +1,353 @@
+//! Disks that are full or fail, folders that are closed, permissions that are taken away, limits: the
+//! program hears of it, the file is as it was, the text is kept, and the next save works.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+
+use crate::common::asdf::{Block, sample};
+use crate::common::disk::run;
+use crate::common::mount::{Mounted, wait_until};
+use crate::faults::{Fault, Faults};
+use crate::place::{KINDS, Place, copy_program, errno, file, write};
+
+/// A text so much longer that the blocks have to move.
+fn longer(place: &Place, bytes: usize) -> String {
+    place.named(&"longer ".repeat(bytes / 7))
+}
+
+/// Takes all the space of the file system but about `free` bytes.
+fn fill(ballast: &File, free: u64) {
+    ballast.set_len(0).unwrap();
+    rustix::fs::syncfs(ballast).unwrap();
+    let space = rustix::fs::fstatvfs(ballast).unwrap();
+    let mut len = (space.f_bavail * space.f_frsize).saturating_sub(free);
+    while rustix::fs::fallocate(ballast, rustix::fs::FallocateFlags::empty(), 0, len).is_err() {
+        len = len.checked_sub(64 << 10).expect("some room is left");
+    }
+    rustix::fs::syncfs(ballast).unwrap();
+}
+
+/// Asserts that `text` was refused with this answer, told and kept, and that the file is as it was.
+#[track_caller]
+fn is_refused(place: &Place, mount: &Mounted, text: &str, before: &str) {
+    place.holds(before);
+    place.is_sound();
+    assert_eq!(fs::read_to_string(mount.path("tree.yaml.rejected")).unwrap(), text);
+    assert!(place.kept().iter().any(|kept| kept == text));
+    // The kernel tells of the end of a handle only after close has returned.
+    assert!(wait_until(|| mount.tree() == before.as_bytes()));
+    place.shows_blocks(mount);
+}
+
+#[test]
+fn on_a_full_disk_the_old_file_stays_and_with_room_it_is_saved() {
+    for kind in KINDS {
+        for linked in [false, true] {
+            let small = file(vec![Block::new(sample(9000, 1)), Block::new(sample(200, 2))]);
+            let place = Place::with(kind, &small);
+            if linked {
+                fs::hard_link(&place.source, place.disk.path().join("other name")).unwrap();
+            }
+            let ballast = File::create(place.disk.path().join("ballast")).unwrap();
+            let mount = place.mount();
+            let (mut before, mut refused) = (place.text(), 0);
+            for round in 0..4 {
+                let text = longer(&place, 60_000 * (round + 1));
+                for free in [0, 16 << 10, 64 << 10, 4 << 20] {
+                    fill(&ballast, free);
+                    match write(&mount, &text) {
+                        Ok(()) => {
+                            place.holds(&text);
+                            before = text;
+                            break;
+                        }
+                        error => {
+                            assert_eq!(errno(error), libc::ENOSPC, "{kind}, {linked}, {free}");
+                            refused += 1;
+                            is_refused(&place, &mount, &text, &before);
+                            place.nothing_is_beside();
+                        }
+                    }
+                }
+                // What fits needs no room: the journal goes where there is some.
+                if kind != "btrfs" {
+                    fill(&ballast, 0);
+                    let fits = before.replace("a comment", &format!("{round} comment"));
+                    write(&mount, &fits).unwrap();
+                    place.holds(&fits);
+                    before = fits;
+                }
+                ballast.set_len(0).unwrap();
+                if place.saved() != before {
+                    panic!("{kind}: neither of the texts");
+                }
+                let text = longer(&place, 60_000 * (round + 1) + 10);
+                write(&mount, &text).unwrap_or_else(|error| panic!("{kind}, {linked}: {error}"));
+                place.holds(&text);
+                place.shows_blocks(&mount);
+                assert!(!mount.path("tree.yaml.error").exists());
+                before = text;
+            }
+            // btrfs never says how much room it has.
+            assert!(refused > 0 || kind == "btrfs", "{kind}, {linked}");
+            place.nothing_is_beside();
+        }
+    }
+}
+
+/// A mounted file, with another name if it is `linked`, on a disk that can be made to fail.
+fn failing(kind: &str, linked: bool) -> (Place, Faults, Mounted) {
+    let place = Place::with(kind, &file(vec![Block::new(sample(9000, 1)), Block::new(sample(200, 2))]));
+    if linked {
+        fs::hard_link(&place.source, place.disk.path().join("other name")).unwrap();
+    }
+    let faults = Faults::new(place.folder(), &place.disk.path());
+    let mount = place.try_mount_as(&place.source, &[], |command| faults.under(command)).unwrap();
+    (place, faults, mount)
+}
+
+#[test]
+fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
+    let mut halfway = 0;
+    for (kind, linked, grows) in [
+        ("ext4", false, false),
+        ("ext4", false, true),
+        ("xfs", false, true),
+        ("btrfs", false, true),
+        ("tmpfs", false, true),
+        ("tmpfs", true, true),
+    ] {
+        for fault in [Fault::Once(libc::EIO), Fault::Lasting(libc::EIO), Fault::Once(libc::ENOSPC)] {
+            let (place, faults, mount) = failing(kind, linked);
+            let mut before = longer(&place, 9000);
+            write(&mount, &before).unwrap();
+            let (mut at, mut refused, mut unsettled) = (0, 0, 0);
+            loop {
+                let shown = format!("{kind}, {linked}, {grows}, {fault:?} at call {at}");
+                let text = if grows {
+                    longer(&place, place.room())
+                } else {
+                    before
+                        .replace("a comment", &format!("{at:03}omment"))
+                        .replace(&format!("{:03}omment", at - 1), &format!("{at:03}omment"))
+                };
+                assert_ne!(text, before);
+                faults.after(at, fault);
+                let answer = write(&mount, &text);
+                let calls = faults.none();
+                if let Err(error) = &answer {
+                    refused += 1;
+                    let number = error.raw_os_error().unwrap();
+                    assert!([libc::EIO, libc::ENOSPC].contains(&number), "{shown}: {error}");
+                    assert!(place.kept().contains(&text), "{shown}");
+                    for (n, block) in place.built.blocks.iter().enumerate() {
+                        // Of a file that is half of both nothing is shown.
+                        match fs::read(mount.block_path(n)) {
+                            Ok(bytes) => assert!(bytes == block.data, "{shown}"),
+                            error => {
+                                assert_eq!(errno(error), libc::EIO, "{shown}");
+                                unsettled += 1;
+                            }
+                        }
+                    }
+                }
+                if answer.is_err() {
+                    // Should it be half of both now, the next save settles that.
+                    let next = text.replace("a comment", "mended").replace("omment", "mmend");
+                    write(&mount, &next).unwrap_or_else(|error| panic!("{shown}: {error}\n{}", place.log()));
+                    place.holds(&next);
+                    write(&mount, &text).unwrap();
+                }
+                place.holds(&text);
+                assert_eq!(mount.tree(), text.as_bytes(), "{shown}");
+                place.shows_blocks(&mount);
+                if answer.is_ok() && !place.ours_beside().is_empty() {
+                    // What could not be removed goes with the next save.
+                    write(&mount, &place.text()).unwrap();
+                    write(&mount, &text).unwrap();
+                }
+                place.nothing_is_beside();
+                if calls <= at {
+                    break;
+                }
+                before = text;
+                at += 1;
+            }
+            // Where there is no room for a journal another place is tried.
+            let least = if fault == Fault::Once(libc::ENOSPC) { 1 } else { 4 };
+            assert!(refused >= least, "{kind}, {fault:?}: {refused} refused of {at}");
+            assert!(unsettled == 0 || matches!(fault, Fault::Lasting(_)), "{kind}, {fault:?}: {unsettled}");
+            halfway += unsettled;
+        }
+    }
+    assert!(halfway > 0);
+}
+
+/// After a failure that could not be undone, the mount ends: the next one, or a recovery, settles it.
+#[test]
+fn what_a_failing_disk_left_halfway_is_settled_by_the_next_mount() {
+    let mut halfway = 0;
+    for (kind, linked) in [("ext4", false), ("tmpfs", true)] {
+        for at in 0..14 {
+            let (place, faults, mount) = failing(kind, linked);
+            let (old, new) = (place.text(), longer(&place, 20_000));
+            faults.after(at, Fault::Lasting(libc::EIO));
+            let answer = write(&mount, &new);
+            mount.unmount();
+            let left = place.ours_beside();
+            halfway += usize::from(!left.is_empty());
+            if at % 2 == 0 {
+                let recovered = place.run([std::path::Path::new("--recover"), &place.source]);
+                assert!(recovered.status.success(), "{recovered:?}");
+                place.nothing_is_beside();
+            }
+            let again = place.mount();
+            let found = place.holds_one_of(&[&old, &new]);
+            assert!(found == 1 || answer.is_err(), "{kind}, {at}");
+            place.nothing_is_beside();
+            place.shows_blocks(&again);
+        }
+    }
+    assert!(halfway > 4, "{halfway}");
+}
+
+#[test]
+fn in_a_closed_folder_the_journal_goes_to_the_state_directory() {
+    for kind in ["ext4", "xfs", "btrfs"] {
+        let place = Place::on(kind);
+        let folder = place.disk.path();
+        let folder = folder.to_str().unwrap();
+        run("chattr", &["+i", folder]);
+        let before = fs::metadata(&place.source).unwrap();
+        let mount = place.mount();
+        for text in [longer(&place, 5000), place.named("shorter"), longer(&place, 50_000)] {
+            write(&mount, &text).unwrap_or_else(|error| panic!("{kind}: {error}, {}", place.log()));
+            place.holds(&text);
+            place.shows_blocks(&mount);
+            assert_eq!(mount.tree(), text.as_bytes());
+        }
+        assert_eq!(fs::metadata(&place.source).unwrap().ino(), before.ino());
+        mount.unmount();
+        run("chattr", &["-i", folder]);
+        place.nothing_is_beside();
+        place.is_sound();
+        let left: Vec<_> =
+            fs::read_dir(place.state()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// Opens tree.yaml, waits for what is done to the file meanwhile, and writes; ends with the errno of close.
+const WRITER: &str = r#"
+use strict;
+open(my $tree, '>', 'home/m/tree.yaml') or die "tree: $!";
+open(my $file, '<', $ARGV[0]) or die "text: $!";
+my $text = do { local $/; <$file> };
+open(my $opened, '>', 'home/opened') or die "opened: $!";
+select(undef, undef, undef, 0.01) until -e 'home/go';
+unlink 'home/go';
+my $done = 0;
+while ($done < length $text) {
+    my $more = syswrite($tree, $text, length($text) - $done, $done) or exit($! + 0);
+    $done += $more;
+}
+close($tree) or exit($! + 0);
+"#;
+
+/// A user's mount, whose file is taken away from him bit by bit.
+#[test]
+fn what_a_user_may_no_longer_write_is_saved_all_the_same_or_refused_and_kept() {
+    for kind in KINDS {
+        let place = Place::on(kind);
+        let texts: Vec<_> = (1..=5).map(|n| longer(&place, 6000 * n)).collect();
+        for (n, text) in texts.iter().enumerate() {
+            fs::write(place.disk.path().join(format!("text{n}")), text).unwrap();
+        }
+        copy_program(&place);
+        fs::write(place.disk.path().join("writer.pl"), WRITER).unwrap();
+        let script = r#"
+            chmod 755 .. . ; chmod 644 text* writer.pl
+            mkdir dev home data
+            mount -t tmpfs -o dev none dev
+            mknod -m 666 dev/fuse c 10 229
+            chmod 666 dev/fuse
+            mount --bind dev/fuse /dev/fuse
+            mv a.asdf data/
+            chown -R 65534:65534 home data
+            user() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+            is() { cmp -n $(stat -c %s $1) $1 data/a.asdf; }
+            user mkdir home/m
+            user ./program -v --log-file home/log data/a.asdf home/m
+            daemon=$(user getfattr --absolute-names --only-values -n user.asdf-mount.pid home/m)
+            save() {
+                user perl writer.pl $1 &
+                for i in $(seq 500); do test ! -e home/opened || break; sleep 0.02; done
+                rm home/opened
+                eval "$2"
+                touch home/go
+                wait $!
+            }
+            save text0 'chmod 444 data/a.asdf'; is text0
+            test $(stat -c %a data/a.asdf) = 444
+            chmod 644 data/a.asdf; sleep 0.3  # a source is not looked at all the time
+            save text1 'chown 0:0 data/a.asdf'; is text1
+            test "$(stat -c %u:%a data/a.asdf)" = 0:644
+            chmod 666 data/a.asdf; sleep 0.3
+            # No file can be made in the folder.
+            save text2 'chown 0:0 data'; is text2
+            # The folder can't be looked into: it is refused, and neither EPERM nor EACCES.
+            status=0; save text3 'chmod 700 data' || status=$?
+            case $status in 0|1|13) exit 7;; esac
+            is text2
+            grep -q 'tree.yaml was not saved' home/log
+            cmp text3 home/state/asdf-mount/*.rejected.yaml
+            # Given back, it works again.
+            chmod 755 data; sleep 0.3
+            user sh -c 'cat text4 > home/m/tree.yaml'; is text4
+            user cmp text4 home/m/tree.yaml
+            user fusermount3 -u home/m
+            for i in $(seq 100); do kill -0 $daemon 2>/dev/null || break; sleep 0.1; done
+            chown 65534:65534 data/a.asdf
+            mv data/a.asdf .
+            rm -rf home data; umount /dev/fuse dev; rmdir dev
+        "#;
+        let output = Command::new("timeout")
+            .args(["60", "unshare", "-m", "sh", "-euc", script])
+            .current_dir(place.disk.path())
+            .env("XDG_STATE_HOME", place.disk.path().join("home/state"))
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{kind}: {output:?}");
+        place.holds(&texts[4]);
+        place.nothing_is_beside();
+    }
+}
+
+#[test]
+fn beyond_the_limit_of_file_sizes_it_is_refused_as_too_large() {
+    for kind in KINDS {
+        let place = Place::on(kind);
+        let mount = place.mount();
+        let daemon = mount.daemon().unwrap();
+        let limit = |bytes: &str| {
+            let status = Command::new("prlimit").args(["--pid", &daemon.to_string(), bytes]).status();
+            assert!(status.unwrap().success());
+        };
+        // Enough for the journal, and not for the file.
+        limit("--fsize=1000000:unlimited");
+        let text = longer(&place, 30_000);
+        assert_eq!(errno(write(&mount, &text)), libc::EFBIG, "{kind}: {}", place.log());
+        is_refused(&place, &mount, &text, &place.text());
+        place.nothing_is_beside();
+        // Not even enough for a scratch file.
+        limit("--fsize=1000:unlimited");
+        let answer = fs::write(mount.path("scratch"), vec![1; 5000]);
+        assert_eq!(errno(answer), libc::EFBIG, "{kind}");
+        assert_eq!(mount.daemon(), Some(daemon));
+        limit("--fsize=unlimited:unlimited");
+        write(&mount, &text).unwrap();
+        place.holds(&text);
+    }
+}

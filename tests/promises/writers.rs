@@ -1,0 +1,247 @@
+//! Two writers of one file, and other programs that change it.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
+use std::process::Output;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::asdf::{Block, sample};
+use crate::common::mount::{Mounted, wait_until};
+use crate::place::{Place, close, errno, file, said, saved, write};
+
+const READ_ONLY: &[&str] = &["-o", "ro"];
+
+fn kill(daemon: u32) {
+    kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Cuts a file by its name, without opening it.
+fn cut(path: &Path, len: i64) {
+    let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+    // SAFETY: the pointer is that of a string which ends with a zero and lives on.
+    assert_eq!(unsafe { libc::truncate(path.as_ptr(), len) }, 0);
+}
+
+/// Asserts that one line says who has the file.
+#[track_caller]
+fn names(output: &Output, daemon: u32, mountpoint: &Path) {
+    let said = said(output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let holder = format!("is being written by process {daemon}, mounted on {}", mountpoint.display());
+    assert!(said.contains(&holder), "{said}, not {holder}");
+}
+
+#[test]
+fn a_second_writer_is_refused_under_whatever_name_and_a_reader_never() {
+    let place = Place::on("ext4");
+    let (link, hard) = (place.disk.path().join("link"), place.disk.path().join("hard"));
+    symlink("a.asdf", &link).unwrap();
+    fs::hard_link(&place.source, &hard).unwrap();
+    let tree = place.folder().join("tree");
+    fs::write(&tree, place.named("second")).unwrap();
+    let mut first = place.mount();
+    for round in 0..3 {
+        let daemon = first.daemon().unwrap();
+        for name in [&place.source, &link, &hard].into_iter().skip(round) {
+            let output = place.try_mount(name, &[]).unwrap_err();
+            names(&output, daemon, first.root());
+            let set = [Path::new("--set-tree"), &tree, name];
+            names(&place.run(set), daemon, first.root());
+            names(&place.run([Path::new("--edit"), name]), daemon, first.root());
+            names(&place.run([Path::new("--recover"), name]), daemon, first.root());
+            let reader = place.try_mount(name, READ_ONLY).unwrap();
+            assert_eq!(reader.tree(), first.tree());
+            assert_eq!(errno(write(&reader, &place.named("third"))), libc::EROFS);
+        }
+        // Also when the file under the name has changed its number or its size.
+        write(&first, &place.named(&"longer ".repeat(1000 * (round + 1)))).unwrap();
+        names(&place.try_mount(&link, &[]).unwrap_err(), daemon, first.root());
+        // The lock is given back, however the mount ends.
+        match round {
+            0 => first.unmount(),
+            1 => {
+                kill(daemon);
+                assert!(wait_until(|| first.daemon().is_none()));
+            }
+            _ => return,
+        }
+        first = place.try_mount(&hard, &[]).unwrap();
+        place.shows_blocks(&first);
+    }
+}
+
+/// The note of who has the file lies in the state directory of whoever mounted it.
+#[test]
+fn another_user_is_told_as_well() {
+    let place = Place::on("tmpfs");
+    let first = place.mount();
+    for _ in 0..2 {
+        let output = Mounted::try_new([place.source.as_path()]);
+        names(&output.unwrap_err(), first.daemon().unwrap(), first.root());
+        write(&first, &place.named(&"longer ".repeat(1000))).unwrap();
+    }
+    let whole = place.try_mount(&place.disk.path(), &[]).unwrap();
+    let opened = File::create(whole.path("a.asdf/tree.yaml"));
+    assert_eq!(errno(opened), libc::EBUSY);
+    let holder = format!(
+        "is being written by process {}, mounted on {}",
+        first.daemon().unwrap(),
+        first.root().display()
+    );
+    assert!(place.log().contains(&holder), "{}", place.log());
+}
+
+#[test]
+fn a_folder_has_the_lock_of_a_file_from_its_first_draft_to_the_last() {
+    let place = Place::on("tmpfs");
+    let folder = place.try_mount(&place.disk.path(), &[]).unwrap();
+    let daemon = folder.daemon().unwrap();
+    let tree = folder.path("a.asdf/tree.yaml");
+    let is_free = || place.run([Path::new("--recover"), &place.source]).status.success();
+    let is_taken = || names(&place.try_mount(&place.source, &[]).unwrap_err(), daemon, folder.root());
+    assert!(is_free());
+    // Looking and reading begin nothing, nor does a scratch file.
+    fs::read(&tree).unwrap();
+    fs::write(folder.path("a.asdf/scratch"), "x").unwrap();
+    assert!(is_free());
+
+    let mut draft = File::create(&tree).unwrap();
+    is_taken();
+    draft.write_all(place.named("second").as_bytes()).unwrap();
+    is_taken();
+    draft.sync_all().unwrap();
+    is_taken();
+    close(draft).unwrap();
+    assert!(wait_until(is_free), "after a save");
+    assert_eq!(place.saved(), place.named("second"));
+
+    // By renaming; refused, and refused for good.
+    fs::write(folder.path("a.asdf/scratch"), place.named(&"third ".repeat(2000))).unwrap();
+    fs::rename(folder.path("a.asdf/scratch"), &tree).unwrap();
+    assert!(wait_until(is_free), "after a renaming");
+    fs::write(folder.path("a.asdf/scratch"), place.named("a: b: c")).unwrap();
+    assert_eq!(errno(fs::rename(folder.path("a.asdf/scratch"), &tree)), libc::EINVAL);
+    assert!(wait_until(is_free), "after a renaming that was refused");
+    let mut draft = File::create(&tree).unwrap();
+    draft.write_all(place.named("a: b: c").as_bytes()).unwrap();
+    assert_eq!(errno(close(draft)), libc::EINVAL);
+    assert!(wait_until(is_free), "after a refusal");
+    // Given up before anything was written; emptied, and left so.
+    drop(File::options().write(true).open(&tree).unwrap());
+    assert!(wait_until(is_free), "after a handle that wrote nothing");
+    cut(&tree, 10);
+    is_taken();
+    fs::write(&tree, place.named("fourth")).unwrap();
+    assert!(wait_until(is_free), "after a cut text was written anew");
+
+    // The other way round: the file is mounted, and the folder may only look.
+    let first = place.mount();
+    let holder = format!(
+        "is being written by process {}, mounted on {}",
+        first.daemon().unwrap(),
+        first.root().display()
+    );
+    assert_eq!(errno(File::create(&tree)), libc::EBUSY);
+    assert!(place.log().contains(&holder), "{}", place.log());
+    write(&first, &place.named("fifth")).unwrap();
+    assert!(wait_until(|| fs::read_to_string(&tree).unwrap() == place.named("fifth")));
+    first.unmount();
+    fs::write(&tree, place.named("sixth")).unwrap();
+    assert_eq!(place.saved(), place.named("sixth"));
+    let draft = File::create(&tree).unwrap();
+    kill(daemon);
+    assert!(wait_until(|| folder.daemon().is_none()));
+    drop(draft);
+    assert!(is_free(), "after kill -9");
+}
+
+#[test]
+fn what_other_programs_write_is_read() {
+    let place = Place::with("ext4", &file(vec![Block::new(sample(3000, 1))]));
+    let mount = place.mount();
+    assert_eq!(mount.tree(), place.text().as_bytes());
+    let shows = |text: &str, block: &[u8]| {
+        wait_until(|| {
+            fs::read(mount.path("tree.yaml")).is_ok_and(|tree| tree == text.as_bytes())
+                && fs::read(mount.block_path(0)).is_ok_and(|bytes| bytes == block)
+        })
+    };
+    // In place, and by another file.
+    let mut source = File::options().write(true).open(&place.source).unwrap();
+    let text = place.named("first night");
+    source.write_all_at(text.as_bytes(), 0).unwrap();
+    assert!(shows(&text, &sample(3000, 1)));
+    let other = file(vec![Block::new(sample(500, 9))]).build().save(&place.disk.path(), "other");
+    fs::rename(other, &place.source).unwrap();
+    assert!(shows(&place.text().replace("3000", "500"), &sample(500, 9)));
+    source.flush().unwrap();
+    // What is saved now is saved there.
+    let text = place.named("later").replace("3000", "500");
+    write(&mount, &text).unwrap();
+    assert_eq!(place.saved(), text);
+    assert!(shows(&text, &sample(500, 9)));
+}
+
+#[test]
+fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
+    let place = Place::with("ext4", &file(vec![Block::new(sample(3000, 1))]));
+    let mount = place.mount();
+    let mine = place.named("mine");
+    let begun = |text: &str| {
+        let mut draft = File::create(mount.path("tree.yaml")).unwrap();
+        draft.write_all(text.as_bytes()).unwrap();
+        draft
+    };
+
+    // A block more, appended in place; the draft began before that.
+    let draft = begun(&mine);
+    let one_more = file(vec![Block::new(sample(3000, 1)), Block::new(sample(700, 2))]).build();
+    let from = one_more.blocks[1].offset as usize;
+    let from_end = one_more.bytes.len() - (one_more.blocks[1].data_offset as usize + 700);
+    let block = &one_more.bytes[from..one_more.bytes.len() - from_end];
+    let end = (place.built.blocks[0].data_offset + 3000) as usize;
+    let appended = [&place.built.bytes[..end], block].concat();
+    let source = File::options().write(true).open(&place.source).unwrap();
+    source.write_all_at(&appended, 0).unwrap();
+    source.set_len(appended.len() as u64).unwrap();
+    close(draft).unwrap();
+    assert_eq!(place.saved(), mine);
+    assert!(wait_until(|| mount.block_count() == 2));
+    assert_eq!((mount.block(0), mount.block(1)), (sample(3000, 1), sample(700, 2)));
+    place.is_sound();
+    assert!(fs::read(&place.source).unwrap().ends_with(b"...\n"), "an index is made");
+
+    // Another tree.
+    for by_rename in [false, true] {
+        let draft = begun(&place.named("mine again, which is not saved"));
+        let bytes = fs::read(&place.source).unwrap();
+        let now = saved(&place.source);
+        let theirs = if by_rename {
+            now.replace("B comment", "C comment")
+        } else {
+            now.replace("a comment", "B comment")
+        };
+        assert_ne!(theirs, now);
+        let changed = [theirs.as_bytes(), &bytes[now.len()..]].concat();
+        if by_rename {
+            fs::write(place.disk.path().join("new"), &changed).unwrap();
+            fs::rename(place.disk.path().join("new"), &place.source).unwrap();
+        } else {
+            let source = File::options().write(true).open(&place.source).unwrap();
+            source.write_all_at(&changed, 0).unwrap();
+        }
+        assert_eq!(errno(draft.sync_all()), libc::EBUSY);
+        assert_eq!(errno(close(draft)), libc::EBUSY);
+        assert_eq!(fs::read(&place.source).unwrap(), changed);
+        let kept = place.kept();
+        assert!(kept.iter().any(|kept| kept.contains("mine again, which is not saved")), "{kept:?}");
+        let told = fs::read_to_string(mount.path("tree.yaml.error")).unwrap();
+        assert!(told.contains("another program changed the tree"), "{told}");
+        assert!(wait_until(|| fs::read_to_string(mount.path("tree.yaml")).is_ok_and(|text| text == theirs)));
+    }
+    place.is_sound();
+}

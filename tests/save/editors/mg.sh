@@ -1,0 +1,9 @@
+# Says nothing where it could not save, and goes on showing the mark of a change.
+command='mg tree.yaml'
+saved='Wrote .*tree.yaml'
+refused='^--\*\*-Mg'
+moved=
+change() { [ $moved ] || to_line "$1"; moved=1; retype "$1" "$2"; }
+save() { keys C-x C-s; sleep 1; }
+after_refusal() { keys C-g; sleep 0.3; }
+quit() { keys C-x C-c; }

@@ -1,0 +1,2 @@
+. "$here/nano.sh"
+command='nano -B tree.yaml'

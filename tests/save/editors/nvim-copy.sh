@@ -1,0 +1,2 @@
+. "$here/nvim.sh"
+command="nvim -c 'set backupcopy=yes' tree.yaml"

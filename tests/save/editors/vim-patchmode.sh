@@ -1,0 +1,2 @@
+vim_options="-c 'set patchmode=.orig backupcopy=no'"
+. "$here/vim.sh"

@@ -1,0 +1,2 @@
+vim_options="-c 'set nowritebackup noswapfile'"
+. "$here/vim.sh"
