@@ -130,3 +130,17 @@ fn one_gigantic_block_is_seekable() {
         read_twice(&truth, &stored, SMALL, threads, 1 << 28, &order);
     }
 }
+
+#[test]
+fn a_table_is_kept_whoever_comes_first_where_it_has_its_checkpoints() {
+    // One checkpoint, and each read is made while a pass that an earlier one began still runs.
+    let truth = truth(265_633, 921_302);
+    let stored = compress(&truth, Made { level: 8, window_bits: 12, mem_level: 6, way: Way::Fixed });
+    let scale = Scale { spacing: 104_988, stretch: 134_373, least_bits: 8 << 12 };
+    let order = [(646_376, 61_222), (152_282, 10_836), (161_798, 69_067)];
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| (0..100).for_each(|_| read_twice(&truth, &stored, scale, 3, 0, &order)));
+        }
+    });
+}
