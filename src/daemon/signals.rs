@@ -111,10 +111,8 @@ impl Life {
 
     /// On a signal: detaches, waits, and ends the process if that did not end by itself.
     fn end(&self) {
-        match self.next_stage() {
-            Stage::Starting => self.leave(exit::FAILED),
-            Stage::Mounted(mounted) => mounted.detach(),
-            Stage::Over => {}
+        if self.detach() {
+            self.leave(exit::FAILED);
         }
         std::thread::sleep(GRACE);
         tracing::warn!("files are still open after {} s and are cut off", GRACE.as_secs());
@@ -126,7 +124,22 @@ impl Life {
         std::mem::replace(&mut stage, Stage::Over)
     }
 
+    /// Takes the mount from its place; whether there was none yet.
+    ///
+    /// Whoever else wants to end the process meanwhile waits: a process that ends while the mount is still
+    /// in its place leaves it there, dead.
+    fn detach(&self) -> bool {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *stage, Stage::Over) {
+            Stage::Starting => return true,
+            Stage::Mounted(mounted) => mounted.detach(),
+            Stage::Over => {}
+        }
+        false
+    }
+
     fn leave(&self, status: u8) {
+        self.detach();
         self.close();
         self.place.remove();
         std::process::exit(i32::from(status));

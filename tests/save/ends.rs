@@ -47,6 +47,19 @@ fn a_text_that_is_not_finished_is_kept_whatever_ends_the_mount() {
 }
 
 #[test]
+fn however_fast_the_second_signal_comes_no_dead_mount_is_left() {
+    for _ in 0..20 {
+        let case = Case::new();
+        let pid = Pid::from_raw(case.mount.daemon().unwrap().cast_signed()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        // They are two even if the first was not heard yet.
+        kill_process(pid, Signal::TERM).unwrap();
+        assert!(wait_until(|| case.mount.daemon().is_none()));
+        assert!(!is_mounted(case.mount.root()));
+    }
+}
+
+#[test]
 fn unmounting_returns_when_all_is_put_away() {
     let case = Case::new();
     fs::write(case.path("scratch"), "x").unwrap();
