@@ -3,18 +3,21 @@
 //! An entry is what one look at the next bits tells:
 //!
 //! ```text
-//! bit  31        literal: bits 16..24 are the byte
-//! bits 16..31    the base of a length or distance; or where a subtable begins
+//! bits 16..32    the base of a length or distance; or where a subtable begins; or (bit 7) literals: the
+//!                first one in bits 16..24, and (bit 6) the second one in bits 24..32
 //! bit  15        no length or distance, but: (bit 14) the pointer to a subtable; (bit 13) the end of
 //!                the block; (neither) nothing that a stream may hold
-//! bits 8..12     bits of the code alone; of a pointer: how many bits choose within the subtable
-//! bits 0..6      bits of code and extra bits together
+//! bits 8..12     bits of the code alone, or of the first literal's; of a pointer: how many bits choose
+//!                within the subtable
+//! bits 0..6      bits of code and extra bits together, or of all literals
 //! ```
 //!
 //! The alphabets below hold entries without their code's length, which [`with_code`] adds.
 
-/// A literal.
-pub(super) const LITERAL: u32 = 1 << 31;
+/// A literal, or two.
+pub(super) const LITERAL: u32 = 1 << 7;
+/// Two literals.
+const PAIR: u32 = 1 << 6;
 /// Neither a literal nor a length or distance.
 pub(super) const EXCEPTION: u32 = 1 << 15;
 /// The pointer to a subtable.
@@ -45,10 +48,28 @@ pub(super) fn with_code(symbol: u32, length: u32) -> u32 {
     symbol + (length | length << 8)
 }
 
-/// The byte of a literal.
+/// The entry of two literals that stand one after the other.
+#[inline(always)]
+pub(super) fn pair(first: u32, second: u32) -> u32 {
+    (first | PAIR | (second & 0x00ff_0000) << 8) + total_bits(second)
+}
+
+/// How many literals there are in the entry of some.
+#[inline(always)]
+pub(super) fn literals_in(entry: u32) -> usize {
+    1 + (entry & PAIR != 0) as usize
+}
+
+/// The byte of the first literal.
 #[inline(always)]
 pub(super) fn byte(entry: u32) -> u8 {
     (entry >> 16) as u8
+}
+
+/// The byte of the second one, if there is one.
+#[inline(always)]
+pub(super) fn second_byte(entry: u32) -> u8 {
+    (entry >> 24) as u8
 }
 
 /// Bits of code and extra bits together.
@@ -57,7 +78,7 @@ pub(super) fn total_bits(entry: u32) -> u32 {
     entry & 63
 }
 
-/// Bits of the code alone; of a pointer: the bits that choose within the subtable.
+/// Bits of the code alone, or of the first literal's; of a pointer: the bits that choose within the subtable.
 #[inline(always)]
 pub(super) fn code_bits(entry: u32) -> u32 {
     entry >> 8 & 15
@@ -139,5 +160,15 @@ mod tests {
         assert_eq!((total_bits(entry), code_bits(entry)), (20, 7));
         assert_eq!(value(entry, 5 << 7 | 0x7f), 24577 + 5);
         assert_eq!(byte(with_code(LITERALS[200], 9)), 200);
+    }
+
+    #[test]
+    fn two_literals_are_both_there_and_the_first_one_alone() {
+        let (first, second) = (with_code(LITERALS[200], 3), with_code(LITERALS[255], 7));
+        let both = pair(first, second);
+        assert_eq!((literals_in(first), literals_in(both)), (1, 2));
+        assert_eq!((byte(both), second_byte(both)), (200, 255));
+        assert_eq!((code_bits(both), total_bits(both)), (3, 10));
+        assert_eq!(both & (LITERAL | EXCEPTION), LITERAL);
     }
 }

@@ -104,7 +104,11 @@ fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wro
         let within = low(word >> LITERAL_BITS, code_bits(entry)) as usize;
         entry = codes.literals[((entry >> 16) as usize + within) & (LITERAL_TABLE - 1)];
     }
-    let taken = total_bits(entry) as usize;
+    let taken = match entry & LITERAL {
+        0 => total_bits(entry) as usize,
+        // One at a time.
+        _ => code_bits(entry) as usize,
+    };
     if taken > there {
         return Err(Wrong::Short);
     }

@@ -5,7 +5,8 @@
 //! Anything unusual is left, at the first bit of its symbol, to `careful.rs`.
 
 use super::WINDOW;
-use super::alphabet::{END, EXCEPTION, LITERAL, MAX_LENGTH, SUBTABLE, byte, code_bits, total_bits, value};
+use super::alphabet::{END, EXCEPTION, LITERAL, MAX_LENGTH, SUBTABLE};
+use super::alphabet::{byte, code_bits, literals_in, second_byte, total_bits, value};
 use super::bits::low;
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};
 use super::unit::Unit;
@@ -13,8 +14,9 @@ use super::unit::Unit;
 /// Items of a match that are copied at a time.
 const WIDE: usize = 16;
 
-/// How much room a turn may need: two literals, the longest match, and what a wide copy writes more.
-const ROOM: usize = 2 + MAX_LENGTH + WIDE;
+/// How much room a turn may need: two entries of two literals, the longest match, and what a wide copy
+/// writes more.
+const ROOM: usize = 4 + MAX_LENGTH + WIDE;
 
 /// How much input there must be: what two fills read, the second seven bytes further on.
 const INPUT: usize = 7 + 8;
@@ -112,7 +114,16 @@ fn long_distance_entry(codes: &Codes, pointer: u32, bits: u64) -> u32 {
     codes.distances[((pointer >> 16) as usize + within) & (DISTANCE_TABLE - 1)]
 }
 
-/// Turn after turn: up to three literals, or up to two and a match.
+/// Writes the literals of an entry behind the first `count` items of `room`, a few; how many there are then.
+#[inline(always)]
+fn put<S: Unit>(room: &mut [S; ROOM], count: usize, entry: u32) -> usize {
+    let at = count & 7;
+    // Where there is no second one the next item comes in its place.
+    (room[at], room[at + 1]) = (S::from_byte(byte(entry)), S::from_byte(second_byte(entry)));
+    at + literals_in(entry)
+}
+
+/// Turn after turn: up to three entries of literals, or up to two and a match.
 #[inline(always)]
 fn turns<S: Unit>(
     codes: &Codes,
@@ -131,26 +142,25 @@ fn turns<S: Unit>(
             return Left::Unfinished;
         };
         // Here the register holds 56 bits or more, and `entry` is what they begin with. Three
-        // literals of the table's 11 bits leave 23 or more, two leave 34.
+        // entries of the table's 11 bits leave 23 or more, two leave 34.
         if entry & LITERAL != 0 {
             register.drop(total_bits(entry));
-            room[0] = S::from_byte(byte(entry));
+            let mut count = put(room, 0, entry);
             entry = literal_entry(codes, register.bits);
-            *pos += 1;
             if entry & LITERAL != 0 {
                 register.drop(total_bits(entry));
-                room[1] = S::from_byte(byte(entry));
+                count = put(room, count, entry);
                 entry = literal_entry(codes, register.bits);
-                *pos += 1;
                 if entry & LITERAL != 0 {
                     register.drop(total_bits(entry));
-                    room[2] = S::from_byte(byte(entry));
+                    count = put(room, count, entry);
                     entry = literal_entry(codes, register.bits);
-                    *pos += 1;
+                    *pos += count;
                     register.fill();
                     continue;
                 }
             }
+            *pos += count;
         }
         if entry & EXCEPTION != 0 {
             if entry & SUBTABLE != 0 {

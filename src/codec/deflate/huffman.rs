@@ -5,7 +5,7 @@
 //! entries. Codes come lowest bit first, so that the numbers here are the standard's codes with their
 //! bits reversed.
 
-use super::alphabet::{self, INVALID, SUBTABLE, with_code};
+use super::alphabet::{self, INVALID, LITERAL, SUBTABLE, pair, total_bits, with_code};
 use super::fault::Reason;
 
 /// The longest code.
@@ -58,8 +58,21 @@ impl Codes {
     pub(super) fn build(&mut self, literals: &[u8], distances: &[u8]) -> Result<(), Reason> {
         let (table, symbols) = (&mut self.literals[..], &alphabet::LITERALS[..]);
         build(literals, symbols, table, LITERAL_BITS, Lenience::One)?;
+        pair_literals(&mut self.literals);
         let (table, symbols) = (&mut self.distances[..], &alphabet::DISTANCES[..]);
         build(distances, symbols, table, DISTANCE_BITS, Lenience::OneOrNone)
+    }
+}
+
+/// Puts two literals into an entry whose bits have room for both.
+fn pair_literals(table: &mut [u32; LITERAL_TABLE]) {
+    // What follows the first one is looked up further in front, where nothing was changed yet.
+    for at in (0..1_usize << LITERAL_BITS).rev() {
+        let first = table[at];
+        let second = table[at >> (total_bits(first) & 15)];
+        if first & second & LITERAL != 0 && total_bits(first) + total_bits(second) <= LITERAL_BITS {
+            table[at] = pair(first, second);
+        }
     }
 }
 
@@ -232,7 +245,7 @@ mod tests {
     /// Looks a code up as the decoder does.
     fn look(table: &[u32], bits: u32, code: usize) -> u32 {
         let entry = table[code & ((1 << bits) - 1)];
-        if entry & (LITERAL | SUBTABLE) != SUBTABLE {
+        if entry & LITERAL != 0 || entry & SUBTABLE == 0 {
             return entry;
         }
         table[(entry >> 16) as usize + (code >> bits & ((1 << code_bits(entry)) - 1))]
