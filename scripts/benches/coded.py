@@ -104,9 +104,10 @@ def told(*command):
 
 
 def on_one_core(source, here):
+    """The same by a daemon and a reader that share a core."""
     def run():
         with FreshMount(source, here, "0") as point:
-            return seconds("cat", point / "blocks/0.bin")
+            return seconds("taskset", "-c", "0", "cat", point / "blocks/0.bin")
     return run
 
 

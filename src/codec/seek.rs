@@ -72,7 +72,7 @@ pub(super) trait Stretches: Send {
     /// An error comes after all bytes that are before the damage.
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>>;
 
-    /// Says that all bytes up to this decoded offset are going to be asked for.
+    /// Says that all bytes up to this decoded offset are going to be asked for, on the way to the last ones.
     fn wanted(&mut self, until: u64);
 
     /// Bytes of memory that it takes up, roughly.
@@ -311,16 +311,17 @@ impl Decoder for Flow {
 pub(super) struct Depth {
     /// Bytes that he took in a row.
     taken: u64,
+    /// What comes before is only on the way to what he wants.
     until: u64,
 }
 
 impl Depth {
-    /// He took so many bytes more.
-    pub(super) fn took(&mut self, bytes: usize) {
-        self.taken = self.taken.saturating_add(bytes as u64);
+    /// He took so many bytes more, and stands at a decoded offset now.
+    pub(super) fn took(&mut self, bytes: usize, at: u64) {
+        self.taken = self.taken.saturating_add((bytes as u64).min(at.saturating_sub(self.until)));
     }
 
-    /// All up to there will be taken.
+    /// All up to there will be taken, on the way to what is wanted.
     pub(super) fn wanted(&mut self, until: u64) {
         self.until = self.until.max(until);
     }
@@ -347,12 +348,20 @@ mod tests {
         let mut depth = Depth::default();
         let grown: Vec<_> = (0..8)
             .map(|_| {
-                depth.took(UNIT as usize);
+                depth.took(UNIT as usize, u64::MAX);
                 depth.get(0, 4)
             })
             .collect();
         assert_eq!(grown, [0, 1, 2, 4, 5, 5, 5, 5]);
         assert_eq!(depth.get(0, 1), 0);
+        // What is on the way does not count.
+        let mut depth = Depth::default();
+        depth.wanted(4 * UNIT);
+        let on_the_way = [1, 2, 3, 4, 5, 6].map(|n| {
+            depth.took(UNIT as usize, n * UNIT);
+            depth.get(n * UNIT, 4)
+        });
+        assert_eq!(on_the_way, [0, 0, 0, 0, 0, 1]);
         let mut depth = Depth::default();
         depth.wanted(100 * UNIT);
         assert_eq!((depth.get(0, 4), depth.get(99 * UNIT, 4)), (5, 0));

@@ -4,7 +4,7 @@
 
 /// Bytes from which on a buffer is taken from the system by itself, and given back when it is dropped.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const LARGE: libc::c_int = 512 << 10;
+const LARGE: libc::c_int = 192 << 10;
 
 /// Has large buffers given back as soon as they are dropped.
 ///

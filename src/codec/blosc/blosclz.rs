@@ -9,6 +9,12 @@
 //! The upper bits of the first byte say nothing: a stream begins with a literal. It ends with one, too:
 //! the C library drops a match that nothing follows, which leaves the output short, and so do we.
 
+/// Literals that a control byte stands for at most.
+const LITERALS: usize = 32;
+
+/// Bytes that a match is copied in.
+const STEP: usize = 16;
+
 /// What the largest near distance stands for where a far one follows.
 const MAX_DISTANCE: usize = 8191;
 
@@ -22,7 +28,12 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Option<usize> {
         if control < 32 {
             let count = control + 1;
             let (literal, after) = rest.split_at_checked(count)?;
-            out.get_mut(done..done + count)?.copy_from_slice(literal);
+            let room = out.get_mut(done..)?;
+            match (rest.first_chunk::<LITERALS>(), room.first_chunk_mut::<LITERALS>()) {
+                // As many as there may be, for that is one step; the next one writes over what is too much.
+                (Some(literals), Some(room)) => *room = *literals,
+                _ => room.get_mut(..count)?.copy_from_slice(literal),
+            }
             done += count;
             rest = after;
         } else {
@@ -72,6 +83,24 @@ fn read_match(control: usize, rest: &mut &[u8]) -> Option<(usize, usize)> {
 /// The caller has checked that both ends lie within `out`.
 fn copy_match(out: &mut [u8], at: usize, distance: usize, count: usize) {
     let from = at - distance;
+    // In whole steps, where the bytes behind the match may be written over: they come later.
+    if distance >= STEP
+        && count <= 4 * STEP
+        && let Some((before, after)) = out.split_at_mut_checked(at)
+        && after.len() >= 4 * STEP
+        && distance >= count
+        && let Some(source) = before.get(from..)
+    {
+        let steps = count.div_ceil(STEP);
+        if let Some(source) = source.get(..steps * STEP) {
+            let (source, _) = source.as_chunks::<STEP>();
+            let (target, _) = after.as_chunks_mut::<STEP>();
+            for (target, source) in target.iter_mut().zip(source) {
+                *target = *source;
+            }
+            return;
+        }
+    }
     if distance == 1 {
         let byte = out[from];
         out[at..at + count].fill(byte);

@@ -188,7 +188,7 @@ impl Stretches for Walk {
             self.next += 1;
             self.bit = block.end;
             self.offset = self.offset.saturating_add(block.len);
-            self.depth.took(usize::try_from(block.len).unwrap_or(usize::MAX));
+            self.depth.took(usize::try_from(block.len).unwrap_or(usize::MAX), self.offset);
             match output {
                 Output::Long(decoder) => self.long = Some(decoder),
                 Output::Whole(bytes) => {

@@ -80,7 +80,7 @@ impl<P: Parts> Walk<P> {
         self.table.parts.follow(part.cut, there, &decoder)?;
         let len = there.len() as u64;
         self.offset = self.offset.saturating_add(len);
-        self.depth.took(there.len());
+        self.depth.took(there.len(), self.offset);
         let stopped = decoder.stopped();
         self.table.parts.leave(decoder);
         self.table.passed(self.n, len, stopped);
@@ -142,7 +142,7 @@ impl<P: Parts> Stretches for Walk<P> {
                 continue;
             }
             self.offset = self.offset.saturating_add(len as u64);
-            self.depth.took(len);
+            self.depth.took(len, self.offset);
             self.current = Some(decoder);
             return Ok(Some(start));
         }

@@ -182,7 +182,7 @@ impl Stretches for Checked {
             Some(start) => start,
             None => self.step(out)?,
         };
-        self.depth.took(out.len() - start);
+        self.depth.took(out.len() - start, self.at);
         Ok(Some(start))
     }
 

@@ -229,7 +229,7 @@ impl Stretches for Walk {
                     let start = self.stretch(out)?;
                     let len = out.len().saturating_sub(start);
                     if len > 0 {
-                        self.depth.took(len);
+                        self.depth.took(len, self.here.offset);
                         return Ok(Some(start));
                     }
                 }
