@@ -65,7 +65,7 @@ pub trait Chunks: Send + Sync + std::fmt::Debug {
     /// The chunk that holds decoded byte `offset`, or `None` past the end of what is there.
     fn find(&self, offset: u64) -> Result<Option<Chunk>>;
 
-    /// Decodes a chunk into `out`, which is empty; exactly `chunk.len` bytes, or an error.
+    /// Decodes a chunk into `out`, whatever it held before: exactly `chunk.len` bytes, or an error.
     ///
     /// On an error `out` holds the bytes before the damage that are known to be right.
     fn decode(&self, chunk: Chunk, out: &mut Vec<u8>) -> Result<()>;

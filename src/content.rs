@@ -4,8 +4,10 @@ mod decoded;
 mod slice;
 mod text;
 
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use crate::cache::{Bytes, Cache};
 use crate::error::{Error, Result};
 use crate::source::Source;
 
@@ -23,6 +25,36 @@ pub enum Soundness {
     /// Bytes from this offset on can't be had. At the content's length: all its bytes can be had, but
     /// their end is not in order (cut off, or followed by more than the header says).
     Broken(u64),
+}
+
+/// Bytes of a content in a buffer of the cache, which others may read too.
+#[derive(Debug)]
+pub struct Shared {
+    /// There until it is dropped.
+    buffer: Option<Bytes>,
+    range: Range<usize>,
+    cache: Arc<Cache>,
+}
+
+impl Shared {
+    /// All of the buffer.
+    pub(crate) fn buffer(&self) -> &[u8] {
+        self.buffer.as_ref().map_or(&[], |buffer| buffer.as_slice())
+    }
+}
+
+impl Deref for Shared {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.buffer().get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.buffer.take().into_iter().for_each(|buffer| self.cache.used(buffer));
+    }
 }
 
 /// Random-access bytes of known length.
@@ -47,6 +79,13 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     ///
     /// The range is `len()` long, from the offset on.
     fn stored(&self) -> Option<(&Arc<dyn Source>, u64)> {
+        None
+    }
+
+    /// The bytes that [`read_at`](Self::read_at) would copy out of one buffer, as they lie there; none if they
+    /// do not lie in one, or can't be had. What isn't there yet is made if `at_any_cost`.
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+        let _ = (offset, len, at_any_cost);
         None
     }
 

@@ -255,11 +255,14 @@ impl Filesystem for Adapter {
             let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
             match &*file {
                 Opened::Pen(pen) => reply::read_pen(pen, offset, size, reply),
-                Opened::Reader(reader) if reader.is_slow() => self.decoding.run(move || {
-                    if let Opened::Reader(reader) = &*file {
-                        reply::read(reader, offset, size, reply);
-                    }
-                }),
+                Opened::Reader(reader) if reader.is_slow() => {
+                    let Some(reply) = reply::read_at_hand(reader, offset, size, reply) else { return };
+                    self.decoding.run(move || {
+                        if let Opened::Reader(reader) = &*file {
+                            reply::read(reader, offset, size, reply);
+                        }
+                    });
+                }
                 Opened::Reader(reader) => reply::read(reader, offset, size, reply),
             }
         });

@@ -58,7 +58,7 @@ pub use haven::Haven;
 pub use listing::{Item, Listing};
 pub use node::Ino;
 pub use open::{Caching, Reader};
-pub use pages::Kernel;
+pub use pages::{Given, Kernel};
 pub use verify::Verify;
 pub use write::{Change, Maker, Moment, OpenFor, Opened, Renaming};
 pub use xattr::Xattr;

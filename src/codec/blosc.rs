@@ -91,6 +91,7 @@ impl Chunks for Row {
     }
 
     fn decode(&self, chunk: Chunk, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
         let found = self.span(chunk.offset)?.filter(|(_, span)| span.chunk(chunk.offset) == Some(chunk));
         let Some((framing, span)) = found else {
             return Err(Error::new(Kind::Changed, "the Blosc data are no longer what they were"));

@@ -80,19 +80,31 @@ impl Input {
         self.start = (self.start + count).min(self.filled);
     }
 
-    /// Takes `len` bytes to the end of `bytes`; an error if there are not so many.
-    pub(super) fn gather(&mut self, len: usize, bytes: &mut Vec<u8>) -> Result<()> {
-        let end = bytes.len().saturating_add(len);
-        while bytes.len() < end {
-            let there = self.fill()?;
-            let count = there.len().min(end - bytes.len());
-            if count == 0 {
-                return Err(self.cut_off());
-            }
-            bytes.extend_from_slice(&there[..count]);
-            self.take(count);
+    /// Takes `len` bytes in one piece; they lie in `buffer`, which may hold anything. An error if there are
+    /// not so many.
+    pub(super) fn gather<'a>(&mut self, len: usize, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        let left = self.end.saturating_sub(self.position());
+        if len as u64 > left {
+            return Err(self.cut_off());
         }
-        Ok(())
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        let out = &mut buffer[..len];
+        let at_hand = self.at_hand().len().min(len);
+        out[..at_hand].copy_from_slice(&self.at_hand()[..at_hand]);
+        self.take(at_hand);
+        let mut done = at_hand;
+        while done < len {
+            match self.stored.read_at(self.next, &mut out[done..])?.min(len - done) {
+                0 => return Err(self.cut_off()),
+                read => {
+                    done += read;
+                    self.next += read as u64;
+                }
+            }
+        }
+        Ok(out)
     }
 
     /// Goes on `count` bytes further, without reading what lies between.

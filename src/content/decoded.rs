@@ -19,8 +19,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use super::{Content, Soundness};
-use crate::cache::{Cache, ContentId};
+use super::{Content, Shared, Soundness};
+use crate::cache::{Bytes, Cache, ContentId};
 use crate::codec::{Chunk, Chunks};
 use crate::error::{Error, Result};
 use run::State;
@@ -50,8 +50,8 @@ pub trait Decoder: Send {
         None
     }
 
-    /// Says that all bytes up to this decoded offset are going to be read, so that several of its parts
-    /// may be decoded at once.
+    /// Says that all bytes up to this decoded offset are going to be read, on the way to the last ones, so that
+    /// several parts may be decoded at once if it is far.
     fn wanted(&mut self, until: u64) {
         let _ = until;
     }
@@ -206,9 +206,7 @@ impl Decoded {
             return Err(self.why_not(at));
         }
         let unit = self.locate(at)?;
-        if unit.span.is_whole() {
-            self.read_ahead(unit);
-        }
+        self.read_ahead(unit);
         let (bytes, hitch) = match self.cache.get(self.id, unit.start) {
             Some(bytes) => (bytes, None),
             None => self.obtain(unit)?,
@@ -228,6 +226,15 @@ impl Decoded {
             self.cache.read_on(self.id, unit.start);
         }
         Ok(read)
+    }
+
+    /// The unit that holds byte `at`, if that is known without looking for it.
+    fn known_unit(&self, at: u64) -> Option<(u64, Bytes)> {
+        let start = match &self.encoded {
+            Encoded::Stream(_) => at - at % UNIT,
+            Encoded::Pieces(_) => self.state().sequences.start_near(at)?,
+        };
+        Some((start, self.cache.get(self.id, start)?))
     }
 
     /// The end of the data, or the error if it is known that all of them can be had and yet something
@@ -326,6 +333,36 @@ impl Content for Decoded {
             }
         }
         Ok(done)
+    }
+
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+        let end = offset.checked_add(len as u64)?.min(self.data_size);
+        if offset >= end {
+            return None;
+        }
+        if matches!(self.encoded, Encoded::Stream(_)) && offset / UNIT != (end - 1) / UNIT {
+            return None;
+        }
+        let (start, buffer) = match self.known_unit(offset) {
+            Some(known) => known,
+            None if at_any_cost => {
+                let unit = self.locate(offset).ok()?;
+                (unit.start, self.obtain(unit).ok()?.0)
+            }
+            None => return None,
+        };
+        let range = usize::try_from(offset - start).ok()?..usize::try_from(end - start).ok()?;
+        // Beyond the limit is what may not be had, and what it is that is wrong there is found by reading.
+        if range.end > buffer.len() || end > self.limit.load(Ordering::Acquire) {
+            return None;
+        }
+        if let Ok(unit) = self.locate(offset) {
+            self.read_ahead(unit);
+        }
+        if range.end == buffer.len() {
+            self.cache.read_on(self.id, start);
+        }
+        Some(Shared { buffer: Some(buffer), range, cache: self.cache.clone() })
     }
 
     fn is_slow(&self) -> bool {

@@ -7,7 +7,7 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyData, ReplyEmpty};
 
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::tree::{Attr, Kind, Pen, Reader, Time};
+use crate::tree::{Attr, Given, Kind, Pen, Reader, Time};
 
 /// From this length on bytes are lent to the kernel instead of being copied here first; for less, the
 /// mapping costs more than the copy.
@@ -120,6 +120,12 @@ pub(crate) fn read(reader: &Reader, offset: u64, size: u32, reply: ReplyData) {
             return reply.error(errno(&error));
         }
     };
+    if content.is_slow()
+        && let Some(shared) = content.share(offset, size as usize, true)
+    {
+        reply.data(&shared);
+        return reader.given(&content, offset, Given::Shared(shared));
+    }
     if let Some(lent) = lend(&*content, offset, size) {
         // If the file is cut just now the kernel finds no bytes in the mapping: the write of the answer
         // fails, and the kernel itself has then ended the request with EIO.
@@ -133,7 +139,7 @@ pub(crate) fn read(reader: &Reader, offset: u64, size: u32, reply: ReplyData) {
         match fill(&*content, offset, &mut buffer[..wanted]) {
             Ok(read) => {
                 reply.data(&buffer[..read]);
-                reader.given(&content, offset, buffer, read);
+                reader.given(&content, offset, Given::Copied(buffer, read));
             }
             Err(error) => {
                 reader.trouble(&error);
@@ -141,6 +147,14 @@ pub(crate) fn read(reader: &Reader, offset: u64, size: u32, reply: ReplyData) {
             }
         }
     });
+}
+
+/// Answers a read with what lies in memory; gives the reply back if that is not to be had at once.
+pub(crate) fn read_at_hand(reader: &Reader, offset: u64, size: u32, reply: ReplyData) -> Option<ReplyData> {
+    let Some((content, shared)) = reader.at_hand(offset, size as usize) else { return Some(reply) };
+    reply.data(&shared);
+    reader.given(&content, offset, Given::Shared(shared));
+    None
 }
 
 fn fill(content: &dyn Content, offset: u64, buffer: &mut [u8]) -> Result<usize> {

@@ -398,6 +398,11 @@ impl Volume {
         self.gate.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same, unless that had to be waited for.
+    pub(crate) fn is_still(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.gate.try_read().ok()
+    }
+
     /// Waits until nobody reads the source, and lets nobody read it while the answer is held.
     pub(crate) fn hold_off(&self) -> RwLockWriteGuard<'_, ()> {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)

@@ -7,8 +7,9 @@ use super::folder::{Opened, Volume};
 use super::locked;
 use super::mirror::{Class, Entry};
 use super::node::{Ino, Part};
+use super::pages::Given;
 use super::spot::open_in;
-use crate::content::{Content, Soundness};
+use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::format::Block;
 use crate::source::{FileSource, Source};
@@ -210,10 +211,22 @@ impl Reader {
         }
     }
 
-    /// Takes note of the first `read` bytes of `buffer`, which were given to a reader of
-    /// [`Caching::Given`], so that the next one need not ask for them. The buffer may be taken, and another
-    /// one left.
-    pub fn given(&self, content: &Arc<dyn Content>, offset: u64, buffer: &mut Vec<u8>, read: usize) {
+    /// The bytes of a read that needs no work, and nothing to wait for, as they lie in memory.
+    pub fn at_hand(&self, offset: u64, len: usize) -> Option<(Arc<dyn Content>, Shared)> {
+        let What::Part { volume, part: Part::Block(n), now } = &self.what else { return None };
+        let _still = volume.is_still()?;
+        let opened = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).opened.clone();
+        if volume.is_held_up(&opened, *n) || self.admit().is_err() {
+            return None;
+        }
+        let content = self.content().ok()?;
+        let shared = content.share(offset, len, false)?;
+        Some((content, shared))
+    }
+
+    /// Takes note of what was read at an offset by a reader of [`Caching::Given`], so that the next one need
+    /// not ask for it.
+    pub fn given(&self, content: &Arc<dyn Content>, offset: u64, given: Given<'_>) {
         if let What::Part { volume, part: part @ Part::Block(_), now } = &self.what
             && content.is_slow()
             && content.soundness() == Soundness::Unknown
@@ -223,7 +236,7 @@ impl Reader {
             let holds = move || {
                 theirs.generation() == generation && !matches!(content.soundness(), Soundness::Broken(_))
             };
-            volume.pages().keep(Ino::new(volume.serial, *part), (offset, buffer, read), len, holds);
+            volume.pages().keep(Ino::new(volume.serial, *part), offset, given, len, holds);
         }
     }
 

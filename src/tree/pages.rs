@@ -9,14 +9,15 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::{Ino, locked};
 use crate::cache::Workers;
+use crate::content::Shared;
 
-/// Bytes that may wait to be laid into the kernel's cache; what comes beyond is left out.
-const WAITING: u64 = 4 << 20;
+/// Bytes of buffers that may wait to be laid into the kernel's cache; what comes beyond is left out.
+const WAITING: u64 = 8 << 20;
 
 /// Buffers of the length of a read that are kept.
 const SPARES: usize = 8;
@@ -44,6 +45,8 @@ struct Told {
     kernel: OnceLock<Box<dyn Kernel>>,
     worker: Workers,
     waiting: AtomicU64,
+    /// The shared buffer that was taken last.
+    last: AtomicPtr<u8>,
     /// Buffers to be used again: memory from the system costs as much as filling it.
     spare: Mutex<Vec<Vec<u8>>>,
 }
@@ -55,8 +58,22 @@ impl Default for Pages {
             kernel: OnceLock::new(),
             worker,
             waiting: AtomicU64::new(0),
+            last: AtomicPtr::default(),
             spare: Mutex::default(),
         }))
+    }
+}
+
+impl Told {
+    /// Bytes that are held as long as this waits, beside those that are held already: who reads on is given
+    /// one part of a buffer after the other.
+    fn weight(&self, given: &Given<'_>) -> u64 {
+        let buffer = match given {
+            Given::Copied(buffer, _) => return buffer.capacity() as u64,
+            Given::Shared(shared) => shared.buffer(),
+        };
+        let start = buffer.as_ptr().cast_mut();
+        if self.last.swap(start, Ordering::Relaxed) == start { 0 } else { buffer.len() as u64 }
     }
 }
 
@@ -77,36 +94,75 @@ impl Pages {
         });
     }
 
-    /// Lays the first `read` bytes of `buffer`, which stand at an offset of a node that is `len` bytes long,
-    /// into the kernel's cache: those on whole pages, if it still `holds` that they are right when it comes
-    /// to that. Another buffer, with anything in it, is left in place of one that is taken.
+    /// Lays the bytes that were read at an offset of a node that is `len` bytes long into the kernel's
+    /// cache: those on whole pages, if it still `holds` that they are right when it comes to that.
     pub(crate) fn keep(
         &self,
         ino: Ino,
-        (offset, buffer, read): (u64, &mut Vec<u8>, usize),
+        offset: u64,
+        given: Given<'_>,
         len: u64,
         holds: impl FnOnce() -> bool + Send + 'static,
     ) {
-        let Some((offset, range)) = whole_pages(offset, read, len) else { return };
+        let Some((offset, range)) = whole_pages(offset, given.len(), len) else { return };
         if range.len() < LEAST || self.0.waiting.load(Ordering::Relaxed) > WAITING {
             return;
         }
-        let size = range.len() as u64;
+        let size = self.0.weight(&given);
         self.0.waiting.fetch_add(size, Ordering::Relaxed);
-        let spare = locked(&self.0.spare).pop().unwrap_or_default();
-        let taken = std::mem::replace(buffer, spare);
+        let taken = match given {
+            Given::Shared(shared) => Taken::Shared(shared),
+            Given::Copied(buffer, _) => {
+                let spare = locked(&self.0.spare).pop().unwrap_or_default();
+                Taken::Copied(std::mem::replace(buffer, spare))
+            }
+        };
         let told = self.0.clone();
         self.0.worker.run(move || {
-            if let (Some(kernel), Some(bytes), true) = (told.kernel.get(), taken.get(range), holds()) {
+            if let (Some(kernel), Some(bytes), true) = (told.kernel.get(), taken.bytes().get(range), holds())
+            {
                 kernel.keep(ino, offset, bytes);
             }
-            let mut spare = locked(&told.spare);
-            if spare.len() < SPARES {
-                spare.push(taken);
+            if let Taken::Copied(buffer) = taken {
+                let mut spare = locked(&told.spare);
+                if spare.len() < SPARES {
+                    spare.push(buffer);
+                }
             }
-            drop(spare);
             told.waiting.fetch_sub(size, Ordering::Relaxed);
         });
+    }
+}
+
+/// What a reader was given.
+#[derive(Debug)]
+pub enum Given<'a> {
+    /// It is shared with the cache.
+    Shared(Shared),
+    /// So many first bytes of a buffer. It may be taken, and another one, with anything in it, left.
+    Copied(&'a mut Vec<u8>, usize),
+}
+
+impl Given<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Shared(shared) => shared.len(),
+            Self::Copied(_, len) => *len,
+        }
+    }
+}
+
+enum Taken {
+    Shared(Shared),
+    Copied(Vec<u8>),
+}
+
+impl Taken {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Shared(shared) => shared,
+            Self::Copied(buffer) => buffer,
+        }
     }
 }
 

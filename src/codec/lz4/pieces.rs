@@ -30,6 +30,9 @@ const MOST: u64 = 1 << 20;
 /// Chunks that a block is cut into at most, while they are shorter than [`MOST`].
 const CHUNKS: u64 = 1 << 16;
 
+/// Buffers for longer ones that are kept.
+const SPARES: usize = 4;
+
 /// Compressed pieces up to this length are decoded from where they were read to.
 const AT_HAND: usize = 32 << 10;
 
@@ -39,8 +42,8 @@ pub(in crate::codec) struct Pieces {
     /// Decoded bytes that a chunk has at least, unless it is the last.
     least: u64,
     table: Mutex<Table>,
-    /// A buffer for a compressed piece, to be used again.
-    spare: Mutex<Vec<u8>>,
+    /// Buffers for compressed pieces, to be used again.
+    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 /// A place that is known in both: in the decoded bytes and in the stored ones.
@@ -136,27 +139,34 @@ impl Pieces {
         }
     }
 
-    /// Decodes the piece that `input` stands at, behind its header.
-    fn decode_piece(&self, input: &mut Input, piece: Piece, out: &mut Vec<u8>) -> Result<()> {
-        let len = usize::try_from(piece.stored).map_err(|_| block::impossible(piece.stored, piece.size))?;
+    /// Decodes the piece that `input` stands at, behind its header, to byte `at` of `out`, where there is
+    /// room for it. On an error `out` ends with what comes before the damage.
+    fn decode_piece(&self, input: &mut Input, piece: Piece, out: &mut Vec<u8>, at: usize) -> Result<()> {
+        let impossible = || block::impossible(piece.stored, piece.size);
+        let len = usize::try_from(piece.stored).map_err(|_| impossible())?;
+        let size = usize::try_from(piece.size).map_err(|_| impossible())?;
         let begin = input.position();
+        let room = at.checked_add(size).and_then(|end| out.get_mut(at..end)).ok_or_else(impossible)?;
         let done = if len <= AT_HAND {
             let there = input.at_least(len)?;
-            let done = there.get(..len).is_some_and(|bytes| decode_whole(bytes, piece.size, out));
+            let done = there.get(..len).is_some_and(|bytes| decode_whole(bytes, room));
             input.take(len);
             done
         } else {
-            let mut bytes = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
-            bytes.clear();
-            let gathered = input.gather(len, &mut bytes);
-            let done = gathered.is_ok() && decode_whole(&bytes, piece.size, out);
-            *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = bytes;
+            let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut bytes = spare().pop().unwrap_or_default();
+            let done = input.gather(len, &mut bytes).is_ok_and(|bytes| decode_whole(bytes, room));
+            let mut spare = spare();
+            if spare.len() < SPARES {
+                spare.push(bytes);
+            }
             done
         };
         if done {
             return Ok(());
         }
         // Slower, but it gives what comes before the damage, and the reason.
+        out.truncate(at);
         block::decode(Input::range(&self.stored, begin, begin.saturating_add(piece.stored)), piece.size, out)
     }
 
@@ -181,16 +191,9 @@ fn header(input: &mut Input) -> Result<Option<Piece>> {
     Ok(Some(Piece { stored, size }))
 }
 
-/// Decodes a block to the end of `out`; leaves it as it was if that is not exactly `size` bytes.
-fn decode_whole(bytes: &[u8], size: u64, out: &mut Vec<u8>) -> bool {
-    let before = out.len();
-    out.resize(before + size as usize, 0);
-    let done =
-        lz4_flex::block::decompress_into(bytes, &mut out[before..]).is_ok_and(|got| got as u64 == size);
-    if !done {
-        out.truncate(before);
-    }
-    done
+/// Decodes a block into `room`; whether it fills it.
+fn decode_whole(bytes: &[u8], room: &mut [u8]) -> bool {
+    lz4_flex::block::decompress_into(bytes, room).is_ok_and(|got| got == room.len())
 }
 
 impl Chunks for Pieces {
@@ -211,16 +214,28 @@ impl Chunks for Pieces {
     }
 
     fn decode(&self, chunk: Chunk, out: &mut Vec<u8>) -> Result<()> {
-        let mut input = self.input(chunk)?;
-        let len = usize::try_from(chunk.len).map_err(|_| Error::damaged("a piece is too long"))?;
-        out.reserve_exact(len);
-        while out.len() < len {
-            let piece = header(&mut input)?.ok_or_else(|| input.cut_off())?;
-            if piece.size > (len - out.len()) as u64 {
-                return Err(input.damaged("the pieces changed while they were read"));
+        let found = usize::try_from(chunk.len).map_err(|_| Error::damaged("a piece is too long"));
+        let (len, mut input) = match found.and_then(|len| Ok((len, self.input(chunk)?))) {
+            Ok(found) => found,
+            Err(error) => {
+                out.clear();
+                return Err(error);
             }
+        };
+        out.resize(len, 0);
+        let mut at = 0;
+        while at < len {
+            let piece = match header(&mut input).and_then(|piece| piece.ok_or_else(|| input.cut_off())) {
+                Ok(piece) if piece.size <= (len - at) as u64 => piece,
+                other => {
+                    out.truncate(at);
+                    let changed = |_| input.damaged("the pieces changed while they were read");
+                    return Err(other.map_or_else(|error| error, changed));
+                }
+            };
             input.take(HEADER as usize);
-            self.decode_piece(&mut input, piece, out)?;
+            self.decode_piece(&mut input, piece, out, at)?;
+            at += piece.size as usize;
         }
         Ok(())
     }

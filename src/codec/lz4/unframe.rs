@@ -116,9 +116,8 @@ impl Unframing {
         let whole = len + blocks.after() as usize;
         let at_hand = self.input.at_least(whole)?.len() >= whole;
         if !at_hand {
-            self.block.clear();
             let mut block = std::mem::take(&mut self.block);
-            let gathered = self.input.gather(whole, &mut block);
+            let gathered = self.input.gather(whole, &mut block).map(drop);
             self.block = block;
             gathered?;
         }

@@ -1,70 +1,152 @@
-//! Pieces decoded ahead of who reads them one after the other.
+//! What is decoded ahead of who reads on.
 //!
-//! After two pieces in a row the next ones are decoded on the cache's threads: 1, 2, 4 … of them, up to
-//! one a thread and half of the cache's budget. A read elsewhere drops what has not begun.
+//! A reader is known by where he reads: whose next unit follows his last one reads on. After two units in a
+//! row the next ones are decoded on the cache's threads: 1, 2, 4 … of them, no more than half of the
+//! cache's budget holds. Pieces are decoded apart, one a thread; the units of a stream one after the other,
+//! by one thread. A read elsewhere drops what has not begun.
 
 use std::sync::Arc;
 
 use super::run::NEAR;
-use super::{Decoded, Encoded, Unit};
+use super::{Decoded, Encoded, UNIT, Unit};
 use crate::cache::Reservation;
 use crate::codec::Chunk;
 
-/// Pieces in a row that make a reader sequential.
+/// Units in a row that make a reader sequential.
 const IN_A_ROW: u32 = 2;
 
-/// Who reads on, and how far was decoded for him.
+/// Units of a stream that are decoded ahead at most.
+const UNITS: u64 = 8;
+
+/// Readers of one content that are told from each other.
+const READERS: usize = 8;
+
+/// The readers of a content that read on, the one who read last at the end.
 #[derive(Debug, Default)]
-pub(super) struct Sequence {
-    /// The piece that was read last.
+pub(super) struct Sequences {
+    readers: Vec<Sequence>,
+    last_number: u64,
+    /// Counts the units that were read.
+    turn: u64,
+}
+
+/// One who reads on, and how far was decoded for him.
+#[derive(Debug, Default)]
+struct Sequence {
+    /// The unit that was read last.
     start: u64,
     end: u64,
-    /// Pieces before it that were read in a row.
+    /// Units before it that were read in a row.
     row: u32,
-    /// Up to here pieces are in work, or were.
+    /// Where the unit that was read last ends, should it not follow: the kernel's requests come slightly
+    /// out of order.
+    aside: u64,
+    /// Up to here units are in work, were, or are going to be.
     ahead: u64,
-    /// Counts the seeks.
+    /// When it was read.
+    turn: u64,
+    /// A thread decodes the units of a stream.
+    busy: bool,
+    /// Tells it from those before.
     number: u64,
 }
 
-impl Sequence {
-    /// Notes that a piece is read; whether pieces may be decoded ahead now.
-    fn read(&mut self, start: u64, end: u64) -> bool {
-        if start == self.end && end > start {
-            (self.start, self.end, self.row) = (start, end, self.row.saturating_add(1));
-            self.ahead = self.ahead.max(end);
-            return self.row >= IN_A_ROW;
+impl Sequences {
+    /// Notes that a unit is read; whose it is if more may be decoded ahead of him now.
+    fn read(&mut self, start: u64, end: u64) -> Option<&mut Sequence> {
+        let exactly = self.readers.iter().rposition(|reader| reader.is_at(start));
+        let at = exactly.or_else(|| self.readers.iter().rposition(|reader| reader.is_near(start)));
+        let reader = match at {
+            Some(at) => self.readers.remove(at),
+            None => {
+                if self.readers.len() >= READERS {
+                    self.readers.remove(0);
+                }
+                self.last_number += 1;
+                Sequence { end: start, ahead: end, number: self.last_number, ..Sequence::default() }
+            }
+        };
+        self.readers.push(reader);
+        let reader = self.readers.last_mut()?;
+        if reader.row > 0 && reader.start == start {
+            return None;
         }
-        // The kernel's requests come slightly out of order.
-        let near = start.saturating_add(NEAR) >= self.start && start <= self.end.saturating_add(NEAR);
-        if !(near && self.row > 0) && start != self.start {
-            *self = Self { start, end, row: 1, ahead: end, number: self.number + 1 };
-        }
-        false
+        self.turn += 1;
+        reader.turn = self.turn;
+        reader.read(start, end).then_some(reader)
     }
 
-    fn depth(&self, threads: usize) -> u64 {
-        let more = self.row.saturating_sub(IN_A_ROW).min(8);
-        (1_usize << more).min(threads) as u64
+    /// A reader, unless the others have gone on so far without him that he has gone elsewhere.
+    fn find(&mut self, number: u64) -> Option<&mut Sequence> {
+        let turn = self.turn;
+        let reader = self.readers.iter_mut().find(|reader| reader.number == number)?;
+        if turn - reader.turn <= READERS as u64 {
+            return Some(reader);
+        }
+        reader.busy = false;
+        None
+    }
+
+    /// The start of the piece that holds a decoded offset, if a reader is in it or just before it.
+    pub(super) fn start_near(&self, at: u64) -> Option<u64> {
+        let holds = |reader: &&Sequence| reader.start <= at && at <= reader.end;
+        let reader = self.readers.iter().rev().find(holds)?;
+        Some(if at < reader.end { reader.start } else { reader.end })
+    }
+}
+
+impl Sequence {
+    /// Whether a unit is one that this reader reads, or the next one.
+    fn is_at(&self, start: u64) -> bool {
+        [self.start, self.end, self.aside].contains(&start)
+    }
+
+    /// Whether it may be one that he wants.
+    fn is_near(&self, start: u64) -> bool {
+        start.saturating_add(NEAR) >= self.start && start <= self.end.saturating_add(NEAR)
+    }
+
+    /// Notes that he reads a unit; whether that is the next one in a row.
+    fn read(&mut self, start: u64, end: u64) -> bool {
+        if start != self.end && start != self.aside {
+            self.aside = end;
+            return false;
+        }
+        (self.start, self.end, self.row, self.aside) = (start, end, self.row.saturating_add(1), 0);
+        self.ahead = self.ahead.max(end);
+        self.row >= IN_A_ROW
+    }
+
+    /// How many units to decode ahead, of `most`.
+    fn depth(&self, most: u64) -> u64 {
+        (1 << self.row.saturating_sub(IN_A_ROW).min(8)).min(most)
     }
 }
 
 impl Decoded {
-    /// Has pieces decoded ahead if the one with this unit is read in a row.
+    /// Has more decoded if this unit is read in a row.
     pub(super) fn read_ahead(&self, unit: Unit) {
-        let threads = self.cache.threads();
-        let (Encoded::Pieces(pieces), true, Some(me)) = (&self.encoded, threads > 1, self.me.get()) else {
+        let (true, Some(me)) = (self.cache.threads() > 1, self.me.get().and_then(std::sync::Weak::upgrade))
+        else {
             return;
         };
+        if unit.span.is_whole() {
+            me.pieces_ahead(unit);
+        } else {
+            me.units_ahead(unit);
+        }
+    }
+
+    fn pieces_ahead(self: &Arc<Self>, unit: Unit) {
+        let Encoded::Pieces(pieces) = &self.encoded else { return };
         let most = self.cache.budget() / 2;
         let (mut at, until, number, end) = {
-            let sequence = &mut self.state().sequence;
-            if !sequence.read(unit.span.start, unit.span.end) {
-                return;
-            }
+            let sequences = &mut self.state().sequences;
+            let Some(reader) = sequences.read(unit.span.start, unit.span.end) else { return };
             let len = unit.span.end - unit.span.start;
-            let until = sequence.end.saturating_add((len * sequence.depth(threads)).min(most));
-            (sequence.ahead, until.min(self.data_size), sequence.number, sequence.end)
+            let ahead = (len * reader.depth(self.cache.threads() as u64)).min(most);
+            let until = reader.end.saturating_add(ahead).min(self.data_size);
+            (reader.ahead, until, reader.number, reader.end)
         };
         while at < until && at >= end {
             let Ok(Some(piece)) = pieces.find(at) else { return };
@@ -73,32 +155,87 @@ impl Decoded {
             }
             let Some(reservation) = self.cache.reserve(piece.len) else { return };
             at = at.saturating_add(piece.len);
-            {
-                let sequence = &mut self.state().sequence;
-                if sequence.number != number || sequence.ahead >= at {
-                    return;
-                }
-                sequence.ahead = at;
+            match self.state().sequences.find(number) {
+                Some(reader) if reader.ahead < at => reader.ahead = at,
+                _ => return,
             }
-            let me = me.clone();
+            let me = Arc::downgrade(self);
             self.cache.run(move || {
                 if let Some(decoded) = me.upgrade() {
-                    decoded.decode_ahead(piece, number, reservation);
+                    decoded.piece_ahead(piece, number, reservation);
                 }
             });
         }
     }
 
     /// Decodes a piece into the cache, unless its reader has gone elsewhere.
-    fn decode_ahead(self: Arc<Self>, piece: Chunk, number: u64, reservation: Reservation) {
-        if self.state().sequence.number != number || self.cache.get(self.id, piece.offset).is_some() {
-            return;
-        }
-        if let Ok(unit) = self.locate(piece.offset) {
+    fn piece_ahead(&self, piece: Chunk, number: u64, reservation: Reservation) {
+        let is_wanted = self.state().sequences.find(number).is_some();
+        if is_wanted
+            && self.cache.get(self.id, piece.offset).is_none()
+            && let Ok(unit) = self.locate(piece.offset)
+        {
             // An error comes again for who reads there.
             let _ = self.obtain(unit);
         }
         drop(reservation);
+    }
+
+    fn units_ahead(self: &Arc<Self>, unit: Unit) {
+        // What is found at the end puts all bytes in doubt, and nobody shall hear of that before he has
+        // come so far: the last unit is not decoded ahead.
+        let last = unit.span.end.saturating_sub(1);
+        let last = last - last.saturating_sub(unit.span.start) % UNIT;
+        let most = UNITS.min(self.cache.budget() / 2 / UNIT);
+        let number = {
+            let sequences = &mut self.state().sequences;
+            let Some(reader) = sequences.read(unit.start, self.end_of(unit)) else { return };
+            let until = reader.end.saturating_add(UNIT * reader.depth(most)).min(last);
+            reader.ahead = reader.ahead.max(until);
+            if reader.busy || most == 0 || until <= reader.end {
+                return;
+            }
+            reader.busy = true;
+            reader.number
+        };
+        let Some(room) = self.cache.reserve(self.weight(unit)) else {
+            if let Some(reader) = self.state().sequences.find(number) {
+                reader.busy = false;
+            }
+            return;
+        };
+        let me = Arc::downgrade(self);
+        self.cache.run(move || {
+            if let Some(decoded) = me.upgrade() {
+                decoded.follow(number);
+            }
+            drop(room);
+        });
+    }
+
+    /// Decodes the units of a stream before a reader into the cache, until there are enough.
+    fn follow(&self, number: u64) {
+        let mut next = 0;
+        loop {
+            let at = {
+                let mut state = self.state();
+                let Some(reader) = state.sequences.find(number) else { return };
+                let at = reader.end.max(next);
+                if at >= reader.ahead {
+                    reader.busy = false;
+                    return;
+                }
+                at
+            };
+            next = at.saturating_add(UNIT);
+            if self.cache.get(self.id, at).is_some() {
+                continue;
+            }
+            if self.locate(at).and_then(|unit| self.obtain(unit)).is_err() {
+                // It comes again for who reads there; nothing more is to be had.
+                return;
+            }
+        }
     }
 }
 
@@ -106,16 +243,52 @@ impl Decoded {
 mod tests {
     use super::*;
 
+    fn read(sequences: &mut Sequences, start: u64) -> Option<(u32, u64)> {
+        sequences.read(start, start + 10).map(|reader| (reader.row, reader.number))
+    }
+
     #[test]
     fn reading_on_makes_a_sequence_and_a_seek_ends_it() {
-        let mut sequence = Sequence::default();
-        assert_eq!([0, 10, 20, 30].map(|at| sequence.read(at, at + 10)), [false, true, true, true]);
-        assert_eq!((sequence.depth(16), sequence.depth(2), sequence.number), (4, 2, 0));
+        let mut sequences = Sequences::default();
+        assert_eq!([0, 10, 20, 30].map(|at| read(&mut sequences, at).is_some()), [false, true, true, true]);
+        let reader = sequences.find(1).unwrap();
+        assert_eq!((reader.depth(16), reader.depth(2), reader.number), (4, 2, 1));
         // Out of order, and again.
-        assert!(!sequence.read(20, 30) && !sequence.read(30, 40) && sequence.read(40, 50));
+        assert_eq!([20, 30, 40].map(|at| read(&mut sequences, at).is_some()), [false, false, true]);
         let far = 100 + 2 * NEAR;
-        assert!(!sequence.read(far, far + 10));
-        assert_eq!((sequence.row, sequence.number), (1, 1));
-        assert!(sequence.read(far + 10, far + 20));
+        assert_eq!(read(&mut sequences, far), None);
+        assert_eq!(read(&mut sequences, far + 10), Some((2, 2)));
+    }
+
+    #[test]
+    fn each_of_several_readers_is_known_by_where_he_reads() {
+        let mut sequences = Sequences::default();
+        let starts = [0, 4 * NEAR, 8 * NEAR];
+        for step in 0..4 {
+            for (n, start) in (1..).zip(starts) {
+                let known = read(&mut sequences, start + 10 * step);
+                assert_eq!(known, (step > 0).then_some((step as u32 + 1, n)));
+            }
+        }
+        assert_eq!(sequences.start_near(4 * NEAR + 35), Some(4 * NEAR + 30));
+        assert_eq!(sequences.start_near(4 * NEAR + 40), Some(4 * NEAR + 40));
+        assert_eq!(sequences.start_near(5 * NEAR), None);
+    }
+
+    #[test]
+    fn who_jumps_a_little_and_reads_on_there_is_the_same_reader() {
+        let mut sequences = Sequences::default();
+        assert_eq!(
+            [0, 10, 50, 60, 70].map(|at| read(&mut sequences, at).is_some()),
+            [false, true, false, true, true]
+        );
+        assert_eq!(sequences.last_number, 1);
+    }
+
+    #[test]
+    fn no_more_readers_are_remembered_than_some() {
+        let mut sequences = Sequences::default();
+        (0..100).for_each(|n| assert_eq!(read(&mut sequences, n * 4 * NEAR), None));
+        assert_eq!(sequences.readers.len(), READERS);
     }
 }

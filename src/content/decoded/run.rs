@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use super::ahead::Sequence;
+use super::ahead::Sequences;
 use super::covered::Covered;
 use super::parked::PER_CONTENT;
 use super::{Decoded, Decoder, Encoded, Span, UNIT, Unit, WHOLE};
@@ -36,7 +36,7 @@ pub(super) struct State {
     /// What was found first.
     pub(super) trouble: Option<Error>,
     pub(super) covered: Covered,
-    pub(super) sequence: Sequence,
+    pub(super) sequences: Sequences,
     /// The end was reached, and it is where the header says.
     pub(super) ended: bool,
 }
@@ -147,7 +147,7 @@ impl Decoded {
     }
 
     /// Bytes of memory that decoding a unit takes up.
-    fn weight(&self, unit: Unit) -> u64 {
+    pub(super) fn weight(&self, unit: Unit) -> u64 {
         match (&self.encoded, unit.span.piece) {
             (Encoded::Stream(stream), _) => stream.weight().saturating_add(UNIT),
             // What is compressed may be as long as what it decodes to.
@@ -156,7 +156,7 @@ impl Decoded {
         }
     }
 
-    fn end_of(&self, unit: Unit) -> u64 {
+    pub(super) fn end_of(&self, unit: Unit) -> u64 {
         if unit.span.is_whole() { unit.span.end } else { unit.start.saturating_add(UNIT).min(unit.span.end) }
     }
 
@@ -204,7 +204,6 @@ impl Decoded {
             return Err(Error::damaged("a stream has no pieces"));
         };
         let mut buffer = self.cache.buffer(usize::try_from(piece.len).unwrap_or_default());
-        buffer.clear();
         let decoded = pieces.decode(piece, &mut buffer);
         let right = buffer.len() as u64 == piece.len;
         buffer.truncate(usize::try_from(piece.len.min(unit.span.end - unit.start)).unwrap_or(usize::MAX));
@@ -232,7 +231,7 @@ impl Decoded {
             Err(error) if error.lasts() => return Err(self.broken(unit.span.start, error)),
             Err(error) => return Err(error),
         };
-        if unit.start - at > NEAR {
+        if unit.start > at {
             decoder.wanted(unit.start.saturating_add(UNIT));
         }
         let mut buffer = Vec::new();

@@ -199,3 +199,61 @@ fn a_content_that_is_gone_leaves_nothing_behind() {
     drop(content);
     assert_eq!((cache.held(), Arc::strong_count(&counted)), (0, 1));
 }
+
+fn wait_for(condition: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("it did not come to that within a minute");
+}
+
+#[test]
+fn units_are_decoded_ahead_of_who_reads_on_but_not_the_last_one() {
+    let counted = Arc::new(Counted { len: 6 * UNIT, ..Counted::default() });
+    let cache = Arc::new(Cache::with_threads(64 << 20, 2));
+    let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead();
+    let is_there = |n| cache.get(content.id, n * UNIT).is_some();
+    read(&content, 0, 10);
+    read(&content, 2 * UNIT, 10);
+    assert_eq!((0..6).filter(|n| is_there(*n)).count(), 3, "nobody reads on yet");
+    read(&content, UNIT, 10);
+    read(&content, 2 * UNIT, 10);
+    read(&content, 3 * UNIT, 10);
+    wait_for(|| is_there(4));
+    wait_for(|| content.state().waiting() == 0 && cache.reserved() == 0);
+    assert!(!is_there(5), "what its end is like is found out by who reads it");
+    assert_eq!(counted.bytes.load(Ordering::Relaxed), 5 * UNIT);
+    read(&content, 5 * UNIT, UNIT as usize);
+    assert_eq!((counted.starts.load(Ordering::Relaxed), content.soundness()), (1, Soundness::Sound));
+}
+
+#[test]
+fn nothing_is_decoded_ahead_where_the_cache_has_no_room_for_it() {
+    let counted = Arc::new(Counted { len: 20 * UNIT, ..Counted::default() });
+    let cache = Arc::new(Cache::with_threads(2 * UNIT - 1, 2));
+    let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead();
+    (0..10).for_each(|n| read(&content, n * UNIT, UNIT as usize));
+    assert_eq!((cache.reserved(), counted.bytes.load(Ordering::Relaxed)), (0, 10 * UNIT));
+}
+
+#[test]
+fn what_is_shared_is_what_is_read() {
+    let (counted, content, cache) = counted(Counted { len: 3 * UNIT + 100, ..Counted::default() }, 8 << 20);
+    assert!(content.share(0, 10, false).is_none(), "nothing is there yet");
+    for (at, len) in [(0, 10), (UNIT - 5, 5), (3 * UNIT + 90, 10), (3 * UNIT + 90, 1000)] {
+        for at_any_cost in [true, false] {
+            let shared = content.share(at, len, at_any_cost).unwrap();
+            let mut copied = vec![0; len];
+            let copied = content.read_at(at, &mut copied).map(|read| copied[..read].to_vec()).unwrap();
+            assert_eq!(shared[..], copied);
+        }
+    }
+    // What lies in two buffers, or nowhere.
+    assert!(content.share(UNIT - 5, 6, true).is_none());
+    assert!([counted.len, counted.len + 1, u64::MAX].iter().all(|at| content.share(*at, 9, true).is_none()));
+    assert!(content.share(5, 0, true).is_none());
+    assert_eq!(cache.reserved(), 0);
+}
