@@ -148,9 +148,10 @@ fn refuse(problems: Vec<Problem>) -> Result<(), Box<Refusal>> {
 
 /// What is in a whole text.
 fn facts(text: &[u8]) -> Result<Facts, Box<survey::Broken>> {
-    match text.starts_with(b"%ASDF") {
-        true => Facts::of(Events::of(&Commented(&Bytes(text)))),
-        false => Facts::of(Events::new(text)),
+    match Facts::quickly_of(text) {
+        Some(facts) => Ok(facts),
+        None if text.starts_with(b"%ASDF") => Facts::of(Events::of(&Commented(&Bytes(text)))),
+        None => Facts::of(Events::new(text)),
     }
 }
 
