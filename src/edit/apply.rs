@@ -85,6 +85,12 @@ impl<S: Storage> Job<'_, S> {
         self.storage.sync_dir(dir)
     }
 
+    /// Makes a file and its name in `dir` durable.
+    fn sync_with_dir(&self, file: &S::File, dir: &std::path::Path) -> std::io::Result<()> {
+        self.syncs.set(self.syncs.get() + 2);
+        self.storage.sync_with_dir(file, dir)
+    }
+
     /// Whether the source is still the file that the change was planned for.
     fn check_unchanged(&self) -> Result<(), Stopped> {
         let planned = self.change.identity;

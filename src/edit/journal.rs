@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   0  8  magic "ASDFJRNL"
-//!   8  2  version, 1
+//!   8  2  version, 2
 //!  10  2  how the source is changed: 1 in place, 2 with an inserted range, 3 from an image
 //!  12  4  zeros
 //!  16  8  the source's device
@@ -31,12 +31,16 @@
 //!        12  4  zeros
 //!        16  8  offset of the range in the source (of the end: how many records there are)
 //!        24     the old bytes, then the new ones (of extents: logical, physical, len, 8 bytes each;
-//!               of the end: MD5 of the header's MD5 and those of all records)
-//!            16  MD5 of the record up to here
+//!               of the end: MD5 of the header's MD5 and the XXH3 of all records)
+//!            16  XXH3 (128 bits) of the record up to here
 //! ```
 //!
 //! With an inserted range the offsets and the old bytes of ranges are those of the source with a hole
 //! of zeros already in it; so what remains to be done after the insertion is a change in place.
+//!
+//! The checksums tell what a disk lost or tore, not what somebody forged: that a journal is one's own is
+//! seen by its owner, and that it belongs to the source by the source's bytes. So the records, which may
+//! hold as much as the tree, have one that costs next to nothing.
 //!
 //! The records are at most a few hundred KiB each, so that a journal of any size can be written and
 //! read in little memory.
@@ -45,6 +49,7 @@ use std::io;
 use std::path::Path;
 
 use md5::{Digest, Md5};
+use twox_hash::xxhash3_128;
 
 use crate::source::Identity;
 use crate::source::storage::{Extent, Storage};
@@ -54,7 +59,7 @@ mod read;
 pub(crate) use read::{Journal, Range, Unreadable};
 
 const MAGIC: &[u8; 8] = b"ASDFJRNL";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Bytes of the header: one sector, which is written whole or not at all.
 pub(crate) const HEADER: usize = 512;
 const RECORD: usize = 24;
@@ -227,18 +232,19 @@ impl<'a, S: Storage> Writer<'a, S> {
 
     fn record(&mut self, kind: u32, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {
         let len = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidInput);
-        let mut head = Vec::with_capacity(RECORD);
-        head.extend(kind.to_be_bytes());
-        head.extend(len(old)?.to_be_bytes());
-        head.extend(len(new)?.to_be_bytes());
-        head.extend([0; 4]);
-        head.extend(offset.to_be_bytes());
-        let digest = Md5::new().chain_update(&head).chain_update(old).chain_update(new).finalize();
+        let (old_len, new_len) = (len(old)?, len(new)?);
+        let start = self.gathered.len();
+        self.gathered.extend(kind.to_be_bytes());
+        self.gathered.extend(old_len.to_be_bytes());
+        self.gathered.extend(new_len.to_be_bytes());
+        self.gathered.extend([0; 4]);
+        self.gathered.extend(offset.to_be_bytes());
+        self.gathered.extend(old);
+        self.gathered.extend(new);
+        let digest = digest_of(&self.gathered[start..]);
         self.digests.update(digest);
+        self.gathered.extend(digest);
         self.records += 1;
-        for part in [&head, old, new, &digest[..]] {
-            self.gathered.extend(part);
-        }
         if self.gathered.len() >= GATHERED { self.flush() } else { Ok(()) }
     }
 
@@ -248,6 +254,11 @@ impl<'a, S: Storage> Writer<'a, S> {
         self.gathered.clear();
         Ok(())
     }
+}
+
+/// The checksum of a record.
+fn digest_of(record: &[u8]) -> [u8; DIGEST] {
+    xxhash3_128::Hasher::oneshot(record).to_be_bytes()
 }
 
 /// Whether something stands at `path`, link or not.

@@ -2,8 +2,11 @@
 //!
 //! What every way of editing has in common: the mount, `--edit` and `--set-tree`.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use md5::{Digest, Md5};
 
 use super::check::{self, Accepted, BlockSizes, Level, Old, Refusal};
 use super::{SaveOptions, Saved, Target};
@@ -13,6 +16,9 @@ use crate::error::{Error, Kind, Result};
 use crate::format::asdf::AsdfFile;
 use crate::format::{Container, Context};
 use crate::source::FileSource;
+
+/// A text so long is worth a thread.
+const LARGE: usize = 1 << 20;
 
 /// How a session judges and saves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,8 +119,21 @@ impl Session {
 
     /// Checks `text` and makes it the file's head; `moving` as in [`Target::save_among_readers`].
     pub fn save(&mut self, text: &[u8], moving: &mut dyn FnMut()) -> std::result::Result<Outcome, NotSaved> {
-        let accepted = self.check(text)?;
-        let saved = self.target.save_among_readers(&accepted.text, &self.settings.save, moving);
+        let (accepted, md5) = std::thread::scope(|scope| {
+            // A large text is hashed while it is checked: that takes about as long.
+            let beside = (text.len() >= LARGE)
+                .then(|| std::thread::Builder::new().spawn_scoped(scope, || md5_of(text)).ok())
+                .flatten();
+            let accepted = self.check(text);
+            (accepted, beside.and_then(|beside| beside.join().ok()))
+        });
+        let accepted = accepted?;
+        let md5 = match &accepted.text {
+            Cow::Borrowed(text) => md5.unwrap_or_else(|| md5_of(text)),
+            // Something was put back into it.
+            Cow::Owned(text) => md5_of(text),
+        };
+        let saved = self.target.save_among_readers(&accepted.text, md5, &self.settings.save, moving);
         let saved = saved.map_err(|error| Error::new(error.kind(), error.message()).of(&self.label))?;
         let next = accepted.next;
         let head = self.known_head();
@@ -122,6 +141,10 @@ impl Session {
         let warnings = accepted.warnings.iter().map(ToString::to_string).collect();
         Ok(Outcome { saved, head, mends: accepted.mends, warnings })
     }
+}
+
+fn md5_of(text: &[u8]) -> [u8; 16] {
+    Md5::digest(text).into()
 }
 
 /// The blocks of a file as its headers have them.

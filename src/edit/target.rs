@@ -201,22 +201,29 @@ impl<S: Storage> Target<S> {
     /// refuses. The file is then the old one. [`Kind::Unfinished`] if not even that could be had: the
     /// journal is kept, and a recovery settles it.
     pub fn save(&mut self, text: &[u8], options: &SaveOptions) -> Result<Saved> {
-        self.save_among_readers(text, options, &mut || {})
+        self.save_among_readers(text, Md5::digest(text).into(), options, &mut || {})
     }
 
     /// The same while others read the file: `moving` is called before bytes behind the head change
     /// their place in the same file, and returns when nobody reads there until this has returned.
+    /// `md5` is the text's.
     pub fn save_among_readers(
         &mut self,
         text: &[u8],
+        md5: [u8; 16],
         options: &SaveOptions,
         moving: &mut dyn FnMut(),
     ) -> Result<Saved> {
-        self.save_bytes(text, options, moving).map_err(|error| error.of(&self.path))
+        self.save_bytes(text, md5, options, moving).map_err(|error| error.of(&self.path))
     }
 
-    fn save_bytes(&mut self, text: &[u8], options: &SaveOptions, moving: &mut dyn FnMut()) -> Result<Saved> {
-        let md5: [u8; 16] = Md5::digest(text).into();
+    fn save_bytes(
+        &mut self,
+        text: &[u8],
+        md5: [u8; 16],
+        options: &SaveOptions,
+        moving: &mut dyn FnMut(),
+    ) -> Result<Saved> {
         self.recover_again()?;
         let known = (self.layout.head_end, self.layout.head_md5);
         for _ in 0..ATTEMPTS {

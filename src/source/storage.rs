@@ -123,6 +123,15 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn sync(&self, file: &Self::File) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Both of these, in no order: at once where that can be done.
+    fn sync_with_dir(&self, file: &Self::File, dir: &Path) -> io::Result<()> {
+        self.sync(file)?;
+        self.sync_dir(dir)
+    }
+    /// Closes a file that has no name any more, now or soon.
+    fn close(&self, file: Self::File) {
+        drop(file);
+    }
     /// Gives a file another name, in place of what has it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Takes a name away.
@@ -262,6 +271,23 @@ impl Storage for System {
         }
     }
 
+    fn sync_with_dir(&self, file: &File, dir: &Path) -> io::Result<()> {
+        std::thread::scope(|scope| {
+            let beside = std::thread::Builder::new().spawn_scoped(scope, || self.sync_dir(dir));
+            let synced = self.sync(file);
+            let dir_synced = match beside.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(answer)) => answer,
+                // There was no thread to be had, or it has died.
+                _ => self.sync_dir(dir),
+            };
+            synced.and(dir_synced)
+        })
+    }
+
+    fn close(&self, file: File) {
+        close_later(file);
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
     }
@@ -273,6 +299,13 @@ impl Storage for System {
     fn lock(&self, file: &File) -> io::Result<()> {
         Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?)
     }
+}
+
+/// Closes a file that has no name any more, on a thread of its own: the file system gives its space
+/// back then, and lets whoever closes it wait for that as long as for an fsync.
+pub fn close_later(file: impl Send + 'static) {
+    // Where no thread can be had it is closed at once.
+    let _ = std::thread::Builder::new().spawn(move || drop(file));
 }
 
 fn copy_by_hand(from: &File, range: Range<u64>, to: &File, to_offset: u64) -> io::Result<()> {

@@ -30,6 +30,7 @@ use super::{errno, locked};
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::source::Identity;
+use crate::source::storage::close_later;
 use crate::view::status::{LastRefusal, Writing};
 
 /// After this time a `tree.yaml` that was removed or renamed away is there again: longer than any
@@ -330,7 +331,7 @@ impl Desk {
     pub(crate) fn make_master(&self, state: &mut State, sheet: &Arc<Sheet>) -> Result<()> {
         self.free_master(state, Some(sheet))?;
         let mut body = locked(&sheet.body);
-        body.paper = Paper::Source;
+        let paper = std::mem::replace(&mut body.paper, Paper::Source);
         body.size = 0;
         body.saved = body.edits;
         (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
@@ -340,6 +341,9 @@ impl Desk {
         state.master = Arc::downgrade(sheet);
         if let (true, Some(drawer)) = (self.is_tree(state, sheet), &state.drawer) {
             drawer.remove(OsStr::new(TREE));
+        }
+        if let Paper::File(file) = paper {
+            close_later(file);
         }
         Ok(())
     }

@@ -138,8 +138,8 @@ impl<S: Storage> Job<'_, S> {
         let file = self.storage.create(&place.journal)?;
         let written = self
             .write_records(Writer::new(self.storage, &file, header), header, extents)
-            .and_then(|ranges| self.sync(&file).map(|()| ranges))
-            .and_then(|ranges| self.sync_dir(&place.dir).map(|()| ranges));
+            // Which of the two comes first is of no concern: nothing is changed before both are durable.
+            .and_then(|ranges| self.sync_with_dir(&file, &place.dir).map(|()| ranges));
         match written {
             Ok(ranges) => Ok((file, ranges)),
             Err(error) => {
@@ -232,6 +232,7 @@ impl<S: Storage> Job<'_, S> {
             None => Ok(()),
         });
         self.left.set(removed.is_err());
+        self.storage.close(journal.file);
         stopped
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use md5::{Digest, Md5};
 
-use super::{DIGEST, END, EXTENT, EXTENTS, HEADER, Header, MOST_BYTES, RANGE, RECORD};
+use super::{DIGEST, END, EXTENT, EXTENTS, HEADER, Header, MOST_BYTES, RANGE, RECORD, digest_of};
 use crate::source::storage::{Extent, Storage};
 
 /// Where a range's bytes are in a journal.
@@ -97,7 +97,7 @@ impl<S: Storage> Journal<S> {
                 return Ok(None);
             }
             let (record, digest) = bytes.split_at(len - DIGEST);
-            if Md5::digest(record)[..] != *digest {
+            if digest_of(record) != *digest {
                 return Ok(None);
             }
             let old = &record[RECORD..RECORD + old_len];
