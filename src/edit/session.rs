@@ -15,7 +15,7 @@ use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 use crate::format::asdf::AsdfFile;
 use crate::format::{Container, Context};
-use crate::source::FileSource;
+use crate::source::{FileSource, Source};
 
 /// A text so long is worth a thread.
 const LARGE: usize = 1 << 20;
@@ -158,7 +158,16 @@ impl Blocks {
     fn of(target: &Target) -> Result<Self> {
         let source = Arc::new(FileSource::open(target.path())?);
         // Nothing is decoded for its size.
-        let file = AsdfFile::open(source, &Context { cache: Arc::new(Cache::with_threads(0, 1)) })?;
+        let context = Context { cache: Arc::new(Cache::with_threads(0, 1)) };
+        let (layout, identity) = (target.layout(), source.identity()?);
+        let file = match identity == layout.identity {
+            true => {
+                let head = (layout.generation, layout.head_end);
+                AsdfFile::known(source, &context, identity, head, layout.offsets.clone())
+            }
+            // Something else about it was changed meanwhile.
+            false => AsdfFile::open(source, &context)?,
+        };
         let count = file.block_count()?;
         Ok(Self { file, count })
     }

@@ -74,6 +74,26 @@ impl AsdfFile {
         })
     }
 
+    /// A file of which it is known already, of `identity`, where its parts lie.
+    pub(crate) fn known(
+        source: Arc<dyn Source>,
+        context: &Context,
+        identity: Identity,
+        (generation, head_end): (header::Generation, u64),
+        offsets: Vec<u64>,
+    ) -> Self {
+        let head = Head { generation, version: String::new(), end: head_end, defects: Vec::new() };
+        Self {
+            source,
+            identity,
+            context: context.clone(),
+            head,
+            blocks: OnceLock::from(Ok(Blocks { offsets, defects: Vec::new() })),
+            contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
+            troubles: Mutex::new(BTreeMap::new()),
+        }
+    }
+
     /// The blocks, found at the first call.
     pub fn blocks(&self) -> Result<&Blocks> {
         let found = self.blocks.get_or_init(|| {

@@ -23,6 +23,8 @@ const LONGEST_GAP: u64 = 64 << 20;
 const MOST_BLOCKS: usize = 1 << 24;
 /// An index that is followed by more is looked over for its end as far as this.
 const SHORT_INDEX: u64 = 64 << 10;
+/// So many blocks are gone along before an index is looked for.
+const FEW: usize = 8;
 /// Headers asked for ahead of the walk.
 const AHEAD: usize = 64;
 
@@ -37,9 +39,11 @@ pub struct Blocks {
 
 /// Finds all blocks of a file whose head ends at `head_end`.
 pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
-    let index = index::find(source, size, head_end)?;
-    let mut chain =
-        Chain { source, size, generation, window: Window::new(source), index, blocks: Blocks::default() };
+    let (window, blocks) = (Window::new(source), Blocks::default());
+    let mut chain = Chain { source, size, generation, window, index: None, blocks };
+    if !chain.is_short(head_end)? {
+        chain.index = index::find(source, size, head_end)?;
+    }
     let mut end = End { offset: head_end, streamed: false };
     if let Some(first) = first_block(&mut chain, head_end)? {
         end = chain.walk(first)?;
@@ -95,6 +99,21 @@ impl Chain<'_> {
     fn header(&mut self, offset: u64) -> Result<Header> {
         let bytes = self.window.at(offset, LONGEST_FIELDS)?;
         Header::parse(self.generation, offset, bytes)
+    }
+
+    /// Whether a few sound blocks reach to the very end of the file, so that there is no index, nor a
+    /// need of one: looking for it takes longer than all else.
+    fn is_short(&mut self, head_end: u64) -> Result<bool> {
+        let Some(mut offset) = first::next_magic(self, head_end)? else { return Ok(false) };
+        for _ in 0..FEW {
+            let header = self.header(offset).ok().filter(|header| !header.streamed());
+            match header.and_then(|header| header.end()) {
+                Some(end) if end == self.size => return Ok(true),
+                Some(end) if end < self.size => offset = end,
+                _ => break,
+            }
+        }
+        Ok(false)
     }
 
     /// Follows the chain from the first block on.

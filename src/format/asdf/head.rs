@@ -13,6 +13,8 @@ use crate::source::{Source, read_up_to};
 
 /// Bytes looked at in one go.
 const PIECE: usize = 256 << 10;
+/// Bytes looked at first: most trees are short.
+const FIRST_PIECE: usize = 16 << 10;
 /// A header line is a dozen bytes; what has no end by then is not one.
 const LONGEST_HEADER_LINE: usize = 1 << 10;
 /// A tree that has not ended by then is not looked at further: a bound on what a file without any
@@ -134,7 +136,7 @@ impl Scan<'_> {
         let end = self.start + self.piece.len() as u64;
         let missing = offset.saturating_add(least as u64) > end && !(self.at_end_of_file && offset <= end);
         if offset < self.start || missing {
-            self.piece.resize(PIECE.max(least), 0);
+            self.piece.resize(FIRST_PIECE.max(least), 0);
             let read = read_up_to(self.source, offset, &mut self.piece)?;
             self.at_end_of_file = read < self.piece.len();
             self.piece.truncate(read);
@@ -189,9 +191,11 @@ impl Scan<'_> {
         // The line may be the first of the tree: the newline before it belongs to the comments.
         let mut from = self.at.saturating_sub(1);
         let limit = self.at.saturating_add(LONGEST_TREE);
+        let mut least = FIRST_PIECE;
         loop {
             let generation = self.generation;
-            let bytes = self.from(from, PIECE)?;
+            let bytes = self.from(from, least)?;
+            least = PIECE;
             let foreign = foreign_byte(bytes, generation);
             let text = &bytes[..foreign.unwrap_or(bytes.len())];
             let mut looked = 0;

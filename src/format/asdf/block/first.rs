@@ -10,6 +10,8 @@ use crate::format::asdf::header::{Header, LONGEST_FIELDS};
 
 /// Bytes read at once while looking for a magic.
 const PIECE: usize = 256 << 10;
+/// Bytes read at first: it is mostly close behind the tree.
+const FIRST_PIECE: usize = 16 << 10;
 /// Magics without a header that are stepped over before the search is given up.
 const MOST_FALSE_MAGICS: usize = 4096;
 /// Header sizes above this are allowed by the standard, but not believed in doubtful places.
@@ -39,8 +41,8 @@ pub(super) fn first_block(chain: &mut Chain<'_>, head_end: u64) -> Result<Option
 }
 
 /// Where the next magic is; not looked for behind a block index.
-fn next_magic(chain: &Chain<'_>, from: u64) -> Result<Option<u64>> {
-    let mut bytes = vec![0; PIECE];
+pub(super) fn next_magic(chain: &Chain<'_>, from: u64) -> Result<Option<u64>> {
+    let mut bytes = vec![0; FIRST_PIECE];
     let mut at = from;
     loop {
         let read = crate::source::read_up_to(chain.source, at, &mut bytes)?;
@@ -52,6 +54,7 @@ fn next_magic(chain: &Chain<'_>, from: u64) -> Result<Option<u64>> {
         }
         // A magic may lie across the border.
         at += (read - 3) as u64;
+        bytes.resize(PIECE, 0);
     }
 }
 
