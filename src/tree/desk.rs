@@ -25,7 +25,7 @@ use super::mirror::Place;
 use super::names::{ABOUT, BLOCKS, TREE};
 use super::node::{Ino, Part, Serials};
 use super::saver::{Head, Saver, Savers, Site};
-use super::sheet::{Body, Budget, MOST_BYTES, Paper, Sheet, copy, now};
+use super::sheet::{Body, Budget, MOST_BYTES, Paper, Sheet, Whole, copy, now};
 use super::{errno, locked};
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -89,6 +89,9 @@ pub(crate) struct State {
     /// Lines `...` in the midst of the text that was saved last, as it was written; see
     /// [`seams`](super::seams). An editor may have it so even when `tree.yaml` shows what is in the source.
     pub(crate) seams: usize,
+    /// The text that was saved last as it was written, where the source has something put back into it:
+    /// that is what editors know of it. Nothing names it.
+    pub(crate) as_written: Option<Arc<Sheet>>,
     pub(crate) last_save: Option<Time>,
     pub(crate) last_warnings: Vec<String>,
     pub(crate) last_refusal: Option<LastRefusal>,
@@ -132,6 +135,7 @@ impl Desk {
             kept: VecDeque::new(),
             rejected: None,
             seams: 0,
+            as_written: None,
             last_save: None,
             last_warnings: Vec::new(),
             last_refusal: None,
@@ -274,7 +278,7 @@ impl Desk {
         let head = Head::of(&*opened.container()?.tree())?;
         if state.head.is_some_and(|(_, old)| old != head) {
             state.lineage += 1;
-            state.seams = 0;
+            (state.seams, state.as_written) = (0, None);
         }
         state.head = Some((opened.identity, head));
         Ok((state.lineage, head))
@@ -348,6 +352,58 @@ impl Desk {
         Ok(())
     }
 
+    /// Makes a sheet show the text that was saved last, as it was written: an editor that saved it knows
+    /// its size.
+    pub(crate) fn show_saved(&self, state: &mut State, sheet: &Arc<Sheet>) -> Result<()> {
+        if state.as_written.is_none() {
+            return self.make_master(state, sheet);
+        }
+        // Who changed the source's head has made another text of it.
+        let lineage = self.head(state)?.0;
+        let Some(written) = state.as_written.clone() else { return self.make_master(state, sheet) };
+        let (times, limit) = (self.times(state)?, self.limit());
+        let (text, size) = match &*locked(&written.body) {
+            Body { paper: Paper::File(text), size, .. } => (text.clone(), *size),
+            _ => return self.make_master(state, sheet),
+        };
+        let own = self.paper(state, self.is_tree(state, sheet).then_some(OsStr::new(TREE)))?;
+        copy(&Whole(&text, size), &own)?;
+        self.free_master(state, Some(sheet))?;
+        let mut body = locked(&sheet.body);
+        body.take_room(size, limit)?;
+        body.paper = Paper::File(Arc::new(own));
+        (body.size, body.lineage, body.saved) = (size, lineage, body.edits);
+        (body.mtime, body.ctime) = times;
+        (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
+        drop(body);
+        state.master = Weak::new();
+        Ok(())
+    }
+
+    /// Remembers the text that was saved last as it was written, if the source has another.
+    pub(crate) fn remember_written(&self, state: &mut State, text: Option<&[u8]>) {
+        let kept = text.map(|text| self.kept_sheet(state, text)).transpose();
+        let kept = kept.inspect_err(|error| {
+            tracing::warn!(
+                "{}: what was put back will be seen after a refusal: {error}",
+                self.label().display()
+            );
+        });
+        state.as_written = kept.ok().flatten();
+    }
+
+    fn kept_sheet(&self, state: &mut State, text: &[u8]) -> Result<Arc<Sheet>> {
+        use std::os::unix::fs::FileExt;
+        let sheet = self.sheet(Paper::Source, state.lineage)?;
+        let mut body = locked(&sheet.body);
+        body.take_room(text.len() as u64, self.limit())?;
+        let file = self.paper(state, None)?;
+        file.write_all_at(text, 0)?;
+        (body.paper, body.size) = (Paper::File(Arc::new(file)), text.len() as u64);
+        drop(body);
+        Ok(sheet)
+    }
+
     /// Puts `tree.yaml` back where there is none.
     pub(crate) fn restore(&self, state: &mut State) -> Result<()> {
         if state.names.contains_key(OsStr::new(TREE)) {
@@ -357,7 +413,7 @@ impl Desk {
         state.names.insert(TREE.into(), sheet.clone());
         state.missing = None;
         state.changed = Some(now());
-        self.make_master(state, &sheet)
+        self.show_saved(state, &sheet)
     }
 
     /// Looks after what was left undone for too long, and after a source that others changed.
@@ -384,7 +440,14 @@ impl Desk {
             self.keep_unfinished(state, &tree);
         }
         if late || outdated {
-            let _ = self.make_master(state, &tree).inspect_err(|error| tracing::warn!("{error}"));
+            let shown = match outdated {
+                true => {
+                    state.as_written = None;
+                    self.make_master(state, &tree)
+                }
+                false => self.show_saved(state, &tree),
+            };
+            let _ = shown.inspect_err(|error| tracing::warn!("{error}"));
             if let Ok(mut saver) = self.saver.try_lock() {
                 self.rest_in(state, &mut saver);
             }

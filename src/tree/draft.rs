@@ -30,7 +30,7 @@ use super::mirror::Entry;
 use super::names::TREE;
 use super::saver::{Head, Refused, Saved, Saver};
 use super::seams::{self, Joined};
-use super::sheet::{Paper, Refusal, Sheet, now};
+use super::sheet::{Body, Paper, Refusal, Sheet, Whole, now};
 use super::{errno, locked};
 use crate::error::{Error, Result};
 use crate::view::status::{LastRefusal, instant};
@@ -67,7 +67,7 @@ pub(crate) enum Tried {
     Empty,
     /// It is what is saved already.
     Same,
-    /// It was saved; `mended` if the source has something put back into it.
+    /// It is saved; `mended` if the source has something put back into it.
     Saved { mended: bool },
     /// It would be saved.
     Sound,
@@ -246,7 +246,7 @@ impl Desk {
                     }
                 }
                 () if clean || empty => Ok(()),
-                () if refused => self.make_master(&mut state, sheet),
+                () if refused => self.show_saved(&mut state, sheet),
                 () => {
                     drop(state);
                     match self.commit(saver, sheet) {
@@ -254,7 +254,7 @@ impl Desk {
                         Err(_) => {
                             let mut state = locked(&self.state);
                             match self.is_tree(&state, sheet) {
-                                true => self.make_master(&mut state, sheet),
+                                true => self.show_saved(&mut state, sheet),
                                 false => self.restore(&mut state),
                             }
                         }
@@ -332,8 +332,21 @@ impl Desk {
             if body.refusal().is_none() && body.same_as(&*saved)? {
                 body.saved = body.edits;
                 body.lineage = lineage;
-                state.seams = 0;
+                (state.seams, state.as_written) = (0, None);
                 return Ok(Tried::Same);
+            }
+            // So may be what was written when it was saved, while the file has something put back into it.
+            let is_as_written = match state.as_written.as_ref().filter(|_| body.refusal().is_none()) {
+                Some(written) => match &*locked(&written.body) {
+                    Body { paper: Paper::File(text), size, .. } => body.same_as(&Whole(text, *size))?,
+                    _ => false,
+                },
+                None => false,
+            };
+            if is_as_written && body.lineage == lineage {
+                body.saved = body.edits;
+                (body.mtime, body.ctime) = before;
+                return Ok(Tried::Saved { mended: true });
             }
             let (text, edits, times) = (body.text()?, body.edits, (body.mtime, body.ctime));
             let conflict = body.lineage != lineage;
@@ -420,6 +433,7 @@ impl Desk {
         state.last_warnings = saved.warnings;
         state.head = state.shown.map(|shown| (shown.identity, saved.head));
         state.seams = joined.map_or(0, |joined| joined.seams);
+        self.remember_written(&mut state, mended.then_some(&text));
         state.rejected = None;
         for name in [ERROR, REJECTED] {
             // Unless it is what was saved: corrected where it lay, and put in place.

@@ -273,6 +273,20 @@ impl Body {
     }
 }
 
+/// All of a sheet's file, which has so many bytes.
+#[derive(Debug)]
+pub(crate) struct Whole<'a>(pub(crate) &'a File, pub(crate) u64);
+
+impl Content for Whole<'_> {
+    fn len(&self) -> u64 {
+        self.1
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        Ok(self.0.read_at(buf, offset)?)
+    }
+}
+
 /// Copies all of a text into a file.
 pub(crate) fn copy(text: &dyn Content, file: &File) -> Result<()> {
     let (mut piece, mut at) = (vec![0; PIECE], 0);

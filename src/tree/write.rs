@@ -16,7 +16,7 @@ use super::mirror::{Class, Entry};
 use super::names::TREE;
 use super::node::{Ino, Node};
 use super::open::Reader;
-use super::sheet::{Paper, Sheet, now, time_of};
+use super::sheet::{Paper, Sheet, Whole, now, time_of};
 use super::{Tree, errno, locked};
 use crate::error::Result;
 use crate::view::status::Writing;
@@ -569,21 +569,6 @@ fn snapshot(desk: &Desk, state: &mut State, sheet: &Arc<Sheet>, name: &OsStr) ->
     drop(copy);
     drop(body);
     Ok(copied)
-}
-
-/// All of a sheet's file.
-#[derive(Debug)]
-struct Whole<'a>(&'a std::fs::File, u64);
-
-impl crate::content::Content for Whole<'_> {
-    fn len(&self) -> u64 {
-        self.1
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        use std::os::unix::fs::FileExt;
-        Ok(self.0.read_at(buf, offset)?)
-    }
 }
 
 /// Other names of what has become the tree are copies from now on: no change of theirs is one of the

@@ -175,6 +175,19 @@ fn vi_of_busybox() {
     saves_and_mends("busybox-vi", &[]);
 }
 
+/// The file has a line more than what the editor has saved, and goes on showing that, also after a refusal.
+#[test]
+fn what_was_put_back_is_not_seen_after_a_refusal() {
+    for editor in ["vim", "vim-copy", "nano"] {
+        let case = Case::new();
+        drive(&case, editor, "again");
+        let commented = case.named(WRITTEN).replace("%YAML 1.1\n", "# no version\n");
+        assert_eq!(fs::read_to_string(case.tree()).unwrap(), commented, "{editor}");
+        let whole = commented.replace("# no version\n", "# no version\n%YAML 1.1\n");
+        assert_eq!((case.saved(), case.saves()), (whole, 2), "{editor}: {}", case.log());
+    }
+}
+
 /// What was appended stands behind a line `...` in the text that an editor reads and saves.
 #[test]
 fn a_text_with_something_appended_is_edited() {

@@ -42,6 +42,40 @@ fn corrected_in_the_same_handle_it_is_saved() {
     case.is_saved(&case.named(NEW), 1);
 }
 
+/// The file has more than what was written; who wrote it knows its size, and would see another.
+#[test]
+fn what_was_put_back_is_not_seen_after_a_refusal() {
+    let case = Case::new();
+    let open_ended = case.named("open").replace("\n...\n", "\n");
+    fs::write(case.tree(), &open_ended).unwrap();
+    let known =
+        || (fs::read_to_string(case.tree()).unwrap(), fs::metadata(case.tree()).unwrap().modified().unwrap());
+    let before = known();
+    assert_eq!(before.0, open_ended);
+    for script in [
+        "cat $BAD > tree.yaml",
+        "dd if=$BAD of=tree.yaml conv=notrunc",
+        "mv $BAD tree.yaml",
+        "mv tree.yaml x; cat $BAD > tree.yaml; rm x",
+        "rm tree.yaml; cat $BAD > tree.yaml",
+    ] {
+        assert!(
+            case.sh(&format!("{script} || kill -9 $$")).status.code() != Some(0) || script.contains("rm")
+        );
+        assert!(wait_until(|| known() == before), "{script}: {:?}", known());
+    }
+    assert_eq!((case.saved(), case.saves()), (open_ended.clone() + "...\n", 1));
+    assert_eq!(fs::metadata(case.tree()).unwrap().len(), open_ended.len() as u64);
+    // Nothing of it is left once another text is saved, whole or not.
+    fs::write(case.tree(), case.named(NEW)).unwrap();
+    assert!(!case.sh("cat $BAD > tree.yaml").status.success());
+    assert!(wait_until(|| known().0 == case.named(NEW)));
+    fs::write(case.tree(), &open_ended).unwrap();
+    fs::write(case.tree(), case.saved()).unwrap();
+    assert!(!case.sh("cat $BAD > tree.yaml").status.success());
+    assert!(wait_until(|| known().0 == open_ended.clone() + "...\n"));
+}
+
 #[test]
 fn a_renaming_that_is_refused_renames_nothing() {
     let case = Case::new();

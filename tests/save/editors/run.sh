@@ -4,6 +4,7 @@
 # save    "first light" becomes "second light", saved and quit
 # mend    first it becomes "a: b: c", which must be refused for all to see; corrected in the same session
 #         it is saved, and nobody asks whether the file was changed by others
+# again   the same, after a save of a text in which the line %YAML is gone, which is put back in the file
 #
 # EDITOR.sh says how: $command starts it; change OLD NEW, save, quit; after_refusal, if the screen is to
 # be cleared then. And it says what the screen shows: $saved and $refused after a save; $unsaved, which
@@ -54,7 +55,12 @@ printf 'cd %q; %s; echo "ended with $?"; sleep 1000\n' "$folder" "$command" >"$w
 tmux -S "$work/s" -f /dev/null new-session -d -x 140 -y 40 "exec bash $work/run"
 tmux -S "$work/s" set -s escape-time 0
 shows 'ASDF' || lost 'does not show the file'
-if [ "$mode" = mend ]; then
+if [ "$mode" = again ]; then
+  change '%YAML 1.1' '# no version'
+  save; outcome
+  [ $outcome = saved ] || lost "$outcome where the first should be saved"
+fi
+if [ "$mode" != save ]; then
   change 'first light' 'a: b: c'
   save; outcome
   if [ -n "$refused" ]; then
