@@ -27,7 +27,7 @@ pub use index::{Indexed, Tail};
 pub use layout::Layout;
 pub use lock::Holder;
 pub use place::state_directory;
-pub use recover::{Outcome, Recovered};
+pub use recover::{Condition, Outcome, Recovered};
 pub use target::{Locked, Target};
 
 use crate::error::Result;
@@ -95,6 +95,16 @@ pub fn recover(path: &Path) -> Result<Recovered> {
 /// The same for a path that is absolute and without links, and another state directory.
 pub fn recover_in(path: &Path, state: Option<&Path>) -> Result<Recovered> {
     target::recover_in(path, state)
+}
+
+/// Whether the file at `path`, absolute and without links, is one file, for those who may only read it:
+/// nothing is changed. Where another program is saving it just now, that is waited for a while.
+///
+/// # Errors
+///
+/// Whatever keeps that from being found out.
+pub fn condition(path: &Path, state: Option<&Path>) -> Result<Condition> {
+    target::condition(path, state)
 }
 
 /// Whether something tells that a save of the file at `path`, absolute and without links, was

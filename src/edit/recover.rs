@@ -31,6 +31,15 @@ pub enum Outcome {
     New,
 }
 
+/// What a file is that a save may have been changing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The file before the save, or the one after it; or nothing tells otherwise.
+    Whole,
+    /// Some of both, as far as can be known; the journal that could make it one of them.
+    Halfway(PathBuf),
+}
+
 impl Recovered {
     /// Whether there was nothing to recover.
     pub fn is_nothing(&self) -> bool {
@@ -47,6 +56,53 @@ pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, places: &[Place])
         recovery.image()?;
     }
     Ok(recovered)
+}
+
+/// What the source is by the journals in `places`; nothing is changed.
+pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[Place]) -> Result<Condition> {
+    let source = storage.meta(file)?;
+    for place in places {
+        let path = &place.journal;
+        // What a recovery would not believe tells nothing.
+        if !exists(storage, path)? || !is_trusted(&storage.meta_at(path)?, &source) {
+            continue;
+        }
+        let opened = match storage.open(path, false) {
+            Ok(opened) => opened,
+            // It may be about anything.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok(Condition::Halfway(path.clone()));
+            }
+            Err(error) => return Err(Error::from(error).of(path)),
+        };
+        let journal = match Journal::read(storage, opened) {
+            Ok(journal) if journal.header.identity.inode == source.identity.inode => journal,
+            Err(Unreadable::System(error)) => return Err(Error::from(error).of(path)),
+            // Nothing was changed yet, or it is about something else.
+            _ => continue,
+        };
+        let image = match journal.header.way {
+            Way::Image => match open_image(storage, place, &journal.header)? {
+                Some(image) => Some(image),
+                None => continue,
+            },
+            _ => None,
+        };
+        if Settling::new(storage, file, &journal, image.as_ref()).look()? == State::Mixed {
+            return Ok(Condition::Halfway(path.clone()));
+        }
+    }
+    Ok(Condition::Whole)
+}
+
+/// Opens the image that a journal speaks of, if it is there.
+fn open_image<S: Storage>(storage: &S, place: &Place, header: &Header) -> Result<Option<S::File>> {
+    if !exists(storage, &place.image)? {
+        return Ok(None);
+    }
+    let image = storage.open(&place.image, false)?;
+    let identity = storage.meta(&image)?.identity;
+    Ok(((identity.inode, identity.size) == header.image).then_some(image))
 }
 
 #[derive(Debug)]
@@ -89,7 +145,7 @@ impl<S: Storage> Recovery<'_, S> {
             return self.set_aside(Some(header), "it is about another file, which this one was copied from");
         }
         let image = match header.way {
-            Way::Image => match self.open_image(header)? {
+            Way::Image => match open_image(self.storage, self.place, header)? {
                 Some(image) => Some(image),
                 // The name of the copy was lost before anything was changed.
                 None if header.identity == source.identity => return self.remove_journal(),
@@ -106,15 +162,6 @@ impl<S: Storage> Recovery<'_, S> {
         };
         self.recovered.outcome = Some(outcome);
         self.remove_journal()
-    }
-
-    fn open_image(&self, header: &Header) -> Result<Option<S::File>> {
-        if !exists(self.storage, &self.place.image)? {
-            return Ok(None);
-        }
-        let image = self.storage.open(&self.place.image, false)?;
-        let identity = self.storage.meta(&image)?.identity;
-        Ok(((identity.inode, identity.size) == header.image).then_some(image))
     }
 
     /// Removes a new file that did not come to take the source's place.

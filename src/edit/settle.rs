@@ -108,6 +108,22 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
     }
 
+    /// What the source is, whatever is left to be done; nothing is changed.
+    pub(crate) fn look(&self) -> Result<State> {
+        if self.journal.header.way == Way::Insert {
+            match inserted(self.storage, self.file, self.journal)? {
+                Inserted::Whole => {}
+                Inserted::Not => return self.judge_as(self.journal.header.identity.size),
+                Inserted::Partly(_) => return Ok(State::Mixed),
+                Inserted::Foreign(why) => return Ok(State::Foreign(why)),
+            }
+        }
+        Ok(match self.judge()? {
+            State::Old if self.inserted() > 0 => State::Mixed,
+            state => state,
+        })
+    }
+
     /// Makes the source the old file.
     pub(crate) fn back(&self) -> Result<()> {
         if self.journal.header.way != Way::Insert {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use md5::{Digest, Md5};
+use rustix::fs::FlockOperation;
 
 use super::apply::{Done, Job, Stopped};
 use super::index::{Indexed, Tail};
@@ -12,7 +13,7 @@ use super::journal::exists;
 use super::layout::{Layout, head_md5};
 use super::place::{Place, state_directory};
 use super::plan::Change;
-use super::recover::{Recovered, recover};
+use super::recover::{Condition, Recovered, judge, recover};
 use super::{Plan, SaveOptions, Saved, lock};
 use crate::error::{Error, Kind, Result};
 use crate::source::storage::{Storage, System};
@@ -23,6 +24,8 @@ const ATTEMPTS: usize = 8;
 /// How often, and after which pauses, a lock is asked for that another program has.
 const LOCK_ATTEMPTS: usize = 30;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// With these pauses, how often a file is looked at again that another program seems to be saving.
+const SAVE_ATTEMPTS: usize = 100;
 
 /// A source that is locked and recovered, and not read yet: that takes the longer the more blocks there
 /// are.
@@ -140,6 +143,28 @@ pub(super) fn recover_in(path: &Path, state: Option<&Path>) -> Result<Recovered>
 pub(super) fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
     let left = |place: Place| [place.journal, place.image].iter().any(|path| path.symlink_metadata().is_ok());
     places(path, state).into_iter().any(left)
+}
+
+/// See [`super::condition`].
+pub(super) fn condition(path: &Path, state: Option<&Path>) -> Result<Condition> {
+    let places = places(path, state);
+    let mut attempts = 0..SAVE_ATTEMPTS;
+    loop {
+        if !is_interrupted(path, state) {
+            return Ok(Condition::Whole);
+        }
+        let file = System.open(path, false).map_err(|error| Error::from(error).of(path))?;
+        // Who has it for writing may be saving just now, or will settle it.
+        let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+        let is_written = shared == Err(rustix::io::Errno::WOULDBLOCK);
+        match judge(&System, &file, &places) {
+            Ok(Condition::Halfway(_)) | Err(_) if is_written && attempts.next().is_some() => {
+                drop(file);
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            judged => return judged.map_err(|error| error.of(path)),
+        }
+    }
 }
 
 impl<S: Storage> Target<S> {

@@ -22,7 +22,7 @@ use super::desk::{Desk, Room};
 use super::mirror::Place;
 use super::node::{Ino, Serials};
 use super::pages::Pages;
-use super::saver::Savers;
+use super::saver::Settler;
 use super::spot::Spot;
 use super::verify::{Verifier, Verify};
 use super::{Opener, locked};
@@ -44,8 +44,8 @@ const TROUBLES: usize = 64;
 /// Opens files, and keeps those used last open.
 pub(crate) struct Shelf {
     opener: Opener,
-    /// Who settles what a crash left halfway, before it is read.
-    savers: Option<Arc<dyn Savers>>,
+    /// Looks after what a crash left halfway, before it is read.
+    settler: Settler,
     kept: Mutex<LruCache<u32, Arc<Opened>>>,
     verifier: Verifier,
     pub(crate) pages: Pages,
@@ -58,15 +58,10 @@ impl std::fmt::Debug for Shelf {
 }
 
 impl Shelf {
-    pub(crate) fn new(
-        opener: Opener,
-        bound: NonZeroUsize,
-        savers: Option<Arc<dyn Savers>>,
-        verify: Verify,
-    ) -> Self {
+    pub(crate) fn new(opener: Opener, bound: NonZeroUsize, settler: Settler, verify: Verify) -> Self {
         Self {
             opener,
-            savers,
+            settler,
             kept: Mutex::new(LruCache::new(bound)),
             verifier: Verifier::new(verify),
             pages: Pages::default(),
@@ -309,8 +304,11 @@ impl Volume {
             self.shelf.keep(self.serial, &opened);
             return Ok(opened);
         }
-        if let Some(savers) = &self.shelf.savers {
-            self.spot.recover(&**savers)?;
+        if let Err(error) = self.spot.settle(&self.shelf.settler) {
+            if error.kind() == error::Kind::Unfinished {
+                self.trouble(&error);
+            }
+            return Err(error);
         }
         let source = Arc::new(self.spot.open_file()?);
         let identity = crate::source::Source::identity(&*source)?;

@@ -17,7 +17,7 @@ use super::folder::Folder;
 use super::link::{self, Shown, Surroundings};
 use super::locked;
 use super::node::Serials;
-use super::saver::{Savers, Site};
+use super::saver::{Settler, Site};
 use super::spot::{Spot, open_in, stat_in};
 use crate::error::{self, Error, Result};
 use crate::format::HEAD;
@@ -168,8 +168,8 @@ impl Entry {
 pub(crate) struct Scout {
     recognise: fn(&[u8]) -> Option<&'static str>,
     remembered: Mutex<LruCache<Identity, bool>>,
-    /// Who settles what a crash left halfway: its first bytes may be none of any format.
-    savers: Option<Arc<dyn Savers>>,
+    /// Looks after what a crash left halfway: its first bytes may be none of any format.
+    settler: Settler,
 }
 
 impl std::fmt::Debug for Scout {
@@ -179,8 +179,8 @@ impl std::fmt::Debug for Scout {
 }
 
 impl Scout {
-    pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, savers: Option<Arc<dyn Savers>>) -> Self {
-        Self { recognise, remembered: Mutex::new(LruCache::new(REMEMBERED)), savers }
+    pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, settler: Settler) -> Self {
+        Self { recognise, remembered: Mutex::new(LruCache::new(REMEMBERED)), settler }
     }
 
     /// Looks at `name` in the mirrored directory `parent`, which is open as `dir`.
@@ -233,10 +233,11 @@ impl Scout {
         if let Some(known) = locked(&self.remembered).get(identity) {
             return *known;
         }
-        if let Some(savers) = &self.savers {
-            // If that can't be done the file is what it is.
-            if let Ok(dir) = dir.try_clone_to_owned() {
-                savers.recover(Site::new(dir, name.to_owned(), spot.label()));
+        if let Ok(dir) = dir.try_clone_to_owned() {
+            let site = Site::new(dir, name.to_owned(), spot.label());
+            // Only files of known formats are ever saved.
+            if self.settler.settle(site).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
+                return true;
             }
         }
         let head = || -> Result<(Identity, bool)> {

@@ -9,6 +9,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use md5::{Digest, Md5};
 
@@ -83,6 +84,25 @@ impl Site {
     }
 }
 
+/// Who sees to it that nobody reads a file that a save left half the old one and half the new one.
+#[derive(Clone, Debug)]
+pub(crate) enum Settler {
+    /// Makes it one of the two.
+    Savers(Arc<dyn Savers>),
+    /// Finds out that it is neither, in a mount (there, if that is known) that changes nothing.
+    Reader(Option<PathBuf>),
+}
+
+impl Settler {
+    /// See [`Savers::recover`].
+    pub(crate) fn settle(&self, site: Site) -> Result<()> {
+        match self {
+            Self::Savers(savers) => savers.recover(site),
+            Self::Reader(mountpoint) => super::savers::is_whole(&site, mountpoint.as_deref()),
+        }
+    }
+}
+
 /// What a save did.
 #[derive(Clone, Debug)]
 pub struct Saved {
@@ -147,9 +167,13 @@ pub trait Savers: Send + Sync + std::fmt::Debug {
     /// another program has it, which the message names.
     fn open(&self, site: Site) -> Result<Box<dyn Saver>>;
 
-    /// Finishes or undoes a save of the file that a crash interrupted, if anything tells of one; where
-    /// that can't be done, as when another program has the file, nothing is done.
-    fn recover(&self, site: Site) {
+    /// Finishes or undoes a save of the file that a crash interrupted, if anything tells of one.
+    ///
+    /// Where that can't be done, as when another program has the file, nothing is done, and it is an
+    /// error ([`Unfinished`](crate::Kind::Unfinished)) only if the file is half the old one and half the
+    /// new one.
+    fn recover(&self, site: Site) -> Result<()> {
         drop(site);
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::saver::{Head, Refused, Saved, Saver, Savers, Site};
 use crate::edit::session::{NotSaved, Outcome, Session, Settings};
-use crate::edit::{self, Locked, Recovered, state_directory};
+use crate::edit::{self, Condition, Locked, Recovered, state_directory};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::format::asdf;
@@ -34,14 +34,49 @@ impl Sessions {
         locked.map_err(|error| Error::new(error.kind(), error.message()).of(site.label()))
     }
 
-    /// The path of a file, and the state directory if it may be used.
     fn names(&self, site: &Site) -> Result<(PathBuf, Option<PathBuf>)> {
-        let dir = rustix::fs::readlink(fd_path(site), Vec::new())?;
-        let dir = PathBuf::from(OsString::from_vec(dir.into_bytes()));
-        Ok(match dir.starts_with(&self.mountpoint) {
-            true => (site.path(), None),
-            false => (dir.join(site.name()), state_directory()),
-        })
+        names(site, Some(&self.mountpoint))
+    }
+}
+
+/// The path of a file, and the state directory if it may be used.
+fn names(site: &Site, mountpoint: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
+    let dir = rustix::fs::readlink(fd_path(site), Vec::new())?;
+    let dir = PathBuf::from(OsString::from_vec(dir.into_bytes()));
+    Ok(match mountpoint.is_some_and(|mountpoint| dir.starts_with(mountpoint)) {
+        true => (site.path(), None),
+        false => (dir.join(site.name()), state_directory()),
+    })
+}
+
+/// Finds out whether a file is one file, and changes nothing.
+///
+/// # Errors
+///
+/// [`Kind::Unfinished`] if a save has left it half the old one and half the new one.
+pub(crate) fn is_whole(site: &Site, mountpoint: Option<&Path>) -> Result<()> {
+    let (path, state) = names(site, mountpoint)?;
+    match edit::condition(&path, state.as_deref()) {
+        Ok(Condition::Halfway(journal)) => Err(Error::new(
+            Kind::Unfinished,
+            format!(
+                "a save was interrupted, or takes long, and the file is half the old one and half the new \
+                 one: nothing of it is shown before 'asdf-mount --recover {}', or a mount for writing, has \
+                 made it one of the two by the journal {}",
+                site.label().display(),
+                journal.display()
+            ),
+        )
+        .of(site.label())),
+        Ok(Condition::Whole) => Ok(()),
+        Err(error) => {
+            tracing::warn!(
+                "{}: whether a save was interrupted can't be told: {}",
+                site.label().display(),
+                error.message()
+            );
+            Ok(())
+        }
     }
 }
 
@@ -64,17 +99,21 @@ impl Savers for Sessions {
         Ok(Box::new(SessionSaver { held: Held::Locked(Box::new(locked)), settings: self.settings, site }))
     }
 
-    fn recover(&self, site: Site) {
-        let Ok((path, state)) = self.names(&site) else { return };
+    fn recover(&self, site: Site) -> Result<()> {
+        let (path, state) = self.names(&site)?;
         if !edit::is_interrupted(&path, state.as_deref()) {
-            return;
+            return Ok(());
         }
         match edit::recover_in(&path, state.as_deref()) {
-            Ok(recovered) => tell(&recovered, site.label()),
+            Ok(recovered) => {
+                tell(&recovered, site.label());
+                return Ok(());
+            }
             // Another program has the file: it may be saving just now.
             Err(error) if error.kind() == Kind::Busy => {}
             Err(error) => tracing::warn!("{}: {}", site.label().display(), error.message()),
         }
+        is_whole(&site, Some(&self.mountpoint))
     }
 }
 

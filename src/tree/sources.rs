@@ -13,17 +13,14 @@ use super::haven::Haven;
 use super::link::{Mountpoint, Surroundings};
 use super::mirror::{Class, Entry, Place, Scout, Seen};
 use super::node::{Known, Node, Serials};
+use super::saver::Settler;
 use super::sheet::Budget;
 use super::spot::{Origin, Spot};
 use super::{Options, Tree};
-use crate::edit;
 use crate::error::{self, Error, Result};
 
 /// At most so many files are kept open that no handle reads.
 const KEPT_OPEN: u64 = 64;
-/// What is said of a source that can't be settled by a mount that reads only.
-const INTERRUPTED: &str = "a save was interrupted, or is being made just now: what is read may be half the \
-                           old file and half the new one until asdf-mount --recover has settled it";
 
 impl Tree {
     /// Makes the tree of `sources`, before it is mounted: what a mount covers must be opened first.
@@ -33,23 +30,22 @@ impl Tree {
     pub fn new(sources: &[PathBuf], options: &Options) -> Result<Self> {
         let mountpoint = options.mountpoint.as_deref().map(Mountpoint::find).transpose()?.flatten();
         let mountpoint = mountpoint.map(Arc::new);
-        let scout = Scout::new(options.recognise, options.savers.clone());
-        let (opener, savers) = (options.opener.clone(), options.savers.clone());
-        let shelf = Arc::new(Shelf::new(opener, kept_open(), savers, options.verify));
+        let settler = match &options.savers {
+            Some(savers) => Settler::Savers(savers.clone()),
+            None => Settler::Reader(options.mountpoint.clone()),
+        };
+        let scout = Scout::new(options.recognise, settler.clone());
+        let shelf = Arc::new(Shelf::new(options.opener.clone(), kept_open(), settler, options.verify));
         let mut found = Vec::new();
         for source in sources {
             let place = place(source, &mountpoint, options)?;
             let seen = scout.look_at(place.clone())?;
-            let halfway = options.savers.is_none() && is_interrupted(source);
-            if halfway {
-                tracing::warn!("{}: {INTERRUPTED}", source.display());
-            }
             if seen.kind() == Kind::File {
                 // Says why, in the words of the format.
                 let refused = (options.opener)(Arc::new(place.spot.open_file()?)).err();
                 let unknown = || Error::new(error::Kind::Unrecognised, "is of no known format");
                 let refused = refused.unwrap_or_else(unknown);
-                return Err(if halfway { refused.within(INTERRUPTED) } else { refused }.of(source));
+                return Err(refused.of(source));
             } else if seen.kind() != Kind::Directory {
                 return Err(Error::new(error::Kind::Usage, "is neither a file nor a directory").of(source));
             }
@@ -147,12 +143,6 @@ fn is_sealed(place: &Place, kind: Kind) -> bool {
         return stat.is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY));
     }
     place.spot.holder().is_ok_and(|(dir, name)| !may_write(dir.as_fd(), &name))
-}
-
-/// Whether a save of a source was interrupted, or is being made.
-fn is_interrupted(source: &Path) -> bool {
-    let state = edit::state_directory();
-    source.canonicalize().is_ok_and(|path| edit::is_interrupted(&path, state.as_deref()))
 }
 
 /// Where a source lies: a file by the directory that holds it, so that one put in its place is seen.

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::attr::{Key, Stat};
 use super::link;
-use super::saver::{Savers, Site};
+use super::saver::{Settler, Site};
 use crate::error::{Error, Result};
 use crate::source::FileSource;
 
@@ -154,12 +154,11 @@ impl Spot {
         open_in(dir.as_fd(), &name, self)
     }
 
-    /// Has a save of the file that lies here finished or undone, if a crash interrupted one.
-    pub(crate) fn recover(&self, savers: &dyn Savers) -> Result<()> {
+    /// Has a save of the file that lies here settled, or found out, if a crash interrupted one.
+    pub(crate) fn settle(&self, settler: &Settler) -> Result<()> {
         let (dir, name) = self.holder()?;
         let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-        savers.recover(Site::new(dir, name, self.label()));
-        Ok(())
+        settler.settle(Site::new(dir, name, self.label()))
     }
 
     /// Opens the directory that lies here, so as to hold it or look into it.

@@ -9,10 +9,11 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::asdf::{Block, sample};
+use crate::common::disk::run;
 use crate::common::encode::Encoding;
 use crate::common::mount::{Mounted, wait_until};
 use crate::faults::{Fault, Faults};
-use crate::place::{Place, file, write};
+use crate::place::{Place, file, said, write};
 use crate::random::Dice;
 
 /// Moments at which the daemon is killed, for each way, beside those at each call.
@@ -158,6 +159,81 @@ fn in_a_folder_of_files() {
         place.nothing_is_beside();
     }
     assert!(halfway > 0);
+}
+
+/// A mount that changes nothing shows the old file or the new one, or nothing.
+#[test]
+fn of_a_file_that_is_half_of_both_no_reader_sees_anything() {
+    let mut halfway = [0; WAYS.len()];
+    for (way, halfway) in WAYS.into_iter().zip(&mut halfway) {
+        for at in 0.. {
+            let place = way.place();
+            // So long that it takes several writes.
+            let old = place.named(&if way.grows { "room ".repeat(200) } else { "a".repeat(150_000) });
+            write(&place.mount(), &old).unwrap();
+            let faults = Faults::new(place.folder(), &place.disk.path());
+            let mount = place.try_mount_as(&place.source, &[], |command| faults.under(command)).unwrap();
+            let new = if way.grows { way.next(&place, &old, 3) } else { old.replace("aaaa", "bbbb") };
+            faults.after(at, Fault::KilledBefore);
+            let answer = write(&mount, &new);
+            if answer.is_ok() && mount.daemon().is_some() {
+                break;
+            }
+            assert!(wait_until(|| mount.daemon().is_none()), "{way:?}, {at}");
+            drop(mount);
+            let texts = [old.as_str(), &new];
+            let whole = place.is_whole(&texts);
+            *halfway += u32::from(!whole);
+            nobody_sees_both(&place, whole, texts);
+            recovered(&place, at % 2 == 0, texts);
+        }
+    }
+    // Those that change the file itself.
+    let journaled = [0, 3, 4, 6].map(|n| halfway[n]);
+    assert!(journaled.iter().all(|count| *count > 0), "{halfway:?}");
+    assert_eq!(halfway.iter().sum::<u32>(), journaled.iter().sum());
+}
+
+#[track_caller]
+fn nobody_sees_both(place: &Place, whole: bool, texts: [&str; 2]) {
+    let before = fs::read(&place.source).unwrap();
+    let is_one = |text: &[u8]| texts.iter().any(|one| one.as_bytes() == text);
+    match place.try_mount(&place.source, &["-o", "ro"]) {
+        Ok(mount) => {
+            assert!(whole && is_one(&mount.tree()));
+            place.shows_blocks(&mount);
+        }
+        Err(output) => {
+            assert!(!whole, "{output:?}");
+            assert!(said(&output).contains("--recover"), "{output:?}");
+        }
+    }
+    let folder = place.try_mount(&place.disk.path(), &["-o", "ro"]).unwrap();
+    let tree = folder.path("a.asdf/tree.yaml");
+    assert!(fs::read(folder.path("a.asdf")).is_err(), "not as it is, either");
+    match fs::read(&tree) {
+        Ok(text) => assert!(whole && is_one(&text)),
+        Err(error) => {
+            assert!(!whole && error.raw_os_error() == Some(libc::EIO), "{error}");
+            assert!(place.log().contains("half the old one and half the new one"), "{}", place.log());
+        }
+    }
+    assert!(fs::read(&place.source).unwrap() == before, "a reader changes nothing");
+    if !whole {
+        // What can't be written can't be settled.
+        if made_immutable(place) {
+            let output = place.try_mount(&place.source, &[]).unwrap_err();
+            run("chattr", &["-i", place.source.to_str().unwrap()]);
+            assert!(said(&output).contains("--recover"), "{output:?}");
+        }
+        assert!(place.run([Path::new("--recover"), &place.source]).status.success());
+        assert!(wait_until(|| fs::read(&tree).is_ok_and(|text| is_one(&text))));
+    }
+}
+
+/// Makes the source one that nobody can write, where the file system can do that.
+fn made_immutable(place: &Place) -> bool {
+    std::process::Command::new("chattr").arg("+i").arg(&place.source).output().unwrap().status.success()
 }
 
 fn at_random(way: Way, moments: usize) -> usize {

@@ -176,6 +176,15 @@ impl Place {
         found
     }
 
+    /// Whether the file is one of these texts with the rest as it should be.
+    pub(crate) fn is_whole(&self, texts: &[&str]) -> bool {
+        let bytes = fs::read(&self.source).unwrap();
+        let first = bytes.windows(4).position(|four| four == crate::common::asdf::MAGIC);
+        texts.iter().any(|text| {
+            bytes.starts_with(text.as_bytes()) && first.is_some_and(|first| bytes == self.model(text, first))
+        })
+    }
+
     /// Bytes before the first block.
     pub(crate) fn room(&self) -> usize {
         self.first_block(&fs::read(&self.source).unwrap())
