@@ -13,7 +13,8 @@
 //! - `attr`, `xattr`: what is said of a node
 //! - `pages`: what the kernel is given to keep of blocks, or told to forget
 //! - `verify`: when the checksum of a block is checked, and what comes of it
-//! - `desk`, `sheet`, `draft`, `write`: what is written in the folder of a file, and when it is saved
+//! - `desk`, `sheet`, `draft`, `write`, `written`: what is written in the folder of a file, and when it is
+//!   saved
 //! - `saver`: who makes a save of a text; `savers`: the sessions that do
 //! - `haven`: the state directory
 //!
@@ -44,6 +45,7 @@ mod spot;
 mod tests;
 mod verify;
 mod write;
+mod written;
 mod xattr;
 
 use std::collections::HashMap;

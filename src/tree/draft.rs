@@ -30,7 +30,7 @@ use super::mirror::Entry;
 use super::names::TREE;
 use super::saver::{Head, Refused, Saved, Saver};
 use super::seams::{self, Joined};
-use super::sheet::{Body, Paper, Refusal, Sheet, Whole, now};
+use super::sheet::{Paper, Refusal, Sheet, now};
 use super::{errno, locked};
 use crate::error::{Error, Result};
 use crate::view::status::{LastRefusal, instant};
@@ -336,14 +336,7 @@ impl Desk {
                 return Ok(Tried::Same);
             }
             // So may be what was written when it was saved, while the file has something put back into it.
-            let is_as_written = match state.as_written.as_ref().filter(|_| body.refusal().is_none()) {
-                Some(written) => match &*locked(&written.body) {
-                    Body { paper: Paper::File(text), size, .. } => body.same_as(&Whole(text, *size))?,
-                    _ => false,
-                },
-                None => false,
-            };
-            if is_as_written && body.lineage == lineage {
+            if body.refusal().is_none() && body.lineage == lineage && state.is_as_written(&body)? {
                 body.saved = body.edits;
                 (body.mtime, body.ctime) = before;
                 return Ok(Tried::Saved { mended: true });

@@ -10,8 +10,6 @@ use crate::yaml::event::{Mark, Style};
 const LONGEST_KEY: u64 = 1024;
 /// More flow collections within each other than this libyaml may read.
 const DEEPEST_FLOW: usize = 100;
-/// More `%TAG` lines than this libyaml may read.
-const MOST_TAG_LINES: usize = 100;
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,25 +74,13 @@ pub(super) struct Scanner<'t> {
     pub(super) simple_key_allowed: bool,
     pub(super) indent: i64,
     indents: Vec<i64>,
-    tag_lines: usize,
+    pub(super) tag_lines: usize,
     has_ended: bool,
 }
 
 /// Whether a byte ends a word: a blank, a line's end, or, as 0, the end of the text.
 pub(super) fn is_blank_or_end(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | 0)
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
-}
-
-/// Whether a byte may be part of a tag; `verbatim` is one in `<` and `>`, or behind `%TAG`.
-fn is_uri(byte: u8, verbatim: bool) -> bool {
-    is_word(byte)
-        || matches!(byte, b';' | b'/' | b'?' | b':' | b'@' | b'&' | b'=' | b'+' | b'$' | b'.' | b'!' | b'~')
-        || matches!(byte, b'*' | b'\'' | b'(' | b')')
-        || (verbatim && matches!(byte, b',' | b'[' | b']'))
 }
 
 /// Whether all of a text is left to us.
@@ -213,7 +199,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    fn save_simple_key(&mut self) -> Result<()> {
+    pub(super) fn save_simple_key(&mut self) -> Result<()> {
         let required = !self.in_flow() && self.indent == self.column();
         if self.simple_key_allowed {
             let token_number = self.parsed + self.tokens.len() as u64;
@@ -224,7 +210,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    fn remove_simple_key(&mut self) -> Result<()> {
+    pub(super) fn remove_simple_key(&mut self) -> Result<()> {
         let key = self.simple_keys.last_mut().ok_or(NotMine)?;
         if key.possible && key.required {
             return Err(NotMine);
@@ -251,7 +237,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    fn unroll_indent(&mut self, column: i64) {
+    pub(super) fn unroll_indent(&mut self, column: i64) {
         if self.in_flow() {
             return;
         }
@@ -267,7 +253,7 @@ impl<'t> Scanner<'t> {
         if self.has_ended {
             return Err(NotMine);
         }
-        self.to_next_token();
+        self.pass_blanks();
         self.stale_simple_keys()?;
         self.unroll_indent(self.column());
         if self.at >= self.text.len() {
@@ -319,7 +305,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    fn to_next_token(&mut self) {
+    fn pass_blanks(&mut self) {
         loop {
             while self.byte(0) == b' ' {
                 self.at += 1;
@@ -338,7 +324,7 @@ impl<'t> Scanner<'t> {
     }
 
     /// Takes so many bytes as a token.
-    fn push(&mut self, token: Token<'t>, len: usize) {
+    pub(super) fn push(&mut self, token: Token<'t>, len: usize) {
         let start = self.mark();
         self.at += len;
         self.tokens.push_back(At { token, start, end: self.mark() });
@@ -361,37 +347,6 @@ impl<'t> Scanner<'t> {
         self.remove_simple_key()?;
         self.simple_key_allowed = false;
         self.push(if byte == b'-' { Token::DocumentStart } else { Token::DocumentEnd }, 3);
-        Ok(())
-    }
-
-    /// The lines `%YAML 1.1`, `%YAML 1.2` and `%TAG`.
-    fn directive(&mut self) -> Result<()> {
-        self.unroll_indent(-1);
-        self.remove_simple_key()?;
-        self.simple_key_allowed = false;
-        let text: &'t str = self.text;
-        let line = &text[self.at..self.line_end()];
-        let words = line.trim_end_matches(' ');
-        let token = match words {
-            "%YAML 1.1" | "%YAML 1.2" => Token::Version,
-            _ => {
-                let words = words.strip_prefix("%TAG ").ok_or(NotMine)?;
-                let (handle, prefix) = words.split_once(' ').ok_or(NotMine)?;
-                let name = handle.strip_prefix('!').ok_or(NotMine)?;
-                let named = name.strip_suffix('!').is_some_and(|name| name.bytes().all(is_word));
-                let is_prefix = !prefix.is_empty() && prefix.bytes().all(|byte| is_uri(byte, true));
-                self.tag_lines += 1;
-                if !(name.is_empty() || named) || !is_prefix || self.tag_lines > MOST_TAG_LINES {
-                    return Err(NotMine);
-                }
-                Token::TagLine(handle, prefix)
-            }
-        };
-        self.push(token, words.len());
-        self.advance(self.line_end());
-        if self.byte(0) == b'\n' {
-            self.next_line();
-        }
         Ok(())
     }
 
@@ -454,59 +409,6 @@ impl<'t> Scanner<'t> {
             self.simple_key_allowed = !self.in_flow();
         }
         self.push(Token::Value, 1);
-        Ok(())
-    }
-
-    fn anchor(&mut self, alias: bool) -> Result<()> {
-        self.save_simple_key()?;
-        self.simple_key_allowed = false;
-        let text: &'t str = self.text;
-        let rest = &text[self.at + 1..];
-        let name = &rest[..rest.bytes().take_while(|byte| is_word(*byte)).count()];
-        let after = rest.as_bytes().get(name.len()).copied().unwrap_or(0);
-        let ends =
-            is_blank_or_end(after) || matches!(after, b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`');
-        if name.is_empty() || !ends {
-            return Err(NotMine);
-        }
-        self.push(if alias { Token::Alias(name) } else { Token::Anchor(name) }, 1 + name.len());
-        Ok(())
-    }
-
-    fn tag(&mut self) -> Result<()> {
-        self.save_simple_key()?;
-        self.simple_key_allowed = false;
-        let text: &'t str = self.text;
-        let rest = &text[self.at..];
-        let uri = |from: usize, verbatim| {
-            rest.bytes().skip(from).take_while(|byte| is_uri(*byte, verbatim)).count() + from
-        };
-        let (handle, suffix, len) = match rest.strip_prefix("!<") {
-            Some(_) => {
-                let end = uri(2, true);
-                if end == 2 || rest.as_bytes().get(end) != Some(&b'>') {
-                    return Err(NotMine);
-                }
-                ("", &rest[2..end], end + 1)
-            }
-            None => {
-                let word = rest.bytes().skip(1).take_while(|byte| is_word(*byte)).count() + 1;
-                let named = rest.as_bytes().get(word) == Some(&b'!');
-                let handle = &rest[..if named { word + 1 } else { 1 }];
-                let end = uri(handle.len(), false);
-                match &rest[handle.len()..end] {
-                    "" if named => return Err(NotMine),
-                    // The tag `!` itself.
-                    "" => ("", handle, end),
-                    suffix => (handle, suffix, end),
-                }
-            }
-        };
-        let after = rest.as_bytes().get(len).copied().unwrap_or(0);
-        if !is_blank_or_end(after) && !(self.in_flow() && after == b',') {
-            return Err(NotMine);
-        }
-        self.push(Token::Tag(handle, suffix), len);
         Ok(())
     }
 }
