@@ -66,13 +66,13 @@ def at_once(*commands):
 class Mount:
     """A file system that a command mounts, from `with` to its end."""
 
-    def __init__(self, command, point):
-        self.point = Path(point)
+    def __init__(self, command, point, env=None):
+        self.point, self.env = Path(point), {**os.environ, **(env or {})}
         self.point.mkdir(parents=True, exist_ok=True)
         self.command = [str(word) for word in command]
 
     def __enter__(self):
-        subprocess.run(self.command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(self.command, check=True, stdout=subprocess.DEVNULL, env=self.env)
         return self.point
 
     def __exit__(self, *_):
@@ -83,9 +83,9 @@ class Mount:
             time.sleep(0.02)
 
 
-def ours(source, point, *options):
-    """`source` mounted by asdf-mount."""
-    return Mount([BINARY, *options, source, point], point)
+def ours(source, point, *options, env=None):
+    """`source` mounted by asdf-mount, with more variables in its environment."""
+    return Mount([BINARY, *options, source, point], point, env)
 
 
 def pid_of(point):

@@ -2,12 +2,13 @@
 
 import os
 import re
+import struct
 import subprocess
 import time
 from pathlib import Path
 
 from .files import block_header, write_asdf
-from .machine import GIB, MIB, PYTHON, bytes_moved, median, noise, ours, peak_memory, pid_of, ratio, row, seconds
+from .machine import GIB, MIB, PYTHON, ROOT, bytes_moved, median, noise, ours, peak_memory, pid_of, ratio, row, seconds
 
 TREE = b"""#ASDF 1.0.0
 #ASDF_STANDARD 1.5.0
@@ -18,6 +19,10 @@ note: before
 data: !core/ndarray-1.0.0 {source: 0, datatype: uint8, byteorder: little, shape: [SHAPE]}
 ...
 """
+
+
+SLOW = 5
+"""Milliseconds that an fsync takes longer on a disk that is not as quick as this one."""
 
 
 def save(point, tree):
@@ -46,6 +51,15 @@ def fsync_alone(folder):
             times.append(time.perf_counter() - begun)
     path.unlink()
     return median(times)
+
+
+def slow_disk(folder, milliseconds):
+    """The environment of a daemon for which each fsync in a folder takes so much longer."""
+    library, control = folder / "faults.so", folder / "faults"
+    source = ROOT / "tests" / "promises" / "faults.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source, "-ldl"], check=True)
+    control.write_bytes(struct.pack("<6i", -1, 0, 0, 0, milliseconds, 0))
+    return {"LD_PRELOAD": str(library), "FAULTS": str(control), "FAULTS_UNDER": str(folder)}
 
 
 def file_with(path, size, sparse, padding):
@@ -80,7 +94,7 @@ def bench_fit(here, repeats):
     small, large = here / "fit-1.asdf", here / "fit-16.asdf"
     trees = {small: file_with(small, GIB, False, 4096), large: file_with(large, 16 * GIB, True, 4096)}
     times, syncs, memory = {small: [], large: []}, [], 0.0
-    disk = []
+    disk, slowed, slow = [], [], slow_disk(here, SLOW)
     for n in range(repeats):
         for path, tree in trees.items():
             with ours(path, here / "m") as point:
@@ -89,10 +103,15 @@ def bench_fit(here, repeats):
                 if n == 0:
                     syncs.append(fsyncs_of(pid_of(point), point, tree.replace(b"before", b"synced"), here))
                 memory = max(memory, peak_memory(pid_of(point)))
+        with ours(small, here / "m", env=slow) as point:
+            one = SLOW / 1e3 + fsync_alone(here)
+            slowed.append(save(point, trees[small].replace(b"before", b"slowed%d" % n)) / (3 * one))
     row("a save that fits: 1 GiB / 16 GiB (sparse)",
         f"{median(times[small]) * 1e3:.1f} / {median(times[large]) * 1e3:.1f} ms", "goal: the same")
     row("… fsyncs in it", f"{max(syncs)}", "goal ≤ 3")
-    row("… of three fsyncs of this disk", f"{median(times[small]) / (3 * median(disk)):.2f}", f"goal < 1; one is {median(disk) * 1e3:.1f} ms")
+    row("… of three fsyncs of this disk", f"{median(times[small]) / (3 * median(disk)):.2f}",
+        f"goal < 1; one is {median(disk) * 1e3:.2f} ms")
+    row(f"… of three fsyncs, where one takes {SLOW} ms more", ratio(slowed), "goal < 1")
     row("… peak memory of the daemon", f"{memory:.0f} MiB", "goal < 64 MiB + 4 × the tree")
 
 

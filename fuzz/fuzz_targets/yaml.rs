@@ -1,0 +1,16 @@
+//! A text: what the quick reader of trees tells of it, libyaml tells too.
+#![no_main]
+
+use asdf_mount::yaml::parser::Events;
+use asdf_mount::yaml::quick::Quick;
+
+libfuzzer_sys::fuzz_target!(|text: &[u8]| {
+    let Some(mut quick) = Quick::new(text) else { return };
+    let mut events = Events::new(text);
+    while let Ok(ours) = quick.next_event() {
+        assert_eq!(events.next_event().as_ref().ok(), Some(&ours));
+        if ours.is_none() {
+            return;
+        }
+    }
+});
