@@ -87,8 +87,11 @@ impl Session {
     }
 
     /// Which text the file's head is, as of now: its length and its MD5.
+    ///
+    /// Of a file with the size and the time that are known nothing is read: should its head be another one
+    /// all the same, the save finds that out, which reads it.
     pub fn head_now(&mut self) -> Result<(u64, [u8; 16])> {
-        if !self.target.is_current()? {
+        if !self.target.is_untouched() && !self.target.is_current()? {
             self.target.reload()?;
         }
         Ok(self.known_head())

@@ -193,6 +193,11 @@ impl<S: Storage> Target<S> {
         self.lock_trouble.as_deref()
     }
 
+    /// Whether the file has the size and the time that it had when it was read or saved last.
+    pub fn is_untouched(&self) -> bool {
+        self.storage.meta_at(&self.path).is_ok_and(|meta| meta.identity == self.layout.identity)
+    }
+
     /// Whether the tree on disk is still the one that was read or saved last; reads it.
     pub fn is_current(&mut self) -> Result<bool> {
         let known = (self.layout.head_end, self.layout.head_md5);

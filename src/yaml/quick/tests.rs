@@ -63,6 +63,30 @@ fn the_usual_is_read_to_its_end() {
     assert!(trees > 3);
 }
 
+/// A key may be 1024 bytes before its colon, and in one line.
+#[test]
+fn long_keys_and_words_are_read_as_libyaml_reads_them() {
+    let mut refused = 0;
+    for len in (1015..1035).chain([40_000]) {
+        let (word, words) = ("x".repeat(len), "ä ".repeat(len / 3) + &"y".repeat(len % 3));
+        for key in [&word, &words] {
+            for text in [
+                format!("a:\n  {key}: 1\n  b: 2\n"),
+                format!("{key}: 1\n"),
+                format!("'{key}': 1\n"),
+                format!("k: {{\"{key}\": 1, &a {key}: 2}}\n"),
+                format!("[a{}: b, {key}: c]\n", " ".repeat(len)),
+                format!("- {key} {key}\n- '{key}'\n- >\n  {key}\n  {key}\n"),
+                format!("[{key}]: 1\n"),
+                format!("!t {key}: 1\n"),
+            ] {
+                refused += u32::from(!compare(text.as_bytes()).1);
+            }
+        }
+    }
+    assert!(refused > 20 && refused < 300, "{refused}");
+}
+
 #[test]
 fn what_is_not_ours_is_left_alone() {
     for text in [
