@@ -43,9 +43,11 @@ impl Sessions {
 fn names(site: &Site, mountpoint: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
     let dir = rustix::fs::readlink(fd_path(site), Vec::new())?;
     let dir = PathBuf::from(OsString::from_vec(dir.into_bytes()));
-    Ok(match mountpoint.is_some_and(|mountpoint| dir.starts_with(mountpoint)) {
+    let covered = |path: &Path| mountpoint.is_some_and(|mountpoint| path.starts_with(mountpoint));
+    Ok(match covered(&dir) {
         true => (site.path(), None),
-        false => (dir.join(site.name()), state_directory()),
+        // Whoever asks may be the mount itself, which would wait for its own answer.
+        false => (dir.join(site.name()), state_directory().filter(|state| !covered(state))),
     })
 }
 
