@@ -221,7 +221,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         if sized && self.storage.meta(self.file)?.identity.size < size {
             self.storage.set_len(self.file, size)?;
         }
-        let mut now = vec![0; PIECE];
+        let mut now = Vec::new();
         self.each_piece(|offset, old, new| {
             let wanted = if side == Side::Old { old } else { new };
             now.resize(wanted.len().max(1), 0);

@@ -258,7 +258,8 @@ impl Body {
         if self.size != other.len() {
             return Ok(false);
         }
-        let (mut own, mut others) = (vec![0; PIECE], vec![0; PIECE]);
+        let piece = piece(self.size);
+        let (mut own, mut others) = (vec![0; piece], vec![0; piece]);
         let mut at = 0;
         while at < self.size {
             let len = usize::try_from(self.size - at).map_or(PIECE, |rest| rest.min(PIECE));
@@ -287,9 +288,14 @@ impl Content for Whole<'_> {
     }
 }
 
+/// How much of so many bytes is taken at once.
+fn piece(len: u64) -> usize {
+    usize::try_from(len).map_or(PIECE, |len| len.min(PIECE))
+}
+
 /// Copies all of a text into a file.
 pub(crate) fn copy(text: &dyn Content, file: &File) -> Result<()> {
-    let (mut piece, mut at) = (vec![0; PIECE], 0);
+    let (mut piece, mut at) = (vec![0; piece(text.len())], 0);
     while at < text.len() {
         let len = usize::try_from(text.len() - at).map_or(PIECE, |rest| rest.min(PIECE));
         crate::content::read_exact_at(text, at, &mut piece[..len])?;

@@ -67,7 +67,9 @@ pub(super) fn differing<S: Storage>(
         true => [0..change.head_to, change.tail_from()..end],
         false => [0..end, end..end],
     };
-    let (mut old, mut new) = (vec![0; PIECE], vec![0; PIECE]);
+    let longest = regions.iter().map(|region| region.end.saturating_sub(region.start)).max().unwrap_or(0);
+    let piece = PIECE.min(usize::try_from(longest).unwrap_or(PIECE));
+    let (mut old, mut new) = (vec![0; piece], vec![0; piece]);
     for region in regions {
         let mut at = region.start;
         while at < region.end {
