@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::cache::Cache;
 use crate::content::Content;
+use crate::edit::{self, Condition};
 use crate::error::{Error, Result};
 use crate::format::asdf::ndarray::{self, Ndarray};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
@@ -28,6 +29,10 @@ const PIECE: usize = 1 << 20;
 const CACHE_BUDGET: u64 = 16 << 20;
 /// Blocks that the tree names and that are not there: so many are told.
 const MOST_MISSING: usize = 100;
+
+/// What is wrong with a file that is neither of two.
+const HALFWAY: &str = "a save was interrupted, or is being made just now, and the file is half the old one and \
+                       half the new one: asdf-mount --recover makes it one of the two";
 
 /// What was found in one file.
 #[derive(Clone, Debug, Serialize)]
@@ -113,7 +118,17 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 pub fn file_report(file: &Path) -> Report {
     let mut report =
         Report { file: file.to_owned(), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None };
-    match open(file).and_then(|container| check(&*container, &mut report)) {
+    let found = open(file).and_then(|container| check(&*container, &mut report));
+    let found = match is_halfway(file) {
+        true => {
+            let defect =
+                Defect { severity: Severity::Damage, offset: 0, block: None, what: HALFWAY.to_owned() };
+            report.defects.insert(0, defect);
+            found.map_err(|error| error.within(HALFWAY))
+        }
+        false => found,
+    };
+    match found {
         Ok(()) if report.defects.iter().all(|defect| defect.severity == Severity::Note) => {}
         Ok(()) => report.status = Status::Damaged,
         Err(error) => {
@@ -122,6 +137,13 @@ pub fn file_report(file: &Path) -> Report {
         }
     }
     report
+}
+
+/// Whether a save has left the file half the old one and half the new one.
+fn is_halfway(file: &Path) -> bool {
+    let state = edit::state_directory();
+    let found = file.canonicalize().map(|path| edit::condition(&path, state.as_deref()));
+    matches!(found, Ok(Ok(Condition::Halfway(_))))
 }
 
 fn open(file: &Path) -> Result<Arc<dyn Container>> {

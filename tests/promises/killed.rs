@@ -208,6 +208,10 @@ fn nobody_sees_both(place: &Place, whole: bool, texts: [&str; 2]) {
             assert!(said(&output).contains("--recover"), "{output:?}");
         }
     }
+    let checked = place.run([Path::new("--check"), &place.source]);
+    let told = [checked.stdout, checked.stderr].concat();
+    assert_eq!(checked.status.success(), whole, "{}", String::from_utf8_lossy(&told));
+    assert_eq!(String::from_utf8_lossy(&told).contains("--recover"), !whole);
     let folder = place.try_mount(&place.disk.path(), &["-o", "ro"]).unwrap();
     let tree = folder.path("a.asdf/tree.yaml");
     assert!(fs::read(folder.path("a.asdf")).is_err(), "not as it is, either");
