@@ -115,7 +115,7 @@ pub fn open_named(
         Codec::Zlib => Decoded::stream(zlib::open(stored, data_size, cache, name), data_size, cache),
         Codec::Bzip2 => Decoded::stream(bzip2::open(stored, data_size, cache, name), data_size, cache),
         Codec::Zstd => Decoded::stream(zstd::open(stored, data_size, cache), data_size, cache),
-        Codec::Lz4 if !begins_with(&*stored, lz4::FRAME)? => {
+        Codec::Lz4 if !is_lz4_frame(&*stored)? => {
             Decoded::pieces(lz4::Pieces::new(stored, data_size), data_size, cache)
         }
         Codec::Lz4 | Codec::Lz4Frame => {
@@ -147,9 +147,14 @@ pub fn forge_table(
     }
 }
 
-fn begins_with(stored: &dyn Content, magic: [u8; 4]) -> Result<bool> {
+/// Whether this begins with an LZ4 frame, or one that is to be skipped, and not with the length of a piece.
+fn is_lz4_frame(stored: &dyn Content) -> Result<bool> {
     let mut head = [0; 4];
-    Ok(stored.len() >= 4 && stored.read_at(0, &mut head)? == 4 && head == magic)
+    if stored.len() < 4 || stored.read_at(0, &mut head)? != 4 {
+        return Ok(false);
+    }
+    let skippable = zstd::SKIPPABLE.contains(&u32::from_le_bytes(head));
+    Ok(head == lz4::FRAME || skippable && u64::from(u32::from_be_bytes(head)) > stored.len())
 }
 
 /// Refuses a `data_size` that no stream of `used_size` bytes can decode to.

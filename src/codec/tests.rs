@@ -7,7 +7,7 @@ use super::samples::Dice;
 use super::*;
 use crate::content::{Soundness, UNIT, WHOLE};
 
-const CODECS: [&str; 9] = [
+const CODECS: [&str; 10] = [
     "zlib",
     "bzip2",
     "bzip2, several streams",
@@ -15,9 +15,13 @@ const CODECS: [&str; 9] = [
     "zstd, several frames",
     "lz4 frame, linked",
     "lz4 frames with checksums",
+    "lz4 frame behind one to skip",
     "lz4 pieces",
     "lz4 tiny pieces",
 ];
+
+/// What a block of zstd holds, if there is so much.
+const ZSTD_BLOCK: usize = 128 << 10;
 
 /// Bytes of which some repeat, some run and some do neither.
 fn truth(len: usize, seed: u64) -> Vec<u8> {
@@ -96,6 +100,10 @@ fn encode(name: &str, bytes: &[u8]) -> (Codec, Vec<u8>) {
             let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0][..], b"ab"].concat();
             let frames = in_parts(bytes, third, |part| frame(part, checked.clone()));
             (Codec::Lz4Frame, [frames, skipped].concat())
+        }
+        "lz4 frame behind one to skip" => {
+            let skipped = [&[0x5f, 0x2a, 0x4d, 0x18, 1, 0, 0, 0][..], b"a"].concat();
+            (Codec::Lz4, [skipped, frame(bytes, linked)].concat())
         }
         "lz4 pieces" => (Codec::Lz4, in_parts(bytes, 300_000, piece)),
         "lz4 tiny pieces" => (Codec::Lz4, in_parts(bytes, 777, piece)),
@@ -302,6 +310,23 @@ fn a_wrong_checksum_makes_all_that_it_is_over_unreadable_once_it_is_known() {
         assert!(error.is_some() && bytes == truth[..2 * UNIT as usize], "{codec:?}");
         assert_eq!(content.soundness(), Soundness::Broken(0));
         assert!(content.read_at(0, &mut [0]).is_err(), "{codec:?}");
+    }
+}
+
+#[test]
+fn a_zstd_block_is_given_whatever_is_wrong_with_the_header_of_the_next() {
+    let mut dice = Dice(17);
+    let truth: Vec<u8> = (0..3 * ZSTD_BLOCK).map(|_| dice.roll(256) as u8).collect();
+    let stored = zstd(&truth);
+    // What does not get smaller is stored: each block stands behind a header of three bytes.
+    let block = |n: usize| stored.windows(64).position(|part| part == &truth[n * ZSTD_BLOCK..][..64]);
+    for n in 1..3 {
+        let mut stored = stored.clone();
+        // A block of no kind.
+        stored[block(n).unwrap() - 3] |= 0b110;
+        let content = opened(Codec::Zstd, &stored, truth.len(), &Arc::new(Cache::new(1 << 20)));
+        let (bytes, error) = prefix(&*content, 50_000);
+        assert!(error.is_some() && bytes == truth[..n * ZSTD_BLOCK], "{n}: {}", bytes.len());
     }
 }
 

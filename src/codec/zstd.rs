@@ -22,6 +22,9 @@ use crate::cache::Cache;
 use crate::content::{Content, Decoder, Sequential};
 use crate::error::Result;
 
+/// What frames begin with that are to be passed over; LZ4 has the same.
+pub(super) use frame::SKIPPABLE;
+
 /// What zstd can make of a byte at most: blocks of 128 KiB that take four.
 pub(super) const RATIO: u64 = 32 << 10;
 

@@ -21,7 +21,7 @@ use crate::error::Result;
 /// What a frame begins with.
 pub(super) const MAGIC: u32 = 0xFD2F_B528;
 /// Frames that are to be passed over; their length follows.
-pub(super) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
+pub(in crate::codec) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
 
 /// Bytes of the longest frame header.
 const LONGEST: usize = 18;

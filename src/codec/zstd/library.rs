@@ -1,8 +1,9 @@
 //! zstd through libzstd, from the start of a frame on; several in a row are one content.
 //!
 //! libzstd does not say how much it gave out in a call that ends in an error. It is therefore given
-//! no more input at a time than it asks for, which is one block, and only when the block before has
-//! been given out. What follows the last frame and is not a frame is not looked at.
+//! one block at a time, and only when the block before has been given out. What it asks for is a block
+//! and the header of the next one; that header may be what is wrong, and is given in a call of its own.
+//! What follows the last frame and is not a frame is not looked at.
 
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ pub(super) const WINDOW_LOG: u32 = 27;
 
 /// Bytes read at a time: two blocks with their headers, so that one is at hand in one piece.
 const READ: usize = 2 * (132 << 10);
+
+/// Bytes of a block's header.
+const BLOCK_HEADER: usize = 3;
 
 /// The error codes (`zstd_errors.h`; their numbers stay) on which more is known than their text says.
 const WINDOW_TOO_LARGE: usize = 16;
@@ -67,6 +71,8 @@ pub(super) struct Unpacking {
     begun: u64,
     /// Bytes of input that it asks for; 0 between frames.
     wants: usize,
+    /// The bytes that it took last: before a block, its header.
+    last: [u8; BLOCK_HEADER],
     /// There may be bytes of a decoded block to give out.
     giving: bool,
     /// How it ended.
@@ -87,6 +93,7 @@ impl Unpacking {
             given: 0,
             begun: 0,
             wants: 0,
+            last: [0; BLOCK_HEADER],
             giving: false,
             end: None,
             suspect: None,
@@ -113,6 +120,7 @@ impl Unpacking {
         }
         if magic == MAGIC || SKIPPABLE.contains(&magic) {
             self.wants = 5;
+            self.last = [0; BLOCK_HEADER];
             self.begun = self.given;
             self.giving = false;
             return Ok(true);
@@ -125,6 +133,15 @@ impl Unpacking {
             Err(self.input.damaged("does not begin with a zstd frame"))
         });
         Ok(false)
+    }
+
+    /// Bytes of input that it is given: what it wants without the header of the next block, if one follows.
+    fn portion(&self) -> usize {
+        let is_last = self.last[0] & 1 == 1;
+        match self.wants.checked_sub(BLOCK_HEADER) {
+            Some(block) if block > 0 && !is_last => block,
+            _ => self.wants,
+        }
     }
 
     fn broken(&mut self, code: usize) -> Error {
@@ -145,16 +162,21 @@ impl Steps for Unpacking {
         if self.wants == 0 && !self.begin()? {
             return Ok(0);
         }
-        let input = if self.giving { &[] } else { self.input.at_least(self.wants)? };
+        let portion = self.portion();
+        let input = if self.giving { &[] } else { self.input.at_least(portion)? };
         if input.is_empty() && !self.giving {
             self.end = Some(Err(self.input.cut_off()));
             return Ok(0);
         }
-        let mut input = InBuffer::around(&input[..input.len().min(self.wants)]);
+        let portion = &input[..input.len().min(portion)];
+        let mut input = InBuffer::around(portion);
         let mut output = OutBuffer::around(out);
         let Some(context) = &mut self.context.0 else { return Err(Error::damaged("there is no decoder")) };
         let asked = context.decompress_stream(&mut output, &mut input);
         let (taken, given) = (input.pos(), output.pos());
+        for byte in &portion[taken.saturating_sub(BLOCK_HEADER)..taken] {
+            self.last = [self.last[1], self.last[2], *byte];
+        }
         self.input.take(taken);
         self.given += given as u64;
         match asked {
