@@ -162,7 +162,7 @@ impl Input {
         self.buffer.copy_within(self.start..self.filled, 0);
         (self.start, self.filled) = (0, self.filled - self.start);
         let left = self.end.saturating_sub(self.next);
-        let room = self.size.min(usize::try_from(left).unwrap_or(self.size)).saturating_sub(self.filled);
+        let room = self.size.saturating_sub(self.filled).min(usize::try_from(left).unwrap_or(usize::MAX));
         if room == 0 {
             return Ok(false);
         }
@@ -204,5 +204,14 @@ mod tests {
         assert_eq!(input.fill().unwrap()[..3], bytes[2 * READ - 2..2 * READ + 1]);
         input.skip(u64::MAX);
         assert!(input.fill().unwrap().is_empty() && input.is_at_end());
+    }
+
+    #[test]
+    fn looks_ahead_to_the_end_when_fewer_bytes_are_left_than_are_at_hand() {
+        let stored: Arc<dyn Content> = Arc::new(Text::new((0..15).collect::<Vec<u8>>()));
+        let mut input = Input::new(&stored).in_reads_of(12);
+        input.at_least(1).unwrap();
+        input.take(7);
+        assert_eq!(input.at_least(6).unwrap(), [7, 8, 9, 10, 11, 12, 13, 14]);
     }
 }

@@ -71,7 +71,7 @@ pub(super) struct Unpacking {
     begun: u64,
     /// Bytes of input that it asks for; 0 between frames.
     wants: usize,
-    /// The bytes that it took last: before a block, its header.
+    /// The bytes that it took last: within a block, its header.
     last: [u8; BLOCK_HEADER],
     /// There may be bytes of a decoded block to give out.
     giving: bool,
@@ -162,20 +162,23 @@ impl Steps for Unpacking {
         if self.wants == 0 && !self.begin()? {
             return Ok(0);
         }
-        let portion = self.portion();
-        let input = if self.giving { &[] } else { self.input.at_least(portion)? };
+        let wanted = self.portion();
+        let input = if self.giving { &[] } else { self.input.at_least(wanted)? };
         if input.is_empty() && !self.giving {
             self.end = Some(Err(self.input.cut_off()));
             return Ok(0);
         }
-        let portion = &input[..input.len().min(portion)];
+        let portion = &input[..input.len().min(wanted)];
         let mut input = InBuffer::around(portion);
         let mut output = OutBuffer::around(out);
         let Some(context) = &mut self.context.0 else { return Err(Error::damaged("there is no decoder")) };
         let asked = context.decompress_stream(&mut output, &mut input);
         let (taken, given) = (input.pos(), output.pos());
-        for byte in &portion[taken.saturating_sub(BLOCK_HEADER)..taken] {
-            self.last = [self.last[1], self.last[2], *byte];
+        // Of a block that is not compressed it may take a part; the rest is still behind the same header.
+        if taken == wanted {
+            for byte in &portion[taken.saturating_sub(BLOCK_HEADER)..] {
+                self.last = [self.last[1], self.last[2], *byte];
+            }
         }
         self.input.take(taken);
         self.given += given as u64;
