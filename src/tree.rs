@@ -309,6 +309,10 @@ impl Tree {
             Part::Table => (Kind::File, crate::view::blocks::size(opened.container()?.block_count()?)),
             Part::Block(n) => {
                 let block = opened.block(n)?;
+                if block.content.is_err() && opened.is_outlived() {
+                    // What can't be read may be there no more: that is no reason to say that it is empty.
+                    return Err(errno(libc::ESTALE));
+                }
                 grows = block.streamed;
                 // No file is longer: the kernel would refuse all of the attributes.
                 let claimed = block.facts.data_size.min(i64::MAX as u64);

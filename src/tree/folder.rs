@@ -108,6 +108,12 @@ impl Opened {
         self.container.as_ref().map_err(Clone::clone)
     }
 
+    /// Whether the file was written since it was opened, though nobody may have noticed yet.
+    pub(crate) fn is_outlived(&self) -> bool {
+        self.container()
+            .is_ok_and(|container| container.source().identity().is_ok_and(|now| now != container.identity()))
+    }
+
     /// Block `n`; an error of the system stays what it is, any other means that there is none.
     pub(crate) fn block(&self, n: u32) -> Result<Block> {
         let index = usize::try_from(n).map_err(|_| no_block(n))?;

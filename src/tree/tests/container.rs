@@ -257,3 +257,22 @@ fn a_source_of_nothing_is_no_source() {
     test.write("empty", "");
     assert!(Tree::new(&[test.path("empty")], &test.options).is_err());
 }
+
+#[test]
+fn a_block_of_a_file_that_was_emptied_just_now_is_not_an_empty_one() {
+    let mut test = Test::new();
+    let context = Context { cache: Arc::new(Cache::new(0)) };
+    test.options.opener = Arc::new(move |source| crate::format::open(source, &context));
+    let sizes = [5_u64; 3].map(u64::to_be_bytes).concat();
+    let header = [b"\xd3BLK\0\x30\0\0\0\0\0\0\0\0", &sizes[..], &[0; 16], b"hello"].concat();
+    let path = test.write("a.asdf", [b"#ASDF 1.0.0\n...\n", &header[..]].concat());
+    let tree = test.tree("a.asdf");
+    wait();
+    let block = tree.at("blocks/0.bin").unwrap();
+    assert_eq!((block.size, tree.read("blocks/0.bin")), (5, b"hello".to_vec()));
+    fs::write(&path, "").unwrap();
+    // Before anybody notices, and after that.
+    assert!(tree.attr(block.ino).is_err());
+    wait();
+    assert!(tree.attr(block.ino).is_err());
+}
