@@ -16,7 +16,7 @@ use self::head::Head;
 use self::header::{Header, LONGEST_FIELDS, Layout};
 use super::{Block, Container, Context, Defect, Facts, Severity, Verified};
 use crate::codec::{self, Codec};
-use crate::content::{Content, Slice};
+use crate::content::{Content, Slice, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Identity, Source, read_up_to};
 
@@ -201,7 +201,26 @@ impl AsdfFile {
 
     fn remember_trouble(&self, n: usize, content: &dyn Content) {
         if let Some(trouble) = content.trouble() {
-            self.troubles.lock().unwrap_or_else(PoisonError::into_inner).entry(n).or_insert(trouble);
+            let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+            troubles.entry(n).or_insert_with(|| self.placed(n, trouble, content));
+        }
+    }
+
+    /// Says of what was wrong with the data of a block where that is, in the stored and in the decoded bytes.
+    fn placed(&self, n: usize, trouble: Error, content: &dyn Content) -> Error {
+        let message = trouble.message();
+        let Soundness::Broken(from) = content.soundness() else { return trouble };
+        if message.contains("compressed bit ") {
+            return trouble;
+        }
+        let said = message.starts_with("decoded offset ");
+        let decoded = if said { message.to_owned() } else { format!("decoded offset {from}: {message}") };
+        let start = self.offset(n).and_then(|offset| Ok(self.header(offset)?.data_offset())).ok();
+        let bit = trouble.offset().zip(start).and_then(|(at, start)| at.checked_sub(start)?.checked_mul(8));
+        let message = bit.map_or(decoded.clone(), |bit| format!("compressed bit {bit}, {decoded}"));
+        match trouble.offset() {
+            Some(offset) => Error::new(trouble.kind(), message).at(offset),
+            None => Error::new(trouble.kind(), message),
         }
     }
 

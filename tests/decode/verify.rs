@@ -1,6 +1,7 @@
 //! Checksums: what is found wrong is an error from then on, and is told.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 
 use crate::common::asdf::{AsdfBuilder, Block, Checksum, sample};
@@ -131,5 +132,30 @@ fn a_stream_whose_own_checksum_is_wrong_is_unreadable_once_it_was_read_to_its_en
         assert!(is_eio(open.read_at(&mut start, 0)));
         let status = status(&mounted).to_lowercase();
         assert!(status.contains("check"), "{status}");
+    }
+}
+
+#[test]
+fn where_a_stream_is_broken_stands_in_the_status_whatever_the_codec() {
+    let data = sample(3_000_000, 78);
+    for encoding in Encoding::all() {
+        if matches!(encoding, Encoding::Stored) {
+            continue;
+        }
+        let mut stored = encoding.encode(&data);
+        let end = stored.len() / 2;
+        stored.truncate(end);
+        let folder = fresh_folder();
+        let block = Block::new(data.clone()).encoding(Encoding::Raw(encoding.label(), stored));
+        let file = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
+        let mounted = Mounted::file(file);
+        let mut good = Vec::new();
+        assert!(is_eio(File::open(mounted.block_path(0)).unwrap().read_to_end(&mut good)), "{encoding:?}");
+        assert!(data.starts_with(&good), "{encoding:?}");
+        let status = status(&mounted);
+        let said = status.split_once("compressed bit ").expect(&status).1;
+        let (bit, said) = said.split_once(", decoded offset ").expect(&status);
+        assert!(bit.parse::<usize>().unwrap() <= 8 * end, "{encoding:?}: {status}");
+        assert_eq!(said.split_once(':').unwrap().0, good.len().to_string(), "{encoding:?}: {status}");
     }
 }
