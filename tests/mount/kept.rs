@@ -312,6 +312,9 @@ fn an_ordinary_user_has_tables_of_his_own_and_where_he_may_not_write_none() {
         # No home at all.
         cache= reads
         cache=relative reads
+        # One that is not there, as those of users have that are not to have any.
+        (export HOME=$T/home/none && cache= reads)
+        test ! -e home/none
         test $(wc -l <first) = 2
         test ! -e relative"#,
     );

@@ -55,7 +55,9 @@ const BY_OTHERS: u32 = 0o022;
 pub(super) fn of_user() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/cache"));
-    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))).or_else(root)?;
+    // A home that is not there is meant to be none (`/nonexistent`), and is not made.
+    let home = || set("HOME").filter(|home| home.is_dir());
+    let base = set("XDG_CACHE_HOME").or_else(|| Some(home()?.join(".cache"))).or_else(root)?;
     Some(base.join(NAME))
 }
 
