@@ -248,9 +248,11 @@ impl Filesystem for Adapter {
         offset: u64,
         size: u32,
         _flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        // A program's own read says whose it is; one for the kernel's cache, or a map, is nobody's.
+        let way = if owner.is_some() { reply::For::Program } else { reply::For::Cache };
         guarded("read", || {
             let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
             match &*file {
@@ -259,11 +261,11 @@ impl Filesystem for Adapter {
                     let Some(reply) = reply::read_at_hand(reader, offset, size, reply) else { return };
                     self.decoding.run(move || {
                         if let Opened::Reader(reader) = &*file {
-                            reply::read(reader, offset, size, reply);
+                            reply::read(reader, offset, size, way, reply);
                         }
                     });
                 }
-                Opened::Reader(reader) => reply::read(reader, offset, size, reply),
+                Opened::Reader(reader) => reply::read(reader, offset, size, way, reply),
             }
         });
     }

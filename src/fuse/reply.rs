@@ -109,8 +109,18 @@ pub(crate) fn read_pen(pen: &Pen, offset: u64, size: u32, reply: ReplyData) {
     });
 }
 
+/// For whom the kernel reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum For {
+    /// Who gets what there is, and comes again for the rest.
+    Program,
+    /// Its cache, in whole pages. A short answer is the end of the file to it: it fills the page up with
+    /// zeros, and takes the file to be no longer.
+    Cache,
+}
+
 /// Answers a read.
-pub(crate) fn read(reader: &Reader, offset: u64, size: u32, reply: ReplyData) {
+pub(crate) fn read(reader: &Reader, offset: u64, size: u32, way: For, reply: ReplyData) {
     let _still = reader.hold_still();
     let admitted = |content| reader.admit().map(|()| content);
     let content = match reader.content().and_then(admitted) {
@@ -136,7 +146,14 @@ pub(crate) fn read(reader: &Reader, offset: u64, size: u32, reply: ReplyData) {
         if buffer.len() < wanted {
             buffer.resize(wanted, 0);
         }
-        match fill(&*content, offset, &mut buffer[..wanted]) {
+        let filled = fill(&*content, offset, &mut buffer[..wanted]);
+        let filled = filled.and_then(|read| match way {
+            For::Cache if read < wanted => {
+                why_short(&*content, offset.saturating_add(read as u64)).map_or(Ok(read), Err)
+            }
+            _ => Ok(read),
+        });
+        match filled {
             Ok(read) => {
                 reply.data(&buffer[..read]);
                 reader.given(&content, offset, Given::Copied(buffer, read));
@@ -159,6 +176,19 @@ pub(crate) fn read_at_hand(reader: &Reader, offset: u64, size: u32, reply: Reply
 
 fn fill(content: &dyn Content, offset: u64, buffer: &mut [u8]) -> Result<usize> {
     content.read_at(offset, buffer).map(|read| read.min(buffer.len()))
+}
+
+/// Why a read stopped at `at`, unless that is the end.
+fn why_short(content: &dyn Content, at: u64) -> Option<Error> {
+    if at >= content.len() {
+        return None;
+    }
+    let again = content.read_at(at, &mut [0]);
+    Some(
+        again.err().unwrap_or_else(|| {
+            Error::damaged(format!("byte {at} can't be had at once with those before it"))
+        }),
+    )
 }
 
 fn lend(content: &dyn Content, offset: u64, size: u32) -> Option<crate::source::Lent<'_>> {

@@ -93,3 +93,31 @@ fn what_is_found_damaged_is_not_read_from_the_cache_either() {
     assert!(wait_until(refused));
     assert!(fs::read(mounted.block_path(0)).is_err());
 }
+
+#[test]
+fn a_source_that_is_cut_short_does_not_end_a_block_that_the_kernel_keeps() {
+    for encoding in encodings() {
+        let (folder, data) = (fresh_folder(), sample(600_000, 24));
+        let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
+        let source = file.save(folder.path(), "a.asdf");
+        let mounted = Mounted::file(&source);
+        let block = File::open(mounted.block_path(0)).unwrap();
+        let mut bytes = [0; 4096];
+        block.read_exact_at(&mut bytes, 0).unwrap();
+        File::options().write(true).open(&source).unwrap().set_len(file.bytes.len() as u64 / 2).unwrap();
+        // The size may be asked for meanwhile, and what was kept before may go.
+        assert!(wait_until(|| fs::read(mounted.block_path(0)).is_err()), "{encoding:?}");
+        let mut at = 0;
+        let ended = loop {
+            match block.read_at(&mut bytes, at) {
+                Ok(0) => break at,
+                Ok(read) => {
+                    assert!(bytes[..read] == data[at as usize..][..read], "{encoding:?}: at {at}");
+                    at += read as u64;
+                }
+                Err(_) => break 600_000,
+            }
+        };
+        assert_eq!(ended, 600_000, "{encoding:?}: an end where there is none");
+    }
+}

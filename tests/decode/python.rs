@@ -3,7 +3,9 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::mount::{fresh_folder, wait_until};
+use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::encode::Encoding;
+use crate::common::mount::{Mounted, fresh_folder, wait_until};
 use crate::common::python;
 use crate::{access, pages};
 
@@ -64,5 +66,53 @@ print(len(block), hashlib.sha256(picked.tobytes()).hexdigest(), hashlib.sha256(b
             wait_until(|| pages::cost(&mounted, || assert_eq!(map(), expected)) < 200_000),
             "{encoding:?}"
         );
+    }
+}
+
+#[test]
+fn a_map_has_the_good_pages_of_a_damaged_block_and_no_zeros_behind_them() {
+    // Who touches a page that is missing is killed; who has the kernel touch it gets an error.
+    let script = "
+import sys, mmap, os
+block, truth = open(sys.argv[1], 'rb', buffering=0), open(sys.argv[2], 'rb').read()
+good = 0
+try:
+    while True:
+        bytes = os.pread(block.fileno(), 65536, good)
+        assert bytes and truth[good:good + len(bytes)] == bytes, 'read %d bytes at %d' % (len(bytes), good)
+        good += len(bytes)
+except OSError:
+    pass
+map, mapped = memoryview(mmap.mmap(block.fileno(), 0, access=mmap.ACCESS_READ)), 0
+out, into = os.pipe()
+try:
+    while mapped < len(truth):
+        written = os.write(into, map[mapped:mapped + 4096])
+        assert os.read(out, 4096) == truth[mapped:mapped + written], 'mapped at %d' % mapped
+        mapped += written
+except OSError:
+    pass
+assert mapped == good // 4096 * 4096, '%d bytes are good, %d in the map' % (good, mapped)
+assert 0 < os.fstat(block.fileno()).st_size == len(truth)
+";
+    for len in [600_000, 6_000_000] {
+        for encoding in pages::encodings() {
+            let (folder, data) = (fresh_folder(), sample(len, 23));
+            let mut stored = encoding.encode(&data);
+            stored.truncate(stored.len() / 2);
+            let block = Block::new(data.clone()).encoding(Encoding::Raw(encoding.label(), stored));
+            let source = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");
+            let mounted = Mounted::file(source);
+            let plain = folder.path().join("plain");
+            fs::write(&plain, &data).unwrap();
+            let output = Command::new(python::python())
+                .args(["-c", script])
+                .arg(mounted.block_path(0))
+                .arg(&plain)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{encoding:?}, {len} bytes: {said}");
+        }
     }
 }
