@@ -148,7 +148,14 @@ impl Pieces {
         let begin = input.position();
         let room = at.checked_add(size).and_then(|end| out.get_mut(at..end)).ok_or_else(impossible)?;
         let done = if len <= AT_HAND {
-            let there = input.at_least(len)?;
+            let there = match input.at_least(len) {
+                Ok(there) => there,
+                Err(error) => {
+                    // What there was room for did not come.
+                    out.truncate(at);
+                    return Err(error);
+                }
+            };
             let done = there.get(..len).is_some_and(|bytes| decode_whole(bytes, room));
             input.take(len);
             done
