@@ -46,6 +46,11 @@ impl Input {
         }
     }
 
+    /// Another one for the bytes from `start` up to `end` of the same.
+    pub(super) fn again(&self, start: u64, end: u64) -> Self {
+        Self::range(&self.stored, start, end)
+    }
+
     /// Reads `size` bytes at a time.
     pub(super) fn in_reads_of(self, size: usize) -> Self {
         Self { size, ..self }
@@ -118,6 +123,11 @@ impl Input {
             self.beyond |= next > self.end;
             self.next = next.min(self.end);
         }
+    }
+
+    /// Whether there is nothing any more before `end`.
+    pub(super) fn ends_early(&self, end: u64) -> bool {
+        self.end < end
     }
 
     /// Whether every byte was taken.

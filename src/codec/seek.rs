@@ -253,7 +253,11 @@ impl Decoder for Flow {
                     Err(error) if error.lasts() => {
                         self.stopped = stretches.bit().map(|bit| (bit, self.at));
                         tracing::debug!("asking the library about a stream: {error}");
-                        self.ask_library()?;
+                        if let Err(theirs) = self.ask_library() {
+                            // It gives up before ours did, and where ours did nothing more can be had.
+                            let (bit, at) = (self.stopped.map(|(bit, _)| bit), self.at);
+                            return Err(if theirs.lasts() { placed(error, bit, at) } else { theirs });
+                        }
                     }
                     Err(error) => return Err(error),
                 },

@@ -152,6 +152,7 @@ fn where_a_stream_is_broken_stands_in_the_status_whatever_the_codec() {
         let mut good = Vec::new();
         assert!(is_eio(File::open(mounted.block_path(0)).unwrap().read_to_end(&mut good)), "{encoding:?}");
         assert!(data.starts_with(&good), "{encoding:?}");
+        assert!(!good.is_empty(), "{encoding:?}: what is before the damage is given");
         let status = status(&mounted);
         let said = status.split_once("compressed bit ").expect(&status).1;
         let (bit, said) = said.split_once(", decoded offset ").expect(&status);

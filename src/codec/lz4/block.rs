@@ -189,6 +189,19 @@ pub(in crate::codec) fn decode(input: Input, size: u64, out: &mut Vec<u8>) -> Re
     }
 }
 
+/// What the block in `input` decodes to before something is wrong with it, `most` bytes at most; `window` is
+/// what was decoded before it.
+pub(super) fn prefix(input: Input, window: &[u8], most: u64) -> Vec<u8> {
+    let mut block = Block::new(input, most);
+    block.bytes.extend_from_slice(window);
+    let mut out = Vec::new();
+    while block.end.is_none() {
+        block.go_on();
+        out.extend_from_slice(block.bytes.get(block.given..).unwrap_or_default());
+    }
+    out
+}
+
 /// Whether a block of `stored` bytes can decode to `size` ones.
 pub(super) fn is_possible(stored: u64, size: u64) -> bool {
     // The second is what a compressor needs at most: LZ4_COMPRESSBOUND.

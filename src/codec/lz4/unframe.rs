@@ -2,11 +2,12 @@
 
 use twox_hash::XxHash32;
 
+use super::block;
 use super::format::{BlockSize, Blocks, Next};
 use super::frame::Running;
 use crate::codec::input::Input;
 use crate::codec::parts::{Cut, PartDecoder, Stopped};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// How far back a match may reach.
 const WINDOW: usize = 64 << 10;
@@ -30,6 +31,8 @@ pub(super) struct Unframing {
     ended: bool,
     /// A block that is not at hand in one piece.
     block: Vec<u8>,
+    /// What comes after the good bytes of a broken block.
+    broken: Option<Error>,
 }
 
 impl Unframing {
@@ -44,7 +47,8 @@ impl Unframing {
     ) -> Self {
         let blocks = Blocks::from_state(from.state);
         let (sum, block) = (None, Vec::new());
-        Self { input, blocks, window, until, running, sum, part, made: 0, ended: false, block }
+        let (made, ended, broken) = (0, false, None);
+        Self { input, blocks, window, until, running, sum, part, made, ended, block, broken }
     }
 
     /// What is known of the frame that it stands in.
@@ -150,10 +154,48 @@ impl Unframing {
         Err(self.input.damaged("a block of the LZ4 frame is broken"))
     }
 
+    /// What is good of a block that begins at `begin` and is broken, into `out` from `end` on.
+    fn prefix(
+        &mut self,
+        blocks: Blocks,
+        size: BlockSize,
+        begin: u64,
+        (out, floor, end): (&mut Vec<u8>, usize, usize),
+    ) -> usize {
+        let stop = begin.saturating_add(size.stored as u64);
+        let mut input = self.input.again(begin, stop);
+        if blocks.after() > 0 && !input.ends_early(stop) {
+            // Its own checksum is wrong: nobody knows where.
+            return 0;
+        }
+        let good = if size.raw {
+            let mut raw = Vec::new();
+            while raw.len() < size.stored {
+                match input.fill() {
+                    Ok(there) if !there.is_empty() => {
+                        raw.extend_from_slice(there);
+                        let taken = there.len();
+                        input.take(taken);
+                    }
+                    _ => break,
+                }
+            }
+            raw
+        } else {
+            let floor = if blocks.linked { floor.max(end.saturating_sub(WINDOW)) } else { end };
+            block::prefix(input, out.get(floor..end).unwrap_or_default(), blocks.longest() as u64)
+        };
+        if out.len() < end + good.len() {
+            out.resize(end + good.len(), 0);
+        }
+        out[end..end + good.len()].copy_from_slice(&good);
+        good.len()
+    }
+
     /// Decodes blocks until `out` is `least` bytes longer than `start`; says where it ends then.
     fn decode(&mut self, out: &mut Vec<u8>, start: usize, least: usize) -> (usize, Result<()>) {
         let (mut end, mut floor) = (start, 0);
-        while end - start < least && !self.ended {
+        while end - start < least && !self.ended && self.broken.is_none() {
             let Some(blocks) = self.blocks else {
                 if self.is_at_stop() {
                     break;
@@ -172,7 +214,15 @@ impl Unframing {
                     self.finish(blocks)?;
                     return Ok(Some(0));
                 };
-                self.block(blocks, size, out, floor, end).map(Some)
+                let begin = self.input.position();
+                self.block(blocks, size, out, floor, end).map(Some).or_else(|error| {
+                    let decoded = self.prefix(blocks, size, begin, (&mut *out, floor, end));
+                    if decoded == 0 || !error.lasts() {
+                        return Err(error);
+                    }
+                    self.broken = Some(error);
+                    Ok(Some(decoded))
+                })
             };
             match step() {
                 Ok(Some(decoded)) => {
@@ -196,6 +246,9 @@ impl Unframing {
 
 impl PartDecoder for Unframing {
     fn more(&mut self, out: &mut Vec<u8>, least: usize) -> Result<usize> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
         let start = self.window.len();
         if out.len() < start {
             out.resize(start, 0);
@@ -203,7 +256,7 @@ impl PartDecoder for Unframing {
         out[..start].copy_from_slice(&self.window);
         let (end, decoded) = self.decode(out, start, least);
         out.truncate(end);
-        // The bytes before the damage come from the library.
+        // Blocks before the damage come from the library.
         decoded?;
         if self.blocks.is_some_and(|blocks| blocks.linked) {
             let from = end.saturating_sub(WINDOW);

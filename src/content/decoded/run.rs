@@ -33,7 +33,7 @@ pub(super) struct State {
     wanted: HashMap<u64, Wanted>,
     /// Where the earliest damage begins.
     pub(super) damage: Option<(u64, Error)>,
-    /// What was found first.
+    /// What is wrong there, or was found wrong besides.
     pub(super) trouble: Option<Error>,
     pub(super) covered: Covered,
     pub(super) sequences: Sequences,
@@ -77,8 +77,9 @@ enum Way {
 impl State {
     pub(super) fn broken(&mut self, limit: &AtomicU64, from: u64, error: &Error) {
         limit.fetch_min(from, Ordering::AcqRel);
-        self.trouble.get_or_insert_with(|| error.clone());
         if self.damage.as_ref().is_none_or(|(before, _)| from < *before) {
+            // What is decoded ahead may come upon damage before its reader comes upon an earlier one.
+            self.trouble = Some(error.clone());
             self.damage = Some((from, error.clone()));
         }
     }
