@@ -242,6 +242,18 @@ fn an_editor_that_fails_saves_nothing() {
 }
 
 #[test]
+fn what_interrupts_the_editor_does_not_end_the_edit() {
+    let bench = Bench::new(false);
+    // The shell that runs the editor, and who runs that.
+    let script = "shell=$PPID; over=$(sed -n 's/^PPid://p' /proc/$shell/status)
+        kill -INT $shell $over; kill -QUIT $shell $over
+        sed -i 's/first/second/' \"$1\"";
+    succeeded(&bench.edit(script), "");
+    bench.place.holds(&bench.place.named("second light"));
+    assert_eq!(bench.copies(), [""; 0]);
+}
+
+#[test]
 fn another_programs_change_during_an_edit_is_a_conflict() {
     let bench = Bench::new(false);
     let theirs = bench.place.text().replace("a comment", "B comment");
@@ -418,6 +430,15 @@ fn a_foreign_journal_is_set_aside_and_reported() {
     let journal = bench.place.disk.path().join(".a.asdf.asdf-mount-journal");
     let bytes = fs::read(&journal).unwrap();
     assert!(bench.recover().status.success());
+    // What is no file is nobody's journal.
+    for command in ["mkdir \"$1\"", "mkfifo \"$1\"", "ln -s nowhere \"$1\""] {
+        run("sh", &["-c", command, "sh", journal.to_str().unwrap()]);
+        let output = bench.recover();
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("it is not a file"), "{output:?}");
+        assert!(journal.symlink_metadata().is_err());
+        run("rm", &["-r", &format!("{}.aside", journal.display())]);
+    }
     // Of this file as it was once; of another one; of nobody.
     for (n, foreign) in [bytes.clone(), bytes, b"ASDFJRNL and nonsense".to_vec()].into_iter().enumerate() {
         if n == 1 {
