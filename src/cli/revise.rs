@@ -6,6 +6,11 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGQUIT};
+use signal_hook::flag::register_conditional_default;
 
 use super::{exit, usage};
 use crate::edit;
@@ -165,6 +170,8 @@ fn again() -> Result<bool> {
 struct Copy {
     dir: PathBuf,
     text: PathBuf,
+    /// Whether no editor runs: while one does, what is typed to interrupt it must not end this program.
+    alone: Arc<AtomicBool>,
 }
 
 impl Copy {
@@ -178,7 +185,10 @@ impl Copy {
         builder.recursive(true).create(&base).map_err(|error| Error::from(error).of(&base))?;
         // In a directory that others may write to, one that is there already may be theirs.
         builder.recursive(false).create(&dir).map_err(|error| Error::from(error).of(&dir))?;
-        let copy = Self { text: dir.join("tree.yaml"), dir };
+        let copy = Self { text: dir.join("tree.yaml"), dir, alone: Arc::new(AtomicBool::new(true)) };
+        for signal in [SIGINT, SIGQUIT] {
+            register_conditional_default(signal, copy.alone.clone())?;
+        }
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&copy.text);
         written
             .and_then(|mut written| written.write_all(text))
@@ -191,10 +201,14 @@ impl Copy {
         let editor =
             ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
         let editor = editor.unwrap_or_else(|| OsString::from(EDITOR));
-        // As git and visudo do: the variable may hold arguments.
-        let mut script = editor.clone();
+        // As git and visudo do: the variable may hold arguments. The shell outlives what interrupts the
+        // editor.
+        let mut script = OsString::from("trap : INT QUIT\n");
+        script.push(&editor);
         script.push(" \"$1\"");
+        self.alone.store(false, Ordering::Relaxed);
         let status = Command::new("/bin/sh").arg("-c").arg(script).arg("sh").arg(&self.text).status();
+        self.alone.store(true, Ordering::Relaxed);
         let status = status.map_err(|error| Error::from(error).within("the editor can't be started"))?;
         if !status.success() {
             let message = format!("the editor {} ended with {status}: nothing was saved", editor.display());

@@ -55,8 +55,8 @@ impl<'a> Change<'a> {
     ///
     /// # Errors
     ///
-    /// [`Kind::Refused`] if a reader would not find `text` to be the head, or if it doesn't fit and the
-    /// last block is streamed: someone may be writing to its end.
+    /// [`Kind::Refused`] if a reader would not find `text` to be the head, [`Kind::TooLarge`] if it
+    /// doesn't fit and the last block is streamed: someone may be writing to its end.
     pub(crate) fn new(layout: &Layout, text: &'a [u8], options: &SaveOptions) -> Result<Self> {
         check_text(layout, text)?;
         let len = text.len() as u64;
@@ -82,7 +82,7 @@ impl<'a> Change<'a> {
         }
         if change.shift > 0 && layout.streamed {
             return Err(Error::new(
-                Kind::Refused,
+                Kind::TooLarge,
                 format!(
                     "the text is {} bytes longer than the room before the first block, and the last block is \
                      streamed: another program may be writing to its end. Shorten the text, or save when \

@@ -120,7 +120,19 @@ impl<S: Storage> Recovery<'_, S> {
             return Ok(());
         }
         let source = self.storage.meta(self.file)?;
-        let opened = self.storage.open(path, false).map_err(|error| Error::from(error).of(path))?;
+        let opened = match self.storage.open(path, false) {
+            Ok(opened) => opened,
+            // A directory, a link, a pipe.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ELOOP)) => {
+                return self.set_aside(None, "it is not a file");
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let whose = "a save was interrupted whose journal this user may not read; \
+                             whoever made that save can recover the file with asdf-mount --recover";
+                return Err(Error::from(error).within(whose).of(path));
+            }
+            Err(error) => return Err(Error::from(error).of(path)),
+        };
         let theirs = self.storage.meta(&opened)?;
         if !is_trusted(&theirs, &source) {
             return self.set_aside(None, "it belongs to another user");

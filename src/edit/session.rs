@@ -3,6 +3,7 @@
 //! What every way of editing has in common: the mount, `--edit` and `--set-tree`.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -117,7 +118,12 @@ impl Session {
             return Err(Error::new(Kind::System(libc::EIO), "the saved text is not known").into());
         };
         let blocks = Blocks::of(&self.target)?;
-        check::check(text, old, &blocks, self.settings.level).map_err(NotSaved::Refused)
+        let checked = check::check(text, old, &blocks, self.settings.level);
+        // What was found of blocks that could not be read is no fault of the text.
+        match blocks.trouble.into_inner() {
+            Some(trouble) => Err(NotSaved::Failed(trouble.of(&self.label))),
+            None => checked.map_err(NotSaved::Refused),
+        }
     }
 
     /// Checks `text` and makes it the file's head; `moving` as in [`Target::save_among_readers`].
@@ -155,6 +161,8 @@ fn md5_of(text: &[u8]) -> [u8; 16] {
 struct Blocks {
     file: AsdfFile,
     count: usize,
+    /// Why the system did not let one be looked at.
+    trouble: OnceCell<Error>,
 }
 
 impl Blocks {
@@ -172,7 +180,7 @@ impl Blocks {
             false => AsdfFile::open(source, &context)?,
         };
         let count = file.block_count()?;
-        Ok(Self { file, count })
+        Ok(Self { file, count, trouble: OnceCell::new() })
     }
 }
 
@@ -183,6 +191,12 @@ impl BlockSizes for Blocks {
 
     fn size(&self, n: usize) -> Option<u64> {
         let block = self.file.block(n).ok()?;
+        if let Err(error) = &block.content
+            && matches!(error.kind(), Kind::System(_))
+        {
+            let _ = self.trouble.set(error.clone());
+            return None;
+        }
         // A block that can't be read here may be readable to others: its header tells how long it is.
         Some(block.content.as_ref().map_or(block.facts.data_size, |content| Content::len(&**content)))
     }

@@ -22,7 +22,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::desk::{Desk, ERROR, REJECTED, Shown, State};
@@ -58,6 +58,9 @@ pub struct Pen {
     pub(crate) writes: bool,
     pub(crate) appends: bool,
     pub(crate) wrote: AtomicBool,
+    /// How often others had changed the tree when this handle was opened, or last read it from its start:
+    /// a text that it writes began from that one.
+    pub(crate) lineage: AtomicU64,
 }
 
 /// What became of a text.
@@ -76,7 +79,10 @@ pub(crate) enum Tried {
 impl Pen {
     /// Reads at an offset.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let _state = locked(&self.desk.state);
+        let mut state = locked(&self.desk.state);
+        if offset == 0 && self.writes {
+            self.begin_from_now(&mut state);
+        }
         let body = locked(&self.sheet.body);
         match &body.paper {
             Paper::Source => self.desk.saved_text()?.read_at(offset, buf),
@@ -89,12 +95,31 @@ impl Pen {
         }
     }
 
+    /// What this handle writes from now on began from the tree as it is now, unless a text is begun.
+    pub(crate) fn begin_from_now(&self, state: &mut State) {
+        if matches!(locked(&self.sheet.body).paper, Paper::Source)
+            && let Ok((lineage, _)) = self.desk.head(state)
+        {
+            self.lineage.store(lineage, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells a text that this handle is the first to change which tree it began from.
+    pub(crate) fn begin_text(&self, state: &mut State, with_text: bool) -> Result<()> {
+        let begins = matches!(locked(&self.sheet.body).paper, Paper::Source);
+        self.desk.own_paper(state, &self.sheet, with_text)?;
+        if begins {
+            locked(&self.sheet.body).lineage = self.lineage.load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Writes at an offset, or at the end if it was opened so; `mapped` says that the bytes come from a
     /// mapping, of whatever handle.
     pub fn write(&self, offset: u64, data: &[u8], mapped: bool) -> Result<()> {
         let mut state = locked(&self.desk.state);
         self.desk.write_access(&state)?;
-        self.desk.own_paper(&mut state, &self.sheet, true)?;
+        self.begin_text(&mut state, true)?;
         let limit = self.desk.limit();
         let mut body = locked(&self.sheet.body);
         let offset = if self.appends && !mapped { body.size } else { offset };

@@ -260,6 +260,10 @@ fn failed(error: &Error) -> Refused {
         // Editors that are told of permissions offer to become root, which would not help.
         Kind::System(libc::EPERM | libc::EACCES) => (libc::EIO, "see whether the file may still be written"),
         Kind::System(libc::ENOSPC | libc::EDQUOT) => (libc::ENOSPC, "make room on the disk, and save again"),
+        Kind::TooLarge | Kind::System(libc::EFBIG) => {
+            (libc::EFBIG, "shorten the text, or save again when what limits it is gone")
+        }
+        Kind::Refused => (libc::EINVAL, "see to what is said above, and save again"),
         Kind::Busy => (libc::EBUSY, "save again when the other program is done"),
         _ => (error.errno(), "save again; the log may tell more"),
     };

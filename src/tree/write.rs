@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::attr::{Attr, Time};
 use super::desk::{Desk, State, is_reserved};
@@ -239,16 +239,21 @@ impl Tree {
             body.handles += 1;
             body.writers += u32::from(open.writing);
         }
-        drop(state);
-        Ok(Pen {
+        let pen = Pen {
             _entry: entry,
-            desk,
+            desk: desk.clone(),
             sheet,
             opener: caller.group,
             writes: open.writing,
             appends: open.appending,
             wrote: AtomicBool::new(truncates),
-        })
+            lineage: AtomicU64::new(state.lineage),
+        };
+        if open.writing {
+            pen.begin_from_now(&mut state);
+        }
+        drop(state);
+        Ok(pen)
     }
 
     /// Makes a file and opens it; its number is handed out with that.
@@ -444,6 +449,9 @@ impl Tree {
         let mut state = locked(&desk.state);
         desk.write_access(&state)?;
         if let Some(size) = change.size {
+            if let Some(pen) = pen {
+                pen.begin_text(&mut state, size > 0)?;
+            }
             resize(&desk, &mut state, &sheet, size)?;
             if let Some(pen) = pen {
                 pen.wrote.store(true, std::sync::atomic::Ordering::Relaxed);

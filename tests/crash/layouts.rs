@@ -105,7 +105,7 @@ fn a_streamed_block_is_never_moved_but_the_padding_can_be_used() {
     let before = bytes(&sim);
     assert_eq!(before, [text('b', 400), stream].concat());
     let error = save(&sim, &text('c', 401)).unwrap_err();
-    assert_eq!((error.kind(), error.errno()), (Kind::Refused, libc::EINVAL));
+    assert_eq!((error.kind(), error.errno()), (Kind::TooLarge, libc::EFBIG));
     assert!(error.message().contains("streamed"), "{error}");
     assert_eq!(bytes(&sim), before);
 }

@@ -242,6 +242,18 @@ fn an_editor_that_fails_saves_nothing() {
 }
 
 #[test]
+fn what_interrupts_the_editor_does_not_end_the_edit() {
+    let bench = Bench::new(false);
+    // The shell that runs the editor, and who runs that.
+    let script = "shell=$PPID; over=$(sed -n 's/^PPid://p' /proc/$shell/status)
+        kill -INT $shell $over; kill -QUIT $shell $over
+        sed -i 's/first/second/' \"$1\"";
+    succeeded(&bench.edit(script), "");
+    bench.place.holds(&bench.place.named("second light"));
+    assert_eq!(bench.copies(), [""; 0]);
+}
+
+#[test]
 fn another_programs_change_during_an_edit_is_a_conflict() {
     let bench = Bench::new(false);
     let theirs = bench.place.text().replace("a comment", "B comment");
@@ -350,6 +362,18 @@ fn interrupt(bench: &Bench, text: &str, at: i32) -> bool {
     !command.status().unwrap().success()
 }
 
+/// Has `--set-tree` killed when it had begun to change the file.
+fn leave_halfway(bench: &Bench, text: &str) {
+    let before = fs::read(&bench.place.source).unwrap();
+    for at in 0.. {
+        assert!(interrupt(bench, text, at), "it was never halfway");
+        if fs::read(&bench.place.source).unwrap() != before {
+            return;
+        }
+        assert!(bench.recover().status.success());
+    }
+}
+
 #[test]
 fn what_was_interrupted_is_recovered_once() {
     for user in [false, true] {
@@ -359,7 +383,7 @@ fn what_was_interrupted_is_recovered_once() {
         bench.is_untouched();
         let mut seen = [0, 0];
         for closed in [false, true] {
-            for at in 0..12 {
+            for at in 0.. {
                 fs::write(&bench.place.source, &bench.place.built.bytes).unwrap();
                 let folder = bench.place.disk.path();
                 if closed {
@@ -402,10 +426,19 @@ fn what_was_interrupted_is_recovered_once() {
 fn a_foreign_journal_is_set_aside_and_reported() {
     let bench = Bench::on("ext4", false);
     let new = bench.place.named(&"longer ".repeat(3000));
-    assert!(interrupt(&bench, &new, 4));
+    leave_halfway(&bench, &new);
     let journal = bench.place.disk.path().join(".a.asdf.asdf-mount-journal");
     let bytes = fs::read(&journal).unwrap();
     assert!(bench.recover().status.success());
+    // What is no file is nobody's journal.
+    for command in ["mkdir \"$1\"", "mkfifo \"$1\"", "ln -s nowhere \"$1\""] {
+        run("sh", &["-c", command, "sh", journal.to_str().unwrap()]);
+        let output = bench.recover();
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("it is not a file"), "{output:?}");
+        assert!(journal.symlink_metadata().is_err());
+        run("rm", &["-r", &format!("{}.aside", journal.display())]);
+    }
     // Of this file as it was once; of another one; of nobody.
     for (n, foreign) in [bytes.clone(), bytes, b"ASDFJRNL and nonsense".to_vec()].into_iter().enumerate() {
         if n == 1 {
@@ -433,7 +466,7 @@ fn a_foreign_journal_is_set_aside_and_reported() {
 #[test]
 fn one_file_that_can_not_be_recovered_keeps_none_of_the_others_from_it() {
     let bench = Bench::on("ext4", false);
-    assert!(interrupt(&bench, &bench.place.named(&"longer ".repeat(3000)), 4));
+    leave_halfway(&bench, &bench.place.named(&"longer ".repeat(3000)));
     assert!(!bench.place.ours_beside().is_empty());
     let missing = bench.home().join("missing");
     let output = bench.run([OsStr::new("--recover"), missing.as_os_str(), bench.place.source.as_os_str()]);

@@ -1,23 +1,50 @@
-/* Stands between the daemon and the C library, and has some of the calls by which a save changes files
- * fail, wait, or be the last ones of the process.
+/* Stands between the daemon and the kernel, and has some of the calls by which a save changes files fail,
+ * wait, or be the last ones of the process.
  *
  * FAULTS names a file of the numbers below, which a test changes while the daemon runs; FAULTS_UNDER is
- * the folder whose files are meant. The Rust standard library calls all of these; what it does not call
- * (fallocate, copy_file_range, ioctl) goes straight to the kernel and never fails here. */
+ * the folder whose files are meant. A filter of the kernel (seccomp) sends a signal in place of each call
+ * that changes a disk, whoever makes it: the Rust standard library through the C library, and rustix, which
+ * asks the kernel itself. The handler does the call from the one place that the filter lets through, or
+ * does not. */
 
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fiemap.h>
+#include <linux/filter.h>
+#include <linux/fs.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+static const unsigned char gate_code[] = {0x0f, 0x05, 0xc3}; /* syscall; ret */
+#define AFTER_CALL 2
+#define RESULT(context) ((context)->uc_mcontext.gregs[REG_RAX])
+static const int places[] = {REG_RDI, REG_RSI, REG_RDX, REG_R10, REG_R8, REG_R9};
+#define ARGUMENT(context, n) ((context)->uc_mcontext.gregs[places[n]])
+#elif defined(__aarch64__)
+static const unsigned char gate_code[] = {1, 0, 0, 0xd4, 0xc0, 3, 0x5f, 0xd6}; /* svc #0; ret */
+#define AFTER_CALL 4
+#define RESULT(context) ((context)->uc_mcontext.regs[0])
+#define ARGUMENT(context, n) ((context)->uc_mcontext.regs[n])
+#else
+#error "the calls of this machine are not known here"
+#endif
+
+/* Where the calls are made that the filter lets through: the same in a program that this one starts, as it
+ * has the filter too. */
+#define GATE 0x200000000000UL
 
 struct control {
     int32_t left;   /* calls that still work; below zero: all */
@@ -26,33 +53,20 @@ struct control {
     int32_t kill;   /* the process is killed in its place: 1 before it is done, 2 after */
     int32_t wait;   /* milliseconds to wait before each fsync */
     int32_t calls;  /* counts them */
+    int32_t reads;  /* reading is among them */
 };
 
 static volatile struct control *control;
 static const char *under;
 
-__attribute__((constructor)) static void begin(void)
-{
-    const char *path = getenv("FAULTS");
-    int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    under = getenv("FAULTS_UNDER");
-    if (file < 0 || !under)
-        return;
-    void *map = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (map != MAP_FAILED)
-        control = map;
-}
-
 static int is_meant(const char *path)
 {
-    return control && !strncmp(path, under, strlen(under));
+    return !strncmp(path, under, strlen(under));
 }
 
 static int is_meant_file(int file)
 {
     char link[64], path[PATH_MAX];
-    if (!control)
-        return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
     ssize_t len = readlink(link, path, sizeof path - 1);
     if (len < 0)
@@ -61,12 +75,34 @@ static int is_meant_file(int file)
     return is_meant(path);
 }
 
-static __thread int killed_after;
-
-/* Whether the call is to fail. */
-static int fails(void)
+/* Whether the call is one that a test has fail: of a pair of files the changed one counts. */
+static int is_meant_call(int call, const long *arguments)
 {
-    killed_after = 0;
+    switch (call) {
+#ifdef SYS_rename
+    case SYS_rename:
+        return is_meant((const char *)arguments[1]);
+    case SYS_unlink:
+    case SYS_mkdir:
+        return is_meant((const char *)arguments[0]);
+#endif
+    case SYS_renameat:
+    case SYS_renameat2:
+        return is_meant((const char *)arguments[3]);
+    case SYS_openat:
+    case SYS_unlinkat:
+    case SYS_mkdirat:
+        return is_meant((const char *)arguments[1]);
+    case SYS_copy_file_range:
+        return is_meant_file(arguments[2]);
+    default:
+        return is_meant_file(arguments[0]);
+    }
+}
+
+/* Whether the call is to fail; whether the process is killed after it. */
+static int fails(int *killed_after)
+{
     __sync_fetch_and_add(&control->calls, 1);
     int left = control->left;
     if (left < 0)
@@ -79,55 +115,154 @@ static int fails(void)
         control->left = -1;
     if (control->kill == 1)
         kill(getpid(), SIGKILL);
-    killed_after = control->kill == 2;
-    errno = control->error;
-    return control->error != 0;
+    *killed_after = control->kill == 2;
+    return control->error;
 }
 
-#define REAL(name) ((typeof(&name))dlsym(RTLD_NEXT, #name))
-#define DO(call)                                                                                             \
-    do {                                                                                                     \
-        typeof(call) answer_ = (call);                                                                       \
-        if (killed_after)                                                                                    \
-            kill(getpid(), SIGKILL);                                                                         \
-        return answer_;                                                                                      \
-    } while (0)
-
-ssize_t pwrite64(int file, const void *bytes, size_t len, off64_t at)
+static long call_kernel(int call, const long *arguments)
 {
-    if (is_meant_file(file) && fails())
-        return -1;
-    DO(REAL(pwrite64)(file, bytes, len, at));
+#if defined(__x86_64__)
+    register long fourth __asm__("r10") = arguments[3];
+    register long fifth __asm__("r8") = arguments[4];
+    register long sixth __asm__("r9") = arguments[5];
+    long result = call;
+    /* Past what the compiler keeps below the stack's end. */
+    __asm__ volatile("sub $128, %%rsp\n\tcall *%[gate]\n\tadd $128, %%rsp"
+                     : "+a"(result)
+                     : "D"(arguments[0]), "S"(arguments[1]), "d"(arguments[2]), "r"(fourth), "r"(fifth),
+                       "r"(sixth), [gate] "b"(GATE)
+                     : "rcx", "r11", "memory", "cc");
+    return result;
+#else
+    register long number __asm__("x8") = call;
+    register long first __asm__("x0") = arguments[0];
+    register long second __asm__("x1") = arguments[1];
+    register long third __asm__("x2") = arguments[2];
+    register long fourth __asm__("x3") = arguments[3];
+    register long fifth __asm__("x4") = arguments[4];
+    register long sixth __asm__("x5") = arguments[5];
+    __asm__ volatile("blr %[gate]"
+                     : "+r"(first)
+                     : "r"(number), "r"(second), "r"(third), "r"(fourth), "r"(fifth), "r"(sixth),
+                       [gate] "r"(GATE)
+                     : "x30", "memory", "cc");
+    return first;
+#endif
 }
 
-int fsync(int file)
+static void called(int signal, siginfo_t *info, void *context_of_signal)
 {
-    if (is_meant_file(file)) {
-        if (control->wait)
+    (void)signal;
+    ucontext_t *context = context_of_signal;
+    int call = info->si_syscall, errno_before = errno, killed_after = 0, error = 0;
+    long arguments[6];
+    for (int n = 0; n < 6; n++)
+        arguments[n] = ARGUMENT(context, n);
+    if (is_meant_call(call, arguments)) {
+        if (call == SYS_fsync && control->wait)
             usleep(control->wait * 1000);
-        if (fails())
-            return -1;
+        error = fails(&killed_after);
     }
-    DO(REAL(fsync)(file));
+    RESULT(context) = error ? -error : call_kernel(call, arguments);
+    if (killed_after)
+        kill(getpid(), SIGKILL);
+    errno = errno_before;
 }
 
-int ftruncate64(int file, off64_t len)
+/* Reading is not trapped: the dynamic linker reads before there is a handler. */
+ssize_t pread64(int file, void *bytes, size_t len, off64_t at)
 {
-    if (is_meant_file(file) && fails())
+    int killed_after, error = 0;
+    if (control && control->reads && is_meant_file(file))
+        error = fails(&killed_after);
+    if (error) {
+        errno = error;
         return -1;
-    DO(REAL(ftruncate64)(file, len));
+    }
+    return syscall(SYS_pread64, file, bytes, len, at);
 }
 
-int rename(const char *from, const char *to)
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define LOW(n) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * (n))
+/* Goes on if it is equal, else skips so many. */
+#define IS(value, skipped) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (skipped))
+#define HAS(bits, skipped) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), 0, (skipped))
+#define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
+#define TRAP RETURN(SECCOMP_RET_TRAP)
+#define ALLOW RETURN(SECCOMP_RET_ALLOW)
+#define TRAP_IF(number) IS((number), 1), TRAP
+
+static void filter(void)
 {
-    if (is_meant(to) && fails())
-        return -1;
-    DO(REAL(rename)(from, to));
+    struct sock_filter rules[] = {
+        LOAD(instruction_pointer),
+        IS((uint32_t)(GATE + AFTER_CALL), 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4),
+        IS((uint32_t)((GATE + AFTER_CALL) >> 32), 1),
+        ALLOW,
+        LOAD(nr),
+#ifdef SYS_rename
+        TRAP_IF(SYS_rename),
+        TRAP_IF(SYS_unlink),
+        TRAP_IF(SYS_mkdir),
+#endif
+        TRAP_IF(SYS_renameat),
+        TRAP_IF(SYS_renameat2),
+        TRAP_IF(SYS_unlinkat),
+        TRAP_IF(SYS_mkdirat),
+        TRAP_IF(SYS_pwrite64),
+        TRAP_IF(SYS_fsync),
+        TRAP_IF(SYS_fdatasync),
+        TRAP_IF(SYS_ftruncate),
+        TRAP_IF(SYS_fallocate),
+        TRAP_IF(SYS_copy_file_range),
+        TRAP_IF(SYS_fchmod),
+        TRAP_IF(SYS_fchown),
+        TRAP_IF(SYS_fsetxattr),
+        TRAP_IF(SYS_fremovexattr),
+        /* A file that is made. */
+        IS(SYS_openat, 4),
+        LOW(2),
+        HAS(O_CREAT, 1),
+        TRAP,
+        ALLOW,
+        IS(SYS_ioctl, 7),
+        LOW(1),
+        TRAP_IF(FICLONE),
+        TRAP_IF(FICLONERANGE),
+        /* It writes out what has no place on the disk yet. */
+        TRAP_IF(FS_IOC_FIEMAP),
+        ALLOW,
+    };
+    struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+    /* Only root may do without the first. */
+    if (geteuid() != 0)
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+        perror("faults.c: no filter");
+        abort();
+    }
 }
 
-int unlink(const char *path)
+__attribute__((constructor)) static void begin(void)
 {
-    if (is_meant(path) && fails())
-        return -1;
-    DO(REAL(unlink)(path));
+    const char *path = getenv("FAULTS");
+    int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    under = getenv("FAULTS_UNDER");
+    if (file < 0 || !under)
+        return;
+    void *map = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    void *gate = mmap((void *)GATE, sizeof gate_code, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    struct sigaction action = {.sa_sigaction = called, .sa_flags = SA_SIGINFO | SA_RESTART};
+    if (map == MAP_FAILED || gate == MAP_FAILED || sigaction(SIGSYS, &action, NULL)) {
+        perror("faults.c");
+        abort();
+    }
+    control = map;
+    memcpy(gate, gate_code, sizeof gate_code);
+    __builtin___clear_cache(gate, (char *)gate + sizeof gate_code);
+    mprotect(gate, sizeof gate_code, PROT_READ | PROT_EXEC);
+    filter();
 }

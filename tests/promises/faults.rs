@@ -1,4 +1,4 @@
-//! A failing layer under the daemon: `faults.c`, loaded before the C library.
+//! A failing layer under the daemon: `faults.c`, loaded into it, takes its calls to the kernel.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     Once(i32),
     /// It fails, and so do all that follow.
     Lasting(i32),
+    /// It fails; what reads is counted too.
+    Reading(i32),
     /// The process is killed before it is done.
     KilledBefore,
     /// The process is killed when it is done.
@@ -46,7 +48,7 @@ impl Faults {
         let path = folder.join("faults");
         let control = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path);
         let faults = Self { control: control.unwrap(), path, under: under.to_owned() };
-        faults.set([-1, 0, 0, 0, 0, 0]);
+        faults.set([-1, 0, 0, 0, 0, 0, 0]);
         faults
     }
 
@@ -55,7 +57,7 @@ impl Faults {
         command.env("LD_PRELOAD", library()).env("FAULTS", &self.path).env("FAULTS_UNDER", &self.under);
     }
 
-    fn set(&self, numbers: [i32; 6]) {
+    fn set(&self, numbers: [i32; 7]) {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.control.write_all_at(&bytes, 0).unwrap();
     }
@@ -63,10 +65,11 @@ impl Faults {
     /// Lets so many calls through, then has the fault come.
     pub(crate) fn after(&self, calls: i32, fault: Fault) {
         self.set(match fault {
-            Fault::Once(errno) => [calls, errno, 0, 0, 0, 0],
-            Fault::Lasting(errno) => [calls, errno, 1, 0, 0, 0],
-            Fault::KilledBefore => [calls, 0, 0, 1, 0, 0],
-            Fault::KilledAfter => [calls, 0, 0, 2, 0, 0],
+            Fault::Once(errno) => [calls, errno, 0, 0, 0, 0, 0],
+            Fault::Lasting(errno) => [calls, errno, 1, 0, 0, 0, 0],
+            Fault::Reading(errno) => [calls, errno, 0, 0, 0, 0, 1],
+            Fault::KilledBefore => [calls, 0, 0, 1, 0, 0, 0],
+            Fault::KilledAfter => [calls, 0, 0, 2, 0, 0, 0],
         });
     }
 
@@ -74,12 +77,12 @@ impl Faults {
     pub(crate) fn none(&self) -> i32 {
         let mut bytes = [0; 4];
         self.control.read_exact_at(&mut bytes, 20).unwrap();
-        self.set([-1, 0, 0, 0, 0, 0]);
+        self.set([-1, 0, 0, 0, 0, 0, 0]);
         i32::from_le_bytes(bytes)
     }
 
     /// Has each fsync wait so many milliseconds.
     pub(crate) fn slow(&self, milliseconds: i32) {
-        self.set([-1, 0, 0, 0, milliseconds, 0]);
+        self.set([-1, 0, 0, 0, milliseconds, 0, 0]);
     }
 }

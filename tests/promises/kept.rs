@@ -116,13 +116,25 @@ fn in_each_plan_all_stays_but_the_text() {
 #[test]
 fn an_ordinary_user_changes_no_owner_and_no_group() {
     for kind in ["ext4", "xfs", "btrfs", "tmpfs"] {
-        for (uid, gid, mode) in [(65_534, GROUP, 0o664), (OWNER, GROUP, 0o666), (65_534, 65_534, 0o644)] {
+        for (uid, gid, mode, labelled) in [
+            (65_534, GROUP, 0o664, false),
+            (OWNER, GROUP, 0o666, false),
+            (65_534, 65_534, 0o644, false),
+            (65_534, 65_534, 0o644, true),
+        ] {
             let place = Place::on(kind);
             for folder in [place.disk.path().parent().unwrap(), &place.disk.path()] {
                 fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
             }
             chown(&place.source, Some(uid), Some(gid)).unwrap();
             fs::set_permissions(&place.source, fs::Permissions::from_mode(mode)).unwrap();
+            // The user can set neither; of the second he is told on btrfs alone, and may not read it.
+            for (name, there) in [("security.label", true), ("trusted.mark", kind == "btrfs")] {
+                if labelled && there {
+                    setxattr(&place.source, name, b"x", XattrFlags::empty()).unwrap();
+                }
+            }
+            let before = attributes(&place.source);
             let program = copy_program(&place);
             let tree = place.disk.path().join("tree");
             let text = place.named(&"longer ".repeat(2000));
@@ -138,6 +150,7 @@ fn an_ordinary_user_changes_no_owner_and_no_group() {
             place.holds(&text);
             let after = fs::metadata(&place.source).unwrap();
             assert_eq!((after.uid(), after.gid(), after.mode() & 0o7777), (uid, gid, mode), "{kind}");
+            assert_eq!(attributes(&place.source), before, "{kind}");
             place.nothing_is_beside();
         }
     }

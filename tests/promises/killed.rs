@@ -120,7 +120,8 @@ fn at_each_call(way: Way) -> usize {
             before = found;
         }
     }
-    assert!(kills >= 6, "{way:?}: {kills}");
+    println!("{}: killed at {kills} calls", way.name);
+    assert!(kills >= 14, "{way:?}: {kills}");
     kills
 }
 
@@ -130,7 +131,7 @@ fn at_each_call(way: Way) -> usize {
 fn in_a_folder_of_files() {
     let way = WAYS[3];
     let mut halfway = 0;
-    for at in 0..12 {
+    for at in 0.. {
         let place = way.place();
         let faults = Faults::new(place.folder(), &place.disk.path());
         let folder = place.disk.path();
@@ -283,7 +284,7 @@ fn at_random(way: Way, moments: usize) -> usize {
 #[test]
 fn at_any_call_of_a_save() {
     let kills: usize = WAYS.into_iter().map(at_each_call).sum();
-    assert!(kills > 60, "{kills}");
+    assert!(kills > 140, "{kills}");
 }
 
 #[test]

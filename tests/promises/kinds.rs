@@ -172,8 +172,9 @@ fn a_stream_can_be_saved_within_the_padding_and_grows_no_tree() {
         }
         let before = fs::read(&place.source).unwrap();
         let text = place.named(&"z".repeat(room + 2 * OLD.len() + 1));
-        assert_eq!(errno(write(&mount, &text)), libc::EINVAL);
+        assert_eq!(errno(write(&mount, &text)), libc::EFBIG);
         let told = fs::read_to_string(mount.path("tree.yaml.error")).unwrap();
+        assert!(told.contains("What to do: shorten the text"), "{told}");
         assert!(told.contains("streamed: another program may be writing to its end"), "{told}");
         assert!(place.kept().contains(&text));
         assert!(fs::read(&place.source).unwrap() == before);
@@ -209,7 +210,7 @@ fn a_live_writer_loses_nothing_while_the_tree_is_saved() {
             write(&mount, &text).unwrap_or_else(|error| panic!("{error}: {}", place.log()));
             assert_eq!(place.saved(), text);
             let text = place.named(&"x".repeat(9000 + n));
-            assert_eq!(errno(write(&mount, &text)), libc::EINVAL);
+            assert_eq!(errno(write(&mount, &text)), libc::EFBIG);
         }
         done.store(true, Ordering::Relaxed);
         appending.join().unwrap()

@@ -118,12 +118,23 @@ fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
         ("tmpfs", false, true),
         ("tmpfs", true, true),
     ] {
-        for fault in [Fault::Once(libc::EIO), Fault::Lasting(libc::EIO), Fault::Once(libc::ENOSPC)] {
-            let (place, faults, mount) = failing(kind, linked);
+        let faults = [
+            Fault::Once(libc::EIO),
+            Fault::Lasting(libc::EIO),
+            Fault::Once(libc::ENOSPC),
+            Fault::Lasting(libc::EDQUOT),
+            Fault::Reading(libc::EIO),
+        ];
+        for fault in faults {
+            let (mut place, mut faults, mut mount) = failing(kind, linked);
             let mut before = longer(&place, 9000);
             write(&mount, &before).unwrap();
             let (mut at, mut refused, mut unsettled) = (0, 0, 0);
             loop {
+                if place.room() > 300_000 {
+                    // It grew by a tenth each time.
+                    (place, faults, mount) = failing(kind, linked);
+                }
                 let shown = format!("{kind}, {linked}, {grows}, {fault:?} at call {at}");
                 let text = if grows {
                     longer(&place, place.room())
@@ -139,7 +150,11 @@ fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
                 if let Err(error) = &answer {
                     refused += 1;
                     let number = error.raw_os_error().unwrap();
-                    assert!([libc::EIO, libc::ENOSPC].contains(&number), "{shown}: {error}");
+                    assert!(
+                        [libc::EIO, libc::ENOSPC, libc::EDQUOT].contains(&number),
+                        "{shown}: {error}, {}",
+                        place.log()
+                    );
                     assert!(place.kept().contains(&text), "{shown}");
                     for (n, block) in place.built.blocks.iter().enumerate() {
                         // Of a file that is half of both nothing is shown.
@@ -189,7 +204,7 @@ fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
 fn what_a_failing_disk_left_halfway_is_settled_by_the_next_mount() {
     let mut halfway = 0;
     for (kind, linked) in [("ext4", false), ("tmpfs", true)] {
-        for at in 0..14 {
+        for at in 0..30 {
             let (place, faults, mount) = failing(kind, linked);
             let (old, new) = (place.text(), longer(&place, 20_000));
             faults.after(at, Fault::Lasting(libc::EIO));

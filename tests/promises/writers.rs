@@ -1,7 +1,7 @@
 //! Two writers of one file, and other programs that change it.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::process::Output;
@@ -215,13 +215,18 @@ fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
     place.is_sound();
     assert!(fs::read(&place.source).unwrap().ends_with(b"...\n"), "an index is made");
 
-    // Another tree.
-    for by_rename in [false, true] {
-        let draft = begun(&place.named("mine again, which is not saved"));
+    // Another tree; the handle wrote before that, or was only opened.
+    for (by_rename, late) in [(false, false), (true, false), (false, true), (true, true)] {
+        let not_saved = place.named("mine again, which is not saved");
+        let mut draft = if late {
+            File::options().write(true).open(mount.path("tree.yaml")).unwrap()
+        } else {
+            begun(&not_saved)
+        };
         let bytes = fs::read(&place.source).unwrap();
         let now = saved(&place.source);
         let theirs = if by_rename {
-            now.replace("B comment", "C comment")
+            now.replace("B comment", "a comment")
         } else {
             now.replace("a comment", "B comment")
         };
@@ -234,6 +239,11 @@ fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
             let source = File::options().write(true).open(&place.source).unwrap();
             source.write_all_at(&changed, 0).unwrap();
         }
+        if late {
+            assert!(wait_until(|| mount.tree() == theirs.as_bytes()));
+            draft.set_len(0).unwrap();
+            draft.write_all(not_saved.as_bytes()).unwrap();
+        }
         assert_eq!(errno(draft.sync_all()), libc::EBUSY);
         assert_eq!(errno(close(draft)), libc::EBUSY);
         assert_eq!(fs::read(&place.source).unwrap(), changed);
@@ -243,5 +253,18 @@ fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
         assert!(told.contains("another program changed the tree"), "{told}");
         assert!(wait_until(|| fs::read_to_string(mount.path("tree.yaml")).is_ok_and(|text| text == theirs)));
     }
+    // What is read anew from the start is what a text begins from.
+    let mut draft = File::options().read(true).write(true).open(mount.path("tree.yaml")).unwrap();
+    let theirs = saved(&place.source).replace("B comment", "a comment").replace("first", "fifth");
+    let source = File::options().write(true).open(&place.source).unwrap();
+    source.write_all_at(theirs.as_bytes(), 0).unwrap();
+    assert!(wait_until(|| mount.tree() == theirs.as_bytes()));
+    let mut text = String::new();
+    draft.read_to_string(&mut text).unwrap();
+    assert_eq!(text, theirs);
+    draft.set_len(0).unwrap();
+    draft.write_all_at(mine.as_bytes(), 0).unwrap();
+    close(draft).unwrap();
+    assert_eq!(place.saved(), mine);
     place.is_sound();
 }

@@ -11,8 +11,9 @@ const ACL: &[u8] = b"system.posix_acl_";
 
 /// Gives `to` what `from` has.
 ///
-/// Owner, group, mode, ACLs and `user.` attributes are kept or it is an error; what the system keeps
-/// to itself (`security.`, `trusted.`) is kept where it lets us.
+/// Owner, group, mode, ACLs and the attributes `user.` and `security.` are kept or it is an error, and so
+/// are those that this user is told of and may not read (`trusted.` on btrfs). Of what a file system says
+/// of a file in attributes, and of `trusted.` ones, is kept what it lets us.
 pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
     let (old, new) = (from.metadata()?, to.metadata()?);
     if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
@@ -21,9 +22,12 @@ pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
     to.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))?;
     let names = list(from)?;
     for name in &names {
-        let value = value(from, name)?;
+        let value = match value(from, name) {
+            Err(rustix::io::Errno::NODATA) => Err(rustix::io::Errno::PERM),
+            answer => answer,
+        }?;
         match rustix::fs::fsetxattr(to, name.as_slice(), &value, XattrFlags::empty()) {
-            Err(_) if !must_be_kept(name) => {}
+            Err(_) if !must_be_kept(name) || self::value(to, name).is_ok_and(|there| there == value) => {}
             answer => answer?,
         }
     }
@@ -35,7 +39,9 @@ pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
 }
 
 fn must_be_kept(name: &[u8]) -> bool {
-    name.starts_with(b"user.") || name.starts_with(ACL)
+    // Whoever writes to a file takes its capabilities away.
+    let is_security = name.starts_with(b"security.") && name != b"security.capability";
+    is_security || name.starts_with(b"user.") || name.starts_with(ACL)
 }
 
 fn list(file: &File) -> io::Result<Vec<Vec<u8>>> {
@@ -48,7 +54,7 @@ fn list(file: &File) -> io::Result<Vec<Vec<u8>>> {
     Ok(names.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
 }
 
-fn value(file: &File, name: &[u8]) -> io::Result<Vec<u8>> {
+fn value(file: &File, name: &[u8]) -> rustix::io::Result<Vec<u8>> {
     let mut value = vec![0; 64 << 10];
     let len = rustix::fs::fgetxattr(file, name, &mut value)?;
     value.truncate(len);
