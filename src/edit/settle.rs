@@ -249,6 +249,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         if sized && self.storage.meta(self.file)?.identity.size > size {
             self.storage.set_len(self.file, size)?;
         }
+        self.storage.touch(self.file);
         self.sync()
     }
 

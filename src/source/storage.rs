@@ -89,6 +89,11 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()>;
     /// The next piece of `range` that is not a hole.
     fn next_data(&self, file: &Self::File, range: Range<u64>) -> io::Result<Option<Range<u64>>>;
+    /// Says that the file was changed just now, as finely as the clock tells; without, its time is that of the
+    /// clock's last tick, which another file may have as well. Where that may not be done it is left out.
+    fn touch(&self, file: &Self::File) {
+        let _ = file;
+    }
     /// Makes a range of the file read as zeros, and gives its space back where that can be done.
     fn punch(&self, file: &Self::File, range: Range<u64>) -> io::Result<()>;
     /// Lets `to`'s bytes from `to_offset` on share the place of `from`'s in `range`; all three are
@@ -206,6 +211,11 @@ impl Storage for System {
         }
         let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
         Ok(Some(start..end.min(range.end)))
+    }
+
+    fn touch(&self, file: &File) {
+        // A user who may write the file and does not own it may not.
+        let _ = file.set_modified(std::time::SystemTime::now());
     }
 
     fn punch(&self, file: &File, range: Range<u64>) -> io::Result<()> {

@@ -74,6 +74,9 @@ impl Storage for Halfway {
     fn next_data(&self, file: &File, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
         System.next_data(file, range)
     }
+    fn touch(&self, file: &File) {
+        System.touch(file);
+    }
     fn punch(&self, file: &File, range: Range<u64>) -> io::Result<()> {
         System.punch(file, range)
     }

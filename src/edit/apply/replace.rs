@@ -58,6 +58,7 @@ impl<S: Storage> Job<'_, S> {
             // Where there are no locks the source has none either.
             _ => {}
         }
+        self.storage.touch(file);
         self.sync(file)?;
         self.check_unchanged()?;
         self.storage.rename(&place.image, self.path).map_err(unsuited_or_failed)
