@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::cache::{Bytes, Cache};
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Gate, Source};
 
 pub use decoded::{Decoded, Decoder, Parked, Sequential, UNIT, WHOLE};
 pub use slice::Slice;
@@ -87,6 +87,11 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
         let _ = (offset, len, at_any_cost);
         None
+    }
+
+    /// What keeps the bytes where they are of which it is made, if somebody may move them.
+    fn gate(&self) -> Option<Gate> {
+        self.stored().and_then(|(source, _)| source.gate().cloned())
     }
 
     /// Whether reading needs real work (decoding), so that it should not hold up other requests.

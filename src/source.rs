@@ -104,7 +104,17 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
+
+    /// What keeps its bytes where they are, if somebody may move them.
+    fn gate(&self) -> Option<&Gate> {
+        None
+    }
 }
+
+/// Locked for reading it keeps the bytes of a source where they are; who moves them locks it for writing.
+///
+/// Whoever has a reader wait for him works under that reader's lock. Who works ahead of one needs his own.
+pub type Gate = Arc<RwLock<()>>;
 
 /// A local file.
 #[derive(Debug)]
@@ -116,9 +126,16 @@ pub struct FileSource {
     lends: bool,
     map: RwLock<Option<Arc<Mmap>>>,
     lent: AtomicU64,
+    gate: Option<Gate>,
 }
 
 impl FileSource {
+    /// The same, with what keeps its bytes where they are.
+    #[must_use]
+    pub fn with_gate(self, gate: Gate) -> Self {
+        Self { gate: Some(gate), ..self }
+    }
+
     /// Opens a regular file for reading. Never blocks on a FIFO or a device: those are refused.
     pub fn open(path: &Path) -> Result<Self> {
         let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
@@ -133,7 +150,8 @@ impl FileSource {
             return Err(Error::new(Kind::Unrecognised, "is not a regular file").of(path));
         }
         let lends = !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
-        Ok(Self { path: path.to_owned(), file, lends, map: RwLock::new(None), lent: AtomicU64::new(0) })
+        let (map, lent) = (RwLock::new(None), AtomicU64::new(0));
+        Ok(Self { path: path.to_owned(), file, lends, map, lent, gate: None })
     }
 
     /// A mapping that reaches at least to `end`, made anew when the file has grown; `None` if the
@@ -169,6 +187,10 @@ impl FileSource {
 }
 
 impl Source for FileSource {
+    fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
+    }
+
     fn path(&self) -> &Path {
         &self.path
     }

@@ -23,6 +23,7 @@ use super::{Content, Shared, Soundness};
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::codec::{Chunk, Chunks};
 use crate::error::{Error, Result};
+use crate::source::Gate;
 use run::State;
 
 pub use parked::Parked;
@@ -109,6 +110,8 @@ pub struct Decoded {
     turned: Condvar,
     /// Itself, for the threads that decode ahead.
     me: OnceLock<Weak<Self>>,
+    /// What they lock.
+    gate: Option<Gate>,
 }
 
 enum Encoded {
@@ -160,12 +163,14 @@ impl Decoded {
             state: Mutex::default(),
             turned: Condvar::new(),
             me: OnceLock::new(),
+            gate: None,
         }
     }
 
-    /// The same, with pieces decoded ahead of who reads on.
+    /// The same, with more decoded ahead of who reads on, while `gate` is open, if there is one.
     #[must_use]
-    pub fn with_read_ahead(self) -> Arc<Self> {
+    pub fn with_read_ahead(mut self, gate: Option<Gate>) -> Arc<Self> {
+        self.gate = gate;
         let shared = Arc::new(self);
         let _ = shared.me.set(Arc::downgrade(&shared));
         shared
@@ -363,6 +368,10 @@ impl Content for Decoded {
             self.cache.read_on(self.id, start);
         }
         Some(Shared { buffer: Some(buffer), range, cache: self.cache.clone() })
+    }
+
+    fn gate(&self) -> Option<Gate> {
+        self.gate.clone()
     }
 
     fn is_slow(&self) -> bool {

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
@@ -29,7 +29,7 @@ use super::{Opener, locked};
 use crate::content::{Content, Text};
 use crate::error::{self, Error, Result};
 use crate::format::{Block, Container, Verified};
-use crate::source::Identity;
+use crate::source::{Gate, Identity};
 use crate::view;
 
 /// A source is looked at again no more often than this.
@@ -193,7 +193,7 @@ pub(crate) struct Volume {
     /// The generation in which a part was opened last: what the kernel keeps of it is of that one.
     opened_in: Mutex<HashMap<Ino, u64>>,
     /// Held by who reads the source, and against them while a save moves bytes in it.
-    gate: RwLock<()>,
+    gate: Gate,
 }
 
 /// A check of a block that someone makes or has made.
@@ -251,7 +251,7 @@ impl Volume {
             troubles: Mutex::default(),
             verified: Mutex::default(),
             opened_in: Mutex::default(),
-            gate: RwLock::new(()),
+            gate: Gate::default(),
         }
     }
 
@@ -316,7 +316,7 @@ impl Volume {
             }
             return Err(error);
         }
-        let source = Arc::new(self.spot.open_file()?);
+        let source = Arc::new(self.spot.open_file()?.with_gate(self.gate.clone()));
         let identity = crate::source::Source::identity(&*source)?;
         if !identity.same_file(&state.stat.identity) {
             self.detach(&mut state);

@@ -5,7 +5,7 @@
 //! cache's budget holds. Pieces are decoded apart, one a thread; the units of a stream one after the other,
 //! by one thread. A read elsewhere drops what has not begun.
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 
 use super::run::NEAR;
 use super::{Decoded, Encoded, UNIT, Unit};
@@ -168,9 +168,19 @@ impl Decoded {
         }
     }
 
+    /// Keeps what is decoded where it is, unless somebody moves it just now: who reads afterwards reads
+    /// another content.
+    fn hold_still(&self) -> Option<Option<RwLockReadGuard<'_, ()>>> {
+        match &self.gate {
+            Some(gate) => gate.try_read().ok().map(Some),
+            None => Some(None),
+        }
+    }
+
     /// Decodes a piece into the cache, unless its reader has gone elsewhere.
     fn piece_ahead(&self, piece: Chunk, number: u64, reservation: Reservation) {
         let is_wanted = self.state().sequences.find(number).is_some();
+        let Some(_still) = self.hold_still() else { return };
         if is_wanted
             && self.cache.get(self.id, piece.offset).is_none()
             && let Ok(unit) = self.locate(piece.offset)
@@ -228,6 +238,12 @@ impl Decoded {
                 at
             };
             next = at.saturating_add(UNIT);
+            let Some(_still) = self.hold_still() else {
+                if let Some(reader) = self.state().sequences.find(number) {
+                    reader.busy = false;
+                }
+                return;
+            };
             if self.cache.get(self.id, at).is_some() {
                 continue;
             }
