@@ -69,6 +69,7 @@ pub struct Cache {
     parked: Parked,
     threads: usize,
     workers: Workers,
+    followers: Workers,
     scratch: Scratch,
     shelf: Shelf,
     store: Arc<Store>,
@@ -103,6 +104,7 @@ impl Cache {
             parked: Parked::default(),
             threads: threads.max(1),
             workers: Workers::new("ahead", threads),
+            followers: Workers::new("follow", threads),
             scratch: Scratch::new(budget),
             shelf: Shelf::default(),
             store: Arc::default(),
@@ -191,6 +193,11 @@ impl Cache {
     /// Has a job done on one of the threads.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         self.workers.run(room::holding(job));
+    }
+
+    /// Has a job done that mostly waits for the threads' results, and would keep one of them from its work.
+    pub(crate) fn follow(&self, job: impl FnOnce() + Send + 'static) {
+        self.followers.run(room::holding(job));
     }
 
     /// Tables and buffers of one kind, used before or new.

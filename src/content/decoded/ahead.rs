@@ -215,7 +215,7 @@ impl Decoded {
             return;
         };
         let me = Arc::downgrade(self);
-        self.cache.run(move || {
+        self.cache.follow(move || {
             if let Some(decoded) = me.upgrade() {
                 decoded.follow(number);
             }
