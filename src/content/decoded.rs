@@ -345,13 +345,16 @@ impl Content for Decoded {
         if offset >= end {
             return None;
         }
-        if matches!(self.encoded, Encoded::Stream(_)) && offset / UNIT != (end - 1) / UNIT {
-            return None;
-        }
         let (start, buffer) = match self.known_unit(offset) {
             Some(known) => known,
             None if at_any_cost => {
                 let unit = self.locate(offset).ok()?;
+                if end > self.end_of(unit) {
+                    // It is going to be copied out of several, each decoded once.
+                    return None;
+                }
+                // Before this one is waited for, so that others are decoded meanwhile.
+                self.read_ahead(unit);
                 (unit.start, self.obtain(unit).ok()?.0)
             }
             None => return None,

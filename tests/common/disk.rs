@@ -3,7 +3,8 @@
 #![allow(dead_code, unreachable_pub, missing_docs, missing_debug_implementations)]
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A file system of its own, unmounted when dropped.
@@ -73,4 +74,16 @@ pub fn acl() -> Vec<u8> {
         acl.extend(id.to_le_bytes());
     }
     acl
+}
+
+/// Writes a file with holes where pages are zero.
+pub fn write_sparse(path: &Path, bytes: &[u8]) {
+    let file = File::create(path).unwrap();
+    file.set_len(bytes.len() as u64).unwrap();
+    for (n, page) in bytes.chunks(4096).enumerate() {
+        if page.iter().any(|byte| *byte != 0) {
+            file.write_all_at(page, n as u64 * 4096).unwrap();
+        }
+    }
+    file.sync_all().unwrap();
 }

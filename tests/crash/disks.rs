@@ -3,7 +3,7 @@
 //! The file systems are made in images and mounted through loop devices, which takes root.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -14,7 +14,7 @@ use asdf_mount::source::FileSource;
 use asdf_mount::source::storage::System;
 use asdf_mount::{Kind, Result};
 
-use crate::disk::{ACL, Disk, acl, run};
+use crate::disk::{ACL, Disk, acl, run, write_sparse};
 use crate::files::{Parts, block, text};
 use crate::sim::Dice;
 
@@ -34,18 +34,6 @@ pub(crate) fn parts() -> Parts {
     }
     let blocks = vec![block(&data, 60_000, 0), block(&sparse, sparse.len(), 0), block(&data[..3], 3, 0)];
     Parts { text: text('a', 3000), padding: Vec::new(), blocks, tail: None }
-}
-
-/// Writes a file with holes where pages are zero.
-pub(crate) fn write_sparse(path: &Path, bytes: &[u8]) {
-    let file = File::create(path).unwrap();
-    file.set_len(bytes.len() as u64).unwrap();
-    for (n, page) in bytes.chunks(4096).enumerate() {
-        if page.iter().any(|byte| *byte != 0) {
-            file.write_all_at(page, n as u64 * 4096).unwrap();
-        }
-    }
-    file.sync_all().unwrap();
 }
 
 /// Our own reader finds nothing wrong.

@@ -11,7 +11,8 @@ use asdf_mount::edit::{Outcome, Plan, SaveOptions, Target};
 use asdf_mount::source::storage::{Extents, Meta, Storage, System};
 
 use crate::disk::Disk;
-use crate::disks::{parts, write_sparse};
+use crate::disk::write_sparse;
+use crate::disks::parts;
 use crate::files::text;
 
 /// The real file system, whose insertions come too far back in the file and then fail, as they would

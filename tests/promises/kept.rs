@@ -2,14 +2,14 @@
 //! hard links, and the link that a source is reached by.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use rustix::fs::{SeekFrom, XattrFlags, getxattr, listxattr, seek, setxattr};
 
 use crate::common::asdf::{Block, sample};
-use crate::common::disk::{ACL, acl};
+use crate::common::disk::{ACL, acl, write_sparse};
 use crate::killed::WAYS;
 use crate::place::{Place, copy_program, file, write};
 
@@ -44,18 +44,6 @@ fn data(path: &Path) -> u64 {
         data += at - start;
     }
     data
-}
-
-/// Writes a file with holes where pages are zero.
-fn write_sparse(path: &Path, bytes: &[u8]) {
-    let file = File::create(path).unwrap();
-    file.set_len(bytes.len() as u64).unwrap();
-    for (n, page) in bytes.chunks(4096).enumerate() {
-        if page.iter().any(|byte| *byte != 0) {
-            file.write_all_at(page, n as u64 * 4096).unwrap();
-        }
-    }
-    file.sync_all().unwrap();
 }
 
 #[test]

@@ -170,16 +170,8 @@ impl Unframing {
         }
         let good = if size.raw {
             let mut raw = Vec::new();
-            while raw.len() < size.stored {
-                match input.fill() {
-                    Ok(there) if !there.is_empty() => {
-                        raw.extend_from_slice(there);
-                        let taken = there.len();
-                        input.take(taken);
-                    }
-                    _ => break,
-                }
-            }
+            // What came before an error stays.
+            let _ = std::io::Read::read_to_end(&mut input, &mut raw);
             raw
         } else {
             let floor = if blocks.linked { floor.max(end.saturating_sub(WINDOW)) } else { end };
