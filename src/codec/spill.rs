@@ -4,13 +4,17 @@
 //! again and again by who reads here and there. It is decoded once instead, as far as anyone reads, into
 //! a file that has no name; behind that frontier everything is read from there. Where the file may
 //! grow no more, decoding goes on without it.
+//!
+//! Who reads it from its start on, as most do, and never comes back needs none of that, and writing the
+//! file would cost him a tenth of his time. So nothing is put aside before someone wants a place that the
+//! first decoder has not come to in order.
 
 use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cache::{Cache, Reservation, unnamed};
 use crate::content::{Decoder, Sequential, UNIT};
@@ -23,9 +27,20 @@ const LOOK: u64 = 64 << 20;
 const FLOOR: u64 = 1 << 30;
 const FLOOR_PART: u64 = 20;
 
-/// A stream whose decoded bytes are put aside.
-pub(super) struct Spilled(Arc<Spill>);
+/// A stream whose decoded bytes are put aside once they are wanted out of order.
+pub(super) struct Spilled(Arc<Aside>);
 
+struct Aside {
+    stream: Arc<dyn Sequential>,
+    cache: Arc<Cache>,
+    folder: PathBuf,
+    /// There was a first decoder.
+    begun: AtomicBool,
+    /// Where it is put, or nothing if there can't be a file.
+    spill: OnceLock<Option<Arc<Spill>>>,
+}
+
+/// What is put aside.
 struct Spill {
     stream: Arc<dyn Sequential>,
     cache: Arc<Cache>,
@@ -48,19 +63,33 @@ struct State {
 
 impl Spilled {
     /// The stream, with a file in `folder` that may take half of what is free there.
-    pub(super) fn new(stream: Arc<dyn Sequential>, folder: &Path, cache: &Arc<Cache>) -> Result<Self> {
-        let file = unnamed(folder)?;
-        let limit = free(&file)? / 2;
-        let (cache, frontier) = (cache.clone(), AtomicU64::new(0));
-        Ok(Self(Arc::new(Spill { stream, cache, file, limit, frontier, state: Mutex::default() })))
+    pub(super) fn new(stream: Arc<dyn Sequential>, folder: &Path, cache: &Arc<Cache>) -> Self {
+        let (cache, folder) = (cache.clone(), folder.to_owned());
+        let (begun, spill) = (AtomicBool::new(false), OnceLock::new());
+        Self(Arc::new(Aside { stream, cache, folder, begun, spill }))
+    }
+}
+
+impl Aside {
+    /// Begins to put the stream aside, unless that was done before; nothing if it can't be.
+    fn spill(&self) -> Option<&Arc<Spill>> {
+        let make = || match Spill::new(&self.stream, &self.folder, &self.cache) {
+            Ok(spill) => Some(Arc::new(spill)),
+            Err(error) => {
+                let folder = self.folder.display();
+                tracing::warn!("{folder}: a large block can't be put aside here: {error}");
+                None
+            }
+        };
+        self.spill.get_or_init(make).as_ref()
     }
 
-    /// The same with a limit of one's own.
-    #[cfg(test)]
-    fn with_limit(stream: Arc<dyn Sequential>, cache: &Arc<Cache>, limit: u64) -> Self {
-        let mut spill = Self::new(stream, &std::env::temp_dir(), cache).unwrap();
-        Arc::get_mut(&mut spill.0).unwrap().limit = limit;
-        spill
+    /// A decoder at `at` of what is put aside, or else of the stream.
+    fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
+        match self.spill() {
+            Some(spill) => Ok(Box::new(Cursor { spill: spill.clone(), at, own: None, suspect: None })),
+            None => self.stream.start_at(at),
+        }
     }
 }
 
@@ -73,6 +102,13 @@ fn free(file: &File) -> Result<u64> {
 }
 
 impl Spill {
+    fn new(stream: &Arc<dyn Sequential>, folder: &Path, cache: &Arc<Cache>) -> Result<Self> {
+        let file = unnamed(folder)?;
+        let limit = free(&file)? / 2;
+        let (stream, cache) = (stream.clone(), cache.clone());
+        Ok(Self { stream, cache, file, limit, frontier: AtomicU64::new(0), state: Mutex::default() })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,27 +200,65 @@ impl Sequential for Spilled {
     }
 
     fn nearest(&self, wanted: u64) -> u64 {
-        let frontier = self.0.frontier();
-        if wanted > frontier && self.0.state().full {
-            self.0.stream.nearest(wanted).max(frontier)
+        let Some(Some(spill)) = self.0.spill.get() else { return self.0.stream.nearest(wanted) };
+        let frontier = spill.frontier();
+        if wanted > frontier && spill.state().full {
+            spill.stream.nearest(wanted).max(frontier)
         } else {
             wanted.min(frontier)
         }
     }
 
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
-        let (spill, own) = (self.0.clone(), None);
-        Ok(Box::new(Cursor { spill, at, own, suspect: None }))
+        if at == 0 && !self.0.begun.swap(true, Ordering::Relaxed) {
+            return Ok(Box::new(First { aside: self.0.clone(), decoder: None }));
+        }
+        self.0.start_at(at)
     }
 }
 
 impl fmt::Debug for Spilled {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let spill = &self.0;
+        let frontier = self.0.spill.get().map(|spill| spill.as_ref().map(|spill| spill.frontier()));
         out.debug_struct("Spilled")
-            .field("stream", &spill.stream)
-            .field("frontier", &spill.frontier())
+            .field("stream", &self.0.stream)
+            .field("frontier", &frontier.flatten())
             .finish()
+    }
+}
+
+/// The first reader's decoder: of the stream if he reads on from its start, of what is put aside if his first
+/// read is somewhere else.
+struct First {
+    aside: Arc<Aside>,
+    decoder: Option<Box<dyn Decoder>>,
+}
+
+impl Decoder for First {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            None => self.decoder.insert(self.aside.stream.start()?),
+        };
+        decoder.read(out)
+    }
+
+    fn suspect(&self) -> Option<u64> {
+        self.decoder.as_ref().and_then(|decoder| decoder.suspect())
+    }
+
+    fn wanted(&mut self, until: u64) {
+        if self.decoder.is_none() {
+            // What fails here fails again when it is read, and is told then.
+            self.decoder = self.aside.start_at(0).ok();
+        }
+        if let Some(decoder) = &mut self.decoder {
+            decoder.wanted(until);
+        }
+    }
+
+    fn weight(&self) -> u64 {
+        self.decoder.as_ref().map_or(256, |decoder| decoder.weight())
     }
 }
 
@@ -306,12 +380,51 @@ mod tests {
         assert!((at..).zip(&buf[..read]).all(|(at, got)| *got == byte(at)), "{count} bytes at {at}");
     }
 
-    #[test]
-    fn a_stream_is_decoded_once_whoever_reads_where() {
-        let (len, starts) = (20 * UNIT + 77, Arc::new(AtomicUsize::new(0)));
+    /// A stream of `len` bytes whose file may hold `limit`, what it is put aside in, and how often it was begun.
+    fn spilled(len: u64, limit: u64) -> (Decoded, Arc<Aside>, Arc<AtomicUsize>) {
+        let starts = Arc::new(AtomicUsize::new(0));
         let cache = Arc::new(Cache::with_threads(8 << 20, 2));
-        let spilled = Spilled::with_limit(Arc::new(Stream(len, starts.clone())), &cache, u64::MAX);
-        let content = &Decoded::stream(spilled, len, &cache);
+        let stream: Arc<dyn Sequential> = Arc::new(Stream(len, starts.clone()));
+        let folder = std::env::temp_dir();
+        let spilled = Spilled::new(stream.clone(), &folder, &cache);
+        if limit < u64::MAX {
+            let spill = Spill { limit, ..Spill::new(&stream, &folder, &cache).unwrap() };
+            assert!(spilled.0.spill.set(Some(Arc::new(spill))).is_ok());
+        }
+        let aside = spilled.0.clone();
+        (Decoded::stream(spilled, len, &cache), aside, starts)
+    }
+
+    #[test]
+    fn who_reads_it_from_its_start_has_nothing_put_aside_until_he_comes_back() {
+        let len = 80 * UNIT + 77;
+        let (content, aside, starts) = spilled(len, u64::MAX);
+        (0..len).step_by(100_000).for_each(|at| check(&content, at, 100_000));
+        assert!(aside.spill.get().is_none() && starts.load(Ordering::Relaxed) == 1);
+        for at in [40 * UNIT, 5, 79 * UNIT, 3 * UNIT, 60 * UNIT, 20 * UNIT, 70 * UNIT] {
+            check(&content, at, 100_000);
+        }
+        let spill = aside.spill.get().unwrap().as_ref().unwrap();
+        assert!(spill.frontier() >= 60 * UNIT);
+        assert_eq!(starts.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn who_begins_elsewhere_has_what_is_before_that_put_aside() {
+        let len = 80 * UNIT + 77;
+        let (content, aside, starts) = spilled(len, u64::MAX);
+        for at in (0..len).rev().step_by(3_000_017) {
+            check(&content, at, 100_000);
+        }
+        assert_eq!(aside.spill.get().unwrap().as_ref().unwrap().frontier(), len);
+        assert_eq!(starts.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_stream_is_decoded_twice_at_most_whoever_reads_where() {
+        let len = 20 * UNIT + 77;
+        let (content, _, starts) = spilled(len, u64::MAX);
+        let content = &content;
         std::thread::scope(|scope| {
             for reader in 0..6_u64 {
                 scope.spawn(move || {
@@ -324,15 +437,14 @@ mod tests {
         });
         (0..len).step_by(100_000).for_each(|at| check(content, at, 100_000));
         assert_eq!(content.soundness(), Soundness::Sound);
-        assert_eq!(starts.load(Ordering::Relaxed), 1);
+        assert!(starts.load(Ordering::Relaxed) <= 2);
     }
 
     #[test]
     fn beyond_what_the_file_may_hold_it_goes_on_without() {
-        let (len, starts) = (20 * UNIT + 77, Arc::new(AtomicUsize::new(0)));
-        let cache = Arc::new(Cache::with_threads(8 << 20, 2));
-        let spilled = Spilled::with_limit(Arc::new(Stream(len, starts.clone())), &cache, 7 * UNIT + 5);
-        let content = Decoded::stream(spilled, len, &cache);
+        let len = 20 * UNIT + 77;
+        let (content, aside, starts) = spilled(len, 7 * UNIT + 5);
+        aside.begun.store(true, Ordering::Relaxed);
         (0..len).step_by(100_000).for_each(|at| check(&content, at, 100_000));
         assert_eq!(starts.load(Ordering::Relaxed), 1);
         for at in [0, 19 * UNIT, 6 * UNIT, 12 * UNIT, 7 * UNIT] {

@@ -64,13 +64,7 @@ impl Zstd {
             else {
                 return self.parts.clone();
             };
-            match Spilled::new(self.parts.clone(), folder, &self.cache) {
-                Ok(spilled) => Arc::new(spilled),
-                Err(error) => {
-                    tracing::warn!("{}: a large block can't be put aside here: {error}", folder.display());
-                    self.parts.clone()
-                }
-            }
+            Arc::new(Spilled::new(self.parts.clone(), folder, &self.cache))
         })
     }
 }

@@ -52,6 +52,18 @@ fn only_what_is_larger_than_the_cache_and_has_one_frame_is_put_aside_and_only_if
 }
 
 #[test]
+fn who_reads_from_start_to_end_has_nothing_put_aside() {
+    let (folder, spill, data) = (fresh_folder(), fresh_folder(), sample(LEN, 43));
+    let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(Encoding::Zstd)).build();
+    let source = file.save(folder.path(), "a.asdf");
+    let option = format!("cache=4M,spill={}", spill.path().display());
+    let mounted = Mounted::new(["-o".as_ref(), option.as_ref(), source.as_os_str()]);
+    assert!(mounted.block(0) == data);
+    assert_eq!(unnamed(&mounted, spill.path()), 0);
+    mounted.unmount();
+}
+
+#[test]
 fn a_folder_that_will_not_do_is_refused_at_once() {
     let folder = fresh_folder();
     let source = AsdfBuilder::new().build().save(folder.path(), "a.asdf");
