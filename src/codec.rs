@@ -77,6 +77,14 @@ pub trait Chunks: Send + Sync + std::fmt::Debug {
     fn start(&self, chunk: Chunk) -> Result<Box<dyn Decoder>> {
         Ok(Box::new(held::Held::decode(self, chunk)?))
     }
+
+    /// Bytes of memory that [`start`](Self::start) takes up, beside what is kept between two uses.
+    ///
+    /// Where the chunk is decoded as a whole that is what it decodes to, as much again for what is turned
+    /// round on the way (a shuffle), and what is stored of it, which may be as long.
+    fn weight(&self, chunk: Chunk) -> u64 {
+        chunk.len.saturating_mul(3)
+    }
 }
 
 /// The content that `stored` decodes to, `data_size` bytes long.

@@ -34,9 +34,12 @@ pub(crate) enum Kind {
     ZstdOne,
     /// A Blosc buffer for each, behind its length.
     Blosc,
+    /// The same for 32 of them, in a single Blosc block, which has to be decoded whole.
+    BloscWide,
 }
 
 impl Kind {
+    /// All that can be read anywhere for little.
     pub(crate) const ALL: [Self; 7] =
         [Self::Zlib, Self::Bzip2, Self::Lz4, Self::Lz4Frame, Self::Zstd, Self::ZstdOne, Self::Blosc];
 
@@ -47,8 +50,13 @@ impl Kind {
             Self::Lz4 => *b"lz4\0",
             Self::Lz4Frame => *b"lz4f",
             Self::Zstd | Self::ZstdOne => *b"zstd",
-            Self::Blosc => *b"blsc",
+            Self::Blosc | Self::BloscWide => *b"blsc",
         }
+    }
+
+    /// How many patterns are put together into what is repeated.
+    fn together(self) -> usize {
+        if self == Self::BloscWide { 32 } else { 1 }
     }
 
     /// What stands before the repeated bytes, those, and what stands behind them.
@@ -88,7 +96,7 @@ impl Kind {
                 // An empty last block.
                 (head, one, vec![1, 0, 0])
             }
-            Self::Blosc => (none(), blosc(&pattern), none()),
+            Self::Blosc | Self::BloscWide => (none(), blosc(&pattern.repeat(self.together())), none()),
         }
     }
 
@@ -126,11 +134,13 @@ fn adler(bytes: &[u8], count: u64) -> u32 {
     (b << 16 | a) as u32
 }
 
-/// Writes an ASDF file with one block that holds the pattern `count` times.
+/// Writes an ASDF file with one block that holds the pattern `count` times, a multiple of what the kind puts
+/// together.
 pub(crate) fn file(folder: &Path, kind: Kind, count: u64) -> PathBuf {
     let path = folder.join(format!("{kind:?}.asdf"));
     let (head, one, end) = kind.pieces(count);
-    let used = (head.len() + end.len()) as u64 + one.len() as u64 * count;
+    let repeats = count / kind.together() as u64;
+    let used = (head.len() + end.len()) as u64 + one.len() as u64 * repeats;
     let mut out = BufWriter::new(File::create(&path).unwrap());
     out.write_all(b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- {}\n...\n").unwrap();
     out.write_all(b"\xd3BLK\0\x30\0\0\0\0").unwrap();
@@ -140,7 +150,7 @@ pub(crate) fn file(folder: &Path, kind: Kind, count: u64) -> PathBuf {
     }
     out.write_all(&[0; 16]).unwrap();
     out.write_all(&head).unwrap();
-    for _ in 0..count {
+    for _ in 0..repeats {
         out.write_all(&one).unwrap();
     }
     out.write_all(&end).unwrap();

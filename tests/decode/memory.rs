@@ -63,3 +63,25 @@ fn a_hundred_gigabytes_and_64_readers_stay_within_the_budget_and_a_little() {
         }
     }
 }
+
+/// A Blosc block can't be decoded in part. One of 32 MiB takes thrice that for a moment: so much of the budget
+/// is what it needs, and no two of them are decoded at once where that would be more.
+#[test]
+fn blosc_blocks_that_are_decoded_whole_count_as_what_they_take() {
+    let (folder, count, cache) = (fresh_folder(), 32 * 8, 96 << 20);
+    let source = large::file(folder.path(), Kind::BloscWide, count);
+    let mounted = Mounted::new(["-o".as_ref(), format!("cache={cache}").as_ref(), source.as_os_str()]);
+    let pattern = large::pattern();
+    std::thread::scope(|scope| {
+        for reader in 0..64_u64 {
+            let (mounted, pattern) = (&mounted, &pattern);
+            scope.spawn(move || {
+                let block = File::open(mounted.block_path(0)).unwrap();
+                let at = reader * 7919 * 4096 % (count * PATTERN as u64 - (1 << 20));
+                large::check(&block, Kind::BloscWide, pattern, at, 1 << 20);
+            });
+        }
+    });
+    let peak = peak(&mounted);
+    assert!(peak <= cache + BESIDE, "{peak} bytes with a cache of {cache}");
+}

@@ -33,6 +33,9 @@ const CHUNKS: u64 = 1 << 16;
 /// Buffers for longer ones that are kept.
 const SPARES: usize = 4;
 
+/// Bytes of memory for a piece that is decoded as a stream.
+const STREAM: u64 = 1 << 20;
+
 /// Compressed pieces up to this length are decoded from where they were read to.
 const AT_HAND: usize = 32 << 10;
 
@@ -260,6 +263,10 @@ impl Chunks for Pieces {
             }
             input.skip(piece.stored);
         }
+    }
+
+    fn weight(&self, _: Chunk) -> u64 {
+        STREAM
     }
 }
 

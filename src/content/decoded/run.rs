@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 use super::ahead::Sequences;
 use super::covered::Covered;
 use super::parked::PER_CONTENT;
-use super::{Decoded, Decoder, Encoded, Span, UNIT, Unit, WHOLE};
+use super::{Decoded, Decoder, Encoded, Span, UNIT, Unit};
 use crate::cache::Bytes;
 use crate::codec::Chunk;
 use crate::error::{Error, Result};
@@ -140,20 +140,26 @@ impl Decoded {
         state.runs.push(Run { number, span: unit.span.start, at, until: self.end_of(unit) });
         drop(state);
         let running = Running { decoded: self, number };
-        let _room = self.cache.demand(self.weight(unit));
+        let weight = match (&decoder, &self.encoded) {
+            // It holds what it needs already.
+            (Some(decoder), Encoded::Pieces(_)) => decoder.weight().saturating_add(UNIT),
+            _ => self.weight(unit),
+        };
+        let _room = self.cache.demand(weight);
         match unit.span.piece {
             Some(piece) if unit.span.is_whole() => self.run_whole(&running, unit, piece),
             _ => self.run_to(&running, unit, at, decoder),
         }
     }
 
-    /// Bytes of memory that decoding a unit takes up.
+    /// Bytes of memory that decoding a unit with a new decoder takes up.
     pub(super) fn weight(&self, unit: Unit) -> u64 {
         match (&self.encoded, unit.span.piece) {
             (Encoded::Stream(stream), _) => stream.weight().saturating_add(UNIT),
             // What is compressed may be as long as what it decodes to.
             (Encoded::Pieces(_), Some(piece)) if unit.span.is_whole() => 2 * piece.len + UNIT,
-            (Encoded::Pieces(_), _) => WHOLE,
+            (Encoded::Pieces(pieces), Some(piece)) => pieces.weight(piece).saturating_add(UNIT),
+            (Encoded::Pieces(_), None) => UNIT,
         }
     }
 
