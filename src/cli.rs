@@ -197,12 +197,7 @@ fn check_files(files: &[PathBuf], json: bool) -> Result<u8> {
 
 /// Makes the seek tables of each; the worst verdict is the exit status.
 fn index_files(files: &[PathBuf]) -> Result<u8> {
-    let store = Store::of_user();
-    if !store.keeps() {
-        let message =
-            "there is no directory for seek tables: neither XDG_CACHE_HOME nor ~/.cache can be used";
-        return Err(Error::new(Kind::System(libc::ENOENT), message));
-    }
+    let store = Store::of_user()?;
     Ok(status_of(check::tables::run(files, store, &mut std::io::stderr())?))
 }
 

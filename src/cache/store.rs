@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::content::{Content, Text};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use directory::Directory;
 
 /// Under what a table is kept: a digest of all that tells its stream from others.
@@ -61,13 +61,14 @@ impl Store {
     }
 
     /// The user's: `$XDG_CACHE_HOME/asdf-mount`, by default in `~/.cache`; it is made if it is missing.
-    /// Where it can't be had, or belongs to others, nothing is kept.
-    pub fn of_user() -> Self {
-        let Some(path) = directory::of_user() else { return Self::nowhere() };
-        Self::at(&path).unwrap_or_else(|error| {
-            tracing::info!("seek tables are not kept: {error}");
-            Self::nowhere()
-        })
+    ///
+    /// # Errors
+    /// As [`at`](Self::at), or the user has no such place.
+    pub fn of_user() -> Result<Self> {
+        let nowhere =
+            || Error::new(Kind::System(libc::ENOENT), "neither XDG_CACHE_HOME nor HOME is a folder");
+        let path = directory::of_user().ok_or_else(nowhere);
+        path.and_then(|path| Self::at(&path)).map_err(|error| error.within("seek tables can't be kept"))
     }
 
     /// The one in the directory `path`, which is made if it is missing.

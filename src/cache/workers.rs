@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -22,6 +22,8 @@ pub(crate) struct Workers {
 struct Shared {
     state: Mutex<State>,
     more: Condvar,
+    /// No job waits or runs.
+    quiet: Condvar,
 }
 
 #[derive(Default)]
@@ -30,6 +32,12 @@ struct State {
     threads: usize,
     idle: usize,
     closed: bool,
+}
+
+impl State {
+    fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.idle < self.threads
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -60,6 +68,9 @@ impl Shared {
                 return;
             } else {
                 state.idle += 1;
+                if !state.is_busy() {
+                    self.quiet.notify_all();
+                }
                 state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.idle -= 1;
             }
@@ -95,21 +106,16 @@ impl Workers {
         drop(state);
         self.shared.more.notify_one();
     }
-}
 
-impl Workers {
     /// Whether a job waits or runs.
     pub(crate) fn is_busy(&self) -> bool {
-        let state = self.shared.lock();
-        !state.waiting.is_empty() || state.idle < state.threads
+        self.shared.lock().is_busy()
     }
 
     /// Waits until all jobs are done, but no longer than that.
     pub(crate) fn wait(&self, patience: Duration) {
-        let began = Instant::now();
-        while self.is_busy() && began.elapsed() < patience {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let state = self.shared.lock();
+        let _ = self.shared.quiet.wait_timeout_while(state, patience, |state| state.is_busy());
     }
 }
 

@@ -20,7 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens the sources of a plan; a file of no known format is the error.
 pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
-    let store = if plan.options.index_cache { Store::of_user() } else { Store::nowhere() };
+    let store = match plan.options.index_cache.then(Store::of_user) {
+        Some(Ok(store)) => store,
+        Some(Err(error)) => {
+            tracing::info!("{error}");
+            Store::nowhere()
+        }
+        None => Store::nowhere(),
+    };
     let budget = plan.options.cache.unwrap_or_else(default_budget);
     let spill = plan.options.spill.folder();
     if let Spill::In(folder) = &plan.options.spill {

@@ -4,7 +4,7 @@
 //! leads to its end.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -268,6 +268,19 @@ fn index_makes_the_tables_of_several_files_and_says_what_is_damaged() {
         assert!(output.stdout.is_empty());
     }
     assert_eq!(case.index(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn index_says_why_there_is_no_place_for_tables() {
+    let case = Case::new(Checksum::Stored);
+    fs::create_dir_all(case.cache().join("asdf-mount")).unwrap();
+    fs::set_permissions(case.cache().join("asdf-mount"), fs::Permissions::from_mode(0o777)).unwrap();
+    let output = case.index(&["a.asdf"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    let place = case.cache().join("asdf-mount");
+    assert!(said.contains(place.to_str().unwrap()) && said.contains("chmod go-w"), "{said}");
+    assert!(case.tables().is_empty());
 }
 
 #[test]

@@ -80,7 +80,10 @@ impl Directory {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(path, flags, Mode::empty())?;
         if !is_ours(&rustix::fs::fstat(&dir)?) {
-            return Err(Error::new(Kind::Refused, "the directory is not ours alone to write"));
+            return Err(Error::new(
+                Kind::Refused,
+                "others may write there: make it yours alone (chmod go-w), or set XDG_CACHE_HOME",
+            ));
         }
         Ok(Self { dir, most: MOST, open: Mutex::new(LruCache::new(OPEN)) })
     }
