@@ -14,9 +14,11 @@
 //! pages arrive as writes before the flush.
 
 mod caller;
+mod dir;
 mod handle;
 mod reply;
 mod write;
+mod xattr;
 
 use std::ffi::OsStr;
 use std::io;
@@ -34,7 +36,7 @@ use fuser::{
 };
 
 use crate::cache::Workers;
-use crate::tree::{Attr, Caching, Change, Ino, Listing, OpenFor, Opened, Pen, Reader, TTL, Tree, Xattr};
+use crate::tree::{Attr, Caching, Change, Ino, Listing, OpenFor, Opened, Pen, Reader, TTL, Tree};
 use handle::Handles;
 
 /// What is asked of the kernel if it offers it.
@@ -119,10 +121,6 @@ impl Adapter {
     fn ttl(&self, attr: &Attr) -> Duration {
         self.tree.ttl(attr.ino).min(attr.ttl())
     }
-
-    fn dir(&self, handle: FileHandle) -> Result<Arc<Listing>, Errno> {
-        self.dirs.get(handle).ok_or(Errno::EBADF)
-    }
 }
 
 fn ino(number: INodeNo) -> Ino {
@@ -133,15 +131,6 @@ fn ino(number: INodeNo) -> Ino {
 fn guarded(request: &str, handler: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(handler)).is_err() {
         tracing::error!("{request} panicked: it was answered with EIO");
-    }
-}
-
-/// Answers a request for an attribute's value or for the list of them.
-fn answer_xattr(value: &[u8], size: u32, reply: ReplyXattr) {
-    match u32::try_from(value.len()) {
-        Ok(len) if size == 0 => reply.size(len),
-        Ok(len) if len <= size => reply.data(value),
-        _ => reply.error(Errno::ERANGE),
     }
 }
 
@@ -312,29 +301,11 @@ impl Filesystem for Adapter {
     }
 
     fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        guarded("opendir", || match self.tree.open_dir(ino(node)) {
-            Ok(listing) => reply.opened(self.dirs.add(listing).0, FopenFlags::empty()),
-            Err(error) => {
-                tracing::debug!("opendir: {error}");
-                reply.error(reply::errno(&error));
-            }
-        });
+        guarded("opendir", || self.open_dir(node, reply));
     }
 
-    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        guarded("readdir", || {
-            let listing = match self.dir(handle) {
-                Ok(listing) => listing,
-                Err(errno) => return reply.error(errno),
-            };
-            let done = self.tree.read_dir(&listing, offset, false, &mut |item| {
-                reply.add(INodeNo(item.ino.0), item.next, reply::kind(item.kind), item.name)
-            });
-            match done {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(reply::errno(&error)),
-            }
-        });
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
+        guarded("readdir", || self.read_dir(handle, offset, reply));
     }
 
     fn readdirplus(
@@ -343,28 +314,9 @@ impl Filesystem for Adapter {
         _node: INodeNo,
         handle: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectoryPlus,
+        reply: ReplyDirectoryPlus,
     ) {
-        guarded("readdirplus", || {
-            let listing = match self.dir(handle) {
-                Ok(listing) => listing,
-                Err(errno) => return reply.error(errno),
-            };
-            let done = self.tree.read_dir(&listing, offset, true, &mut |item| {
-                let attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
-                    // Of `.` and `..` the kernel takes no more than these.
-                    ino: INodeNo(item.ino.0),
-                    kind: reply::kind(item.kind),
-                    ..reply::absent()
-                });
-                let ttl = item.attr.as_ref().map_or(TTL, |attr| self.ttl(attr));
-                reply.add(attr.ino, item.next, item.name, &ttl, &attr, GENERATION)
-            });
-            match done {
-                Ok(()) => reply.ok(),
-                Err(error) => reply.error(reply::errno(&error)),
-            }
-        });
+        guarded("readdirplus", || self.read_dir_plus(handle, offset, reply));
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
@@ -391,22 +343,11 @@ impl Filesystem for Adapter {
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        guarded("getxattr", || match self.tree.xattr(ino(node), name) {
-            Ok(Xattr::Ready(value)) => answer_xattr(&value, size, reply),
-            Ok(Xattr::Slow(find)) => self.checking.run(move || match find() {
-                Ok(value) => answer_xattr(&value, size, reply),
-                Err(error) => reply.error(reply::errno(&error)),
-            }),
-            Ok(Xattr::Absent) => reply.error(Errno::NO_XATTR),
-            Err(error) => reply.error(reply::errno(&error)),
-        });
+        guarded("getxattr", || self.get_xattr(node, name, size, reply));
     }
 
     fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        guarded("listxattr", || match self.tree.xattr_names(ino(node)) {
-            Ok(names) => answer_xattr(&names, size, reply),
-            Err(error) => reply.error(reply::errno(&error)),
-        });
+        guarded("listxattr", || self.list_xattrs(node, size, reply));
     }
 
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
@@ -541,18 +482,11 @@ impl Filesystem for Adapter {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        guarded("setxattr", || {
-            let exists = match flags {
-                libc::XATTR_CREATE => Some(false),
-                libc::XATTR_REPLACE => Some(true),
-                _ => None,
-            };
-            reply::done(self.tree.set_xattr(ino(node), name, Some(value), exists), reply);
-        });
+        guarded("setxattr", || self.set_xattr(node, name, value, flags, reply));
     }
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        guarded("removexattr", || reply::done(self.tree.set_xattr(ino(node), name, None, None), reply));
+        guarded("removexattr", || self.remove_xattr(node, name, reply));
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {

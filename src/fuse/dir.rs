@@ -1,0 +1,60 @@
+//! The requests that read directories.
+
+use std::sync::Arc;
+
+use fuser::{Errno, FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyDirectoryPlus, ReplyOpen};
+
+use super::{Adapter, GENERATION, ino, reply};
+use crate::tree::{Listing, TTL};
+
+impl Adapter {
+    pub(super) fn open_dir(&self, node: INodeNo, reply: ReplyOpen) {
+        match self.tree.open_dir(ino(node)) {
+            Ok(listing) => reply.opened(self.dirs.add(listing).0, FopenFlags::empty()),
+            Err(error) => {
+                tracing::debug!("opendir: {error}");
+                reply.error(reply::errno(&error));
+            }
+        }
+    }
+
+    fn dir(&self, handle: FileHandle) -> Result<Arc<Listing>, Errno> {
+        self.dirs.get(handle).ok_or(Errno::EBADF)
+    }
+
+    pub(super) fn read_dir(&self, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let listing = match self.dir(handle) {
+            Ok(listing) => listing,
+            Err(errno) => return reply.error(errno),
+        };
+        let done = self.tree.read_dir(&listing, offset, false, &mut |item| {
+            reply.add(INodeNo(item.ino.0), item.next, reply::kind(item.kind), item.name)
+        });
+        match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(reply::errno(&error)),
+        }
+    }
+
+    /// The same, and with each name what is said of its node.
+    pub(super) fn read_dir_plus(&self, handle: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
+        let listing = match self.dir(handle) {
+            Ok(listing) => listing,
+            Err(errno) => return reply.error(errno),
+        };
+        let done = self.tree.read_dir(&listing, offset, true, &mut |item| {
+            let attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
+                // Of `.` and `..` the kernel takes no more than these.
+                ino: INodeNo(item.ino.0),
+                kind: reply::kind(item.kind),
+                ..reply::absent()
+            });
+            let ttl = item.attr.as_ref().map_or(TTL, |attr| self.ttl(attr));
+            reply.add(attr.ino, item.next, item.name, &ttl, &attr, GENERATION)
+        });
+        match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(reply::errno(&error)),
+        }
+    }
+}

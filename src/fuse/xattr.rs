@@ -1,0 +1,51 @@
+//! The requests about extended attributes.
+
+use std::ffi::OsStr;
+
+use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
+
+use super::{Adapter, ino, reply};
+use crate::tree::Xattr;
+
+/// Answers a request for an attribute's value or for the list of them.
+fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
+    match u32::try_from(value.len()) {
+        Ok(len) if size == 0 => reply.size(len),
+        Ok(len) if len <= size => reply.data(value),
+        _ => reply.error(Errno::ERANGE),
+    }
+}
+
+impl Adapter {
+    pub(super) fn get_xattr(&self, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        match self.tree.xattr(ino(node), name) {
+            Ok(Xattr::Ready(value)) => answer(&value, size, reply),
+            Ok(Xattr::Slow(find)) => self.checking.run(move || match find() {
+                Ok(value) => answer(&value, size, reply),
+                Err(error) => reply.error(reply::errno(&error)),
+            }),
+            Ok(Xattr::Absent) => reply.error(Errno::NO_XATTR),
+            Err(error) => reply.error(reply::errno(&error)),
+        }
+    }
+
+    pub(super) fn list_xattrs(&self, node: INodeNo, size: u32, reply: ReplyXattr) {
+        match self.tree.xattr_names(ino(node)) {
+            Ok(names) => answer(&names, size, reply),
+            Err(error) => reply.error(reply::errno(&error)),
+        }
+    }
+
+    pub(super) fn set_xattr(&self, node: INodeNo, name: &OsStr, value: &[u8], flags: i32, reply: ReplyEmpty) {
+        let exists = match flags {
+            libc::XATTR_CREATE => Some(false),
+            libc::XATTR_REPLACE => Some(true),
+            _ => None,
+        };
+        reply::done(self.tree.set_xattr(ino(node), name, Some(value), exists), reply);
+    }
+
+    pub(super) fn remove_xattr(&self, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        reply::done(self.tree.set_xattr(ino(node), name, None, None), reply);
+    }
+}
