@@ -26,7 +26,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation,
@@ -101,12 +101,8 @@ impl Adapter {
             tree.close();
             saving.wait(LAST_ANSWERS);
             // Who saved by fsync is about to close its file, and shall not hear of an error after that.
-            let began = Instant::now();
-            while was_saving
-                && began.elapsed() < LAST_CLOSING
-                && files.any(|file| matches!(file, Opened::Pen(_)))
-            {
-                std::thread::sleep(Duration::from_millis(2));
+            if was_saving {
+                files.wait_while_any(|file| matches!(file, Opened::Pen(_)), LAST_CLOSING);
             }
             saving.wait(LAST_ANSWERS);
         }
