@@ -9,6 +9,7 @@
 //! - `mirror`: entries of mirrored directories
 //! - `sources`, `names`: what the root is, and which node is at a name
 //! - `folder`: the folder that stands for a file: `tree.yaml`, `blocks/`, `.asdf-mount/`
+//! - `volume`: the lives of the file behind it; `shelf`: files that were parsed, and are kept open
 //! - `open`, `listing`: open files and directories
 //! - `attr`, `xattr`: what is said of a node
 //! - `pages`: what the kernel is given to keep of blocks, or told to forget
@@ -39,11 +40,13 @@ pub mod saver;
 pub mod savers;
 mod seams;
 mod sheet;
+mod shelf;
 mod sources;
 mod spot;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod volume;
 mod write;
 mod written;
 mod xattr;
@@ -70,9 +73,10 @@ use crate::format::{Container, Context};
 use crate::source::Source;
 use attr::Stat;
 use desk::{Desk, Room};
-use folder::{Shelf, Volume};
 use mirror::{Class, Entry, Scout};
 use node::{Known, Node, Part, Serials};
+use shelf::Shelf;
+use volume::Volume;
 
 /// How long the kernel may believe what it was told of a name or a node.
 pub const TTL: Duration = Duration::from_millis(500);

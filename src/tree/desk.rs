@@ -19,13 +19,16 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::attr::{Attr, Kind, Ownership, Time};
-use super::folder::{Present, Shelf, Volume, may_write};
+use super::folder::Present;
 use super::haven::{Drawer, Haven, Kept, in_memory};
 use super::mirror::Place;
 use super::names::{ABOUT, BLOCKS, TREE};
 use super::node::{Ino, Part, Serials};
 use super::saver::{Head, Saver, Savers, Site};
 use super::sheet::{Body, Budget, MOST_BYTES, Paper, Sheet, copy, now};
+use super::shelf::Shelf;
+use super::spot::may_write;
+use super::volume::Volume;
 use super::{errno, locked};
 use crate::content::Content;
 use crate::error::{Error, Result};

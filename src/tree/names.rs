@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::folder::{Opened, Volume};
 use super::mirror::Class;
 use super::node::{Ino, Node, Part};
+use super::shelf::Opened;
+use super::volume::Volume;
 use super::{Tree, desk, errno, spot};
 use crate::error::{self, Error, Result};
 

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::folder::Volume;
 use super::locked;
 use super::mirror::Entry;
 use super::sheet::Sheet;
+use super::volume::Volume;
 use crate::error::{Error, Kind, Result};
 
 /// The number of a node.

@@ -3,12 +3,13 @@
 use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 
-use super::folder::{Opened, Volume};
 use super::locked;
 use super::mirror::{Class, Entry};
 use super::node::{Ino, Part};
 use super::pages::Given;
+use super::shelf::Opened;
 use super::spot::open_in;
+use super::volume::Volume;
 use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::format::Block;

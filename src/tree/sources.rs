@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex};
 
 use super::attr::{Kind, Stat};
 use super::desk::Room;
-use super::folder::{Shelf, may_write};
 use super::haven::Haven;
 use super::link::{Mountpoint, Surroundings};
 use super::mirror::{Class, Entry, Place, Scout, Seen};
 use super::node::{Known, Node, Serials};
 use super::saver::Settler;
 use super::sheet::Budget;
-use super::spot::{Origin, Spot};
+use super::shelf::Shelf;
+use super::spot::{Origin, Spot, may_write};
 use super::{Options, Tree};
 use crate::error::{self, Error, Result};
 

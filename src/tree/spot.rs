@@ -201,6 +201,12 @@ pub(crate) fn stat_of(fd: impl AsFd) -> Result<Stat> {
     Ok(rustix::fs::fstat(fd)?.into())
 }
 
+/// Whether this process may write `name` in `dir`; where that can't be told, it may be tried.
+pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
+    let access = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, rustix::fs::AtFlags::EACCESS);
+    !matches!(access, Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
+}
+
 /// Opens the regular file `name` in `dir`, which lies at `spot`.
 pub(crate) fn open_in(dir: BorrowedFd<'_>, name: &OsStr, spot: &Spot) -> Result<FileSource> {
     let fd = rustix::fs::openat(dir, name, READ, Mode::empty())

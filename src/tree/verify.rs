@@ -7,14 +7,19 @@
 //! `always` the first reader waits until all of the block was found right. Blocks without a checksum are
 //! read as ever.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
 
-use super::Ino;
-use super::folder::{Opened, Volume};
 use super::node::Part;
+use super::shelf::{Edition, Opened, no_block};
+use super::volume::Volume;
+use super::{Ino, locked};
 use crate::cache::Workers;
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::format::Verified;
+
+/// Attempts at checking a block that saves move.
+const ATTEMPTS: usize = 100;
 
 /// When the checksum of a block is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,15 +46,50 @@ impl Verifier {
     }
 }
 
+/// What checking the blocks of a file found, as of the edition named.
+#[derive(Debug, Default)]
+pub(crate) struct Checks(Mutex<(Edition, HashMap<u32, Check>)>);
+
+/// A check of a block that someone makes or has made.
+type Check = Arc<OnceLock<Result<Verified>>>;
+
+impl Checks {
+    /// What checking block `n` found, if anyone did.
+    pub(crate) fn known(&self, edition: Edition, n: u32) -> Option<Verified> {
+        let checks = locked(&self.0);
+        let check = checks.1.get(&n).filter(|_| checks.0 == edition)?;
+        check.get()?.as_ref().ok().copied()
+    }
+
+    /// The check of block `n`, and whether nobody has begun it.
+    fn of(&self, edition: Edition, n: u32) -> (Check, bool) {
+        let mut checks = locked(&self.0);
+        if checks.0 != edition {
+            *checks = (edition, HashMap::new());
+        }
+        let is_first = !checks.1.contains_key(&n);
+        (checks.1.entry(n).or_default().clone(), is_first)
+    }
+
+    /// Has block `n` checked anew when it is asked for next, if this is its check still.
+    fn forget(&self, n: u32, check: &Check) {
+        let mut checks = locked(&self.0);
+        if checks.1.get(&n).is_some_and(|noted| Arc::ptr_eq(noted, check)) {
+            checks.1.remove(&n);
+        }
+    }
+}
+
 impl Volume {
     /// Whether a read of block `n` is to wait until all of it was checked.
     pub(crate) fn is_held_up(&self, opened: &Opened, n: u32) -> bool {
-        self.verifier().when == Verify::Always && self.known(opened.edition(), n).is_none()
+        self.verifier().when == Verify::Always && self.checks.known(opened.edition(), n).is_none()
     }
 
     /// Whether block `n` is known to be other than its checksum says.
     pub(crate) fn is_wrong(&self, opened: &Opened, n: u32) -> bool {
-        self.verifier().when != Verify::Off && self.known(opened.edition(), n) == Some(Verified::Mismatch)
+        self.verifier().when != Verify::Off
+            && self.checks.known(opened.edition(), n) == Some(Verified::Mismatch)
     }
 
     /// Lets a read of block `n` pass, or says why not; for who holds the source still.
@@ -57,7 +97,7 @@ impl Volume {
         let found = match self.verifier().when {
             Verify::Off => return Ok(()),
             Verify::Always => self.verify_of(opened, n)?,
-            Verify::FirstRead => match self.known(opened.edition(), n) {
+            Verify::FirstRead => match self.checks.known(opened.edition(), n) {
                 Some(found) => found,
                 None => {
                     self.begin(opened, n);
@@ -73,7 +113,8 @@ impl Volume {
 
     /// Has block `n` checked in the background, unless that was begun already.
     fn begin(self: &Arc<Self>, opened: &Arc<Opened>, n: u32) {
-        if !self.is_first_to_check(opened.edition(), n) {
+        let (_, is_first) = self.checks.of(opened.edition(), n);
+        if !is_first {
             return;
         }
         let (volume, opened) = (self.clone(), opened.clone());
@@ -83,6 +124,38 @@ impl Volume {
                 volume.void(n);
             }
         });
+    }
+
+    /// Checks block `n`, once in a generation; reads all of it.
+    pub(crate) fn verify(&self, n: u32) -> Result<Verified> {
+        for _ in 0..ATTEMPTS {
+            self.look();
+            let opened = self.opened()?;
+            let found = self.verify_of(&opened, n);
+            // Waits for a save that moves the block just now; nobody is to wait for a check.
+            drop(self.hold_still());
+            if self.edition() != opened.edition() {
+                continue;
+            }
+            if let Err(error) = &found {
+                self.trouble(error);
+            }
+            return found;
+        }
+        Err(Error::new(error::Kind::Changed, "the file is saved again and again: ask later"))
+    }
+
+    /// The same of what was opened, for who holds it still.
+    fn verify_of(&self, opened: &Opened, n: u32) -> Result<Verified> {
+        let index = usize::try_from(n).map_err(|_| no_block(n))?;
+        let (check, _) = self.checks.of(opened.edition(), n);
+        let container = opened.container()?;
+        let found = check.get_or_init(|| container.verify(index)).clone();
+        if found.is_err() {
+            // It may go better next time: a network file system was away, say.
+            self.checks.forget(n, &check);
+        }
+        found
     }
 
     /// Has the kernel forget what it has of block `n`.

@@ -7,9 +7,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use super::folder::{Opened, Volume};
 use super::mirror::Class;
 use super::node::{Ino, Node, Part};
+use super::shelf::Opened;
+use super::volume::Volume;
 use super::{Tree, errno, locked};
 use crate::error::Result;
 use crate::format::Facts;
