@@ -14,8 +14,8 @@
 //! - `attr`, `xattr`: what is said of a node
 //! - `pages`: what the kernel is given to keep of blocks, or told to forget
 //! - `verify`: when the checksum of a block is checked, and what comes of it
-//! - `desk`, `sheet`, `draft`, `write`, `written`: what is written in the folder of a file, and when it is
-//!   saved
+//! - `desk`, `sheet`, `naming`, `write`, `pen`: what is written in the folder of a file
+//! - `draft`, `seams`, `written`, `refused`: which text of it is tried as a save, and what comes of it
 //! - `saver`: who makes a save of a text; `savers`: the sessions that do
 //! - `haven`: the state directory
 //!
@@ -33,9 +33,12 @@ mod link;
 mod listing;
 mod mirror;
 mod names;
+mod naming;
 mod node;
 mod open;
 mod pages;
+mod pen;
+mod refused;
 pub mod saver;
 pub mod savers;
 mod seams;
@@ -58,14 +61,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use attr::{Attr, Kind, Ownership, Time};
-pub use draft::{Caller, Pen};
 pub use haven::Haven;
 pub use listing::{Item, Listing};
+pub use naming::{Maker, Renaming};
 pub use node::Ino;
 pub use open::{Caching, Reader};
 pub use pages::{Given, Kernel};
+pub use pen::{Caller, Pen};
 pub use verify::Verify;
-pub use write::{Change, Maker, Moment, OpenFor, Opened, Renaming};
+pub use write::{Change, Moment, OpenFor, Opened};
 pub use xattr::Xattr;
 
 use crate::error::{Error, Result};

@@ -41,11 +41,6 @@ use crate::view::status::{LastRefusal, Writing};
 const GONE: Duration = Duration::from_secs(10);
 /// After this time a `tree.yaml` that was left empty, or cut without being open, shows the saved text.
 const PENDING: Duration = Duration::from_secs(60);
-/// Refused texts of one folder that are kept in the state directory; the oldest goes first.
-pub(crate) const KEPT: usize = 16;
-/// The generated files that tell of a refusal.
-pub(crate) const ERROR: &str = "tree.yaml.error";
-pub(crate) const REJECTED: &str = "tree.yaml.rejected";
 /// Names that the folder itself has, or will have.
 const RESERVED: [&str; 4] = [BLOCKS, ABOUT, "arrays", "exploded"];
 
@@ -501,70 +496,6 @@ impl Desk {
     pub(crate) fn follow_link(&self, state: &State, old: &OsStr, new: &OsStr) {
         if let Some(drawer) = &state.drawer {
             drawer.link(old, new);
-        }
-    }
-
-    /// Puts generated text at a name; on the disk if that is possible.
-    pub(crate) fn put_text(&self, state: &mut State, name: &str, text: &[u8]) -> Result<()> {
-        use std::os::unix::fs::FileExt;
-        self.take(state, OsStr::new(name));
-        let sheet = self.sheet(Paper::Source, state.lineage)?;
-        let file = self.paper(state, Some(OsStr::new(name))).and_then(|file| {
-            file.write_all_at(text, 0)?;
-            Ok(file)
-        });
-        let file = file.or_else(|_| {
-            let file = in_memory()?;
-            file.write_all_at(text, 0)?;
-            Ok::<_, Error>(file)
-        })?;
-        let stat = self.volume()?.look().stat;
-        let mut body = locked(&sheet.body);
-        body.take_room(text.len() as u64, self.limit())?;
-        body.paper = Paper::File(Arc::new(file));
-        body.size = text.len() as u64;
-        body.mode = Some(self.room.ownership.writable(Ino::ROOT, Kind::File, 0, &stat).mode.into());
-        drop(body);
-        self.put(state, OsStr::new(name), &sheet);
-        Ok(())
-    }
-
-    /// Keeps the text of a draft that nobody will save, and says where.
-    pub(crate) fn keep_unfinished(&self, state: &mut State, sheet: &Arc<Sheet>) {
-        let text = match locked(&sheet.body).text() {
-            Ok(text) if text.is_empty() => return,
-            Ok(text) => text,
-            Err(error) => {
-                return tracing::error!("{}: an unfinished text is lost: {error}", self.label().display());
-            }
-        };
-        let what = "an unfinished text of tree.yaml was not saved";
-        self.keep(state, ".unfinished.yaml", &text, what);
-    }
-
-    /// Keeps a text in the state directory; the log says where, and why.
-    pub(crate) fn keep(&self, state: &mut State, end: &str, text: &[u8], why: &str) -> Option<String> {
-        let label = self.label();
-        let Some(haven) = &self.room.haven else {
-            tracing::error!("{}: {why}; it can't be kept: there is no state directory", label.display());
-            return None;
-        };
-        match haven.keep(&self.stem(), end, text) {
-            Ok(kept) => {
-                let path = kept.path.display().to_string();
-                tracing::warn!("{}: {why}; it is kept in {path}", label.display());
-                state.kept.push_back(kept);
-                if state.kept.len() > KEPT
-                    && let Some(oldest) = state.kept.pop_front()
-                {
-                    haven.drop_kept(&oldest);
-                }
-                Some(path)
-            }
-            Err(error) => {
-                tracing::error!("{}: {why}; it can't be kept: {error}", label.display());
-                None
-            }
         }
     }
 

@@ -1,4 +1,5 @@
-//! Extended attributes: the facts of a block, and of a file, for `getfattr`.
+//! Extended attributes: the facts of a block, and of a file, for `getfattr`; and those that programs set on
+//! files that they may write.
 //!
 //! `user.asdf.verified` answers when asked for by name, and is in no list: checking a block reads all
 //! of it, and `cp -a`, `rsync -X` and `getfattr -d` ask for whatever is listed.
@@ -19,6 +20,8 @@ use crate::format::Facts;
 const VERIFIED: &str = "user.asdf.verified";
 /// The daemon's process number, on the mount's root.
 const PID: &str = "user.asdf-mount.pid";
+/// Bytes of all that programs set on one file.
+const MOST_XATTRS: usize = 64 << 10;
 
 /// The value of an attribute.
 pub enum Xattr {
@@ -116,6 +119,40 @@ impl Tree {
         }
         let names = self.xattrs(ino)?.into_iter().map(|(name, _)| name);
         Ok(names.flat_map(|name| name.bytes().chain([0])).collect())
+    }
+
+    /// Sets or, without a value, removes an extended attribute, as on any file; they are held for as
+    /// long as the mount. `exists` is what must hold of it before.
+    pub fn set_xattr(
+        &self,
+        ino: Ino,
+        name: &OsStr,
+        value: Option<&[u8]>,
+        exists: Option<bool>,
+    ) -> Result<()> {
+        let (entry, desk, sheet) = self.sheet_of(ino)?;
+        // POSIX ACLs above all: who asks for one to be set must not believe that it was.
+        if !name.as_bytes().starts_with(b"user.") {
+            return Err(errno(libc::EOPNOTSUPP));
+        }
+        self.keep_written(&entry);
+        let _state = locked(&desk.state);
+        let mut body = locked(&sheet.body);
+        let there = body.xattrs.contains_key(name);
+        match (exists, there, value) {
+            (Some(true), false, _) | (_, false, None) => return Err(errno(libc::ENODATA)),
+            (Some(false), true, _) => return Err(errno(libc::EEXIST)),
+            _ => {}
+        }
+        body.xattrs.remove(name);
+        if let Some(value) = value {
+            let taken: usize = body.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+            if taken.saturating_add(name.len()).saturating_add(value.len()) > MOST_XATTRS {
+                return Err(errno(libc::ENOSPC));
+            }
+            body.xattrs.insert(name.to_owned(), value.to_owned());
+        }
+        Ok(())
     }
 
     fn xattrs(&self, ino: Ino) -> Result<List> {
