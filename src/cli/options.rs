@@ -1,9 +1,10 @@
 //! The options after `-o`: what mount(8), mount.fuse(8) and /etc/fstab hand over, and our own.
 //!
-//! `-o` takes a list separated by commas. A comma inside a value is written `\,` (and a backslash
-//! `\\`), or the whole value stands in double quotes as mount(8) has it: `fsname="a,b"`. A later option
-//! wins over an earlier one. What is unknown is refused, never ignored: a misspelt `allow_other` must
-//! not pass for a mount that others can see.
+//! A later option wins over an earlier one. What is unknown is refused, never ignored: a misspelt
+//! `allow_other` must not pass for a mount that others can see.
+
+mod list;
+mod names;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,6 +13,10 @@ use std::path::PathBuf;
 use crate::edit::{self, check::Level};
 use crate::error::{Error, Kind, Result};
 use crate::tree::Verify;
+use list::{Item, split};
+pub(super) use names::NAMES;
+pub use names::TABLE;
+use names::{is_comment, unknown};
 
 /// The type of our mounts as the kernel, mount(8) and /proc/self/mountinfo have it.
 pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
@@ -124,101 +129,6 @@ impl Default for Options {
         }
     }
 }
-
-/// The options as `--help` shows them: name with its value, and what it does.
-pub const TABLE: &[(&str, &str)] = &[
-    ("ro, rw", "read-only, or writable as far as the source is [rw]"),
-    (
-        "allow_other",
-        "let other users in, as far as the mode bits let them (an ordinary user needs 'user_allow_other' in /etc/fuse.conf)",
-    ),
-    ("uid=N, gid=N", "owner and group of all files [those of the source]"),
-    ("umask=OCTAL", "permission bits that no file has [0]"),
-    (
-        "cache=SIZE",
-        "memory for decoded data, with K, M or G [256M, or an eighth of the memory if that is less]",
-    ),
-    (
-        "spill=DIR|off",
-        "where a zstd block of one frame is put aside, decoded, that is larger than cache= [$TMPDIR, or /var/tmp]",
-    ),
-    (
-        "verify=off|first-read|always",
-        "check the MD5 of a block when asked (getfattr) only, beside its first readers, or before a byte of it is given [off]",
-    ),
-    (
-        "index-cache=on|off",
-        "keep the seek tables of zlib and bzip2 blocks for the next mount, in the user's cache directory [on]",
-    ),
-    (
-        "validate=strict|warn|off",
-        "refuse a tree that Python asdf could no longer open as the same data, only warn, or do not look [strict]",
-    ),
-    ("padding=SIZE", "room left behind a tree that has grown, with K, M or G [a tenth of it, at least 4K]"),
-    ("max_read=N", "largest read request in bytes"),
-    ("fsname=NAME", "what df and findmnt show as the source [the file's path]"),
-    (
-        "noexec, noatime, nodiratime, relatime, strictatime, sync, dirsync",
-        "as in mount(8), and their opposites",
-    ),
-    ("default_permissions, nosuid, nodev", "always on; suid and dev are taken and have no effect"),
-    (
-        "auto, noauto, user, users, owner, group, nofail, defaults, _netdev, comment=, x-*",
-        "for mount(8) and /etc/fstab; no effect here",
-    ),
-];
-
-/// Every option without a value and every `name=`, for telling what a misspelt one was meant to be.
-pub(super) const NAMES: &[&str] = &[
-    "ro",
-    "rw",
-    "allow_other",
-    "allow_root",
-    "default_permissions",
-    "uid=",
-    "gid=",
-    "umask=",
-    "fsname=",
-    "subtype=",
-    "cache=",
-    "index-cache=",
-    "verify=",
-    "spill=",
-    "validate=",
-    "padding=",
-    "max_read=",
-    "suid",
-    "nosuid",
-    "dev",
-    "nodev",
-    "exec",
-    "noexec",
-    "atime",
-    "noatime",
-    "relatime",
-    "norelatime",
-    "strictatime",
-    "nostrictatime",
-    "diratime",
-    "nodiratime",
-    "sync",
-    "async",
-    "dirsync",
-    "auto",
-    "noauto",
-    "user",
-    "nouser",
-    "users",
-    "nousers",
-    "owner",
-    "noowner",
-    "group",
-    "nogroup",
-    "nofail",
-    "defaults",
-    "_netdev",
-    "comment=",
-];
 
 impl Options {
     /// Reads the lists given after each `-o`, in their order.
@@ -348,50 +258,6 @@ impl Options {
     }
 }
 
-/// One option of a list.
-#[derive(Debug, PartialEq, Eq)]
-struct Item {
-    name: String,
-    value: Option<Vec<u8>>,
-}
-
-/// Splits a list at its commas, taking escapes and quotes out of the values.
-fn split(list: &[u8]) -> Result<Vec<Item>> {
-    let mut items = Vec::new();
-    let mut bytes = list.iter().copied().peekable();
-    while bytes.peek().is_some() {
-        let mut name = Vec::new();
-        let mut value: Option<Vec<u8>> = None;
-        let mut quoted = false;
-        while let Some(byte) = bytes.next() {
-            match (byte, &mut value) {
-                (b',', _) if !quoted => break,
-                (b'=', None) => {
-                    value = Some(Vec::new());
-                    quoted = bytes.next_if_eq(&b'"').is_some();
-                }
-                (b'"', Some(_)) if quoted => quoted = false,
-                (b'\\', Some(value)) => value.push(bytes.next().unwrap_or(b'\\')),
-                (byte, Some(value)) => value.push(byte),
-                (byte, None) => name.push(byte),
-            }
-        }
-        let name = String::from_utf8_lossy(&name).into_owned();
-        if quoted {
-            return Err(usage(format!("-o {name}: the closing quote is missing")));
-        }
-        // Two commas in a row, as scripts that join lists leave them, mean nothing.
-        if !name.is_empty() || value.is_some() {
-            items.push(Item { name, value });
-        }
-    }
-    Ok(items)
-}
-
-fn is_comment(name: &str) -> bool {
-    name.starts_with("x-") || name.starts_with("X-")
-}
-
 fn number(name: &str, value: &[u8], radix: u32, wanted: &str) -> Result<u32> {
     // from_str_radix would take a sign.
     let digits = std::str::from_utf8(value).ok().filter(|text| !text.starts_with(['+', '-']));
@@ -424,44 +290,16 @@ fn bad(name: &str, value: &[u8], wanted: &str) -> Error {
     usage(format!("-o {name}={} is not {wanted}", String::from_utf8_lossy(value)))
 }
 
-fn unknown(name: &str) -> Error {
-    let nearest = NAMES
-        .iter()
-        .map(|known| (distance(name, known.trim_end_matches('=')), known))
-        .min()
-        .filter(|(distance, known)| *distance <= 2 && *distance < known.len() / 2);
-    match nearest {
-        Some((_, known)) => usage(format!("unknown option -o {name}; did you mean {known}?")),
-        None => usage(format!("unknown option -o {name}; asdf-mount --help lists those it takes")),
-    }
-}
-
-/// Counts the letters to insert, drop or change to get from one word to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (above, left) in from.chars().zip(1..) {
-        let mut next = vec![left];
-        let mut best = left;
-        for (window, &letter) in row.windows(2).zip(&to) {
-            best = (window[0] + usize::from(above != letter)).min(window[1] + 1).min(best + 1);
-            next.push(best);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(list: &str) -> Result<Options> {
+    pub(super) fn parse(list: &str) -> Result<Options> {
         Options::parse(&[OsString::from(list)])
     }
 
-    fn refusal(list: &str) -> String {
+    pub(super) fn refusal(list: &str) -> String {
         let error = parse(list).expect_err(list);
         assert_eq!(error.kind(), Kind::Usage);
         error.to_string()
@@ -506,25 +344,6 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_in_a_value_is_escaped_or_quoted() {
-        for list in [r"ro,fsname=a\,b\\c=d,uid=1", r#"ro,fsname="a,b\\c=d",uid=1"#] {
-            let options = parse(list).unwrap();
-            assert_eq!(options.fsname.unwrap(), r"a,b\c=d");
-            assert_eq!(options.uid, Some(1));
-        }
-        assert!(refusal(r#"fsname="a,b"#).contains("closing quote"));
-    }
-
-    #[test]
-    fn refuses_the_unknown_and_says_what_was_meant() {
-        assert_eq!(refusal("alow_other"), "unknown option -o alow_other; did you mean allow_other?");
-        assert_eq!(refusal("guid=4"), "unknown option -o guid; did you mean gid=?");
-        assert!(refusal("remount").starts_with("unknown option -o remount; "));
-        assert!(refusal("RO").contains("unknown"));
-        assert!(refusal("=3").contains("unknown"));
-    }
-
-    #[test]
     fn refuses_bad_values() {
         for list in [
             "uid=",
@@ -552,42 +371,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_option_of_the_table_is_taken() {
-        for (names, _) in TABLE {
-            for name in names.split(", ") {
-                let name = name
-                    .replace("=N", "=4096")
-                    .replace("=OCTAL", "=022")
-                    .replace("=SIZE", "=1G")
-                    .replace("=on|off", "=on")
-                    .replace("=strict|warn|off", "=warn")
-                    .replace("=off|first-read|always", "=first-read")
-                    .replace("=DIR|off", "=/tmp");
-                let name = name.replace("=NAME", "=a").replace("x-*", "x-a");
-                parse(&name).unwrap();
-            }
-        }
-    }
-
     proptest! {
-        #[test]
-        fn an_escaped_value_comes_back(value in "[ -~]{1,20}") {
-            let escaped: String = value.chars().flat_map(|c| ['\\', c]).collect();
-            let options = parse(&format!("noexec,fsname={escaped},sync")).unwrap();
-            prop_assert_eq!(options.fsname.unwrap(), OsString::from(value));
-            prop_assert!(options.no_exec && options.synchronous);
-        }
-
         #[test]
         fn nothing_makes_it_panic(list in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = Options::parse(&[OsString::from_vec(list)]);
         }
 
-        #[test]
-        fn the_distance_is_symmetric_and_zero_only_for_equals(a in "[ab]{0,6}", b in "[ab]{0,6}") {
-            prop_assert_eq!(distance(&a, &b), distance(&b, &a));
-            prop_assert_eq!(distance(&a, &b) == 0, a == b);
-        }
     }
 }
