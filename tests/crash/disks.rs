@@ -14,9 +14,9 @@ use asdf_mount::source::FileSource;
 use asdf_mount::source::storage::System;
 use asdf_mount::{Kind, Result};
 
+use crate::dice::Dice;
 use crate::disk::{ACL, Disk, acl, run, write_sparse};
 use crate::files::{Parts, block, text};
-use crate::sim::Dice;
 
 /// Opens a file of a disk, with a state directory that goes with the disk.
 fn open(disk: &Disk, path: &Path) -> Result<Target> {

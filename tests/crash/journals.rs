@@ -5,8 +5,9 @@ use std::path::Path;
 use asdf_mount::edit::{Outcome, Plan, SaveOptions};
 use asdf_mount::source::storage::Storage;
 
+use crate::dice::Dice;
 use crate::files::{Parts, text};
-use crate::sim::{Abilities, Dice, Disk, Sim};
+use crate::sim::{Abilities, Disk, Sim};
 use crate::simulated::{blocks, open, source};
 
 const JOURNAL: &str = "/data/.galaxy.asdf.asdf-mount-journal";

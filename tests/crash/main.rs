@@ -7,6 +7,8 @@
 
 #![allow(clippy::unwrap_used)] // the lint takes only test functions for tests
 
+#[path = "../common/dice.rs"]
+mod dice;
 #[path = "../common/disk.rs"]
 mod disk;
 

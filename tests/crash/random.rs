@@ -2,8 +2,9 @@
 
 use asdf_mount::edit::{Plan, SaveOptions};
 
+use crate::dice::Dice;
 use crate::files::{Parts, text};
-use crate::sim::{Abilities, Dice, Disk};
+use crate::sim::{Abilities, Disk};
 use crate::simulated::{blocks, crashes, open, source};
 
 /// A text that may grow or shrink, a little or much.

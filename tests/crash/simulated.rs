@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use asdf_mount::edit::{Indexed, Plan, SaveOptions, Saved, Target};
 use asdf_mount::{Kind, Result};
 
+use crate::dice::Dice;
 use crate::files::{Parts, block, index, text};
-use crate::sim::{Abilities, Dice, Disk, Fault, Sim};
+use crate::sim::{Abilities, Disk, Fault, Sim};
 
 pub(crate) const SOURCE: &str = "/data/galaxy.asdf";
 

@@ -1,0 +1,238 @@
+//! The calls of a program that saves.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use asdf_mount::source::storage::{Extent, Extents, Meta, Storage};
+
+use super::state::Change;
+use super::{PAGE, Sim};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SimFile(u64);
+
+impl Storage for Sim {
+    type File = SimFile;
+
+    fn open(&self, path: &Path, _write: bool) -> io::Result<SimFile> {
+        self.disk().inode(path).map(SimFile)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<SimFile> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        if disk.now.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if disk.abilities.closed && path.parent() != Some(Path::new("/state")) {
+            return Err(io::Error::from_raw_os_error(libc::EACCES));
+        }
+        disk.next += 1;
+        let inode = disk.next;
+        disk.touch(inode);
+        disk.change(Change::Name { path: path.to_owned(), inode: Some(inode) });
+        Ok(SimFile(inode))
+    }
+
+    fn create_dir(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn meta(&self, file: &SimFile) -> io::Result<Meta> {
+        Ok(self.disk().meta(file.0))
+    }
+
+    fn meta_at(&self, path: &Path) -> io::Result<Meta> {
+        let disk = self.disk();
+        match path == Path::new("/state") {
+            true => Ok(disk.meta(0)),
+            false => Ok(disk.meta(disk.inode(path)?)),
+        }
+    }
+
+    fn read_at(&self, file: &SimFile, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.disk().now.read(file.0, offset..offset + buf.len() as u64);
+        buf[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    fn write_at(&self, file: &SimFile, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut disk = self.disk();
+        match disk.turn() {
+            Ok(()) => disk.write(file.0, offset, bytes),
+            Err(error) => {
+                disk.write(file.0, offset, &bytes[..bytes.len() / 2]);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, file: &SimFile, len: u64) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        let inode = file.0;
+        let pages: Vec<u64> =
+            disk.now.inodes[&inode].map.range(len.div_ceil(PAGE)..).map(|(logical, _)| *logical).collect();
+        if len < disk.now.inodes[&inode].size {
+            let last = disk.now.inodes[&inode].size.min(len.next_multiple_of(PAGE));
+            if disk.now.inodes[&inode].map.contains_key(&(len / PAGE)) && last > len {
+                disk.write(inode, len, &vec![0; (last - len) as usize]);
+            }
+        }
+        for logical in pages {
+            disk.change(Change::Map { inode, logical, page: None });
+        }
+        disk.change(Change::Size { inode, size: len });
+        disk.touch(inode);
+        Ok(())
+    }
+
+    fn next_data(&self, file: &SimFile, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        let disk = self.disk();
+        let map = &disk.now.inodes[&file.0].map;
+        let next = map.range(range.start / PAGE..).next().map(|(logical, _)| logical * PAGE);
+        let next = next.filter(|start| *start < range.end);
+        Ok(next.map(|start| start.max(range.start)..(start + PAGE).min(range.end)))
+    }
+
+    fn punch(&self, file: &SimFile, range: Range<u64>) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        assert!(range.start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE));
+        for logical in range.start / PAGE..range.end / PAGE {
+            disk.change(Change::Map { inode: file.0, logical, page: None });
+        }
+        disk.touch(file.0);
+        Ok(())
+    }
+
+    fn clone_range(&self, from: &SimFile, range: Range<u64>, to: &SimFile, at: u64) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        if !disk.abilities.clones {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        assert!(range.start.is_multiple_of(PAGE) && at.is_multiple_of(PAGE));
+        // Sharing is not modelled: a copy that takes no time.
+        let end = range.end.next_multiple_of(PAGE);
+        let map: Vec<(u64, u64)> = disk.now.inodes[&from.0]
+            .map
+            .range(range.start / PAGE..end / PAGE)
+            .map(|(logical, page)| (*logical, *page))
+            .collect();
+        for (logical, page) in map {
+            let bytes = disk.now.pages[&page].to_vec();
+            let logical = logical - range.start / PAGE + at / PAGE;
+            disk.next += 1;
+            let page = disk.next;
+            disk.now.pages.insert(page, Arc::new(bytes.clone()));
+            disk.durable.pages.insert(page, Arc::new(bytes));
+            disk.change(Change::Map { inode: to.0, logical, page: Some(page) });
+        }
+        let size = at + (range.end - range.start);
+        if disk.now.inodes[&to.0].size < size {
+            disk.change(Change::Size { inode: to.0, size });
+        }
+        Ok(())
+    }
+
+    fn copy_range(&self, from: &SimFile, range: Range<u64>, to: &SimFile, at: u64) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        let bytes = disk.now.read(from.0, range);
+        disk.write(to.0, at, &bytes);
+        Ok(())
+    }
+
+    fn inserts_by_extent(&self, _file: &SimFile) -> bool {
+        self.disk().abilities.inserts
+    }
+
+    fn insert(&self, file: &SimFile, offset: u64, len: u64) -> io::Result<()> {
+        let mut disk = self.disk();
+        assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE));
+        let change = Change::Insert { inode: file.0, from: offset / PAGE, by: len / PAGE };
+        if let Err(error) = disk.turn() {
+            // What was moved until then stays so.
+            let stopped = disk.now.inodes[&file.0].map.keys().next_back().copied().unwrap_or(0);
+            disk.now.apply(&change, Some(stopped));
+            disk.durable.apply(&change, Some(stopped));
+            return Err(error);
+        }
+        disk.change(change);
+        disk.touch(file.0);
+        Ok(())
+    }
+
+    fn collapse(&self, file: &SimFile, offset: u64, len: u64) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE));
+        if offset + len >= disk.now.inodes[&file.0].size {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        disk.change(Change::Collapse { inode: file.0, from: offset / PAGE, by: len / PAGE });
+        disk.touch(file.0);
+        Ok(())
+    }
+
+    fn extents(&self, file: &SimFile) -> io::Result<Extents> {
+        let disk = self.disk();
+        let extent = |(logical, page): (&u64, &u64)| Extent {
+            logical: logical * PAGE,
+            physical: page * PAGE,
+            len: PAGE,
+        };
+        Ok(Extents::Known(disk.now.inodes[&file.0].map.iter().map(extent).collect()))
+    }
+
+    fn keep_attributes(&self, _from: &SimFile, _to: &SimFile) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync(&self, file: &SimFile) -> io::Result<()> {
+        let mut disk = self.disk();
+        if disk.before_sync() {
+            disk.turn()?;
+            disk.make_durable(|change| change.inode() == Some(file.0));
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut disk = self.disk();
+        if disk.before_sync() {
+            disk.turn()?;
+            let within = |path: &PathBuf| path.parent() == Some(dir);
+            disk.make_durable(|change| match change {
+                Change::Name { path, .. } => within(path),
+                Change::Rename { to, .. } => within(to),
+                _ => false,
+            });
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        let inode = disk.inode(from)?;
+        disk.change(Change::Rename { from: from.to_owned(), to: to.to_owned(), inode });
+        Ok(())
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        disk.inode(path)?;
+        disk.change(Change::Name { path: path.to_owned(), inode: None });
+        Ok(())
+    }
+
+    fn lock(&self, _file: &SimFile) -> io::Result<()> {
+        Ok(())
+    }
+}
