@@ -15,25 +15,20 @@
 //! where 32 bits are asked for. The document doesn't say in which byte order the decoded values are to
 //! stand in memory; that is the `byteorder` of the tree's ndarray, so the caller names it.
 //!
-//! Nothing is decoded that is not read. The headers have to be walked from the first chunk on to find a
-//! value; a bounded number of places on the way is kept, so that the next walk starts near.
+//! Nothing is decoded that is not read.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod chunks;
+mod integer;
+
+use std::sync::Arc;
 
 use crate::content::{Content, Soundness, read_exact_at};
 use crate::error::{Error, Result};
-
-/// Bytes of a chunk's header.
-const HEADER: u64 = 25;
+use chunks::{Chunk, Chunks};
+use integer::{SPARE, unpack};
 
 /// How many values are unpacked at once; 64 KiB of them at the widest.
 const BATCH: u64 = 2048;
-
-/// How many places of the chain of chunks are kept, by values and again by bytes.
-const MARKS: u64 = 4096;
-
-/// How many chunks without values may follow each other: no writer has a use for one.
-const EMPTY_CHUNKS: u32 = 1000;
 
 /// The floating-point type of the decoded values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,56 +59,13 @@ pub enum ByteOrder {
     Big,
 }
 
-/// One chunk's header, and where it stands.
-#[derive(Clone, Copy, Debug)]
-struct Chunk {
-    /// Which value of the array its first one is.
-    first: u64,
-    /// How many values it has.
-    nvalues: u64,
-    /// Where its packed values begin, in bytes of the stream.
-    data: u64,
-    /// Where the next chunk begins.
-    next: u64,
-    encoded_bits: u8,
-    offset: f64,
-    scale: f64,
-}
-
-impl Chunk {
-    fn end(&self) -> u64 {
-        self.first + self.nvalues
-    }
-}
-
-/// A place where a chunk begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Mark {
-    /// Which value its first one is.
-    first: u64,
-    /// Where its header stands.
-    at: u64,
-}
-
-/// What is known of the chain of chunks.
-#[derive(Debug, Default)]
-struct Walked {
-    /// Places far enough from each other, in order.
-    marks: Vec<Mark>,
-    /// Where the chunk that holds the last value ends.
-    end: Option<u64>,
-}
-
 /// Values, read from their chunks.
 #[derive(Debug)]
 pub struct Quantized {
-    packed: Arc<dyn Content>,
-    ends_known: bool,
-    values: u64,
+    chunks: Chunks,
     len: u64,
     float: Float,
     order: ByteOrder,
-    walked: Mutex<Walked>,
 }
 
 impl Quantized {
@@ -131,90 +83,7 @@ impl Quantized {
         let len = values
             .checked_mul(float.size())
             .ok_or_else(|| Error::damaged("more quantized values than a file can hold"))?;
-        Ok(Self { packed, ends_known, values, len, float, order, walked: Mutex::default() })
-    }
-
-    /// Reads the header at `at`, of the chunk whose first value is `first`.
-    fn header(&self, Mark { first, at }: Mark) -> Result<Chunk> {
-        let mut head = [0; HEADER as usize];
-        read_exact_at(&*self.packed, at, &mut head)
-            .map_err(|error| error.within(format!("the header of a chunk at byte {at}")))?;
-        let word = |start: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&head[start..start + 8]);
-            u64::from_be_bytes(word)
-        };
-        let (encoded_bits, nvalues) = (head[0], word(17));
-        if nvalues > self.values - first {
-            return Err(Error::damaged(format!(
-                "the chunk at byte {at} takes the number of values past the {} of the array",
-                self.values
-            )));
-        }
-        let bytes = (u128::from(encoded_bits) * u128::from(nvalues)).div_ceil(8);
-        let data = at.saturating_add(HEADER);
-        let next = u64::try_from(u128::from(data) + bytes)
-            .map_err(|_| Error::damaged(format!("the chunk at byte {at} is larger than a file can be")))?;
-        let (offset, scale) = (f64::from_bits(word(1)), f64::from_bits(word(9)));
-        Ok(Chunk { first, nvalues, data, next, encoded_bits, offset, scale })
-    }
-
-    fn walked(&self) -> std::sync::MutexGuard<'_, Walked> {
-        // Every change is complete in itself, so a panic elsewhere leaves nothing half done.
-        self.walked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps the place where the chunk after `chunk` begins, if it is far enough from the last one kept.
-    fn keep(&self, chunk: &Chunk) {
-        let mut walked = self.walked();
-        if chunk.end() == self.values {
-            walked.end.get_or_insert(chunk.next);
-        }
-        let last = walked.marks.last().copied().unwrap_or_default();
-        let values = chunk.end().saturating_sub(last.first);
-        let bytes = chunk.next.saturating_sub(last.at);
-        if values > self.values / MARKS || bytes > (self.packed.len() / MARKS).max(64 * HEADER) {
-            walked.marks.push(Mark { first: chunk.end(), at: chunk.next });
-        }
-    }
-
-    /// The chunk that holds `value`, looked for from `chunk` on, or from the nearest place kept.
-    fn find(&self, value: u64, chunk: Option<Chunk>) -> Result<Chunk> {
-        let mut place = match chunk {
-            Some(chunk) if chunk.end() <= value => Mark { first: chunk.end(), at: chunk.next },
-            _ => {
-                let walked = self.walked();
-                let after = walked.marks.partition_point(|mark| mark.first <= value);
-                after.checked_sub(1).and_then(|n| walked.marks.get(n)).copied().unwrap_or_default()
-            }
-        };
-        let mut empty = 0;
-        loop {
-            let chunk = self.header(place)?;
-            self.keep(&chunk);
-            if value < chunk.end() {
-                return Ok(chunk);
-            }
-            empty = if chunk.nvalues == 0 { empty + 1 } else { 0 };
-            if empty > EMPTY_CHUNKS {
-                return Err(Error::damaged(format!("only empty chunks before byte {}", chunk.next)));
-            }
-            place = Mark { first: chunk.end(), at: chunk.next };
-        }
-    }
-
-    /// After the last value was met: whether nothing but empty chunks follows it.
-    fn check_end(&self) -> Result<()> {
-        let Some(mut at) = self.walked().end else { return Ok(()) };
-        for _ in 0..EMPTY_CHUNKS {
-            match self.packed.read_at(at, &mut [0]) {
-                Ok(0) => return Ok(()),
-                Ok(_) => at = self.header(Mark { first: self.values, at })?.next,
-                Err(error) if self.ends_known => return Err(error),
-                Err(_) => return Ok(()),
-            }
-        }
-        Err(Error::damaged(format!("empty chunks follow the last value up to byte {at}")))
+        Ok(Self { chunks: Chunks::new(packed, ends_known, values), len, float, order })
     }
 
     /// Reads packed values `start..start + count` of a chunk into `bits`, as many as there are, and says
@@ -235,7 +104,7 @@ impl Quantized {
         bits.resize(len + SPARE, 0);
         let mut done = 0;
         while done < len {
-            match self.packed.read_at(at + done as u64, &mut bits[done..len]) {
+            match self.chunks.packed.read_at(at + done as u64, &mut bits[done..len]) {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if done == 0 => return Err(error),
@@ -245,7 +114,7 @@ impl Quantized {
         let there = (done as u64 * 8).saturating_sub(skip) / width;
         if there == 0 {
             // Met anew, so that the error is the content's own.
-            read_exact_at(&*self.packed, at, &mut bits[..len])?;
+            read_exact_at(&*self.chunks.packed, at, &mut bits[..len])?;
         }
         Ok((there.min(count), skip))
     }
@@ -271,7 +140,7 @@ impl Content for Quantized {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
         if wanted == 0 {
-            return self.check_end().map(|()| 0);
+            return self.chunks.check_end().map(|()| 0);
         }
         let size = self.float.size();
         let mut packed = Vec::new();
@@ -283,7 +152,7 @@ impl Content for Quantized {
             let mut skip = (place % size) as usize;
             let fetched = match chunk {
                 Some(chunk) if value < chunk.end() => Ok(chunk),
-                _ => self.find(value, chunk),
+                _ => self.chunks.find(value, chunk),
             }
             .and_then(|found| {
                 chunk = Some(found);
@@ -323,47 +192,8 @@ impl Content for Quantized {
 
     fn trouble(&self) -> Option<Error> {
         // A length that is only more than enough is met as one that is wrong.
-        self.packed.trouble().filter(|_| self.ends_known)
+        self.chunks.packed.trouble().filter(|_| self.chunks.ends_known)
     }
-}
-
-/// Zero bytes after the packed ones, so that a value can be taken out of 16 bytes wherever it begins.
-const SPARE: usize = 16;
-
-/// The signed integer of `width` bits that begins at bit `bit`, as the nearest double.
-///
-/// `packed` ends in [`SPARE`] bytes that belong to no value.
-fn unpack(packed: &[u8], bit: usize, width: u8) -> f64 {
-    if width > 64 {
-        return unpack_wide(packed, bit, width);
-    }
-    if width == 0 {
-        return 0.0;
-    }
-    // Sixteen bytes hold any 64 bits, wherever in a byte they begin.
-    let bytes: [u8; 16] = packed[bit / 8..].first_chunk().copied().unwrap_or_default();
-    let word = i128::from_be_bytes(bytes) << (bit % 8) >> (128 - u32::from(width));
-    // No more than 64 bits are left.
-    word as i64 as f64
-}
-
-/// The same for more than 64 bits.
-fn unpack_wide(packed: &[u8], bit: usize, width: u8) -> f64 {
-    let take = |n: usize| packed[(bit + n) / 8] >> (7 - (bit + n) % 8) & 1 == 1;
-    let width = usize::from(width);
-    let negative = take(0);
-    // The magnitude of a negative number is its bits turned round, plus one: the bits above its last
-    // one are turned round, that one and the zeros below it stay.
-    let last = (0..width).rev().find(|&n| take(n)).unwrap_or(0);
-    let bit_of = |n: usize| if negative && n < last { !take(n) } else { take(n) };
-    let Some(first) = (0..width).find(|&n| bit_of(n)) else { return 0.0 };
-    // The first 64 bits of the magnitude; whether any follow goes into the last, which is enough to round.
-    let kept = 64.min(width - first);
-    let mut word = (first..first + kept).fold(0u64, |word, n| word << 1 | u64::from(bit_of(n)));
-    let below = width - first - kept;
-    word |= u64::from(below > 0 && last >= first + kept);
-    let magnitude = word as f64 * 2f64.powi(below as i32);
-    if negative { -magnitude } else { magnitude }
 }
 
 #[cfg(test)]
@@ -374,7 +204,7 @@ mod tests {
     use crate::content::Text;
 
     /// A chunk of values, each a two's complement number in an `i128`; wider ones are sign-extended.
-    fn chunk(bits: u8, offset: f64, scale: f64, values: &[i128]) -> Vec<u8> {
+    pub(super) fn chunk(bits: u8, offset: f64, scale: f64, values: &[i128]) -> Vec<u8> {
         let mut bytes = vec![bits];
         bytes.extend(offset.to_be_bytes());
         bytes.extend(scale.to_be_bytes());
@@ -391,12 +221,12 @@ mod tests {
         bytes
     }
 
-    fn quantized(stream: Vec<u8>, values: u64, float: Float, order: ByteOrder) -> Quantized {
+    pub(super) fn quantized(stream: Vec<u8>, values: u64, float: Float, order: ByteOrder) -> Quantized {
         Quantized::new(Arc::new(Text::new(stream)), true, values, float, order).unwrap()
     }
 
     /// The value that `bits` bits of `value` stand for.
-    fn cut(value: i128, bits: u8) -> i128 {
+    pub(super) fn cut(value: i128, bits: u8) -> i128 {
         match bits {
             0 => 0,
             1..=127 => value << (128 - u32::from(bits)) >> (128 - u32::from(bits)),
@@ -424,20 +254,6 @@ mod tests {
             assert_eq!(buf[..read], expected);
             assert_eq!(content.read_at(read as u64, &mut buf).unwrap(), 0);
         }
-    }
-
-    #[test]
-    fn wide_integers_are_rounded_to_the_nearest_double() {
-        for (bits, value) in
-            [(65u8, -(1i128 << 64)), (100, (1 << 98) + 1), (128, i128::MIN), (128, i128::MAX)]
-        {
-            for value in [value, value ^ 1, value / 3, -(value / 5), 0, -1, 1, (1 << 60) + 129] {
-                let value = cut(value, bits);
-                let packed = [chunk(bits, 0.0, 1.0, &[value])[25..].to_vec(), vec![0; SPARE]].concat();
-                assert_eq!(unpack(&packed, 0, bits), value as f64, "{value}");
-            }
-        }
-        assert_eq!(unpack(&[vec![0x80], vec![0; 31 + SPARE]].concat(), 0, 255), -(2f64.powi(254)));
     }
 
     #[test]
@@ -497,20 +313,6 @@ mod tests {
         let content = quantized(stream, 1 << 60, Float::Double, ByteOrder::Big);
         assert_eq!(content.read_at((1 << 63) - 64, &mut buf).unwrap(), 64);
         assert_eq!(buf[..8], 2.5f64.to_be_bytes());
-    }
-
-    #[test]
-    fn the_kept_places_are_bounded_and_lead_to_the_right_chunk() {
-        let values = 100_000u64;
-        let stream: Vec<u8> = (0..values).flat_map(|n| chunk(32, n as f64, 1.0, &[1])).collect();
-        let content = quantized(stream, values, Float::Double, ByteOrder::Little);
-        let mut buf = [0; 8];
-        for value in [values - 1, 0, 77_777, 5, values - 2] {
-            assert_eq!(content.read_at(value * 8, &mut buf).unwrap(), 8);
-            assert_eq!(f64::from_le_bytes(buf), value as f64 + 1.0);
-        }
-        let marks = content.walked().marks.len() as u64;
-        assert!((1000..=2 * MARKS).contains(&marks), "{marks}");
     }
 
     proptest! {

@@ -1,0 +1,180 @@
+//! The chain of chunks: which of them holds a value.
+//!
+//! The headers have to be walked from the first chunk on to find a value; a bounded number of places on the
+//! way is kept, so that the next walk starts near.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::content::{Content, read_exact_at};
+use crate::error::{Error, Result};
+
+/// Bytes of a chunk's header.
+const HEADER: u64 = 25;
+
+/// How many places of the chain of chunks are kept, by values and again by bytes.
+const MARKS: u64 = 4096;
+
+/// How many chunks without values may follow each other: no writer has a use for one.
+const EMPTY_CHUNKS: u32 = 1000;
+
+/// One chunk's header, and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    /// Which value of the array its first one is.
+    pub(super) first: u64,
+    /// How many values it has.
+    nvalues: u64,
+    /// Where its packed values begin, in bytes of the stream.
+    pub(super) data: u64,
+    /// Where the next chunk begins.
+    next: u64,
+    pub(super) encoded_bits: u8,
+    pub(super) offset: f64,
+    pub(super) scale: f64,
+}
+
+impl Chunk {
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.nvalues
+    }
+}
+
+/// A place where a chunk begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Mark {
+    /// Which value its first one is.
+    first: u64,
+    /// Where its header stands.
+    at: u64,
+}
+
+/// What is known of the chain of chunks.
+#[derive(Debug, Default)]
+struct Walked {
+    /// Places far enough from each other, in order.
+    marks: Vec<Mark>,
+    /// Where the chunk that holds the last value ends.
+    end: Option<u64>,
+}
+
+/// The chunks of an array.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    pub(super) packed: Arc<dyn Content>,
+    /// Whether the length of `packed` is right, or only more than enough.
+    pub(super) ends_known: bool,
+    /// Values of the array.
+    values: u64,
+    walked: Mutex<Walked>,
+}
+
+impl Chunks {
+    /// Those of `values` values, which are `packed`.
+    pub(super) fn new(packed: Arc<dyn Content>, ends_known: bool, values: u64) -> Self {
+        Self { packed, ends_known, values, walked: Mutex::default() }
+    }
+
+    /// Reads the header at `at`, of the chunk whose first value is `first`.
+    fn header(&self, Mark { first, at }: Mark) -> Result<Chunk> {
+        let mut head = [0; HEADER as usize];
+        read_exact_at(&*self.packed, at, &mut head)
+            .map_err(|error| error.within(format!("the header of a chunk at byte {at}")))?;
+        let word = |start: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&head[start..start + 8]);
+            u64::from_be_bytes(word)
+        };
+        let (encoded_bits, nvalues) = (head[0], word(17));
+        if nvalues > self.values - first {
+            return Err(Error::damaged(format!(
+                "the chunk at byte {at} takes the number of values past the {} of the array",
+                self.values
+            )));
+        }
+        let bytes = (u128::from(encoded_bits) * u128::from(nvalues)).div_ceil(8);
+        let data = at.saturating_add(HEADER);
+        let next = u64::try_from(u128::from(data) + bytes)
+            .map_err(|_| Error::damaged(format!("the chunk at byte {at} is larger than a file can be")))?;
+        let (offset, scale) = (f64::from_bits(word(1)), f64::from_bits(word(9)));
+        Ok(Chunk { first, nvalues, data, next, encoded_bits, offset, scale })
+    }
+
+    fn walked(&self) -> std::sync::MutexGuard<'_, Walked> {
+        // Every change is complete in itself, so a panic elsewhere leaves nothing half done.
+        self.walked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the place where the chunk after `chunk` begins, if it is far enough from the last one kept.
+    fn keep(&self, chunk: &Chunk) {
+        let mut walked = self.walked();
+        if chunk.end() == self.values {
+            walked.end.get_or_insert(chunk.next);
+        }
+        let last = walked.marks.last().copied().unwrap_or_default();
+        let values = chunk.end().saturating_sub(last.first);
+        let bytes = chunk.next.saturating_sub(last.at);
+        if values > self.values / MARKS || bytes > (self.packed.len() / MARKS).max(64 * HEADER) {
+            walked.marks.push(Mark { first: chunk.end(), at: chunk.next });
+        }
+    }
+
+    /// The chunk that holds `value`, looked for from `chunk` on, or from the nearest place kept.
+    pub(super) fn find(&self, value: u64, chunk: Option<Chunk>) -> Result<Chunk> {
+        let mut place = match chunk {
+            Some(chunk) if chunk.end() <= value => Mark { first: chunk.end(), at: chunk.next },
+            _ => {
+                let walked = self.walked();
+                let after = walked.marks.partition_point(|mark| mark.first <= value);
+                after.checked_sub(1).and_then(|n| walked.marks.get(n)).copied().unwrap_or_default()
+            }
+        };
+        let mut empty = 0;
+        loop {
+            let chunk = self.header(place)?;
+            self.keep(&chunk);
+            if value < chunk.end() {
+                return Ok(chunk);
+            }
+            empty = if chunk.nvalues == 0 { empty + 1 } else { 0 };
+            if empty > EMPTY_CHUNKS {
+                return Err(Error::damaged(format!("only empty chunks before byte {}", chunk.next)));
+            }
+            place = Mark { first: chunk.end(), at: chunk.next };
+        }
+    }
+
+    /// After the last value was met: whether nothing but empty chunks follows it.
+    pub(super) fn check_end(&self) -> Result<()> {
+        let Some(mut at) = self.walked().end else { return Ok(()) };
+        for _ in 0..EMPTY_CHUNKS {
+            match self.packed.read_at(at, &mut [0]) {
+                Ok(0) => return Ok(()),
+                Ok(_) => at = self.header(Mark { first: self.values, at })?.next,
+                Err(error) if self.ends_known => return Err(error),
+                Err(_) => return Ok(()),
+            }
+        }
+        Err(Error::damaged(format!("empty chunks follow the last value up to byte {at}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{chunk, quantized};
+    use super::super::{ByteOrder, Float};
+    use super::*;
+
+    #[test]
+    fn the_kept_places_are_bounded_and_lead_to_the_right_chunk() {
+        let values = 100_000u64;
+        let stream: Vec<u8> = (0..values).flat_map(|n| chunk(32, n as f64, 1.0, &[1])).collect();
+        let content = quantized(stream, values, Float::Double, ByteOrder::Little);
+        let mut buf = [0; 8];
+        for value in [values - 1, 0, 77_777, 5, values - 2] {
+            assert_eq!(content.read_at(value * 8, &mut buf).unwrap(), 8);
+            assert_eq!(f64::from_le_bytes(buf), value as f64 + 1.0);
+        }
+        let marks = content.chunks.walked().marks.len() as u64;
+        assert!((1000..=2 * MARKS).contains(&marks), "{marks}");
+    }
+}
