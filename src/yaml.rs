@@ -5,6 +5,7 @@
 //! [`Value`] is for documents that are tiny by nature, a block index or an encoding chain.
 
 pub mod event;
+mod input;
 pub mod parser;
 pub mod quick;
 pub mod scalar;

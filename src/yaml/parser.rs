@@ -20,82 +20,12 @@ use libyaml::{yaml_event_t, yaml_event_type_t, yaml_mark_t, yaml_parser_t};
 use libyaml_rs as libyaml;
 
 use super::event::{Event, Failure, Mark, Style, What};
+use super::input::{Input, Text};
 use crate::content::Content;
 use crate::error::{Error, Result};
 
 /// How deep collections may nest; the time libyaml takes is quadratic in the depth.
 pub const MAX_DEPTH: usize = 1000;
-
-/// How many `%TAG` lines a text may have; the time libyaml takes is quadratic in their number.
-const MAX_TAG_LINES: usize = 1000;
-
-/// A byte order mark, which libyaml skips and doesn't count.
-const BOM: &[u8] = b"\xef\xbb\xbf";
-
-/// Where the text comes from.
-enum Text<'a> {
-    Bytes(&'a [u8]),
-    Content(&'a dyn Content),
-}
-
-impl Text<'_> {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        match self {
-            Self::Content(content) => content.read_at(offset, buf),
-            Self::Bytes(bytes) => {
-                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
-                let len = rest.len().min(buf.len());
-                buf[..len].copy_from_slice(&rest[..len]);
-                Ok(len)
-            }
-        }
-    }
-
-    /// Line and column of a byte, for the errors that libyaml gives as an offset only.
-    fn mark(&self, offset: u64) -> Mark {
-        let (mut line, mut column, mut at, mut after_cr) = (1, 1, 0, false);
-        let mut buf = [0; 4096];
-        while at < offset {
-            let wanted = (offset - at).min(buf.len() as u64) as usize;
-            let read = match self.read_at(at, &mut buf[..wanted]) {
-                Ok(read) if read > 0 => read,
-                _ => break,
-            };
-            for &byte in &buf[..read] {
-                match byte {
-                    b'\n' if after_cr => {}
-                    b'\n' | b'\r' => (line, column) = (line + 1, 1),
-                    // The later bytes of a character.
-                    0x80..=0xbf => {}
-                    _ => column += 1,
-                }
-                after_cr = byte == b'\r';
-            }
-            at += read as u64;
-        }
-        Mark { offset, line, column }
-    }
-}
-
-/// What the parser's read handler works on.
-struct Input<'a> {
-    text: Text<'a>,
-    offset: u64,
-    tag_lines: usize,
-    error: Option<Error>,
-}
-
-impl Input<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
-        let read = self.text.read_at(self.offset, buf)?;
-        self.offset += read as u64;
-        self.tag_lines += memchr::memmem::find_iter(&buf[..read], b"\n%TAG").count();
-        if self.tag_lines > MAX_TAG_LINES {
-            return Err(Error::unsupported(format!("more than {MAX_TAG_LINES} %TAG lines")));
-        }
-        Ok(read)
-    }
-}
 
 /// Parser, current event and input: one allocation that never moves, since they point at each other.
 struct State<'a> {
@@ -167,17 +97,13 @@ impl<'a> Events<'a> {
     }
 
     fn from_text(text: Text<'a>) -> Self {
-        let mut head = [0; BOM.len()];
-        // A failing read comes again, as an error, when libyaml asks for the same bytes.
-        let skipped = match text.read_at(0, &mut head) {
-            Ok(_) if head == BOM => BOM.len() as u64,
-            _ => 0,
-        };
+        let input = Input::new(text);
+        let skipped = input.byte_order_mark();
         let state = NonNull::from(Box::leak(Box::new(State {
             parser: MaybeUninit::uninit(),
             // All zeros is libyaml's own "no event", with null pointers: valid, and nothing to free.
             event: MaybeUninit::zeroed(),
-            input: Input { text, offset: 0, tag_lines: 0, error: None },
+            input,
         })));
         let at = state.as_ptr();
         // SAFETY: `at` is a live allocation, reached only through this pointer until `drop`. The parser is
@@ -256,7 +182,7 @@ impl<'a> Events<'a> {
         let (problem, context) = unsafe { (literal(parser.problem), literal(parser.context)) };
         let problem = if problem.is_empty() { "it can't be parsed" } else { problem };
         let place = match parser.error {
-            libyaml::yaml_error_type_t::YAML_READER_ERROR => input.text.mark(parser.problem_offset),
+            libyaml::yaml_error_type_t::YAML_READER_ERROR => input.mark(parser.problem_offset),
             _ => self.mark(parser.problem_mark),
         };
         self.invalid(

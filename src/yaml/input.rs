@@ -1,0 +1,92 @@
+//! What the parser reads: a text in memory or a content, from its start to its end.
+
+use super::event::Mark;
+use crate::content::Content;
+use crate::error::{Error, Result};
+
+/// How many `%TAG` lines a text may have; the time libyaml takes is quadratic in their number.
+const MAX_TAG_LINES: usize = 1000;
+
+/// A byte order mark, which libyaml skips and doesn't count.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// A text, wherever it is.
+pub(super) enum Text<'a> {
+    Bytes(&'a [u8]),
+    Content(&'a dyn Content),
+}
+
+impl Text<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Content(content) => content.read_at(offset, buf),
+            Self::Bytes(bytes) => {
+                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let len = rest.len().min(buf.len());
+                buf[..len].copy_from_slice(&rest[..len]);
+                Ok(len)
+            }
+        }
+    }
+}
+
+/// What libyaml is given of a text, one piece after the other.
+pub(super) struct Input<'a> {
+    text: Text<'a>,
+    offset: u64,
+    tag_lines: usize,
+    /// What kept libyaml from being given more.
+    pub(super) error: Option<Error>,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn new(text: Text<'a>) -> Self {
+        Self { text, offset: 0, tag_lines: 0, error: None }
+    }
+
+    /// How many bytes of a byte order mark the text begins with.
+    pub(super) fn byte_order_mark(&self) -> u64 {
+        let mut head = [0; BOM.len()];
+        // A failing read comes again, as an error, when libyaml asks for the same bytes.
+        match self.text.read_at(0, &mut head) {
+            Ok(_) if head == BOM => BOM.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// The next bytes; none at the end.
+    pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let read = self.text.read_at(self.offset, buf)?;
+        self.offset += read as u64;
+        self.tag_lines += memchr::memmem::find_iter(&buf[..read], b"\n%TAG").count();
+        if self.tag_lines > MAX_TAG_LINES {
+            return Err(Error::unsupported(format!("more than {MAX_TAG_LINES} %TAG lines")));
+        }
+        Ok(read)
+    }
+
+    /// Line and column of a byte, for the errors that libyaml gives as an offset only.
+    pub(super) fn mark(&self, offset: u64) -> Mark {
+        let (mut line, mut column, mut at, mut after_cr) = (1, 1, 0, false);
+        let mut buf = [0; 4096];
+        while at < offset {
+            let wanted = (offset - at).min(buf.len() as u64) as usize;
+            let read = match self.text.read_at(at, &mut buf[..wanted]) {
+                Ok(read) if read > 0 => read,
+                _ => break,
+            };
+            for &byte in &buf[..read] {
+                match byte {
+                    b'\n' if after_cr => {}
+                    b'\n' | b'\r' => (line, column) = (line + 1, 1),
+                    // The later bytes of a character.
+                    0x80..=0xbf => {}
+                    _ => column += 1,
+                }
+                after_cr = byte == b'\r';
+            }
+            at += read as u64;
+        }
+        Mark { offset, line, column }
+    }
+}
