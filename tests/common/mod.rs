@@ -2,6 +2,7 @@
 //!
 //! * [`asdf`]: a builder of ASDF files, whole or damaged, with what a reader has to find in them. It
 //!   uses nothing of the library, so that it can be held against it as a model.
+//! * [`dice`]: random numbers that are the same ones in every run.
 //! * [`disk`]: a file system of its own.
 //! * [`encode`]: stored forms of a block's data, one per codec and dialect.
 //! * [`mount`]: a mount that cleans up after itself.
@@ -10,6 +11,7 @@
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]
 
 pub mod asdf;
+pub mod dice;
 pub mod disk;
 pub mod encode;
 pub mod mount;

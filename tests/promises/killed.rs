@@ -9,12 +9,12 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::asdf::{Block, sample};
+use crate::common::dice::Dice;
 use crate::common::disk::run;
 use crate::common::encode::Encoding;
 use crate::common::mount::{Mounted, wait_until};
 use crate::faults::{Fault, Faults};
 use crate::place::{Place, file, said, write};
-use crate::random::Dice;
 
 /// Moments at which the daemon is killed, for each way, beside those at each call.
 const MOMENTS: usize = 14;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::dice::Dice;
 use crate::common::encode::Encoding;
 use crate::common::mount::Mounted;
 use crate::place::{Place, file, write};
@@ -15,19 +16,6 @@ use crate::place::{Place, file, write};
 const READS: usize = 400;
 /// And so long they and the saves go on at least.
 const LEAST: Duration = Duration::from_secs(2);
-
-/// Random numbers, always the same.
-#[derive(Debug)]
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound as u64) as usize
-    }
-}
 
 /// Blocks of each way of reading: small and large, stored and encoded in pieces and in streams.
 fn blocks() -> AsdfBuilder {
@@ -42,10 +30,14 @@ fn blocks() -> AsdfBuilder {
 /// What one reader does over and over.
 type Reading<'a> = Box<dyn FnMut(&mut Dice) + Send + 'a>;
 
+fn below(dice: &mut Dice, end: usize) -> usize {
+    dice.below(end as u64) as usize
+}
+
 /// A range of a block, in its middle or at its ends.
 fn range(dice: &mut Dice, len: usize) -> (usize, usize) {
-    let at = dice.below(len);
-    (at, 1 + dice.below((len - at).min(200_000)))
+    let at = below(dice, len);
+    (at, 1 + below(dice, (len - at).min(200_000)))
 }
 
 fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
@@ -58,7 +50,7 @@ fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
     vec![
         // Handles that stay open.
         Box::new(move |dice| {
-            let n = dice.below(held.len());
+            let n = below(dice, held.len());
             let (at, len) = range(dice, blocks[n].data.len());
             let mut bytes = vec![0; len];
             held[n].read_exact_at(&mut bytes, at as u64).unwrap();
@@ -66,7 +58,7 @@ fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
         }),
         // Opened each time.
         Box::new(move |dice| {
-            let n = dice.below(whole.len());
+            let n = below(dice, whole.len());
             let file = File::open(&whole[n]).unwrap_or_else(|error| panic!("block {n}: {error}"));
             let (at, len) = range(dice, blocks[n].data.len());
             let mut bytes = vec![0; len];
@@ -75,7 +67,7 @@ fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
         }),
         // Mapped.
         Box::new(move |dice| {
-            let n = dice.below(mapped.len());
+            let n = below(dice, mapped.len());
             let file = File::open(&mapped[n]).unwrap();
             // SAFETY: a block never changes nor ends sooner; that it doesn't is what is tested.
             let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
@@ -84,7 +76,7 @@ fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
         }),
         // Looked at, listed and asked.
         Box::new(move |dice| {
-            let n = dice.below(asked.len());
+            let n = below(dice, asked.len());
             assert_eq!(fs::metadata(&asked[n]).unwrap().len(), blocks[n].data.len() as u64);
             assert_eq!(mount.block_count(), blocks.len());
             let of = |name: &str| mount.attribute(format!("blocks/{n}.bin"), name).unwrap();
@@ -95,7 +87,7 @@ fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
                 assert!(row.contains(&format!("data_size: {},", block.data_size)), "{row}");
                 assert!(row.contains("readable: true"), "{row}");
             }
-            if dice.below(4) == 0 {
+            if below(dice, 4) == 0 {
                 let checked = mount.attribute(format!("blocks/{n}.bin"), "user.asdf.verified");
                 assert_eq!(checked.unwrap(), "stored", "block {n}");
             }

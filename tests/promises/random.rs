@@ -5,26 +5,13 @@ use std::io::Write;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::common::dice::Dice;
 use crate::common::mount::{Mounted, wait_until};
 use crate::killed::{WAYS, Way, kill};
 use crate::place::{BAD, Place, close, errno, write};
 
 /// Steps of a sequence.
 const STEPS: usize = 25;
-
-/// Random numbers, always the same.
-#[derive(Debug)]
-pub(crate) struct Dice(pub(crate) u64);
-
-impl Dice {
-    /// A number below `bound`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 /// A file, its mount, and what must be in it.
 #[derive(Debug)]
