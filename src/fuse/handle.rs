@@ -90,6 +90,7 @@ mod tests {
                         *what == b'p'
                     };
                     handles.wait_while_any(is_pen, LONG);
+                    assert!(handles.get(pen).is_none());
                 });
                 looked.recv().unwrap();
                 end(handles, pen);
@@ -105,7 +106,8 @@ mod tests {
         let began = Instant::now();
         handles.wait_while_any(|what| *what == b'p', LONG);
         assert!(began.elapsed() < LONG / 2);
-        handles.wait_while_any(|what| *what == b'r', Duration::from_millis(1));
-        assert!(handles.get(FileHandle(1)).is_some());
+        let (short, began) = (Duration::from_millis(5), Instant::now());
+        handles.wait_while_any(|what| *what == b'r', short);
+        assert!(began.elapsed() >= short);
     }
 }

@@ -19,7 +19,6 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::attr::{Attr, Kind, Ownership, Time};
-use super::folder::Present;
 use super::haven::{Drawer, Haven, Kept, in_memory};
 use super::mirror::Place;
 use super::names::{ABOUT, BLOCKS, TREE};
@@ -28,7 +27,7 @@ use super::saver::{Head, Saver, Savers, Site};
 use super::sheet::{Body, Budget, MOST_BYTES, Paper, Sheet, copy, now};
 use super::shelf::Shelf;
 use super::spot::may_write;
-use super::volume::Volume;
+use super::volume::{Present, Volume};
 use super::{errno, locked};
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -113,7 +112,7 @@ pub(crate) struct Shown {
 impl Desk {
     /// The desk of a file that can be written; `None` if it can't.
     pub(crate) fn of(place: &Place, present: &Arc<Present>, room: &Arc<Room>) -> Result<Option<Self>> {
-        let volume = present.volume(place, &room.serials, &room.shelf)?;
+        let volume = present.volume(&place.spot, &room.serials, &room.shelf)?;
         let opened = volume.opened()?;
         if !opened.container().is_ok_and(|container| room.savers.can_save(&**container)) {
             return Ok(None);
@@ -155,7 +154,7 @@ impl Desk {
     }
 
     pub(crate) fn volume(&self) -> Result<Arc<Volume>> {
-        self.present.volume(&self.place, &self.room.serials, &self.room.shelf)
+        self.present.volume(&self.place.spot, &self.room.serials, &self.room.shelf)
     }
 
     /// The text that was saved last.

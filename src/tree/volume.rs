@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::attr::{Kind, Stat};
 use super::locked;
-use super::node::Ino;
+use super::node::{Ino, Serials};
 use super::pages::Pages;
 use super::shelf::{Edition, Opened, Shelf};
 use super::spot::{Spot, may_write};
@@ -31,6 +31,30 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const OPENED: usize = 1 << 14;
 /// So many different troubles of a file are told in its status.
 const TROUBLES: usize = 64;
+
+/// The present life of a file behind a folder.
+#[derive(Debug, Default)]
+pub(crate) struct Present(Mutex<Option<Arc<Volume>>>);
+
+impl Present {
+    /// The volume that lies at `spot` now.
+    pub(crate) fn volume(&self, spot: &Spot, serials: &Serials, shelf: &Arc<Shelf>) -> Result<Arc<Volume>> {
+        let mut present = locked(&self.0);
+        if let Some(volume) = present.as_ref().filter(|volume| volume.look().attached) {
+            return Ok(volume.clone());
+        }
+        let stat = spot.stat()?;
+        if stat.kind != Kind::File {
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        if let Some(volume) = present.as_ref().filter(|volume| volume.is(&stat)) {
+            return Ok(volume.clone());
+        }
+        let volume = Arc::new(Volume::new(serials.next()?, spot.clone(), stat, shelf.clone()));
+        *present = Some(volume.clone());
+        Ok(volume)
+    }
+}
 
 /// One life of the file behind a folder.
 #[derive(Debug)]
@@ -77,7 +101,7 @@ pub(crate) struct Look {
 }
 
 impl Volume {
-    pub(crate) fn new(serial: u32, spot: Spot, stat: Stat, shelf: Arc<Shelf>) -> Self {
+    fn new(serial: u32, spot: Spot, stat: Stat, shelf: Arc<Shelf>) -> Self {
         let state = State {
             looked: Instant::now(),
             stat,
@@ -120,7 +144,7 @@ impl Volume {
     }
 
     /// Takes a stat of the name; whether it is this file.
-    pub(crate) fn is(&self, stat: &Stat) -> bool {
+    fn is(&self, stat: &Stat) -> bool {
         let mut state = locked(&self.state);
         if state.saving.is_some() {
             return true;
