@@ -1,4 +1,4 @@
-//! The half of the requests that change something.
+//! The half of the requests that change something, but for extended attributes.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -6,6 +6,7 @@ pub(super) const SPARE: usize = 16;
 /// The signed integer of `width` bits that begins at bit `bit`, as the nearest double.
 ///
 /// `packed` ends in [`SPARE`] bytes that belong to no value.
+#[inline]
 pub(super) fn unpack(packed: &[u8], bit: usize, width: u8) -> f64 {
     if width > 64 {
         return unpack_wide(packed, bit, width);
