@@ -9,6 +9,7 @@ mod frame;
 mod library;
 mod pieces;
 mod unframe;
+mod whole;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::cache::Cache;
 use crate::content::{Content, Sequential};
 
 pub(super) use pieces::Pieces;
+pub(super) use whole::decode;
 
 /// The frames in `stored`, of `data_size` bytes together as the header says.
 pub(super) fn frames(

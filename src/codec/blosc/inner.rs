@@ -1,7 +1,7 @@
 //! The codecs within Blosc: one split's stored bytes to its decoded ones.
 //!
-//! All but [`blosclz`] are crates. They decode into a slice of the length that is wanted, and never
-//! further; the larger ones keep their tables from split to split.
+//! [`blosclz`] and LZ4 are our own, the others are crates. They decode into a slice of the length that is
+//! wanted, and never further; the larger ones keep their tables from split to split.
 
 use std::fmt;
 
@@ -9,6 +9,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use super::blosclz;
 use super::header::Inner;
+use crate::codec::lz4;
 use crate::error::{Error, Result};
 
 /// Whether `stored` may decode to `len` bytes; where not, nothing need be allocated to find it out.
@@ -53,9 +54,7 @@ impl Decoders {
             Inner::Blosclz => {
                 blosclz::decode(stored, out).ok_or_else(|| broken(inner, &"it makes no sense"))?
             }
-            Inner::Lz4 => {
-                lz4_flex::block::decompress_into(stored, out).map_err(|error| broken(inner, &error))?
-            }
+            Inner::Lz4 => lz4::decode(stored, out, 0).ok_or_else(|| broken(inner, &"it makes no sense"))?,
             Inner::Snappy => {
                 snap::raw::Decoder::new().decompress(stored, out).map_err(|error| broken(inner, &error))?
             }

@@ -1,8 +1,8 @@
 //! An LZ4 block (the raw format, without a frame) decoded piecemeal.
 //!
-//! lz4_flex decodes a block only whole, and says nothing of how far it came. This decoder holds the 64 KiB that
-//! matches may reach back and a little more, whatever sizes the block claims, and gives every byte
-//! before the damage.
+//! [`super::whole`] is quicker, but needs all of a block and room for all that it decodes to, and says nothing of
+//! how far it came. This decoder holds the 64 KiB that matches may reach back and a little more, whatever
+//! sizes the block claims, and gives every byte before the damage.
 //!
 //! A block is sequences of a token (literal length in the high half, match length - 4 in the low
 //! one), more length bytes while they are 255, the literals, the match's offset (u16, little endian),

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::super::input::Input;
 use super::super::{Chunk, Chunks};
 use super::block::{self, Block};
+use super::whole;
 use crate::content::{Content, Decoder};
 use crate::error::{Error, Kind, Result};
 
@@ -203,7 +204,7 @@ fn header(input: &mut Input) -> Result<Option<Piece>> {
 
 /// Decodes a block into `room`; whether it fills it.
 fn decode_whole(bytes: &[u8], room: &mut [u8]) -> bool {
-    lz4_flex::block::decompress_into(bytes, room).is_ok_and(|got| got == room.len())
+    whole::decode(bytes, room, 0) == Some(room.len())
 }
 
 impl Chunks for Pieces {

@@ -2,9 +2,9 @@
 
 use twox_hash::XxHash32;
 
-use super::block;
 use super::format::{BlockSize, Blocks, Next};
 use super::frame::Running;
+use super::{block, whole};
 use crate::codec::input::Input;
 use crate::codec::parts::{Cut, PartDecoder, Stopped};
 use crate::error::{Error, Result};
@@ -134,16 +134,16 @@ impl Unframing {
         if out.len() < end + longest {
             out.resize(end + longest, 0);
         }
-        let (before, after) = out.split_at_mut(end);
-        let after = after.get_mut(..longest).unwrap_or_default();
-        let known = before.get(floor.max(end.saturating_sub(WINDOW))..).unwrap_or_default();
-        let decoded = match (size.raw, blocks.linked) {
-            (true, _) => after.get_mut(..len).map(|after| {
+        // What matches may reach back to.
+        let known = if blocks.linked { floor.max(end.saturating_sub(WINDOW)) } else { end };
+        let decoded = if size.raw {
+            out.get_mut(end..end + len).map(|after| {
                 after.copy_from_slice(data);
                 len
-            }),
-            (false, true) => lz4_flex::block::decompress_into_with_dict(data, after, known).ok(),
-            (false, false) => lz4_flex::block::decompress_into(data, after).ok(),
+            })
+        } else {
+            let room = out.get_mut(known..end + longest);
+            room.and_then(|room| whole::decode(data, room, end - known))
         };
         if let Some(decoded) = decoded.filter(|_| right) {
             if at_hand {
