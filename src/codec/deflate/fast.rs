@@ -224,25 +224,45 @@ fn left_before(register: &Register<'_>, sum: u32) -> usize {
 fn long_copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
     debug_assert!(distance <= WINDOW && distance <= pos);
     let from = pos - distance;
-    if distance >= WIDE {
-        let span = &mut out[from..pos + length + WIDE];
-        let mut done = 0;
-        loop {
-            let wide: [S; WIDE] = *span[done..done + WIDE].first_chunk().expect("of that length");
-            span[distance + done..distance + done + WIDE].copy_from_slice(&wide);
-            done += WIDE;
-            if done >= length {
-                return;
-            }
-        }
-    }
     if distance == 1 {
         let item = out[from];
         out[pos..pos + length].fill(item);
         return;
     }
-    let span = &mut out[from..pos + length];
-    for done in 0..length {
-        span[distance + done] = span[done];
+    // What repeats itself after less than a wide copy repeats itself after each multiple of that: up to
+    // the first one that is long enough it is copied item by item.
+    let (mut back, mut done) = (distance, 0);
+    if distance < WIDE {
+        back = distance * WIDE.div_ceil(distance);
+        done = length.min(back - distance);
+        let span = &mut out[from..pos + done];
+        (0..done).for_each(|at| span[distance + at] = span[at]);
+    }
+    while done < length {
+        let at = pos + done;
+        let wide: [S; WIDE] = *out[at - back..].first_chunk().expect("room for a wide copy");
+        out[at..at + WIDE].copy_from_slice(&wide);
+        done += WIDE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_of_any_length_repeats_what_is_any_distance_before_it() {
+        let before: Vec<u16> = (0..300).map(|n| n * 7).collect();
+        for distance in (1..50).chain([299, 300]) {
+            for length in 1..=MAX_LENGTH {
+                let mut out = before.clone();
+                out.resize(before.len() + length + WIDE + 1, 1);
+                long_copy(&mut out, before.len(), distance, length);
+                let mut wanted = before.clone();
+                (0..length).for_each(|_| wanted.push(wanted[wanted.len() - distance]));
+                assert_eq!(out[..wanted.len()], wanted, "{length} from {distance} before");
+                assert_eq!(out.last(), Some(&1));
+            }
+        }
     }
 }
