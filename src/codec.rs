@@ -12,6 +12,7 @@ pub mod blosc;
 pub mod bunzip;
 mod bzip2;
 pub mod deflate;
+mod features;
 mod held;
 mod input;
 mod library;

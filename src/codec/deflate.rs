@@ -14,8 +14,9 @@
 //! | [`zlib`] | the wrapper of RFC 1950: two bytes in front, a checksum behind |
 //!
 //! How it is fast: the codes are looked up in tables of 2048 and 256 entries that give the symbol, its
-//! extra bits and its length at once, out of a register that holds 56 bits or more, in a loop that may
-//! count on enough input and enough room (`fast.rs`). Where there may be too little of either, and
+//! extra bits and its length at once, and the symbol after a literal with it, out of a register that holds
+//! 56 bits or more, in a loop with hardly a branch that may count on enough input and enough room
+//! (`fast.rs`). Where there may be too little of either, and
 //! where anything is wrong, another loop decodes one symbol at a time and looks at everything
 //! (`careful.rs`): only that one says what is wrong, and where.
 //!

@@ -72,6 +72,11 @@ pub(super) trait Stretches: Send {
     /// An error comes after all bytes that are before the damage.
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>>;
 
+    /// Takes back the buffer of the last stretch, at the end of the way.
+    fn done(&mut self, out: Vec<u8>) {
+        drop(out);
+    }
+
     /// Says that all bytes up to this decoded offset are going to be asked for, on the way to the last ones.
     fn wanted(&mut self, until: u64);
 
@@ -307,6 +312,14 @@ impl Decoder for Flow {
             Way::Library(decoder) => decoder.weight(),
         };
         way.saturating_add(self.ready.capacity() as u64)
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        if let Way::Ours(stretches) = &mut self.way {
+            stretches.done(std::mem::take(&mut self.ready));
+        }
     }
 }
 

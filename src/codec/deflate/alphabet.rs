@@ -1,29 +1,34 @@
 //! What the symbols stand for (RFC 1951, section 3.2.5), as entries of the decoding tables.
 //!
-//! An entry is what one look at the next bits tells:
+//! An entry is what one look at the next bits tells: up to two literals, or one and the length that
+//! follows it.
 //!
 //! ```text
-//! bits 16..32    the base of a length or distance; or where a subtable begins; or (bit 7) literals: the
-//!                first one in bits 16..24, and (bit 6) the second one in bits 24..32
-//! bit  15        no length or distance, but: (bit 14) the pointer to a subtable; (bit 13) the end of
-//!                the block; (neither) nothing that a stream may hold
-//! bits 8..12     bits of the code alone, or of the first literal's; of a pointer: how many bits choose
-//!                within the subtable
-//! bits 0..6      bits of code and extra bits together, or of all literals
+//! bits 24..32    the base of a length, less 3; or the second of two literals
+//! bits 16..24    the literal, or the first one
+//! bits 16..32    of a distance: its base; of a pointer: where the subtable begins
+//! bit  15        there is a length, after the literal if there is one
+//! bit  14        neither literal, length nor distance, but: (bit 13) the pointer to a subtable; (bit 12)
+//!                the end of the block; (neither) nothing that a stream may hold
+//! bits 8..12     bits of all codes, without extra bits; of a pointer: how many bits choose within the
+//!                subtable
+//! bits 6..8      how many literals there are
+//! bits 0..6      bits of all codes and extra bits together
 //! ```
 //!
-//! The alphabets below hold entries without their code's length, which [`with_code`] adds.
+//! The alphabets below hold entries without their code's length, which [`with_code`] adds. Entries are
+//! laid out so that [`joined`] ones are mere sums.
 
-/// A literal, or two.
-pub(super) const LITERAL: u32 = 1 << 7;
-/// Two literals.
-const PAIR: u32 = 1 << 6;
+/// One literal, where literals are counted.
+const LITERAL: u32 = 1 << 6;
+/// A length, after a literal or alone.
+const LENGTH: u32 = 1 << 15;
 /// Neither a literal nor a length or distance.
-pub(super) const EXCEPTION: u32 = 1 << 15;
+pub(super) const EXCEPTION: u32 = 1 << 14;
 /// The pointer to a subtable.
-pub(super) const SUBTABLE: u32 = 1 << 14;
+pub(super) const SUBTABLE: u32 = 1 << 13;
 /// The end of the block.
-pub(super) const END: u32 = 1 << 13;
+pub(super) const END: u32 = 1 << 12;
 /// Nothing that a stream may hold.
 pub(super) const INVALID: u32 = EXCEPTION;
 
@@ -33,6 +38,8 @@ pub(super) const MAX_LITERALS: usize = 286;
 pub(super) const MAX_DISTANCES: usize = 30;
 /// The literal/length symbol that ends a block.
 pub(super) const END_OF_BLOCK: usize = 256;
+/// The shortest match.
+const MIN_LENGTH: usize = 3;
 /// The longest match.
 pub(super) const MAX_LENGTH: usize = 258;
 
@@ -48,47 +55,75 @@ pub(super) fn with_code(symbol: u32, length: u32) -> u32 {
     symbol + (length | length << 8)
 }
 
-/// The entry of two literals that stand one after the other.
-#[inline(always)]
-pub(super) fn pair(first: u32, second: u32) -> u32 {
-    (first | PAIR | (second & 0x00ff_0000) << 8) + total_bits(second)
+/// The entry of a literal and what comes after it: another one, or a length.
+pub(super) fn joined(first: u32, second: u32) -> u32 {
+    let after = match second & LENGTH {
+        0 => (second & 0xffff) | ((second & 0x00ff_0000) << 8),
+        _ => second,
+    };
+    first + after
 }
 
-/// How many literals there are in the entry of some.
+/// Whether there are literals in an entry and nothing else.
+#[inline(always)]
+pub(super) fn is_literals(entry: u32) -> bool {
+    entry & (LENGTH | EXCEPTION) == 0
+}
+
+/// All ones if there is a length in an entry, or zero.
+#[inline(always)]
+pub(super) fn length_mask(entry: u32) -> u32 {
+    const UP: u32 = LENGTH.leading_zeros();
+    ((entry << UP) as i32 >> 31) as u32
+}
+
+/// How many literals there are in the entry: up to two, and up to one with a length.
 #[inline(always)]
 pub(super) fn literals_in(entry: u32) -> usize {
-    1 + (entry & PAIR != 0) as usize
+    ((entry / LITERAL) & 3) as usize
 }
 
-/// The byte of the first literal.
+/// The first literal, and the second one if there is one.
 #[inline(always)]
-pub(super) fn byte(entry: u32) -> u8 {
-    (entry >> 16) as u8
+pub(super) fn bytes(entry: u32) -> [u8; 2] {
+    [(entry >> 16) as u8, (entry >> 24) as u8]
 }
 
-/// The byte of the second one, if there is one.
-#[inline(always)]
-pub(super) fn second_byte(entry: u32) -> u8 {
-    (entry >> 24) as u8
-}
-
-/// Bits of code and extra bits together.
+/// Bits of all codes and extra bits together.
 #[inline(always)]
 pub(super) fn total_bits(entry: u32) -> u32 {
     entry & 63
 }
 
-/// Bits of the code alone, or of the first literal's; of a pointer: the bits that choose within the subtable.
+/// Bits of all codes of an entry that is no exception.
 #[inline(always)]
 pub(super) fn code_bits(entry: u32) -> u32 {
-    entry >> 8 & 15
+    // The two bits above them belong to exceptions; with them it is what a shift takes.
+    entry >> 8 & 63
 }
 
-/// The length or distance that `entry` and its extra bits in `bits` mean; `bits` begin with the code.
+/// How many bits choose within the subtable that `pointer` points to.
 #[inline(always)]
-pub(super) fn value(entry: u32, bits: u64) -> usize {
-    let extra = super::bits::low(bits, total_bits(entry)) >> code_bits(entry);
-    (entry >> 16) as usize + extra as usize
+pub(super) fn choosing_bits(pointer: u32) -> u32 {
+    pointer >> 8 & 15
+}
+
+/// The extra bits of `entry` in `bits`, which begin with its first code.
+#[inline(always)]
+fn extra(entry: u32, bits: u64) -> usize {
+    (super::bits::low(bits, total_bits(entry)) >> code_bits(entry)) as usize
+}
+
+/// The length in an entry that has one.
+#[inline(always)]
+pub(super) fn length(entry: u32, bits: u64) -> usize {
+    (entry >> 24) as usize + MIN_LENGTH + extra(entry, bits)
+}
+
+/// The distance that an entry means.
+#[inline(always)]
+pub(super) fn distance(entry: u32, bits: u64) -> usize {
+    (entry >> 16) as usize + extra(entry, bits)
 }
 
 const fn with_extra(base: u32, extra: u32) -> u32 {
@@ -104,15 +139,15 @@ const fn literals() -> [u32; 288] {
     }
     entries[END_OF_BLOCK] = EXCEPTION | END;
     // Lengths: eight with no extra bits, then four for each number of extra bits.
-    let mut base = 3;
+    let mut base = 0;
     let mut n = 0;
     while n < 28 {
         let extra = if n < 8 { 0 } else { n / 4 - 1 };
-        entries[END_OF_BLOCK + 1 + n as usize] = with_extra(base, extra);
+        entries[END_OF_BLOCK + 1 + n as usize] = LENGTH | base << 24 | extra;
         base += 1 << extra;
         n += 1;
     }
-    entries[END_OF_BLOCK + 29] = with_extra(MAX_LENGTH as u32, 0);
+    entries[END_OF_BLOCK + 29] = LENGTH | ((MAX_LENGTH - MIN_LENGTH) as u32) << 24;
     entries
 }
 
@@ -146,10 +181,10 @@ mod tests {
 
     #[test]
     fn the_alphabets_are_those_of_the_standard() {
-        let of = |symbol: usize| (LITERALS[symbol] >> 16, LITERALS[symbol] & 0xff);
+        let of = |symbol: usize| (length(LITERALS[symbol], 0), total_bits(LITERALS[symbol]));
         assert_eq!([of(257), of(264), of(265)], [(3, 0), (10, 0), (11, 1)]);
         assert_eq!([of(284), of(285)], [(227, 5), (258, 0)]);
-        let of = |symbol: usize| (DISTANCES[symbol] >> 16, DISTANCES[symbol] & 0xff);
+        let of = |symbol: usize| (distance(DISTANCES[symbol], 0), total_bits(DISTANCES[symbol]));
         assert_eq!([of(0), of(4), of(29)], [(1, 0), (5, 1), (24577, 13)]);
         assert_eq!((LITERALS[286], DISTANCES[30]), (INVALID, INVALID));
     }
@@ -158,17 +193,35 @@ mod tests {
     fn a_value_is_its_base_and_its_extra_bits() {
         let entry = with_code(DISTANCES[29], 7);
         assert_eq!((total_bits(entry), code_bits(entry)), (20, 7));
-        assert_eq!(value(entry, 5 << 7 | 0x7f), 24577 + 5);
-        assert_eq!(byte(with_code(LITERALS[200], 9)), 200);
+        assert_eq!(distance(entry, 5 << 7 | 0x7f), 24577 + 5);
+        let entry = with_code(LITERALS[284], 15);
+        assert_eq!((total_bits(entry), code_bits(entry)), (20, 15));
+        assert_eq!(length(entry, 30 << 15 | 0x7fff), 257);
+        assert_eq!(bytes(with_code(LITERALS[200], 9))[0], 200);
     }
 
     #[test]
-    fn two_literals_are_both_there_and_the_first_one_alone() {
+    fn two_literals_are_one_entry() {
         let (first, second) = (with_code(LITERALS[200], 3), with_code(LITERALS[255], 7));
-        let both = pair(first, second);
+        let both = joined(first, second);
         assert_eq!((literals_in(first), literals_in(both)), (1, 2));
-        assert_eq!((byte(both), second_byte(both)), (200, 255));
-        assert_eq!((code_bits(both), total_bits(both)), (3, 10));
-        assert_eq!(both & (LITERAL | EXCEPTION), LITERAL);
+        assert_eq!((bytes(both), total_bits(both)), ([200, 255], 10));
+        assert!(is_literals(first) && is_literals(both));
+    }
+
+    #[test]
+    fn a_literal_and_any_length_are_one_entry() {
+        let first = with_code(LITERALS[255], 5);
+        for &length_alone in &LITERALS[END_OF_BLOCK + 1..END_OF_BLOCK + 30] {
+            let alone = with_code(length_alone, 6);
+            let both = joined(first, alone);
+            assert_eq!((literals_in(alone), literals_in(both), bytes(both)[0]), (0, 1, 255));
+            assert_eq!([length_mask(alone), length_mask(both), length_mask(first)], [!0, !0, 0]);
+            assert!(!is_literals(alone) && !is_literals(both) && is_literals(first));
+            assert_eq!(total_bits(both), total_bits(alone) + 5);
+            for bits in [0, 0x5555_5555, u64::MAX] {
+                assert_eq!(length(both, bits << 5 | 0x1f), length(alone, bits));
+            }
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! The loop that decodes one symbol at a time and looks at everything: near the end of the input or of
 //! the room, and where something is wrong.
 
-use super::alphabet::{END, EXCEPTION, LITERAL, MAX_LENGTH, SUBTABLE, byte, code_bits, total_bits, value};
+use super::alphabet::{END, EXCEPTION, MAX_LENGTH, SUBTABLE, bytes, choosing_bits, total_bits};
+use super::alphabet::{distance, length, literals_in};
 use super::bits::{low, peek};
 use super::fault::{Reason, Wrong};
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};
@@ -100,29 +101,30 @@ pub(super) fn decode<S: Unit>(
 /// The symbol that `word` begins with and how many bits it takes, `there` of which there are.
 fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wrong> {
     let mut entry = codes.literals[low(word, LITERAL_BITS) as usize];
-    if entry & LITERAL == 0 && entry & (EXCEPTION | SUBTABLE) == EXCEPTION | SUBTABLE {
-        let within = low(word >> LITERAL_BITS, code_bits(entry)) as usize;
+    if entry & SUBTABLE != 0 {
+        let within = low(word >> LITERAL_BITS, choosing_bits(entry)) as usize;
         entry = codes.literals[((entry >> 16) as usize + within) & (LITERAL_TABLE - 1)];
     }
-    let taken = match entry & LITERAL {
+    let [byte, _] = bytes(entry);
+    let taken = match literals_in(entry) {
         0 => total_bits(entry) as usize,
-        // One at a time.
-        _ => code_bits(entry) as usize,
+        // The first one alone, whatever else the entry holds.
+        _ => codes.literal_bits[usize::from(byte)].into(),
     };
     if taken > there {
         return Err(Wrong::Short);
     }
-    if entry & LITERAL != 0 {
-        return Ok((Symbol::Literal(byte(entry)), taken));
+    if literals_in(entry) > 0 {
+        return Ok((Symbol::Literal(byte), taken));
     }
     if entry & EXCEPTION != 0 {
         return if entry & END != 0 { Ok((Symbol::End, taken)) } else { Err(Reason::Symbol.into()) };
     }
-    let length = value(entry, word);
+    let length = length(entry, word);
     let word = word >> taken;
     let mut entry = codes.distances[low(word, DISTANCE_BITS) as usize];
-    if entry & (EXCEPTION | SUBTABLE) == EXCEPTION | SUBTABLE {
-        let within = low(word >> DISTANCE_BITS, code_bits(entry)) as usize;
+    if entry & SUBTABLE != 0 {
+        let within = low(word >> DISTANCE_BITS, choosing_bits(entry)) as usize;
         entry = codes.distances[((entry >> 16) as usize + within) & (DISTANCE_TABLE - 1)];
     }
     let taken = taken + total_bits(entry) as usize;
@@ -132,5 +134,5 @@ fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wro
     if entry & EXCEPTION != 0 {
         return Err(Reason::Distance.into());
     }
-    Ok((Symbol::Match { length, distance: value(entry, word) }, taken))
+    Ok((Symbol::Match { length, distance: distance(entry, word) }, taken))
 }

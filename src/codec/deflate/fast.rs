@@ -2,27 +2,32 @@
 //!
 //! The next bits lie in a register that is filled up from eight bytes of input at once. What the next
 //! bits mean is looked up before the register is filled, so that the look-up doesn't wait for the fill.
-//! Anything unusual is left, at the first bit of its symbol, to `careful.rs`.
+//!
+//! A turn takes what one look-up says: up to two literals, or up to one and a match. Which of them it is
+//! can't be predicted in most data, and a branch that is predicted wrong costs more than a turn. So there
+//! is none: literals alone are followed by a match of no length and no distance, whose code has no bits.
+//! Only in a block of hardly any matches are literals taken by themselves, several look-ups a turn.
+//! Anything unusual is left, at the first bit of its entry, to `careful.rs`.
 
 use super::WINDOW;
-use super::alphabet::{END, EXCEPTION, LITERAL, MAX_LENGTH, SUBTABLE};
-use super::alphabet::{byte, code_bits, literals_in, second_byte, total_bits, value};
+use super::alphabet::{END, EXCEPTION, MAX_LENGTH, SUBTABLE};
+use super::alphabet::{
+    bytes, choosing_bits, distance, is_literals, length, length_mask, literals_in, total_bits,
+};
 use super::bits::low;
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};
 use super::unit::Unit;
+use crate::codec::features::dispatched;
 
 /// Items of a match that are copied at a time.
 const WIDE: usize = 16;
 
-/// How much room a turn may need: two entries of two literals, the longest match, and what a wide copy
-/// writes more.
-const ROOM: usize = 4 + MAX_LENGTH + WIDE;
+/// Entries of literals that are taken in one turn, in a block of hardly any matches.
+const LITERAL_ENTRIES: usize = 4;
 
-/// How much input there must be: what two fills read, the second seven bytes further on.
-const INPUT: usize = 7 + 8;
-
-/// A length and its distance leave this many bits at least, or the distance waits for a fill.
-const DISTANCE_NEEDS: u32 = 32;
+/// How much room a turn may need: a literal, the longest match, and what a wide copy writes more. (The
+/// entries of literals need less.)
+const ROOM: usize = 1 + MAX_LENGTH + WIDE;
 
 /// Why the loop was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,48 +40,42 @@ pub(super) enum Left {
 
 /// The register of bits.
 struct Register<'a> {
-    bytes: &'a [u8],
-    /// The byte that the next fill begins with.
-    next: usize,
+    /// What the next fill begins with.
+    input: &'a [u8],
     bits: u64,
-    /// How many of `bits` count. Those above are either zero or right.
+    /// How many of `bits` count, in the lowest six bits. Those above are either zero or right; after a
+    /// fill all 64 are right.
     count: u32,
 }
 
 impl<'a> Register<'a> {
+    /// Fills up to 56 bits at least, if there are eight bytes more.
     #[inline(always)]
-    fn new(bytes: &'a [u8], bit: usize) -> Self {
-        let mut register = Self { bytes, next: bit >> 3, bits: 0, count: 0 };
-        register.fill();
-        register.drop((bit & 7) as u32);
-        register.fill();
-        register
-    }
-
-    /// Fills up to 56 bits at least.
-    #[inline(always)]
-    fn fill(&mut self) {
-        let chunk = self.bytes[self.next..self.next + 8].first_chunk().expect("eight bytes");
+    fn fill(&mut self) -> bool {
+        let Some(chunk) = self.input.first_chunk() else {
+            return false;
+        };
         self.bits |= u64::from_le_bytes(*chunk).wrapping_shl(self.count);
-        self.next += ((63 - self.count) >> 3) as usize;
+        self.input = &self.input[7 - (self.count >> 3 & 7) as usize..];
         self.count |= 56;
+        true
     }
 
+    /// Passes over all bits of `entry`.
     #[inline(always)]
-    fn drop(&mut self, count: u32) {
-        self.bits >>= count;
-        self.count -= count;
+    fn drop(&mut self, entry: u32) {
+        self.bits >>= total_bits(entry);
+        self.count = self.count.wrapping_sub(entry);
     }
 
-    /// The bit that comes next.
+    /// How many bits of input there are from here on.
     #[inline(always)]
-    fn at(&self) -> usize {
-        self.next * 8 - self.count as usize
+    fn left(&self) -> usize {
+        self.input.len() * 8 + (self.count & 63) as usize
     }
 }
 
 /// Decodes symbols from bit `at` of `bytes` on into `out[*filled..]`, as long as all is usual.
-#[inline(always)]
 pub(super) fn decode<S: Unit>(
     codes: &Codes,
     bytes: &[u8],
@@ -84,14 +83,21 @@ pub(super) fn decode<S: Unit>(
     out: &mut [S],
     filled: &mut usize,
 ) -> Left {
-    let Some(last_input) = bytes.len().checked_sub(INPUT).filter(|&last| *at >> 3 <= last) else {
+    let mut register = Register { input: bytes.get(*at >> 3..).unwrap_or_default(), bits: 0, count: 0 };
+    if !register.fill() {
         return Left::Unfinished;
-    };
+    }
+    register.drop((*at & 7) as u32);
     let mut pos = *filled;
-    let mut register = Register::new(bytes, *at);
-    let left = turns(codes, &mut register, last_input, out, &mut pos);
+    let (left, rest) = dispatched(
+        #[inline(always)]
+        || match codes.mostly_literals {
+            true => turns::<S, true>(codes, register, out, &mut pos),
+            false => turns::<S, false>(codes, register, out, &mut pos),
+        },
+    );
     *filled = pos;
-    *at = register.at();
+    *at = bytes.len() * 8 - rest;
     left
 }
 
@@ -103,157 +109,160 @@ fn literal_entry(codes: &Codes, bits: u64) -> u32 {
 /// The entry of a literal or length whose code is longer than the table's bits.
 #[inline(always)]
 fn long_literal_entry(codes: &Codes, pointer: u32, bits: u64) -> u32 {
-    let within = low(bits >> LITERAL_BITS, code_bits(pointer)) as usize;
+    let within = low(bits >> LITERAL_BITS, choosing_bits(pointer)) as usize;
     codes.literals[((pointer >> 16) as usize + within) & (LITERAL_TABLE - 1)]
 }
 
 /// The entry of a distance whose code is longer than the table's bits.
 #[inline(always)]
 fn long_distance_entry(codes: &Codes, pointer: u32, bits: u64) -> u32 {
-    let within = low(bits >> DISTANCE_BITS, code_bits(pointer)) as usize;
+    let within = low(bits >> DISTANCE_BITS, choosing_bits(pointer)) as usize;
     codes.distances[((pointer >> 16) as usize + within) & (DISTANCE_TABLE - 1)]
 }
 
-/// Writes the literals of an entry behind the first `count` items of `room`, a few; how many there are then.
+/// Writes what there may be of literals in an entry to the front of `room`.
 #[inline(always)]
-fn put<S: Unit>(room: &mut [S; ROOM], count: usize, entry: u32) -> usize {
-    let at = count & 7;
-    // Where there is no second one the next item comes in its place.
-    (room[at], room[at + 1]) = (S::from_byte(byte(entry)), S::from_byte(second_byte(entry)));
-    at + literals_in(entry)
+fn put<S: Unit>(room: &mut [S], entry: u32) {
+    // Where there is none, or one, what comes next comes in its place.
+    room[..2].copy_from_slice(&bytes(entry).map(S::from_byte));
 }
 
-/// Turn after turn: up to three entries of literals, or up to two and a match.
+/// Turn after turn; why it ended, and how many bits are left. `LITERALS` is for blocks of hardly any
+/// matches.
 #[inline(always)]
-fn turns<S: Unit>(
+fn turns<S: Unit, const LITERALS: bool>(
     codes: &Codes,
-    register: &mut Register<'_>,
-    last_input: usize,
+    mut register: Register<'_>,
     out: &mut [S],
     pos: &mut usize,
-) -> Left {
+) -> (Left, usize) {
     let mut entry = literal_entry(codes, register.bits);
     loop {
-        if register.next > last_input {
-            return Left::Unfinished;
+        if !register.fill() {
+            return (Left::Unfinished, register.left());
         }
         // One look at the room for all that a turn writes.
         let Some(room) = out.get_mut(*pos..).and_then(|rest| rest.first_chunk_mut::<ROOM>()) else {
-            return Left::Unfinished;
+            return (Left::Unfinished, register.left());
         };
-        // Here the register holds 56 bits or more, and `entry` is what they begin with. Three
-        // entries of the table's 11 bits leave 23 or more, two leave 34.
-        if entry & LITERAL != 0 {
-            register.drop(total_bits(entry));
-            let mut count = put(room, 0, entry);
-            entry = literal_entry(codes, register.bits);
-            if entry & LITERAL != 0 {
-                register.drop(total_bits(entry));
-                count = put(room, count, entry);
+        // Here `entry` is what the register begins with, of which 56 bits count and all 64 are right.
+        // Four entries of literals take 44 bits, a length and its distance 48 at most. What is looked
+        // up then has 11 bits more.
+        if LITERALS && is_literals(entry) {
+            let mut count = 0;
+            for _ in 0..LITERAL_ENTRIES {
+                put(&mut room[count & (2 * LITERAL_ENTRIES - 1)..], entry);
+                count += literals_in(entry);
+                register.drop(entry);
                 entry = literal_entry(codes, register.bits);
-                if entry & LITERAL != 0 {
-                    register.drop(total_bits(entry));
-                    count = put(room, count, entry);
-                    entry = literal_entry(codes, register.bits);
-                    *pos += count;
-                    register.fill();
-                    continue;
+                if !is_literals(entry) {
+                    break;
                 }
             }
             *pos += count;
+            continue;
         }
         if entry & EXCEPTION != 0 {
             if entry & SUBTABLE != 0 {
                 entry = long_literal_entry(codes, entry, register.bits);
-                if entry & LITERAL != 0 {
-                    register.drop(total_bits(entry));
-                    out[*pos] = S::from_byte(byte(entry));
-                    *pos += 1;
-                    entry = literal_entry(codes, register.bits);
-                    register.fill();
-                    continue;
-                }
             }
             if entry & EXCEPTION != 0 {
                 if entry & END == 0 {
-                    return Left::Unfinished;
+                    return (Left::Unfinished, register.left());
                 }
-                register.drop(total_bits(entry));
-                return Left::EndOfBlock;
+                register.drop(entry);
+                return (Left::EndOfBlock, register.left());
             }
         }
-        // A length takes up to 20 bits; its distance up to 28.
-        let length = value(entry, register.bits);
-        register.drop(total_bits(entry));
-        let mut far = codes.distances[low(register.bits, DISTANCE_BITS) as usize];
+        put(room, entry);
+        // Zero if there is no length: then so are the length and the distance's entry.
+        let mask = length_mask(entry);
+        let keep = mask as i32 as usize;
+        let length = length(entry, register.bits) & keep;
+        register.drop(entry);
+        let mut far = codes.distances[low(register.bits, DISTANCE_BITS) as usize] & mask;
         if far & EXCEPTION != 0 {
-            register.fill();
             if far & SUBTABLE != 0 {
                 far = long_distance_entry(codes, far, register.bits);
             }
             if far & EXCEPTION != 0 {
-                return back(register, entry);
+                return (Left::Unfinished, left_before(&register, entry));
             }
-        } else if register.count < DISTANCE_NEEDS {
-            register.fill();
         }
-        let distance = value(far, register.bits);
-        if distance > *pos {
-            return back(register, entry);
-        }
-        register.drop(total_bits(far));
+        let distance = distance(far, register.bits);
+        register.drop(far);
+        let start = *pos + literals_in(entry);
+        let Some(from) = start.checked_sub(distance) else {
+            return (Left::Unfinished, left_before(&register, entry.wrapping_add(far)));
+        };
         entry = literal_entry(codes, register.bits);
-        register.fill();
-        copy(out, *pos, distance, length);
-        *pos += length;
+        // Where nothing is copied, reading what was just written would wait for that.
+        let from = from & keep;
+        if length <= WIDE.min(distance) {
+            // Most matches: short, and not into themselves.
+            let wide: [S; WIDE] = *out[from..].first_chunk().expect("room for a wide copy");
+            out[start..start + WIDE].copy_from_slice(&wide);
+        } else {
+            long_copy(out, start, distance, length);
+        }
+        *pos = start + length;
     }
 }
 
-/// Leaves the loop before the length of this `entry`, which was taken already.
+/// How many bits of input there are from before the entries on whose sum this is, which were passed over.
+///
+/// A function of its own, so that what only this needs isn't worked out in each turn.
 #[cold]
-fn back(register: &mut Register<'_>, entry: u32) -> Left {
-    let before = register.at() - total_bits(entry) as usize;
-    (register.next, register.count) = (before.div_ceil(8), (before.next_multiple_of(8) - before) as u32);
-    Left::Unfinished
+#[inline(never)]
+fn left_before(register: &Register<'_>, sum: u32) -> usize {
+    register.left() + total_bits(sum) as usize
 }
 
-/// Copies a match; may write up to [`WIDE`] items more than `length`.
-#[inline(always)]
-fn copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
+/// Copies a match that is long, or that repeats what it begins to write; may write up to [`WIDE`] items
+/// more than `length`. Not inlined: the registers are needed for the turns.
+#[inline(never)]
+fn long_copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
     debug_assert!(distance <= WINDOW && distance <= pos);
     let from = pos - distance;
-    if length <= WIDE.min(distance) {
-        // Most matches: short, and not into themselves.
-        let wide: [S; WIDE] = *out[from..].first_chunk().expect("room for a wide copy");
-        out[pos..pos + WIDE].copy_from_slice(&wide);
-        return;
-    }
-    long_copy(out, pos, distance, length);
-}
-
-/// Copies a match that is long, or that repeats what it begins to write.
-#[inline(always)]
-fn long_copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
-    let from = pos - distance;
-    if distance >= WIDE {
-        let span = &mut out[from..pos + length + WIDE];
-        let mut done = 0;
-        loop {
-            let wide: [S; WIDE] = *span[done..done + WIDE].first_chunk().expect("of that length");
-            span[distance + done..distance + done + WIDE].copy_from_slice(&wide);
-            done += WIDE;
-            if done >= length {
-                return;
-            }
-        }
-    }
     if distance == 1 {
         let item = out[from];
         out[pos..pos + length].fill(item);
         return;
     }
-    let span = &mut out[from..pos + length];
-    for done in 0..length {
-        span[distance + done] = span[done];
+    // What repeats itself after less than a wide copy repeats itself after each multiple of that: up to
+    // the first one that is long enough it is copied item by item.
+    let (mut back, mut done) = (distance, 0);
+    if distance < WIDE {
+        back = distance * WIDE.div_ceil(distance);
+        done = length.min(back - distance);
+        let span = &mut out[from..pos + done];
+        (0..done).for_each(|at| span[distance + at] = span[at]);
+    }
+    while done < length {
+        let at = pos + done;
+        let wide: [S; WIDE] = *out[at - back..].first_chunk().expect("room for a wide copy");
+        out[at..at + WIDE].copy_from_slice(&wide);
+        done += WIDE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_of_any_length_repeats_what_is_any_distance_before_it() {
+        let before: Vec<u16> = (0..300).map(|n| n * 7).collect();
+        for distance in (1..50).chain([299, 300]) {
+            for length in 1..=MAX_LENGTH {
+                let mut out = before.clone();
+                out.resize(before.len() + length + WIDE + 1, 1);
+                long_copy(&mut out, before.len(), distance, length);
+                let mut wanted = before.clone();
+                (0..length).for_each(|_| wanted.push(wanted[wanted.len() - distance]));
+                assert_eq!(out[..wanted.len()], wanted, "{length} from {distance} before");
+                assert_eq!(out.last(), Some(&1));
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! entries. Codes come lowest bit first, so that the numbers here are the standard's codes with their
 //! bits reversed.
 
-use super::alphabet::{self, INVALID, LITERAL, SUBTABLE, pair, total_bits, with_code};
+use super::alphabet::{self, END_OF_BLOCK, EXCEPTION, INVALID, SUBTABLE, joined, with_code};
 use super::fault::Reason;
 
 /// The longest code.
@@ -40,39 +40,40 @@ pub(super) enum Lenience {
 #[derive(Debug)]
 pub(super) struct Codes {
     /// Literals and lengths.
-    pub(super) literals: Box<[u32; LITERAL_TABLE]>,
+    pub(super) literals: [u32; LITERAL_TABLE],
     /// Distances.
-    pub(super) distances: Box<[u32; DISTANCE_TABLE]>,
+    pub(super) distances: [u32; DISTANCE_TABLE],
+    /// How many bits the code of each literal has: what an entry of several symbols doesn't say.
+    pub(super) literal_bits: [u8; 256],
+    /// Whether fewer than one in eight symbols is a length, if they come as often as their codes are short.
+    pub(super) mostly_literals: bool,
 }
 
 impl Codes {
     /// Tables in which nothing is valid.
-    pub(super) fn new() -> Self {
-        Self {
-            literals: Box::new([INVALID | 1; LITERAL_TABLE]),
-            distances: Box::new([INVALID | 1; DISTANCE_TABLE]),
-        }
+    pub(super) fn new() -> Box<Self> {
+        Box::new(Self {
+            literals: [INVALID | 1; LITERAL_TABLE],
+            distances: [INVALID | 1; DISTANCE_TABLE],
+            literal_bits: [0; 256],
+            mostly_literals: false,
+        })
     }
 
     /// Makes the tables of a block whose codes have these lengths, 0 for a symbol without a code.
     pub(super) fn build(&mut self, literals: &[u8], distances: &[u8]) -> Result<(), Reason> {
+        for (to, &bits) in self.literal_bits.iter_mut().zip(literals) {
+            *to = bits;
+        }
+        let lengths = literals.iter().skip(END_OF_BLOCK + 1).filter(|&&bits| bits > 0);
+        let share: u32 = lengths.map(|&bits| (1 << MAX_BITS) >> bits).sum();
+        self.mostly_literals = share < (1 << MAX_BITS) / 8;
         let (table, symbols) = (&mut self.literals[..], &alphabet::LITERALS[..]);
-        build(literals, symbols, table, LITERAL_BITS, Lenience::One)?;
-        pair_literals(&mut self.literals);
+        fill(literals, symbols, table, LITERAL_BITS, Lenience::One, |filler, table, bits| {
+            filler.short_joined(table, bits)
+        })?;
         let (table, symbols) = (&mut self.distances[..], &alphabet::DISTANCES[..]);
         build(distances, symbols, table, DISTANCE_BITS, Lenience::OneOrNone)
-    }
-}
-
-/// Puts two literals into an entry whose bits have room for both.
-fn pair_literals(table: &mut [u32; LITERAL_TABLE]) {
-    // What follows the first one is looked up further in front, where nothing was changed yet.
-    for at in (0..1_usize << LITERAL_BITS).rev() {
-        let first = table[at];
-        let second = table[at >> (total_bits(first) & 15)];
-        if first & second & LITERAL != 0 && total_bits(first) + total_bits(second) <= LITERAL_BITS {
-            table[at] = pair(first, second);
-        }
     }
 }
 
@@ -86,6 +87,19 @@ pub(super) fn build(
     table: &mut [u32],
     bits: u32,
     lenience: Lenience,
+) -> Result<(), Reason> {
+    fill(lengths, symbols, table, bits, lenience, |filler, table, bits| filler.short(table, bits))
+}
+
+/// The same, with this way to place the codes that the table itself takes.
+#[inline]
+fn fill(
+    lengths: &[u8],
+    symbols: &[u32],
+    table: &mut [u32],
+    bits: u32,
+    lenience: Lenience,
+    short: impl FnOnce(&mut Filler<'_>, &mut [u32], u32),
 ) -> Result<(), Reason> {
     let counts = count(lengths);
     let Some(longest) = (1..=MAX_BITS).rfind(|&length| counts[length] > 0) else {
@@ -107,7 +121,7 @@ pub(super) fn build(
         _ => return Err(Reason::CodeLengths),
     }
     let mut filler = Filler { counts, sorted: &sorted, symbols, code: 0, taken: 0 };
-    filler.short(table, bits);
+    short(&mut filler, table, bits);
     if longest > bits as usize {
         filler.long(table, bits, longest as u32);
     }
@@ -189,14 +203,43 @@ impl Filler<'_> {
     /// Places the codes of up to `bits` bits: a table for codes of one bit, doubled for each more.
     fn short(&mut self, table: &mut [u32], bits: u32) {
         for length in 1..=bits {
-            let size = 1 << length;
-            if length > 1 {
-                let (known, copy) = table[..size].split_at_mut(size / 2);
-                copy.copy_from_slice(known);
-            }
+            let table = doubled(table, length);
             for _ in 0..self.counts[length as usize] {
                 let (code, entry) = self.next(length);
                 table[code] = entry;
+            }
+        }
+    }
+
+    /// The same for literals and lengths, with an entry for each two of them whose codes together have
+    /// up to `bits` bits, if the first one is a literal.
+    fn short_joined(&mut self, table: &mut [u32], bits: u32) {
+        // The codes that have been placed, shorter ones first, and among as long ones literals first.
+        let mut placed = [(0, 0); 288];
+        // Of each length: where its codes begin, where those of literals end, where all of them end.
+        let mut spans = [(0, 0, 0); MAX_BITS + 1];
+        for length in 1..=bits {
+            let table = doubled(table, length);
+            let start = self.taken;
+            let end = start + usize::from(self.counts[length as usize]);
+            let mut literals = start;
+            for place in &mut placed[start..end] {
+                let (code, entry) = self.next(length);
+                table[code] = entry;
+                *place = (code as u32, entry);
+                literals += usize::from(alphabet::is_literals(entry));
+            }
+            spans[length as usize] = (start, literals, end);
+            for first in 1..length {
+                let (from, to, _) = spans[first as usize];
+                let (start, _, end) = spans[(length - first) as usize];
+                for &(code, literal) in &placed[from..to] {
+                    for &(more, entry) in
+                        placed[start..end].iter().filter(|(_, entry)| entry & EXCEPTION == 0)
+                    {
+                        table[(code | more << first) as usize] = joined(literal, entry);
+                    }
+                }
             }
         }
     }
@@ -235,9 +278,21 @@ impl Filler<'_> {
     }
 }
 
+/// The part of a table that codes of `length` bits take: what is there for shorter ones, twice.
+fn doubled(table: &mut [u32], length: u32) -> &mut [u32] {
+    let table = &mut table[..1 << length];
+    if length > 1 {
+        let (known, copy) = table.split_at_mut(1 << (length - 1));
+        copy.copy_from_slice(known);
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::alphabet::{EXCEPTION, LITERAL, LITERALS, PRECODE, byte, code_bits, total_bits};
+    use super::super::alphabet::{
+        LITERALS, PRECODE, bytes, choosing_bits, code_bits, is_literals, total_bits,
+    };
     use super::super::tests::writer::{Dice, lengths};
     use super::*;
     use proptest::prelude::*;
@@ -245,10 +300,10 @@ mod tests {
     /// Looks a code up as the decoder does.
     fn look(table: &[u32], bits: u32, code: usize) -> u32 {
         let entry = table[code & ((1 << bits) - 1)];
-        if entry & LITERAL != 0 || entry & SUBTABLE == 0 {
+        if entry & SUBTABLE == 0 {
             return entry;
         }
-        table[(entry >> 16) as usize + (code >> bits & ((1 << code_bits(entry)) - 1))]
+        table[(entry >> 16) as usize + (code >> bits & ((1 << choosing_bits(entry)) - 1))]
     }
 
     /// Code lengths of a complete code, by splitting codes at random.
@@ -285,6 +340,30 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn a_literal_is_joined_with_what_comes_after_it_wherever_there_is_room(lengths in complete()) {
+            let mut codes = Codes::new();
+            codes.build(&lengths, &[]).unwrap();
+            let mut single = vec![INVALID | 1; LITERAL_TABLE];
+            build(&lengths, &LITERALS, &mut single, LITERAL_BITS, Lenience::Complete).unwrap();
+            for at in 0..1 << LITERAL_BITS {
+                let first = single[at];
+                let mut wanted = first;
+                if is_literals(first) {
+                    let second = single[at >> code_bits(first)];
+                    let both = code_bits(first) + choosing_bits(second);
+                    if second & EXCEPTION == 0 && both <= LITERAL_BITS {
+                        wanted = joined(first, second);
+                    }
+                    prop_assert_eq!(u32::from(codes.literal_bits[usize::from(bytes(first)[0])]), code_bits(first));
+                }
+                prop_assert_eq!(codes.literals[at], wanted);
+            }
+            prop_assert_eq!(&codes.literals[1 << LITERAL_BITS..], &single[1 << LITERAL_BITS..]);
+        }
+    }
+
     #[test]
     fn uneven_codes_fit_their_tables() {
         let mut dice = Dice::new(31);
@@ -317,7 +396,7 @@ mod tests {
     fn one_code_leaves_the_other_bit_invalid() {
         let mut table = [0; 128];
         build(&[0, 0, 0, 1], &PRECODE, &mut table, 7, Lenience::One).unwrap();
-        assert_eq!((byte(table[0]), total_bits(table[0])), (3, 1));
+        assert_eq!((bytes(table[0])[0], total_bits(table[0])), (3, 1));
         assert_eq!((table[1] & EXCEPTION, total_bits(table[1])), (EXCEPTION, 1));
     }
 }

@@ -81,7 +81,7 @@ enum State {
 #[derive(Debug)]
 pub struct Inflate {
     input: Input,
-    codes: Codes,
+    codes: Box<Codes>,
     /// Whether `codes` are those of fixed blocks.
     fixed: bool,
     state: State,

@@ -339,13 +339,26 @@ impl Resolver {
         let known = &mut self.table[usize::from(MARKER) + missing..];
         known.copy_from_slice(&window[window.len() - known.len()..]);
         out.reserve(piece.len());
-        let table = &*self.table;
-        out.extend(symbols.iter().map(|&symbol| table[usize::from(symbol)]));
+        out.resize(symbols.len(), 0);
+        replace(symbols, &self.table, out);
         if damage.is_some() {
             return Err(TooFar);
         }
         out.extend_from_slice(piece.bytes());
         Ok(())
+    }
+}
+
+/// Puts what `table` has for each of the `symbols` into `out`, eight at a time.
+fn replace(symbols: &[u16], table: &[u8; 1 << 16], out: &mut [u8]) {
+    let known = |&symbol: &u16| table[usize::from(symbol)];
+    let ((eights, rest), (to, last)) = (symbols.as_chunks::<8>(), out.as_chunks_mut::<8>());
+    for (to, eight) in to.iter_mut().zip(eights) {
+        let shifted = eight.iter().zip((0..).step_by(8)).map(|(symbol, at)| u64::from(known(symbol)) << at);
+        *to = shifted.fold(0, |word, byte| word | byte).to_le_bytes();
+    }
+    for (to, symbol) in last.iter_mut().zip(rest) {
+        *to = known(symbol);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The decoder against zlib-rs, libdeflate and a writer of its own.
 
 mod damage;
+mod joined;
 mod parallel;
 mod places;
 pub(super) mod writer;
@@ -12,6 +13,7 @@ use flate2::{Compression, Decompress, FlushDecompress, Status};
 
 use super::zlib::{self, Adler};
 use super::*;
+use crate::codec::features::tests::both_ways;
 use crate::content::Content;
 use crate::error::{Error, Result};
 use writer::{Dice, Kind, Writer};
@@ -162,6 +164,7 @@ fn decode(
 #[test]
 fn every_kind_of_stream_decodes_as_zlib_decodes_it() {
     for Stream { name, stored, start, plain } in streams() {
+        both_ways(|| assert!(decode(&stored, start, || plain.len() + 1).0 == plain, "{name}"));
         let (out, end) = decode(&stored, start, || plain.len() + 1);
         assert!(out == plain, "{name}");
         let end = end.unwrap();

@@ -92,11 +92,17 @@ impl Checked {
         };
         let (number, end) = self.kept.next_sum(self.span, self.at);
         let len = usize::try_from(end - self.at).map_err(|_| wrong())?;
-        out.clear();
-        out.extend_from_slice(&alone.window);
-        let window = out.len();
-        decode(&self.zlib, &mut alone.inflate, out, len)?;
+        let window = alone.window.len();
+        if out.capacity() < window + len {
+            let before = std::mem::replace(out, self.zlib.cache.buffer(WINDOW + len));
+            self.zlib.cache.used(Arc::new(before));
+        }
+        if let Err(error) = decode(&self.zlib, &mut alone.inflate, &alone.window, out, len) {
+            out.clear();
+            return Err(error);
+        }
         if !alone.record.vouches(number, &out[window..]) {
+            out.clear();
             return Err(wrong());
         }
         alone.window.clear();
@@ -125,9 +131,7 @@ fn decode_span(zlib: &Zlib, kept: &Kept, span: usize) -> Result<Span> {
     let (start, end) = (kept.start(span), kept.start(span + 1));
     let len = usize::try_from(end - start).map_err(|_| wrong())?;
     let mut bytes = zlib.cache.buffer(len + window.len());
-    bytes.clear();
-    bytes.extend_from_slice(&window);
-    decode(zlib, &mut inflate, &mut bytes, len)?;
+    decode(zlib, &mut inflate, &window, &mut bytes, len)?;
     let (mut at, mut rest) = (start, &bytes[window.len()..]);
     while at < end {
         let (number, next) = kept.next_sum(span, at);
@@ -144,11 +148,12 @@ fn decode_span(zlib: &Zlib, kept: &Kept, span: usize) -> Result<Span> {
     Ok(Span { bytes, start: window.len() })
 }
 
-/// Decodes `len` bytes behind what `out` holds, which is the window before them.
-fn decode(zlib: &Zlib, inflate: &mut Inflate, out: &mut Vec<u8>, len: usize) -> Result<()> {
-    let window = out.len();
-    out.resize(window + len, 0);
-    let (filled, stop) = inflate.decode(&*zlib.stored, out, window);
+/// Puts the `window` and the `len` bytes after it into `out`, which may hold anything.
+fn decode(zlib: &Zlib, inflate: &mut Inflate, window: &[u8], out: &mut Vec<u8>, len: usize) -> Result<()> {
+    // Zeros are written only where `out` was shorter.
+    out.resize(window.len() + len, 0);
+    out[..window.len()].copy_from_slice(window);
+    let (filled, stop) = inflate.decode(&*zlib.stored, out, window.len());
     match stop {
         _ if filled == out.len() => Ok(()),
         Err(fault) => Err(fault.into()),
@@ -188,6 +193,10 @@ impl Stretches for Checked {
 
     fn wanted(&mut self, until: u64) {
         self.depth.wanted(until);
+    }
+
+    fn done(&mut self, out: Vec<u8>) {
+        self.zlib.cache.used(Arc::new(out));
     }
 
     fn weight(&self) -> u64 {

@@ -243,6 +243,10 @@ impl Stretches for Walk {
         }
     }
 
+    fn done(&mut self, out: Vec<u8>) {
+        self.zlib.cache.used(Arc::new(out));
+    }
+
     fn wanted(&mut self, until: u64) {
         self.depth.wanted(until);
     }

@@ -45,7 +45,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    fn put(&mut self, value: u64, count: u32) {
+    pub(super) fn put(&mut self, value: u64, count: u32) {
         for at in 0..count {
             if self.bits.is_multiple_of(8) {
                 self.bytes.push(0);
@@ -92,7 +92,7 @@ impl Writer {
         self.code(literals[256]);
     }
 
-    fn header(&mut self, literals: &[u8], distances: &[u8]) {
+    pub(super) fn header(&mut self, literals: &[u8], distances: &[u8]) {
         self.put(literals.len() as u64 - 257, 5);
         self.put(distances.len() as u64 - 1, 5);
         self.put(15, 4);
@@ -105,7 +105,7 @@ impl Writer {
         }
     }
 
-    fn code(&mut self, (code, length): (u64, u32)) {
+    pub(super) fn code(&mut self, (code, length): (u64, u32)) {
         self.put(code, length);
     }
 
@@ -171,7 +171,7 @@ pub(in super::super) fn lengths(count: usize, dice: &mut Dice) -> Vec<u8> {
 }
 
 /// The standard's codes for these lengths, first bit lowest.
-fn codes(lengths: &[u8]) -> Vec<(u64, u32)> {
+pub(super) fn codes(lengths: &[u8]) -> Vec<(u64, u32)> {
     let mut codes = vec![(0, 0); lengths.len()];
     let mut code = 0u64;
     for length in 1..=15u32 {

@@ -297,3 +297,25 @@ fn many_readers_at_once_go_by_one_table() {
         assert!(content.trouble().is_none());
     }
 }
+
+#[test]
+fn a_way_leaves_its_buffer_to_the_next_one() {
+    let (truth, stored) = streams().swap_remove(2);
+    let cache = first_mount(1);
+    check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 10, 10);
+    let cache = next_mount(&cache, 1);
+    let stored: Arc<dyn Content> = Arc::new(Text::new(&stored[..]));
+    let slot = Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &stored, truth.len() as u64);
+    let stream = open_with(stored, SCALES[0], &cache, slot);
+    for at in [1_000_000, 3_000_000, 500] {
+        let mut bytes = [0; 100];
+        let mut way = stream.start_at(at as u64).unwrap();
+        let read = way.read(&mut bytes).unwrap();
+        assert!(read > 0 && bytes[..read] == truth[at..at + read]);
+        drop(way);
+        // A buffer that is new holds zeros.
+        let mut buffers = (10..20).map(|bits| cache.buffer(1 << bits));
+        let used = buffers.find(|buffer| buffer.iter().any(|&byte| byte != 0));
+        cache.used(Arc::new(used.expect("a buffer that was used")));
+    }
+}
