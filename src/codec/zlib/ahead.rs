@@ -4,6 +4,9 @@
 //! compressed bits: at each cut a block is looked for and decoded, with markers for what is before it,
 //! up to the first block behind the next cut. Whether there was a block is known when the walk has come
 //! there ([`Piece`]).
+//!
+//! Decoding with markers and replacing them is a fifth dearer than decoding behind a window that is known, as
+//! the walk itself does. Where threads are few it therefore has its share: a gap is left for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,6 +25,10 @@ const PIECE_WEIGHT: u64 = 6;
 /// The most compressed bits of a piece, for streams that hardly decode to anything.
 const MOST_BITS: u64 = 8 << 22;
 
+/// With up to so many threads the walk decodes as well. With more, it has its hands full with replacing the
+/// markers of the others.
+const FEW: usize = 4;
+
 /// Bytes of a decoder.
 pub(super) const INFLATE: u64 = 128 << 10;
 
@@ -30,7 +37,11 @@ const PIECE: u64 = 320 << 10;
 
 /// Stretches in work, in the order of the stream.
 #[derive(Default)]
-pub(super) struct Ahead(VecDeque<Entry>);
+pub(super) struct Ahead {
+    entries: VecDeque<Entry>,
+    /// Pieces since the last gap.
+    in_row: usize,
+}
 
 /// A stretch in work.
 pub(super) enum Entry {
@@ -49,27 +60,41 @@ pub(super) struct Span {
 
 impl Ahead {
     pub(super) fn front(&self) -> Option<&Entry> {
-        self.0.front()
+        self.entries.front()
     }
 
     pub(super) fn pop(&mut self) -> Option<Entry> {
-        self.0.pop_front()
+        self.entries.pop_front()
     }
 
     /// Has more stretches decoded, as many as `depth` allows and the cache has room for.
     pub(super) fn fill(&mut self, zlib: &Arc<Zlib>, here: Place, depth: &Depth) {
-        let depth = depth.get(here.offset, zlib.cache.threads());
-        while self.0.len() < depth {
-            let entry = match self.0.back() {
-                Some(Entry::Piece { until, .. }) => piece(zlib, *until, bits(zlib, here)),
+        let threads = zlib.cache.threads();
+        let depth = depth.get(here.offset, threads);
+        while self.entries.len() < depth {
+            let entry = match self.entries.back() {
+                Some(Entry::Piece { until, .. }) => {
+                    let bits = bits(zlib, here);
+                    piece(zlib, until.saturating_add(self.gap(threads, bits)), bits)
+                }
                 Some(Entry::Span { end, .. }) => from(zlib, end.place(), here),
                 None => from(zlib, here, here),
             };
             match entry {
-                Some(entry) => self.0.push_back(entry),
+                Some(entry) => self.entries.push_back(entry),
                 None => return,
             }
         }
+    }
+
+    /// How many bits are left to the walk behind the last piece, where a piece has so many.
+    fn gap(&mut self, threads: usize, bits: u64) -> u64 {
+        self.in_row += 1;
+        if threads > FEW || self.in_row < threads.saturating_sub(1) {
+            return 0;
+        }
+        self.in_row = 0;
+        bits
     }
 }
 
