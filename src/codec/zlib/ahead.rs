@@ -172,3 +172,20 @@ pub(super) fn give_back(zlib: &Zlib, piece: Box<Piece>) {
     let weight = piece.weight() as u64 + PIECE;
     zlib.cache.keep_scratch(piece, weight);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_threads_are_few_each_has_its_share_and_the_walk_too() {
+        let gaps = |threads| {
+            let mut ahead = Ahead::default();
+            (0..6).map(|_| ahead.gap(threads, 1)).collect::<Vec<_>>()
+        };
+        assert_eq!(gaps(2), [1, 1, 1, 1, 1, 1]);
+        assert_eq!(gaps(3), [0, 1, 0, 1, 0, 1]);
+        assert_eq!(gaps(4), [0, 0, 1, 0, 0, 1]);
+        assert_eq!(gaps(5), [0; 6]);
+    }
+}
