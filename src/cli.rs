@@ -85,7 +85,7 @@ struct Arguments {
     #[arg(long, requires = "check")]
     json: bool,
 
-    /// Make the seek tables of each FILE's zlib and bzip2 blocks, so that the first read at their end need not
+    /// Make the seek tables of each FILE's zlib, bzip2 and zstd blocks, so that the first read at their end need not
     #[arg(long, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "options", "log_file"])]
     index: bool,
 

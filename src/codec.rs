@@ -124,7 +124,7 @@ pub fn open_named(
     let decoded = match codec {
         Codec::Zlib => Decoded::stream(zlib::open(stored, data_size, cache, name), data_size, cache),
         Codec::Bzip2 => Decoded::stream(bzip2::open(stored, data_size, cache, name), data_size, cache),
-        Codec::Zstd => Decoded::stream(zstd::open(stored, data_size, cache), data_size, cache),
+        Codec::Zstd => Decoded::stream(zstd::open(stored, data_size, cache, name), data_size, cache),
         Codec::Lz4 if !is_lz4_frame(&*stored)? => {
             Decoded::pieces(lz4::Pieces::new(stored, data_size), data_size, cache)
         }
@@ -150,12 +150,16 @@ pub fn forge_table(
     let of = match codec {
         Codec::Zlib => seek::kept::Of::Zlib,
         Codec::Bzip2 => seek::kept::Of::Bzip2,
+        Codec::Zstd => seek::kept::Of::Zstd,
         _ => return,
     };
     if let Some(slot) = seek::kept::Slot::new(cache.store(), of, Some(name), stored, data_size) {
         slot.forge(table);
     }
 }
+
+#[doc(hidden)]
+pub use zstd::Everywhere as ZstdEverywhere;
 
 /// Whether this begins with an LZ4 frame, or one that is to be skipped, and not with the length of a piece.
 fn is_lz4_frame(stored: &dyn Content) -> Result<bool> {

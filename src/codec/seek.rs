@@ -5,7 +5,7 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`Table`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2)), or cuts between [`parts`](super::parts) |
+//! | [`Table`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2), [`zstd`](super::zstd)), or cuts between [`parts`](super::parts) |
 //! | [`Stretches`] | a way through the stream from a place on, stretch by stretch, several of them in work |
 //! | [`Flow`] | the bytes of such a way, for [`Decoded`](crate::content::Decoded) |
 //! | [`Seekable`] | the stream |
@@ -75,6 +75,13 @@ pub(super) trait Stretches: Send {
     /// Takes back the buffer of the last stretch, at the end of the way.
     fn done(&mut self, out: Vec<u8>) {
         drop(out);
+    }
+
+    /// Writes the next bytes straight to `out`, where that spares copying a stretch of them, and says how
+    /// many; 0 is the end of the stream. `None`: the next stretch is to be asked for.
+    fn read(&mut self, out: &mut [u8]) -> Option<Result<usize>> {
+        let _ = out;
+        None
     }
 
     /// Says that all bytes up to this decoded offset are going to be asked for, on the way to the last ones.
@@ -214,6 +221,23 @@ impl Flow {
     }
 }
 
+/// How a way goes on.
+enum Next {
+    /// With what begins there in the room for stretches.
+    Stretch(usize),
+    /// With so many bytes that were written to the reader's.
+    Written(usize),
+    End,
+}
+
+/// Goes on: straight to `out`, if what comes next is not to be passed.
+fn next(stretches: &mut dyn Stretches, ready: &mut Vec<u8>, out: &mut [u8], pass: bool) -> Result<Next> {
+    if !pass && let Some(written) = stretches.read(out) {
+        return written.map(|written| if written == 0 { Next::End } else { Next::Written(written) });
+    }
+    Ok(stretches.next(ready)?.map_or(Next::End, Next::Stretch))
+}
+
 /// Says of an error in a stream where it is, if it doesn't itself.
 fn placed(error: Error, bit: Option<u64>, at: u64) -> Error {
     match bit {
@@ -245,9 +269,16 @@ impl Decoder for Flow {
                 return Ok(read);
             }
             match &mut self.way {
-                Way::Ours(stretches) => match stretches.next(&mut self.ready) {
-                    Ok(Some(start)) => self.given = start,
-                    Ok(None) => {
+                Way::Ours(stretches) => match next(&mut **stretches, &mut self.ready, out, pass > 0) {
+                    Ok(Next::Stretch(start)) => self.given = start,
+                    Ok(Next::Written(written)) => {
+                        // What is left of a stretch's room is not needed.
+                        (self.ready, self.given) = (Vec::new(), 0);
+                        let written = written.min(out.len());
+                        self.at += written as u64;
+                        return Ok(written);
+                    }
+                    Ok(Next::End) => {
                         self.ready = Vec::new();
                         self.given = 0;
                         self.way = Way::Ended;

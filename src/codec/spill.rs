@@ -3,7 +3,8 @@
 //! A stream that can be decoded from its start only, and holds more than the cache may, would be decoded
 //! again and again by who reads here and there. It is decoded once instead, as far as anyone reads, into
 //! a file that has no name; behind that frontier everything is read from there. Where the file may
-//! grow no more, decoding goes on without it.
+//! grow no more, decoding goes on without it; and where the stream has a place to start at beyond the
+//! frontier, it begins there.
 //!
 //! Who reads it from its start on, as most do, and never comes back needs none of that, and writing the
 //! file would cost him a tenth of his time. So nothing is put aside before someone wants a place that the
@@ -202,11 +203,7 @@ impl Sequential for Spilled {
     fn nearest(&self, wanted: u64) -> u64 {
         let Some(Some(spill)) = self.0.spill.get() else { return self.0.stream.nearest(wanted) };
         let frontier = spill.frontier();
-        if wanted > frontier && spill.state().full {
-            spill.stream.nearest(wanted).max(frontier)
-        } else {
-            wanted.min(frontier)
-        }
+        if wanted > frontier { spill.stream.nearest(wanted).max(frontier) } else { wanted }
     }
 
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
@@ -214,6 +211,10 @@ impl Sequential for Spilled {
             return Ok(Box::new(First { aside: self.0.clone(), decoder: None }));
         }
         self.0.start_at(at)
+    }
+
+    fn costs_a_pass(&self) -> bool {
+        self.0.stream.costs_a_pass()
     }
 }
 
@@ -283,8 +284,13 @@ impl Cursor {
                 self.spill.file.read_exact_at(&mut out[..read], self.at)?;
                 return Ok(read);
             }
-            // Beyond the frontier the decoder comes to it by and by.
             let frontier = self.spill.frontier();
+            if frontier < self.at && self.spill.stream.nearest(self.at) > frontier {
+                // From a place of the stream's own table it is nearer.
+                self.own = Some(self.spill.stream.start_at(self.at)?);
+                continue;
+            }
+            // Beyond the frontier the decoder comes to it by and by.
             if frontier < self.at && !self.spill.state().full {
                 let mut passed = vec![0; UNIT as usize];
                 let room = passed.len().min(usize::try_from(self.at - frontier).unwrap_or(usize::MAX));
@@ -450,5 +456,40 @@ mod tests {
         for at in [0, 19 * UNIT, 6 * UNIT, 12 * UNIT, 7 * UNIT] {
             check(&content, at, 300_000);
         }
+    }
+
+    /// A stream that can be entered at every hundredth unit.
+    #[derive(Debug)]
+    struct Placed(Stream);
+
+    impl Sequential for Placed {
+        fn start(&self) -> Result<Box<dyn Decoder>> {
+            self.0.start()
+        }
+
+        fn nearest(&self, wanted: u64) -> u64 {
+            wanted / (100 * UNIT) * (100 * UNIT)
+        }
+
+        fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
+            self.0.start_at(at)
+        }
+    }
+
+    #[test]
+    fn beyond_the_frontier_it_begins_at_a_place_of_the_stream_if_there_is_one() {
+        let (len, starts) = (1000 * UNIT + 77, Arc::new(AtomicUsize::new(0)));
+        let cache = Arc::new(Cache::with_threads(8 << 20, 2));
+        let stream = Arc::new(Placed(Stream(len, starts.clone())));
+        let spilled = Spilled::new(stream, &std::env::temp_dir(), &cache);
+        let aside = spilled.0.clone();
+        let content = Decoded::stream(spilled, len, &cache);
+        let frontier = || aside.spill.get().unwrap().as_ref().unwrap().frontier();
+        check(&content, 50 * UNIT, 1000);
+        assert!((51 * UNIT..100 * UNIT).contains(&frontier()), "{}", frontier() / UNIT);
+        check(&content, 950 * UNIT, 1000);
+        check(&content, 20 * UNIT, 1000);
+        assert!((51 * UNIT..100 * UNIT).contains(&frontier()), "{}", frontier() / UNIT);
+        assert_eq!(starts.load(Ordering::Relaxed), 2);
     }
 }

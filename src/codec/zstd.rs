@@ -1,8 +1,13 @@
-//! zstd: frames that decode apart, where there are several of them.
+//! zstd: frames that decode apart, where there are several of them; places within a frame that is as good as
+//! the only one.
 //!
 //! | part | what it is |
 //! |---|---|
 //! | [`frame`] | the headers of frames and blocks; how a stream is cut between frames |
+//! | [`table`], [`scale`] | places between the blocks of a long frame, made on the way of whoever decodes beyond them |
+//! | [`walk`], [`blocks`] | a way from such a place on, block by block |
+//! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | what libzstd has to know there, and how it is found in the blocks |
+//! | [`sums`], [`aside`], [`kept`] | the table as it is kept between two mounts |
 //! | [`library`] | libzstd, which decodes; from the start of the stream it says what is broken |
 //!
 //! The table of the seekable format, in a skippable frame at the end, is passed over like any other one.
@@ -10,17 +15,38 @@
 //! are decoded: a read somewhere would give whatever the table says is there. Where frames begin is
 //! found from header to header in little time without it.
 
+mod aside;
+mod bits;
+mod block;
+mod blocks;
+mod everywhere;
 mod frame;
+mod fse;
+mod kept;
 mod library;
+mod memory;
+mod scale;
+mod sequences;
+mod sums;
+mod table;
+#[cfg(test)]
+mod tests;
+mod walk;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::parts::Parted;
 use super::seek::Seekable;
+use super::seek::kept::{Of, Slot};
 use super::spill::Spilled;
 use crate::cache::Cache;
 use crate::content::{Content, Decoder, Sequential};
 use crate::error::Result;
+use frame::{Frames, Header};
+use scale::Scale;
+use table::Zstd as Table;
+
+pub use everywhere::Everywhere;
 
 /// What frames begin with that are to be passed over; LZ4 has the same.
 pub(super) use frame::SKIPPABLE;
@@ -31,26 +57,39 @@ pub(super) const RATIO: u64 = 32 << 10;
 /// A first frame that decodes to more is taken for the only one, or as good as that.
 const LONG: u64 = 64 << 20;
 
-/// The frames in `stored`, of `data_size` bytes together as the header says.
+/// Where places are so near to each other, nothing need be put aside.
+const NEAR: u64 = 64 << 20;
+
+/// The frames in `stored`, of `data_size` bytes together as the header says. With a `name` the table of a
+/// long one is kept.
 pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
     cache: &Arc<Cache>,
+    name: Option<&[u8]>,
 ) -> impl Sequential + use<> + 'static {
-    let frames = frame::Frames::new(stored.clone(), data_size, cache);
-    let library = library::library(stored.clone());
-    let parts: Arc<dyn Sequential> = Arc::new(Seekable::new(Parted::new(frames, data_size, cache), library));
-    let (cache, way) = (cache.clone(), OnceLock::new());
-    Zstd { stored, data_size, cache, parts, way }
+    open_with(stored, Scale::of(data_size), cache, name)
 }
 
-/// Frames that are decoded apart, or a long one that is put aside while it is decoded.
+/// The same with distances of one's own.
+fn open_with(
+    stored: Arc<dyn Content>,
+    scale: Scale,
+    cache: &Arc<Cache>,
+    name: Option<&[u8]>,
+) -> impl Sequential + use<> + 'static {
+    let slot = Slot::new(cache.store(), Of::Zstd, name, &stored, scale.data_size());
+    Zstd { stored, scale, cache: cache.clone(), slot: Mutex::new(slot), way: OnceLock::new() }
+}
+
+/// Frames that are decoded apart, or a long one with places to start at. One that is larger than the cache
+/// is put aside while it is decoded, if such places are far from each other or there are none.
 #[derive(Debug)]
 struct Zstd {
     stored: Arc<dyn Content>,
-    data_size: u64,
+    scale: Scale,
     cache: Arc<Cache>,
-    parts: Arc<dyn Sequential>,
+    slot: Mutex<Option<Slot>>,
     /// Which of them it is, once someone reads.
     way: OnceLock<Arc<dyn Sequential>>,
 }
@@ -58,14 +97,43 @@ struct Zstd {
 impl Zstd {
     fn way(&self) -> &dyn Sequential {
         &**self.way.get_or_init(|| {
-            let folder = self.cache.spill().filter(|_| self.data_size > self.cache.budget());
-            let frames = frame::Frames::new(self.stored.clone(), self.data_size, &self.cache);
-            let Some(folder) = folder.filter(|_| frames.begin_longer_than(LONG.min(self.cache.budget())))
-            else {
-                return self.parts.clone();
+            let (data_size, budget) = (self.scale.data_size(), self.cache.budget());
+            let frames = Frames::new(self.stored.clone(), data_size, &self.cache);
+            // Where frames say how long they are, parts are found without a table.
+            let is_most = |frame: &Header| frame.content_size.is_none_or(|size| size > data_size / 2);
+            let only = self.long(&frames, data_size / 2).filter(is_most);
+            let only = only.filter(|frame| self.scale.is_for(*frame));
+            let are_near = only.is_some_and(|frame| self.scale.spacing(frame) <= NEAR);
+            let stream = match only {
+                Some(frame) => self.with_table(frame),
+                None => self.parted(),
             };
-            Arc::new(Spilled::new(self.parts.clone(), folder, &self.cache))
+            let is_large = data_size > budget && self.long(&frames, budget).is_some();
+            match self.cache.spill().filter(|_| is_large && !are_near) {
+                Some(folder) => Arc::new(Spilled::new(stream, folder, &self.cache)),
+                None => stream,
+            }
         })
+    }
+
+    /// The first frame, if it decodes to more than `least` bytes, or is as good as the only one.
+    fn long(&self, frames: &Frames, least: u64) -> Option<Header> {
+        frames.begin_longer_than(LONG.min(least))
+    }
+
+    /// The stream with places in frames like the first.
+    fn with_table(&self, first: Header) -> Arc<dyn Sequential> {
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let table = Table::new(self.stored.clone(), self.scale, first.window, &self.cache, slot);
+        Arc::new(Seekable::new(table, library::library(self.stored.clone())))
+    }
+
+    /// The stream with places between its frames.
+    fn parted(&self) -> Arc<dyn Sequential> {
+        let data_size = self.scale.data_size();
+        let frames = Frames::new(self.stored.clone(), data_size, &self.cache);
+        let parts = Parted::new(frames, data_size, &self.cache);
+        Arc::new(Seekable::new(parts, library::library(self.stored.clone())))
     }
 }
 
@@ -88,5 +156,9 @@ impl Sequential for Zstd {
 
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
         self.way().start_at(at)
+    }
+
+    fn costs_a_pass(&self) -> bool {
+        self.way().costs_a_pass()
     }
 }

@@ -19,13 +19,18 @@ fn unnamed(mounted: &Mounted, folder: &Path) -> usize {
 
 /// Reads in a mount with an option, from the end to the start, and says how many files were made for that.
 fn files_with(option: &str, encoding: &Encoding, spill: &Path) -> usize {
-    let (folder, data) = (fresh_folder(), sample(LEN, 41));
+    files_of(LEN, option, encoding, spill)
+}
+
+/// The same of a block of `len` bytes.
+fn files_of(len: usize, option: &str, encoding: &Encoding, spill: &Path) -> usize {
+    let (folder, data) = (fresh_folder(), sample(len, 41));
     let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
     let source = file.save(folder.path(), "a.asdf");
     let mounted = Mounted::new(["-o".as_ref(), option.as_ref(), source.as_os_str()]);
     let block = File::open(mounted.block_path(0)).unwrap();
     let mut buf = vec![0; 50_000];
-    for at in (0..LEN - buf.len()).rev().step_by(700_001) {
+    for at in (0..len - buf.len()).rev().step_by(700_001) {
         block.read_exact_at(&mut buf, at as u64).unwrap();
         assert!(buf == data[at..at + buf.len()], "{option}: at {at}");
     }
@@ -49,6 +54,14 @@ fn only_what_is_larger_than_the_cache_and_has_one_frame_is_put_aside_and_only_if
     let frames =
         sample(LEN, 41).chunks(1 << 20).flat_map(|part| zstd::encode_all(part, 1).unwrap()).collect();
     assert_eq!(files_with(&there, &Encoding::Raw(*b"zstd", frames), spill), 0);
+    // What has places to start at need not be put aside; a frame with a window as long as itself has none.
+    let long = 2 * LEN;
+    assert_eq!(files_of(long, &there, &Encoding::Zstd, spill), 0);
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(25).unwrap();
+    std::io::Write::write_all(&mut encoder, &sample(long, 41)).unwrap();
+    let wide = Encoding::Raw(*b"zstd", encoder.finish().unwrap());
+    assert_eq!(files_of(long, &there, &wide, spill), 1);
 }
 
 #[test]

@@ -334,3 +334,34 @@ fn an_ordinary_user_has_tables_of_his_own_and_where_he_may_not_write_none() {
     assert!(output.status.success(), "{output:?}");
     bench.nothing_is_left();
 }
+
+#[test]
+fn of_a_single_zstd_frame_the_next_mount_decodes_only_what_is_near() {
+    let (folder, data) = (fresh_folder(), sample(24_000_000, 5));
+    let block = Block::new(data.clone()).encoding(Encoding::Zstd).checksum(Checksum::Stored);
+    let built = AsdfBuilder::new().block(block).build();
+    let (file, cache) = (folder.path().join("a.asdf"), folder.path().join("cache"));
+    fs::write(&file, &built.bytes).unwrap();
+    let bytes_for_the_end = || {
+        let mounted = Mounted::with_cache(&cache, ["-r".as_ref(), file.as_os_str()]);
+        let read = || {
+            let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();
+            io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse::<u64>().unwrap()
+        };
+        let block = fs::File::open(mounted.block_path(0)).unwrap();
+        let (mut end, before) = ([0; 4096], read());
+        block.read_exact_at(&mut end, data.len() as u64 - 4096).unwrap();
+        assert!(end == data[data.len() - 4096..]);
+        let bytes = read() - before;
+        drop(block);
+        mounted.unmount();
+        bytes
+    };
+    let stored = built.blocks[0].used_size;
+    let (first, next) = (bytes_for_the_end(), bytes_for_the_end());
+    // The window before the place, and a megabyte of data behind it.
+    assert!(first >= stored && next < stored / 3, "{first} bytes, then {next} of {stored}");
+    assert_eq!(fs::read_dir(cache.join("asdf-mount")).unwrap().count(), 1);
+    damage(&file, &built, 0);
+    assert!(bytes_for_the_end() < stored / 3);
+}

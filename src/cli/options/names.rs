@@ -18,7 +18,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     (
         "spill=DIR|off",
-        "where a zstd block of one frame is put aside, decoded, that is larger than cache= [$TMPDIR, or /var/tmp]",
+        "where a zstd block of one frame is put aside, decoded, that is larger than cache= and has no seek table, or a coarse one [$TMPDIR, or /var/tmp]",
     ),
     (
         "verify=off|first-read|always",
@@ -26,7 +26,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ),
     (
         "index-cache=on|off",
-        "keep the seek tables of zlib and bzip2 blocks for the next mount, in the user's cache directory [on]",
+        "keep the seek tables of zlib, bzip2 and zstd blocks for the next mount, in the user's cache directory [on]",
     ),
     (
         "validate=strict|warn|off",

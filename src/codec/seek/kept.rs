@@ -5,14 +5,14 @@
 //! ```text
 //!  0  "asdfseek"
 //!  8  version          u32 = 1
-//! 12  codec            u32: 1 zlib, 2 bzip2
+//! 12  codec            u32: 1 zlib, 2 bzip2, 3 zstd
 //! 16  key              16 bytes
 //! 32  used_size        u64: bytes of the stream as stored
 //! 40  data_size        u64: bytes that it decodes to
 //! 48  end              u64: the bit behind its last block
-//! 56  checksum         u32: the stream's own over all it decodes to (zlib); 0
+//! 56  checksum         u32: the stream's own over all it decodes to (zlib); that of the last frame (zstd); 0
 //! 60  flags            u32: 1, sound to the end
-//! 64  unit             u64: bytes from one sum to the next (zlib); 0
+//! 64  unit             u64: bytes from one sum to the next (zlib), or that it is over at least (zstd); 0
 //! 72  count            u64: places
 //! 80  crc              u32: CRC-32 of bytes 0..80 and of the places
 //! 84                   u32 = 0
@@ -60,13 +60,14 @@ const AT_ONCE: usize = 2048;
 pub(in crate::codec) enum Of {
     Zlib = 1,
     Bzip2 = 2,
+    Zstd = 3,
 }
 
 impl Of {
     /// Numbers that such a table has for each place.
     fn numbers(self) -> usize {
         match self {
-            Self::Zlib => 4,
+            Self::Zlib | Self::Zstd => 4,
             Self::Bzip2 => 3,
         }
     }

@@ -30,7 +30,7 @@ const LONGEST: usize = 18;
 const HOP: usize = 4 << 10;
 
 /// What a block decodes to at most.
-const BLOCK: u64 = 128 << 10;
+pub(super) const BLOCK: u64 = 128 << 10;
 
 /// Decoded bytes that a part has at least, if there is more than one frame.
 const PART: u64 = 1 << 20;
@@ -61,18 +61,21 @@ impl Frames {
 }
 
 impl Frames {
-    /// Whether the first frame decodes to more than `limit` bytes.
-    pub(super) fn begin_longer_than(&self, limit: u64) -> bool {
+    /// The header of the first frame, if it can be read and nothing shows that the frame decodes to no more
+    /// than `limit` bytes.
+    pub(super) fn begin_longer_than(&self, limit: u64) -> Option<Header> {
         let input = Input::new(&self.stored).in_reads_of(HOP);
         let mut hopping = Hopping { frames: self, input, limit, most: 0, len: Some(0) };
         loop {
-            match hopping.input.magic().map(u32::from_le_bytes) {
-                Ok(MAGIC) => return matches!(hopping.frame(), Ok(None)),
-                Ok(magic) if SKIPPABLE.contains(&magic) => match hopping.skip() {
-                    Ok(()) => {}
-                    Err(_) => return false,
-                },
-                _ => return false,
+            match u32::from_le_bytes(hopping.input.magic().ok()?) {
+                MAGIC => {
+                    let start = hopping.input.position();
+                    let is_longer = hopping.frame().ok()?.is_none();
+                    let mut input = hopping.input.again(start, u64::MAX).in_reads_of(HOP);
+                    return Header::read(&mut input).ok().filter(|_| is_longer);
+                }
+                magic if SKIPPABLE.contains(&magic) => hopping.skip().ok()?,
+                _ => return None,
             }
         }
     }
@@ -85,15 +88,24 @@ impl fmt::Debug for Frames {
 }
 
 /// What a frame's header says.
-struct Header {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
     /// How far back a match may reach: what a decoder holds.
-    window: u64,
-    content_size: Option<u64>,
-    checked: bool,
+    pub(super) window: u64,
+    pub(super) content_size: Option<u64>,
+    pub(super) checked: bool,
+    /// It needs a dictionary, or something that is not known yet.
+    pub(super) needs_more: bool,
 }
 
 impl Header {
-    fn read(input: &mut Input) -> Result<Self> {
+    /// The byte that says the least window that is as large.
+    pub(super) fn described_window(self) -> u8 {
+        let described = |byte: &u8| described_window(*byte) >= self.window;
+        (0..=u8::MAX).find(described).unwrap_or(u8::MAX)
+    }
+
+    pub(super) fn read(input: &mut Input) -> Result<Self> {
         let there = input.at_least(LONGEST)?;
         let Some(descriptor) = there.get(4).copied() else { return Err(input.cut_off()) };
         let single = descriptor >> 5 & 1 == 1;
@@ -103,6 +115,8 @@ impl Header {
             n => 1 << n,
         };
         let at = 5 + usize::from(!single) + dictionary;
+        let id = there.get(at - dictionary..at).unwrap_or_default();
+        let needs_more = id.iter().any(|byte| *byte != 0) || descriptor >> 3 & 1 == 1;
         let Some(bytes) = there.get(at..at + size) else { return Err(input.cut_off()) };
         let number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
         let content_size = match size {
@@ -110,14 +124,17 @@ impl Header {
             2 => Some(number + 256),
             _ => Some(number),
         };
-        let described = there.get(5).map_or(0, |byte| {
-            let base = 1_u64 << (10 + (byte >> 3));
-            base + base / 8 * u64::from(byte & 7)
-        });
+        let described = there.get(5).map_or(0, |byte| described_window(*byte));
         let window = content_size.filter(|size| single || *size < described).unwrap_or(described);
         input.take(at + size);
-        Ok(Self { window, content_size, checked: descriptor >> 2 & 1 == 1 })
+        Ok(Self { window, content_size, checked: descriptor >> 2 & 1 == 1, needs_more })
     }
+}
+
+/// The window that a byte of a header says.
+fn described_window(byte: u8) -> u64 {
+    let base = 1_u64 << (10 + (byte >> 3));
+    base + base / 8 * u64::from(byte & 7)
 }
 
 /// The frames that a hop passes over.

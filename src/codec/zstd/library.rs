@@ -41,7 +41,7 @@ pub(super) fn library(stored: Arc<dyn Content>) -> Library {
 pub(super) struct Context(Option<DCtx<'static>>);
 
 impl Context {
-    fn ready(&mut self) -> Result<&mut DCtx<'static>> {
+    pub(super) fn ready(&mut self) -> Result<&mut DCtx<'static>> {
         let no_memory = || Error::new(crate::Kind::System(libc::ENOMEM), "no memory for a zstd decoder");
         let context = match self.0.take() {
             Some(context) => context,
@@ -53,7 +53,11 @@ impl Context {
         Ok(context)
     }
 
-    fn weight(&self) -> u64 {
+    pub(super) fn get(&mut self) -> Option<&mut DCtx<'static>> {
+        self.0.as_mut()
+    }
+
+    pub(super) fn weight(&self) -> u64 {
         self.0.as_ref().map_or(0, |context| context.sizeof() as u64)
     }
 }

@@ -1,0 +1,18 @@
+//! A zstd frame: what is decoded from between two of its blocks is what is decoded from its start. The header
+//! is ours, so that most of what is tried is blocks: a byte that says the window, and the blocks.
+#![no_main]
+
+use std::sync::Arc;
+
+use asdf_mount::codec::ZstdEverywhere;
+use asdf_mount::content::{Content, Text};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Some((window, blocks)) = data.split_first() else { return };
+    let frame = [&[0x28, 0xb5, 0x2f, 0xfd, 0, window % 72], blocks].concat();
+    let stored: Arc<dyn Content> = Arc::new(Text::new(frame));
+    let Ok(all) = ZstdEverywhere::of(&stored, 1 << 20, 10) else { return };
+    for (offset, rest) in all.places {
+        assert!(rest == all.whole[offset..], "from {offset} on");
+    }
+});

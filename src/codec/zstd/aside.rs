@@ -1,0 +1,76 @@
+//! Dictionaries put aside in the mount's temporary file ([`Shelf`](crate::cache::Shelf)).
+
+use crate::cache::{Cache, Segment};
+
+/// Bytes that are put into a segment at a time.
+const PART: usize = 256 << 10;
+
+/// How a dictionary is packed for a table: quickly.
+const LEVEL: i32 = 1;
+
+/// A dictionary that was put aside.
+#[derive(Debug)]
+pub(super) struct Aside {
+    parts: Vec<(Segment, usize)>,
+    /// Bytes of what was put aside, and of the dictionary.
+    len: usize,
+    unpacked: usize,
+    packed: bool,
+}
+
+impl Aside {
+    /// Puts the bytes of a dictionary aside: its head, and the output behind it.
+    pub(super) fn put(head: &[u8], content: &[u8], cache: &Cache) -> Option<Self> {
+        let len = head.len() + content.len();
+        let mut aside = Self { parts: Vec::new(), len, unpacked: len, packed: false };
+        aside.add(head, cache)?;
+        aside.add(content, cache)?;
+        Some(aside)
+    }
+
+    fn add(&mut self, bytes: &[u8], cache: &Cache) -> Option<()> {
+        for part in bytes.chunks(PART) {
+            let mut segment = cache.shelf().segment()?;
+            segment.put(part)?;
+            self.parts.push((segment, part.len()));
+        }
+        Some(())
+    }
+
+    /// The same, packed.
+    pub(super) fn pack(&self, cache: &Cache) -> Option<Self> {
+        let packed = zstd::bulk::compress(&self.stored()?, LEVEL).ok()?;
+        let mut aside = Self { parts: Vec::new(), len: packed.len(), unpacked: self.unpacked, packed: true };
+        aside.add(&packed, cache)?;
+        Some(aside)
+    }
+
+    pub(super) fn is_packed(&self) -> bool {
+        self.packed
+    }
+
+    /// Bytes as they were put aside.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// As it was put aside.
+    pub(super) fn stored(&self) -> Option<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(self.len);
+        for (segment, len) in &self.parts {
+            bytes.extend_from_slice(&segment.get(0, *len)?);
+        }
+        Some(bytes)
+    }
+
+    /// The dictionary.
+    pub(super) fn dictionary(&self) -> Option<Vec<u8>> {
+        let stored = self.stored()?;
+        if self.packed { unpack(&stored, self.unpacked) } else { Some(stored) }
+    }
+}
+
+/// A dictionary that was packed, of `most` bytes at most.
+pub(super) fn unpack(packed: &[u8], most: usize) -> Option<Vec<u8>> {
+    zstd::bulk::decompress(packed, most).ok()
+}

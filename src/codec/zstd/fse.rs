@@ -1,0 +1,218 @@
+//! FSE tables of a sequences section (RFC 8878, 4.1): their descriptions, and the states that they decode to.
+
+use super::bits::Forwards;
+
+/// Accuracies are at least this.
+const LEAST_LOG: u32 = 5;
+
+/// States of a table at most: the accuracy of literal and match lengths is 9 bits at most.
+const STATES: usize = 1 << 9;
+
+/// What a table is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    LiteralLengths,
+    Offsets,
+    MatchLengths,
+}
+
+impl Of {
+    /// The codes that there are.
+    pub(super) fn codes(self) -> usize {
+        match self {
+            Self::LiteralLengths => 36,
+            Self::Offsets => 32,
+            Self::MatchLengths => 53,
+        }
+    }
+
+    /// Bits of the accuracy at most.
+    fn most_log(self) -> u32 {
+        match self {
+            Self::LiteralLengths | Self::MatchLengths => 9,
+            Self::Offsets => 8,
+        }
+    }
+
+    /// The description of the table that a decoder knows without one (RFC 8878, 3.1.1.3.2.2).
+    pub(super) fn predefined(self) -> &'static [u8] {
+        match self {
+            Self::LiteralLengths => &[
+                0x51, 0x10, 0x63, 0x8c, 0x31, 0xc6, 0x18, 0x63, 0x0c, 0x21, 0xc4, 0x18, 0x63, 0x66, 0x66,
+                0x86, 0x46, 0x92, 0x04, 0x00,
+            ],
+            Self::Offsets => {
+                &[0x20, 0x84, 0x10, 0x42, 0x66, 0x46, 0x44, 0x44, 0x44, 0x44, 0x24, 0x49, 0x02, 0x00]
+            }
+            Self::MatchLengths => &[
+                0x21, 0x14, 0xc4, 0x18, 0x63, 0x8c, 0x21, 0x84, 0x10, 0x42, 0x08, 0x21, 0x84, 0x10, 0x42,
+                0x08, 0x21, 0x44, 0x44, 0x44, 0x44, 0x44, 0x44, 0x44, 0x44, 0x24, 0x09, 0x00, 0x00,
+            ],
+        }
+    }
+}
+
+/// How often each code comes, of `1 << log` in all; -1 is "less than once".
+pub(super) struct Counts {
+    log: u32,
+    of: [i16; 64],
+    codes: usize,
+    /// Bytes of the description.
+    pub(super) len: usize,
+}
+
+impl Counts {
+    /// Reads the description that `bytes` begin with; `None` if it is broken.
+    pub(super) fn read(bytes: &[u8], of: Of) -> Option<Self> {
+        let mut bits = Forwards::new(bytes);
+        let log = bits.take(4)? + LEAST_LOG;
+        if log > of.most_log() {
+            return None;
+        }
+        let (mut counts, mut codes, mut left) = ([0; 64], 0, 1_u32 << log);
+        while left > 0 {
+            if codes >= of.codes() {
+                return None;
+            }
+            let count = read_count(&mut bits, left)?;
+            *counts.get_mut(codes)? = count;
+            codes += 1;
+            left = left.checked_sub(u32::from(count.unsigned_abs()))?;
+            // A code that never comes is followed by how many more there are.
+            let mut more = if count == 0 { 3 } else { 0 };
+            while more == 3 {
+                more = bits.take(2)?;
+                codes += more as usize;
+            }
+        }
+        (codes <= of.codes()).then_some(Self { log, of: counts, codes, len: bits.bytes_taken() })
+    }
+}
+
+/// A count, where `left` are left.
+fn read_count(bits: &mut Forwards<'_>, left: u32) -> Option<i16> {
+    let most = left + 1;
+    let width = 32 - most.leading_zeros();
+    // The lowest values take one bit less.
+    let short = (1 << width) - 1 - most;
+    let low = bits.take(width - 1)?;
+    let value = if low < short || bits.take(1)? == 0 { low } else { low + (1 << (width - 1)) - short };
+    i16::try_from(value).ok()?.checked_sub(1)
+}
+
+/// A state: the code it stands for, and how the next one is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) code: u8,
+    pub(super) bits: u8,
+    pub(super) base: u16,
+}
+
+/// The states of a table.
+pub(super) struct Table {
+    pub(super) log: u32,
+    states: [State; STATES],
+}
+
+impl Table {
+    /// The table of one code.
+    pub(super) fn of_one(code: u8) -> Self {
+        let mut states = [State::default(); STATES];
+        states[0].code = code;
+        Self { log: 0, states }
+    }
+
+    /// The table that counts describe; `None` if there is none.
+    pub(super) fn new(counts: &Counts) -> Option<Self> {
+        let size = 1_usize << counts.log;
+        let mut states = [State::default(); STATES];
+        let (states_used, mut next) = (states.get_mut(..size)?, [0_u16; 64]);
+        let codes = || (0_u8..).zip(counts.of.iter().take(counts.codes));
+        let mut end = size;
+        for (code, _) in codes().filter(|(_, count)| **count == -1) {
+            end = end.checked_sub(1)?;
+            states_used[end].code = code;
+            next[usize::from(code)] = 1;
+        }
+        let (step, mut at) = ((size >> 1) + (size >> 3) + 3, 0);
+        for (code, &count) in codes().filter(|(_, count)| **count > 0) {
+            next[usize::from(code)] = count.unsigned_abs();
+            for _ in 0..count {
+                states_used.get_mut(at)?.code = code;
+                at = (at + step) % size;
+                // Those at the end are taken. All are only if there is nothing left to spread.
+                while end > 0 && at >= end {
+                    at = (at + step) % size;
+                }
+            }
+        }
+        for state in states_used {
+            let next = next.get_mut(usize::from(state.code))?;
+            let bits = counts.log.checked_sub(next.checked_ilog2()?)?;
+            (state.bits, state.base) = (bits as u8, (*next << bits).checked_sub(1 << counts.log)?);
+            *next += 1;
+        }
+        Some(Self { log: counts.log, states })
+    }
+
+    /// A state by its number.
+    pub(super) fn state(&self, number: u32) -> Option<State> {
+        self.states.get(number as usize).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_predefined_tables_are_those_of_the_rfc() {
+        let tables: [(Of, u32, &[i16]); 3] = [
+            (
+                Of::LiteralLengths,
+                6,
+                &[
+                    4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1,
+                    1, 1, -1, -1, -1, -1,
+                ],
+            ),
+            (
+                Of::Offsets,
+                5,
+                &[1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1],
+            ),
+            (
+                Of::MatchLengths,
+                6,
+                &[
+                    1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1,
+                ],
+            ),
+        ];
+        for (of, log, expected) in tables {
+            let counts = Counts::read(of.predefined(), of).unwrap();
+            assert_eq!((counts.log, &counts.of[..counts.codes]), (log, expected), "{of:?}");
+            assert_eq!(counts.len, of.predefined().len());
+        }
+        // Appendix A of the RFC: some states of literal lengths and of offsets.
+        let states = |of: Of| Table::new(&Counts::read(of.predefined(), of).unwrap()).unwrap();
+        let table = states(Of::LiteralLengths);
+        let state = |code, bits, base| Some(State { code, bits, base });
+        assert_eq!(
+            [0, 1, 2, 63].map(|at| table.state(at)),
+            [state(0, 4, 0), state(0, 4, 16), state(1, 5, 32), state(32, 6, 0)]
+        );
+        let table = states(Of::Offsets);
+        assert_eq!([0, 1, 31].map(|at| table.state(at)), [state(0, 5, 0), state(6, 4, 0), state(24, 5, 0)]);
+    }
+
+    #[test]
+    fn broken_descriptions_are_refused() {
+        let good = Of::Offsets.predefined();
+        assert!((0..good.len() - 1).all(|len| Counts::read(&good[..len], Of::Offsets).is_none()));
+        // An accuracy of 20 bits, and one of 9 where 8 is the most.
+        assert!(Counts::read(&[0xff; 9], Of::MatchLengths).is_none());
+        assert!(Counts::read(&[0x04; 99], Of::Offsets).is_none());
+    }
+}

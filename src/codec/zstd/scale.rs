@@ -1,0 +1,97 @@
+//! How far apart the places of a table are.
+
+use super::frame::Header;
+
+/// Bytes of output from one place to the next, at least.
+const SPACING: u64 = 16 << 20;
+
+/// Windows of output from one place to the next, at least: of each a window is kept.
+const WINDOWS: u64 = 8;
+
+/// Bytes of all the windows of a table.
+const ALL_WINDOWS: u64 = 128 << 20;
+
+/// So far before the end of the stream is the last place due.
+const TAIL: u64 = 1 << 20;
+
+/// With a larger window there is no place.
+const MOST_WINDOW: u64 = 8 << 20;
+
+/// How finely a stream is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    data_size: u64,
+    least: u64,
+    tail: u64,
+}
+
+impl Scale {
+    /// That of a stream of so many bytes, decoded.
+    pub(super) fn of(data_size: u64) -> Self {
+        Self { data_size, least: SPACING, tail: TAIL }
+    }
+
+    /// One that is so fine that little streams have many places.
+    #[cfg(test)]
+    pub(super) fn fine(data_size: u64, least: u64) -> Self {
+        Self { data_size, least, tail: least / 4 }
+    }
+
+    /// How many bytes the stream should decode to.
+    pub(super) fn data_size(self) -> u64 {
+        self.data_size
+    }
+
+    /// Whether places are worth while in a frame.
+    pub(super) fn is_for(self, frame: Header) -> bool {
+        self.data_size > self.least && frame.window <= MOST_WINDOW.min(self.data_size / 4)
+    }
+
+    /// Bytes of output from one place in a frame to the next.
+    pub(super) fn spacing(self, frame: Header) -> u64 {
+        let all = (u128::from(self.data_size) * u128::from(frame.window)).div_ceil(ALL_WINDOWS.into());
+        let all = u64::try_from(all).unwrap_or(u64::MAX);
+        self.least.max(frame.window.saturating_mul(WINDOWS)).max(all)
+    }
+
+    /// The decoded offset from which the next place is due, after one at `offset`: they are counted from
+    /// the end, so that the last one is near it.
+    pub(super) fn due(self, offset: u64, frame: Header) -> u64 {
+        let (spacing, last) = (self.spacing(frame), self.data_size.saturating_sub(self.tail));
+        let earliest = offset.saturating_add(spacing / 2);
+        match last.checked_sub(earliest) {
+            Some(room) if self.is_for(frame) => last - room / spacing * spacing,
+            _ => u64::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dues(data_size: u64, window: u64) -> Vec<u64> {
+        let (scale, frame) =
+            (Scale::of(data_size), Header { window, content_size: None, checked: false, needs_more: false });
+        let next = |offset: &u64| Some(scale.due(*offset, frame)).filter(|due| *due < u64::MAX);
+        std::iter::successors(next(&0), next).collect()
+    }
+
+    #[test]
+    fn places_are_counted_from_the_end_and_bounded() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(dues(50 * MIB, 2 * MIB), [17 * MIB, 33 * MIB, 49 * MIB]);
+        // Not so near to the start that it would be of no use.
+        assert_eq!(dues(36 * MIB, MIB), [19 * MIB, 35 * MIB]);
+        assert_eq!((dues(16 * MIB, 1024), dues(17 * MIB, 1024)), (vec![], vec![16 * MIB]));
+        // Windows that are too large, at all or for so little.
+        assert_eq!((dues(1 << 40, 9 * MIB), dues(30 * MIB, 8 * MIB)), (vec![], vec![]));
+        for (data_size, window) in [(1 << 29, 1 << 21), (1 << 40, 1 << 23), (1 << 50, 1), (u64::MAX, 1 << 20)]
+        {
+            let dues = dues(data_size, window);
+            assert_eq!(dues.last(), Some(&(data_size - MIB)));
+            assert!(dues.len() as u64 * window <= ALL_WINDOWS + window || dues.len() as u64 <= ALL_WINDOWS);
+            assert!(dues.is_sorted_by(|one, next| next - one >= (16 * MIB).max(8 * window)));
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The places of a stream in which decoding can start, and what is known of its sums.
+//!
+//! Places are made by whoever decodes beyond the last one; one reader after the other, as what is before a
+//! place has to be summed without a gap.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::aside::Aside;
+use super::blocks::Blocks;
+use super::frame::Header;
+use super::kept::{self, Kept, Place, Span};
+use super::library::Context;
+use super::memory::Memory;
+use super::scale::Scale;
+use super::sums::Sums;
+use super::walk::Walk;
+use crate::cache::Cache;
+use crate::cache::store::Promise;
+use crate::codec::input::Input;
+use crate::codec::seek::found::{Found, Trusted};
+use crate::codec::seek::kept::{Slot, Whole};
+use crate::codec::seek::{Stretches, Table};
+use crate::content::Content;
+use crate::error::{Error, Result};
+
+/// Bytes of a dictionary beside the output in it, at most: a tree, three tables, three offsets.
+const HEAD: u64 = 1 << 10;
+
+/// Bytes of a decoder beside its windows.
+const WEIGHT: u64 = 2 << 20;
+
+/// A stream of frames and its table.
+pub(super) struct Zstd {
+    stored: Arc<dyn Content>,
+    pub(super) cache: Arc<Cache>,
+    pub(super) scale: Scale,
+    /// The window of its first frame.
+    window: u64,
+    known: Mutex<Known>,
+    /// What was found where the table is kept.
+    found: Found<Kept>,
+}
+
+struct Known {
+    /// In order; the first is the stream's start.
+    marks: Vec<Mark>,
+    sums: Sums,
+    /// Dictionaries that are being put aside.
+    noting: usize,
+    /// The stream was decoded to its end, and is sound.
+    end: Option<(Whole, Promise)>,
+    kept: bool,
+}
+
+impl Known {
+    /// The last mark up to a decoded offset that has a dictionary.
+    fn before(&self, offset: u64) -> Option<&Mark> {
+        let after = self.marks.partition_point(|mark| mark.place.offset <= offset);
+        let is_there = |mark: &&Mark| matches!(mark.dictionary, Dictionary::There(_));
+        self.marks.get(..after)?.iter().rfind(is_there)
+    }
+}
+
+/// A place.
+struct Mark {
+    place: Place,
+    /// The frame, and where in the decoded bytes it begins.
+    frame: Option<(Header, u64)>,
+    memory: Memory,
+    dictionary: Dictionary,
+    /// Those of the span, once the next place is there.
+    sums: Option<Arc<[u32]>>,
+}
+
+#[derive(Clone)]
+enum Dictionary {
+    /// At the stream's start.
+    None,
+    Coming,
+    There(Arc<Aside>),
+    /// It could not be put aside.
+    Lost,
+}
+
+/// A place within a frame, and all that is known there.
+pub(super) struct Within {
+    pub(super) place: Place,
+    pub(super) header: Header,
+    /// Where in the decoded bytes the frame begins.
+    pub(super) begun: u64,
+    pub(super) memory: Memory,
+}
+
+impl Zstd {
+    pub(super) fn new(
+        stored: Arc<dyn Content>,
+        scale: Scale,
+        window: u64,
+        cache: &Arc<Cache>,
+        slot: Option<Slot>,
+    ) -> Self {
+        let start = Mark {
+            place: Place::default(),
+            frame: None,
+            memory: Memory::default(),
+            dictionary: Dictionary::None,
+            sums: None,
+        };
+        let known = Known { marks: vec![start], sums: Sums::default(), noting: 0, end: None, kept: false };
+        let found = Found::new(slot, Kept::find);
+        Self { stored, cache: cache.clone(), scale, window, known: Mutex::new(known), found }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stored bytes from there on.
+    fn input(&self, from: u64) -> Input {
+        Input::range(&self.stored, from, u64::MAX)
+    }
+
+    /// A way from the start.
+    pub(super) fn blocks(&self) -> Blocks {
+        Blocks::new(self.input(0), self.cache.scratch::<Context>())
+    }
+
+    /// A way from a place that has a dictionary.
+    fn blocks_at(&self, place: Place, header: Header, dictionary: &[u8]) -> Result<Blocks> {
+        let context = self.cache.scratch::<Context>();
+        Blocks::within(self.input(place.block), context, header, dictionary)
+    }
+
+    /// A way from the start of a span of a kept table, which has so many sums.
+    pub(super) fn blocks_of(&self, kept: &Kept, span: usize, sums: usize) -> Result<Blocks> {
+        let lost = || Error::damaged("a kept table does not fit the stream");
+        let place = kept.place(span).ok_or_else(lost)?;
+        if place.block == 0 {
+            return Ok(self.blocks());
+        }
+        let header = Header::read(&mut self.input(place.frame))?;
+        if !self.scale.is_for(header) {
+            return Err(lost());
+        }
+        let most = usize::try_from(header.window + HEAD).map_err(|_| lost())?;
+        let dictionary = kept.dictionary(span, sums, most).ok_or_else(lost)?;
+        self.blocks_at(place, header, &dictionary)
+    }
+
+    /// The decoded offset from which the next place is due in a frame, for one who stands at `offset`.
+    pub(super) fn due(&self, offset: u64, frame: Header) -> u64 {
+        let last = self.known().marks.last().map_or(0, |mark| mark.place.offset);
+        self.scale.due(last.max(offset), frame)
+    }
+
+    /// Notes that a frame begins there, for one who stands at `offset`.
+    pub(super) fn begin(&self, frame: u64, header: Header, offset: u64) {
+        let mut known = self.known();
+        if known.sums.at == offset {
+            known.sums.begin(frame, header.checked);
+        }
+    }
+
+    /// Takes a block's output at `offset`, or a part of it, into the sums; `ends`: the block ends with it.
+    pub(super) fn sum(&self, offset: u64, bytes: &[u8], ends: bool) {
+        self.known().sums.add(offset, bytes, ends);
+    }
+
+    /// Whether the checksum of a frame which ends at `offset` is right, as far as it was summed.
+    pub(super) fn is_right(&self, frame: u64, offset: u64, checksum: u32) -> bool {
+        let known = self.known();
+        known.sums.at != offset || known.sums.checksum(frame).is_none_or(|summed| summed == checksum)
+    }
+
+    /// The sums of the span that begins at a decoded offset, if they are known, and where it ends.
+    pub(super) fn span_from(&self, offset: u64) -> Option<(Arc<[u32]>, u64)> {
+        let known = self.known();
+        let at = known.marks.binary_search_by_key(&offset, |mark| mark.place.offset).ok()?;
+        let end = known.marks.get(at + 1)?.place.offset;
+        Some((known.marks.get(at)?.sums.clone()?, end))
+    }
+
+    /// Adds a place, unless somebody else has come further. Its dictionary is `head` and what is in `content`
+    /// from `start` on.
+    pub(super) fn add(self: &Arc<Self>, within: Within, head: Vec<u8>, content: Vec<u8>, start: usize) {
+        let number = {
+            let mut known = self.known();
+            let last = known.marks.last().map_or(0, |mark| mark.place.offset);
+            if known.sums.at != within.place.offset || last >= within.place.offset {
+                return;
+            }
+            let sums = known.sums.cut().into();
+            if let Some(last) = known.marks.last_mut() {
+                last.sums = Some(sums);
+            }
+            known.marks.push(Mark {
+                place: within.place,
+                frame: Some((within.header, within.begun)),
+                memory: within.memory,
+                dictionary: Dictionary::Coming,
+                sums: None,
+            });
+            known.noting += 1;
+            known.marks.len() - 1
+        };
+        let room = self.cache.reserve(content.capacity() as u64);
+        let on_another_thread = room.is_some() && self.cache.threads() > 1;
+        let mut noting = Noting { zstd: self.clone(), number, dictionary: Dictionary::Lost };
+        let note = move || {
+            let output = content.get(start..).unwrap_or_default();
+            let aside = Aside::put(&head, output, &noting.zstd.cache);
+            noting.dictionary = aside.map_or(Dictionary::Lost, |aside| Dictionary::There(Arc::new(aside)));
+            noting.zstd.cache.used(Arc::new(content));
+            drop(room);
+        };
+        if on_another_thread { self.cache.run(note) } else { note() }
+    }
+
+    /// Says that the stream ends at a byte, decoded to an offset, its last frame with that checksum.
+    pub(super) fn ended(self: &Arc<Self>, at: u64, offset: u64, checksum: u32) {
+        let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == offset) else { return };
+        {
+            let mut known = self.known();
+            if known.kept || known.marks.len() < 2 || known.sums.at != offset {
+                return;
+            }
+            let sums = known.sums.cut().into();
+            if let Some(last) = known.marks.last_mut() {
+                last.sums = Some(sums);
+            }
+            let whole = Whole { end: at.saturating_mul(8), checksum, unit: 0 };
+            (known.kept, known.end) = (true, Some((whole, slot.promise())));
+        }
+        let zstd = self.clone();
+        self.cache.run(move || zstd.keep());
+    }
+
+    /// Keeps the table, once the stream has ended and all dictionaries are put aside.
+    fn keep(&self) {
+        let (whole, _promise) = {
+            let mut known = self.known();
+            if known.noting > 0 {
+                return;
+            }
+            let Some(end) = known.end.take() else { return };
+            end
+        };
+        let (Some(slot), Some(spans)) = (self.found.slot(), self.spans()) else { return };
+        kept::keep(slot, whole, &spans);
+    }
+
+    /// What a table has of all spans, the dictionaries being packed; `None` if one is not there.
+    fn spans(&self) -> Option<Vec<Span>> {
+        let count = self.known().marks.len();
+        let mut spans = Vec::with_capacity(count);
+        for number in 0..count {
+            let (place, sums, dictionary) = {
+                let known = self.known();
+                let mark = known.marks.get(number)?;
+                (mark.place, mark.sums.as_ref()?.to_vec(), mark.dictionary.clone())
+            };
+            let dictionary = match dictionary {
+                Dictionary::None => None,
+                Dictionary::There(aside) if aside.is_packed() => Some(aside),
+                Dictionary::There(aside) => {
+                    let packed = Arc::new(aside.pack(&self.cache)?);
+                    if let Some(mark) = self.known().marks.get_mut(number) {
+                        mark.dictionary = Dictionary::There(packed.clone());
+                    }
+                    Some(packed)
+                }
+                Dictionary::Coming | Dictionary::Lost => return None,
+            };
+            spans.push(Span { place, sums, dictionary });
+        }
+        Some(spans)
+    }
+
+    /// The last place up to a decoded offset that has a dictionary, if it is not the start.
+    fn before(&self, offset: u64) -> Option<(Within, Arc<Aside>)> {
+        let known = self.known();
+        let mark = known.before(offset)?;
+        let (Dictionary::There(aside), Some((header, begun))) = (&mark.dictionary, mark.frame) else {
+            return None;
+        };
+        Some((Within { place: mark.place, header, begun, memory: mark.memory.clone() }, aside.clone()))
+    }
+}
+
+/// A dictionary is being put aside; the table may wait for it.
+struct Noting {
+    zstd: Arc<Zstd>,
+    number: usize,
+    dictionary: Dictionary,
+}
+
+impl Drop for Noting {
+    fn drop(&mut self) {
+        {
+            let mut known = self.zstd.known();
+            if let Some(mark) = known.marks.get_mut(self.number) {
+                mark.dictionary = self.dictionary.clone();
+            }
+            known.noting -= 1;
+        }
+        self.zstd.keep();
+    }
+}
+
+impl Table for Zstd {
+    fn weight(&self) -> u64 {
+        // That of libzstd, that of a dictionary, and what may become one.
+        WEIGHT.saturating_add(self.window.saturating_mul(3))
+    }
+
+    fn nearest(&self, wanted: u64) -> u64 {
+        match self.found.get() {
+            Some(kept) => kept.start(kept.span_at(wanted)),
+            None => self.known().before(wanted).map_or(0, |mark| mark.place.offset),
+        }
+    }
+
+    fn found(&self) -> Option<&dyn Trusted> {
+        Some(&self.found)
+    }
+
+    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
+        Ok(Box::new(Walk::from_start(self)))
+    }
+
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+        if let Some(kept) = self.found.get() {
+            let span = kept.span_at(from);
+            return Ok((kept.start(span), Box::new(Walk::of_kept(self, kept, span))));
+        }
+        if let Some((within, aside)) = self.before(from)
+            && let Some(dictionary) = aside.dictionary()
+        {
+            match self.blocks_at(within.place, within.header, &dictionary) {
+                Ok(blocks) => {
+                    let at = within.place.offset;
+                    return Ok((at, Box::new(Walk::from_within(self, within, blocks))));
+                }
+                Err(error) if !error.lasts() => return Err(error),
+                Err(error) => tracing::debug!("a place can't be entered: {error}"),
+            }
+        }
+        // Without its dictionary a place is of no use: from the start it goes as well.
+        Ok((0, Box::new(Walk::from_start(self))))
+    }
+}
+
+impl fmt::Debug for Zstd {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let marks = self.known().marks.len();
+        out.debug_struct("Zstd")
+            .field("stored", &self.stored.len())
+            .field("marks", &marks)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,370 @@
+//! A way through frames from a place on.
+//!
+//! Beyond the last place of the table it makes more of them, and takes what it decodes into the table's sums.
+//! Before that, and with a table that was kept, it compares what it decodes with the sums that are there.
+
+use std::sync::Arc;
+
+use super::blocks::{Block, Blocks};
+use super::frame::{BLOCK, Header};
+use super::kept::{Kept, Place};
+use super::memory::{Follow, Memory};
+use super::sums::PIECE;
+use super::table::{Within, Zstd};
+use crate::codec::seek::Stretches;
+use crate::codec::seek::kept::crc_after;
+use crate::error::{Error, Result};
+
+/// Blocks that begin so far before a place is due are looked at closely.
+const CLOSE: u64 = BLOCK;
+
+/// A place that can't be made is given up so far behind where it was due.
+const LATE: u64 = 4 << 20;
+
+/// Blocks of output that are held with a window, so that not each makes it move.
+const BLOCKS: usize = 4;
+
+pub(super) struct Walk {
+    zstd: Arc<Zstd>,
+    /// The table that was kept, which then is the only one that counts.
+    kept: Option<Arc<Kept>>,
+    /// Where it is with that before it has begun.
+    span: usize,
+    blocks: Option<Blocks>,
+    at: u64,
+    /// Frames that were ended in order.
+    frames: u64,
+    /// The checksum of the last of them, and where it ends.
+    checksum: u32,
+    end: u64,
+    making: Making,
+    checking: Option<Checking>,
+    /// The last of a block's output may still be to come; whether the block is its frame's last.
+    giving: Option<bool>,
+    ended: bool,
+}
+
+/// What is needed to make places in the frame in which the way is.
+#[derive(Default)]
+struct Making {
+    /// Where the frame begins, in the stored and in the decoded bytes.
+    frame: u64,
+    begun: u64,
+    memory: Memory,
+    due: u64,
+    /// The output before here, as far as it may become a window.
+    window: Vec<u8>,
+}
+
+/// The sums of a span with which the output is compared.
+struct Checking {
+    sums: Arc<[u32]>,
+    /// The piece that is next.
+    piece: usize,
+    /// Where the span ends.
+    end: u64,
+}
+
+impl Walk {
+    /// A way from the start of the stream, without the table that was kept.
+    pub(super) fn from_start(zstd: Arc<Zstd>) -> Self {
+        let blocks = zstd.blocks();
+        Self::new(zstd, Some(blocks), 0, Making::default())
+    }
+
+    /// A way on from a place within a frame.
+    pub(super) fn from_within(zstd: Arc<Zstd>, within: Within, blocks: Blocks) -> Self {
+        let Within { place, header, begun, memory } = within;
+        let due = zstd.due(place.offset, header);
+        let making = Making { frame: place.frame, begun, memory, due, window: Vec::new() };
+        Self::new(zstd, Some(blocks), place.offset, making)
+    }
+
+    /// A way from the start of a span of a kept table on.
+    pub(super) fn of_kept(zstd: Arc<Zstd>, kept: Arc<Kept>, span: usize) -> Self {
+        let mut walk = Self::new(zstd, None, kept.start(span), Making::default());
+        (walk.kept, walk.span) = (Some(kept), span);
+        walk
+    }
+
+    fn new(zstd: Arc<Zstd>, blocks: Option<Blocks>, at: u64, making: Making) -> Self {
+        Self {
+            zstd,
+            kept: None,
+            span: 0,
+            blocks,
+            at,
+            // Within a frame there is one already.
+            frames: u64::from(at > 0),
+            checksum: 0,
+            end: 0,
+            making,
+            checking: None,
+            giving: None,
+            ended: false,
+        }
+    }
+
+    /// Decodes a piece: blocks up to a sum's end, or the end of the stream.
+    fn piece(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        self.choose_sums()?;
+        let end = self.checking.as_ref().map_or(u64::MAX, |checking| checking.end);
+        while (out.len() as u64) < PIECE && self.at < end && !self.ended {
+            self.step(out)?;
+        }
+        match &mut self.checking {
+            _ if out.is_empty() => {}
+            Some(checking) => {
+                let is_right = checking.sums.get(checking.piece) == Some(&crc_after(0, out));
+                if !is_right || self.at > end {
+                    return Err(wrong());
+                }
+                checking.piece += 1;
+            }
+            None if self.kept.is_some() => return Err(wrong()),
+            None => {}
+        }
+        if self.kept.is_some() && self.ended { self.compare_end() } else { Ok(()) }
+    }
+
+    /// Chooses what the next piece is compared with.
+    fn choose_sums(&mut self) -> Result<()> {
+        if self.checking.as_ref().is_some_and(|checking| self.at < checking.end) {
+            return Ok(());
+        }
+        let Some(kept) = &self.kept else {
+            self.checking = self.zstd.span_from(self.at).map(|(sums, end)| Checking { sums, piece: 0, end });
+            return Ok(());
+        };
+        if self.at >= self.zstd.scale.data_size() {
+            self.checking = None;
+            return Ok(());
+        }
+        let span = kept.span_at(self.at);
+        let sums = kept.sums(span).filter(|_| kept.start(span) == self.at).ok_or_else(wrong)?;
+        if self.blocks.is_none() {
+            self.blocks = Some(self.zstd.blocks_of(kept, self.span, sums.len())?);
+        }
+        self.checking = Some(Checking { sums: sums.into(), piece: 0, end: kept.start(span + 1) });
+        Ok(())
+    }
+
+    /// At the end of a stream with a kept table: whether it is where it was.
+    fn compare_end(&mut self) -> Result<()> {
+        let Some(kept) = &self.kept else { return Ok(()) };
+        let is_same = self.at == self.zstd.scale.data_size()
+            && self.end.checked_mul(8) == Some(kept.whole.end)
+            && self.checksum == kept.whole.checksum;
+        if is_same { Ok(()) } else { Err(wrong()) }
+    }
+
+    /// Goes a block further, or a frame.
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<()> {
+        let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
+        let Some(header) = blocks.frame() else { return self.begin() };
+        let block = blocks.block()?;
+        if self.kept.is_none() {
+            self.making.look(&self.zstd, blocks, block, header, self.at)?;
+        }
+        let before = out.len();
+        blocks.decode(block, out)?;
+        self.took(out.get(before..).unwrap_or_default(), header, Some(block.last))
+    }
+
+    /// Goes so far as one call of libzstd goes, whose output is written to `out`.
+    fn step_into(&mut self, out: &mut [u8]) -> Result<usize> {
+        let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
+        let Some(header) = blocks.frame() else { return self.begin().map(|()| 0) };
+        let (last, given) = match self.giving.take() {
+            Some(last) => (last, blocks.more(out)?),
+            None => {
+                let block = blocks.block()?;
+                self.making.look(&self.zstd, blocks, block, header, self.at)?;
+                (block.last, blocks.decode_into(block, out)?)
+            }
+        };
+        self.giving = Some(last).filter(|_| given == out.len());
+        let ends = Some(last).filter(|_| self.giving.is_none());
+        self.took(out.get(..given).unwrap_or_default(), header, ends)?;
+        Ok(given)
+    }
+
+    /// Takes what was decoded into account; `ends`: a block ended with it, and whether that was its frame's last.
+    fn took(&mut self, decoded: &[u8], header: Header, ends: Option<bool>) -> Result<()> {
+        if self.kept.is_none() {
+            self.zstd.sum(self.at, decoded, ends.is_some());
+            self.making.took(&self.zstd, decoded, self.at, header.window);
+        }
+        self.at = self.at.saturating_add(decoded.len() as u64);
+        if ends == Some(true) { self.end(header) } else { Ok(()) }
+    }
+
+    /// Begins with the next frame, if there is one.
+    fn begin(&mut self) -> Result<()> {
+        let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
+        self.end = blocks.position();
+        if !blocks.skip()? {
+            if self.frames == 0 || blocks.is_cut_off() {
+                return Err(blocks.damaged("does not begin with a zstd frame"));
+            }
+            self.ended = true;
+            if self.kept.is_none() {
+                self.zstd.ended(self.end, self.at, self.checksum);
+            }
+            return Ok(());
+        }
+        let frame = blocks.position();
+        let header = blocks.begin()?;
+        if self.kept.is_none() {
+            self.zstd.begin(frame, header, self.at);
+            let due = self.zstd.due(self.at, header);
+            let (begun, window) = (self.at, Vec::new());
+            self.making = Making { frame, begun, memory: Memory::default(), due, window };
+        }
+        Ok(())
+    }
+
+    /// Behind the last block of a frame.
+    fn end(&mut self, header: Header) -> Result<()> {
+        let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
+        let checksum = blocks.end()?;
+        if self.kept.is_none() {
+            let len = self.at.saturating_sub(self.making.begun);
+            if header.content_size.is_some_and(|size| size != len) {
+                return Err(blocks.damaged("a zstd frame is not as long as it says"));
+            }
+            if checksum.is_some_and(|checksum| !self.zstd.is_right(self.making.frame, self.at, checksum)) {
+                return Err(blocks.damaged("the checksum of a zstd frame is wrong"));
+            }
+        }
+        self.checksum = checksum.unwrap_or(0);
+        self.frames += 1;
+        Ok(())
+    }
+}
+
+impl Making {
+    /// Before the block that is at hand: makes a place if one is due, and notes what the block leaves behind.
+    fn look(
+        &mut self,
+        zstd: &Arc<Zstd>,
+        blocks: &mut Blocks,
+        block: Block,
+        header: Header,
+        at: u64,
+    ) -> Result<()> {
+        let place = Place { frame: self.frame, block: blocks.position(), offset: at };
+        let is_compressed_next = blocks.is_compressed_next(block)?;
+        let content = blocks.content(block)?;
+        if at >= self.due {
+            let reach = header.window.min(at.saturating_sub(self.begun));
+            let start = (self.window.len() as u64).checked_sub(reach);
+            let start = start.and_then(|start| usize::try_from(start).ok());
+            let output = start.and_then(|start| self.window.get(start..));
+            if let (Some(start), Some(output)) = (start, output)
+                && let Some(head) = self.memory.head(output, content)
+            {
+                let output = std::mem::take(&mut self.window);
+                let within = Within { place, header, begun: self.begun, memory: self.memory.clone() };
+                zstd.add(within, head, output, start);
+                self.due = zstd.due(at, header);
+            } else if at - self.due > LATE {
+                self.window = Vec::new();
+                self.due = zstd.due(at, header);
+            }
+        }
+        if let Some(content) = content {
+            self.memory.pass(
+                content,
+                match at.saturating_add(CLOSE) >= self.due {
+                    true => Follow::Now,
+                    // Blocks that are not compressed may be many, and leave the offsets as they are.
+                    false if !is_compressed_next && self.due < u64::MAX => Follow::Later,
+                    false => Follow::Not,
+                },
+            );
+        }
+        Ok(())
+    }
+
+    /// Notes the output of a block at `at`, as far as a place may need it.
+    fn took(&mut self, zstd: &Zstd, decoded: &[u8], at: u64, window: u64) {
+        if at.saturating_add(decoded.len() as u64 + window) < self.due {
+            return;
+        }
+        let Ok(window) = usize::try_from(window) else { return };
+        let most = window.saturating_add(BLOCKS * BLOCK as usize);
+        if self.window.capacity() == 0 {
+            self.window = zstd.cache.buffer(most);
+            self.window.clear();
+        }
+        if self.window.len() + decoded.len() > most {
+            self.window.drain(..self.window.len().saturating_sub(window));
+        }
+        self.window.extend_from_slice(decoded);
+    }
+}
+
+fn wrong() -> Error {
+    Error::damaged("a table does not fit the stream")
+}
+
+impl Stretches for Walk {
+    fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
+        while !self.ended {
+            self.piece(out)?;
+            if !out.is_empty() {
+                return Ok(Some(0));
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(&mut self, out: &mut [u8]) -> Option<Result<usize>> {
+        if self.kept.is_some() || out.is_empty() {
+            return None;
+        }
+        if self.giving.is_none() {
+            // What is compared with sums is not given before that.
+            if let Err(error) = self.choose_sums() {
+                return Some(Err(error));
+            }
+            if self.checking.is_some() {
+                return None;
+            }
+        }
+        while !self.ended {
+            match self.step_into(out) {
+                Ok(0) => {}
+                given => return Some(given),
+            }
+        }
+        Some(Ok(0))
+    }
+
+    fn wanted(&mut self, _: u64) {}
+
+    fn weight(&self) -> u64 {
+        let blocks = self.blocks.as_ref().map_or(0, Blocks::weight);
+        blocks.saturating_add(self.making.window.capacity() as u64)
+    }
+
+    fn bit(&self) -> Option<u64> {
+        self.blocks.as_ref().map(|blocks| blocks.position().saturating_mul(8))
+    }
+
+    fn is_of_kept_table(&self) -> bool {
+        self.kept.is_some()
+    }
+}
+
+impl Drop for Walk {
+    fn drop(&mut self) {
+        if let Some(blocks) = self.blocks.take() {
+            let context = blocks.into_context();
+            let weight = context.weight();
+            self.zstd.cache.keep_scratch(context, weight);
+        }
+    }
+}
