@@ -247,6 +247,19 @@ impl Piece {
         Ok(after)
     }
 
+    /// Exchanges `out` for the output, if all of it was decoded behind a window that was known: the first bytes
+    /// of `out` are of that window then, as many as it says. The piece has no output from there on.
+    pub fn exchange(&mut self, out: &mut Vec<u8>) -> Option<usize> {
+        if !self.symbols().is_empty() {
+            return None;
+        }
+        let start = self.bytes_start;
+        self.bytes.truncate(self.bytes_end);
+        std::mem::swap(out, &mut self.bytes);
+        (self.bytes_start, self.bytes_end) = (0, 0);
+        Some(start)
+    }
+
     /// The checkpoints within the piece, one at its start if that isn't the stream's and the piece was
     /// decoded without the `window` before it. `out` is its output, which begins at `offset`.
     pub fn checkpoints(&self, offset: u64, window: &[u8], out: &[u8]) -> Vec<Checkpoint> {

@@ -102,33 +102,40 @@ impl Walk {
             Entry::Piece { task, .. } if !task.has_begun() => None,
             Entry::Piece { task, .. } => {
                 let (piece, _reservation) = task.take()?;
-                let piece = piece?;
+                let mut piece = piece?;
                 let fits = piece.start().bit == self.here.bit && self.here.block == Block::Between;
-                let used = fits && self.use_piece(&piece, out);
+                let start = if fits { self.use_piece(&mut piece, out) } else { None };
                 ahead::give_back(&self.zlib, piece);
-                used.then_some(0)
+                start
             }
         }
     }
 
-    /// Makes bytes of a piece that begins here.
-    fn use_piece(&mut self, piece: &Piece, out: &mut Vec<u8>) -> bool {
-        let mut resolver = self.zlib.cache.scratch::<Resolver>();
-        let resolved = resolver.resolve(piece, &self.window, out);
-        self.zlib.cache.keep_scratch(resolver, 1 << 16);
+    /// Makes bytes of a piece that begins here; where in `out` they begin.
+    fn use_piece(&mut self, piece: &mut Piece, out: &mut Vec<u8>) -> Option<usize> {
         // Where a match reaches too far, going on alone finds it as well, and the bytes before it.
-        let (Ok(()), Ok(after)) = (resolved, piece.window_after(&self.window)) else { return false };
-        let offset = self.here.offset;
-        self.note(piece.checkpoints(offset, &self.window, out), offset, out);
+        let after = piece.window_after(&self.window).ok()?;
+        let start = match piece.exchange(out) {
+            Some(start) => start,
+            None => {
+                let mut resolver = self.zlib.cache.scratch::<Resolver>();
+                let resolved = resolver.resolve(piece, &self.window, out);
+                self.zlib.cache.keep_scratch(resolver, 1 << 16);
+                resolved.ok()?;
+                0
+            }
+        };
+        let (offset, bytes) = (self.here.offset, &out[start..]);
+        self.note(piece.checkpoints(offset, &self.window, bytes), offset, bytes);
         self.window = after;
-        self.here = Place { offset: offset.saturating_add(out.len() as u64), ..piece.end() };
+        self.here = Place { offset: offset.saturating_add(bytes.len() as u64), ..piece.end() };
         self.at_block = matches!(piece.ending(), Ending::Block);
         self.then = match piece.ending() {
             Ending::End => Then::End,
             Ending::Fault(fault) => Then::Fault(fault.clone()),
             Ending::Block | Ending::Full => Then::More,
         };
-        true
+        Some(start)
     }
 
     /// Decodes up to the first block behind a bit, or a number of bytes, or a stretch at most.
@@ -144,9 +151,9 @@ impl Walk {
         let stretch = Stretch { start: self.here, until, cap, spacing: due.unwrap_or_default() };
         piece.decode(&mut inflate, &*self.zlib.stored, stretch, Some(&self.window));
         self.zlib.cache.keep_scratch(inflate, 128 << 10);
-        let used = self.use_piece(&piece, out);
+        let start = self.use_piece(&mut piece, out);
         ahead::give_back(&self.zlib, piece);
-        if used { Ok(0) } else { Err(Error::damaged("a distance reaches before the start of the data")) }
+        start.ok_or_else(|| Error::damaged("a distance reaches before the start of the data"))
     }
 
     /// Decodes a step, alone.

@@ -16,7 +16,7 @@ use crate::codec::Chunk;
 const IN_A_ROW: u32 = 2;
 
 /// Units of a stream that are decoded ahead at most.
-const UNITS: u64 = 8;
+const UNITS: u64 = 16;
 
 /// Readers of one content that are told from each other.
 const READERS: usize = 8;
