@@ -267,8 +267,12 @@ impl Zlib {
         self.known().sum.unwrap_or(zlib::Adler::EMPTY)
     }
 
+    /// Where the checkpoints lie, once all are noted.
     #[cfg(test)]
     pub(super) fn offsets(&self) -> Vec<u64> {
+        while self.known().noting > 0 {
+            std::thread::yield_now();
+        }
         self.known().marks.iter().map(|mark| mark.offset).collect()
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Walk {
     at_block: bool,
     ahead: Ahead,
     depth: Depth,
+    /// Where the last checkpoint lies that it knows of.
+    marked: u64,
     /// What comes after the stretch that was given last.
     then: Then,
 }
@@ -57,6 +59,7 @@ impl Walk {
             at_block: false,
             ahead: Ahead::default(),
             depth: Depth::default(),
+            marked: here.offset,
             then: Then::Begin,
         }
     }
@@ -95,7 +98,7 @@ impl Walk {
                 let before = std::mem::replace(out, span.bytes);
                 self.zlib.cache.used(Arc::new(before));
                 self.window = out[out.len().saturating_sub(WINDOW)..].to_vec();
-                (self.here, self.at_block) = (end.place(), false);
+                (self.here, self.at_block, self.marked) = (end.place(), false, end.offset);
                 Some(span.start)
             }
             // Nobody has begun with it: what is known before it makes it easier here.
@@ -143,7 +146,9 @@ impl Walk {
         let mut inflate = self.zlib.cache.scratch::<Inflate>();
         let mut piece = self.zlib.cache.scratch::<Piece>();
         let mut cap = usize::try_from(len.min(self.zlib.scale.stretch)).unwrap_or(usize::MAX);
-        let due = self.zlib.due(self.here.offset).saturating_sub(self.here.offset);
+        // Counted from the last one: the pieces begin with one each, wherever that is, and two that are too near
+        // to each other would be one, with a gap behind it.
+        let due = self.marked.saturating_add(self.zlib.scale.spacing).saturating_sub(self.here.offset).max(1);
         let due = usize::try_from(due).ok().filter(|due| *due < cap && len == u64::MAX);
         if let Some(due) = due {
             cap = due + PROBE;
@@ -200,8 +205,9 @@ impl Walk {
     }
 
     /// Takes what was decoded at `offset` into the table.
-    fn note(&self, checkpoints: Vec<Checkpoint>, offset: u64, bytes: &[u8]) {
+    fn note(&mut self, checkpoints: Vec<Checkpoint>, offset: u64, bytes: &[u8]) {
         let places: Vec<_> = checkpoints.iter().map(|checkpoint| checkpoint.place.offset).collect();
+        self.marked = places.last().map_or(self.marked, |last| self.marked.max(*last));
         let sums = self.zlib.sum(offset, bytes, &places);
         if !checkpoints.is_empty() {
             self.zlib.note(checkpoints, sums);
