@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::content::{Content, Text};
+use super::seek::kept::{Of, Slot};
+use crate::cache::Cache;
+use crate::cache::store::Store;
+use crate::content::{Content, Decoded, Soundness, Text};
 use crate::error::Result;
 
 /// Numbers that look like chance and come the same each time (xorshift); the seed is not 0.
@@ -91,4 +94,56 @@ pub(super) fn say_the_same(ours: Option<String>, theirs: Option<String>) {
         let place = ours.strip_suffix(&theirs).unwrap_or_else(|| panic!("{ours}, not {theirs}"));
         assert!(theirs.starts_with("decodes to") || place.contains("decoded offset "), "{ours}");
     }
+}
+
+/// What can be read from the start on, what is said where that ends, and what is known of it all then.
+pub(super) fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>, Soundness) {
+    let (mut bytes, mut buf) = (Vec::new(), vec![0; 100_000]);
+    loop {
+        match content.read_at(bytes.len() as u64, &mut buf) {
+            Ok(0) => return (bytes, None, content.soundness()),
+            Ok(read) => bytes.extend_from_slice(&buf[..read]),
+            Err(error) => return (bytes, Some(error.message().to_owned()), content.soundness()),
+        }
+    }
+}
+
+/// The cache of a mount that keeps tables, for the first time.
+pub(super) fn first_mount(threads: usize) -> Arc<Cache> {
+    Arc::new(Cache::with_threads(1 << 30, threads).with_store(Store::in_memory()))
+}
+
+/// A fresh cache of `budget` bytes, as of another mount, with the tables of the one before.
+pub(super) fn next_mount(before: &Arc<Cache>, budget: u64, threads: usize) -> Arc<Cache> {
+    before.store().settle();
+    Arc::new(Cache::with_threads(budget, threads).sharing(before.store()))
+}
+
+/// Where the table of a stream is kept, once all are that were going to be.
+pub(super) fn slot(of: Of, stored: &[u8], len: usize, cache: &Arc<Cache>) -> Slot {
+    cache.store().settle();
+    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
+    Slot::new(cache.store(), of, Some(b"a name"), &stored, len as u64).unwrap()
+}
+
+/// A table whose places have four numbers, one or two of which lie, or something in its header.
+pub(super) fn lying(good: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let count = u64::from_le_bytes(good[72..80].try_into().unwrap()) as usize;
+    let mut bad = good.to_vec();
+    for _ in 0..1 + dice.roll(2) {
+        let number = 88 + 8 * dice.roll(4 * count);
+        let (old, new) = (number..number + 8, 88 + 8 * dice.roll(4 * count));
+        match dice.roll(6) {
+            0 => bad[old].copy_from_slice(&(dice.roll(1 << 40) as u64).to_le_bytes()),
+            1 => bad[old].fill(0xff),
+            2 => bad.copy_within(new..new + 8, number),
+            3 => bad[48 + dice.roll(32)] = dice.roll(256) as u8,
+            _ => {
+                let value = u64::from_le_bytes(bad[old.clone()].try_into().unwrap());
+                let value = value.wrapping_add(dice.roll(5) as u64).wrapping_sub(2);
+                bad[old].copy_from_slice(&value.to_le_bytes());
+            }
+        }
+    }
+    bad
 }

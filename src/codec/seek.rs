@@ -22,6 +22,7 @@
 
 pub(super) mod found;
 pub(super) mod kept;
+pub(super) mod spans;
 
 use std::fmt;
 use std::sync::Arc;

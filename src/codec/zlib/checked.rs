@@ -40,23 +40,23 @@ struct Alone {
 impl Checked {
     /// A way from the start of a span on.
     pub(super) fn new(zlib: Arc<Zlib>, kept: Arc<Kept>, span: usize) -> Self {
-        let at = kept.start(span);
+        let at = kept.spans.start(span);
         Self { zlib, kept, span, at, alone: None, ahead: VecDeque::new(), depth: Depth::default() }
     }
 
     /// Has more spans decoded, as many as the depth allows and the cache has room for.
     fn fill(&mut self) {
         let depth = self.depth.get(self.at, self.zlib.cache.threads());
-        while self.ahead.front().is_some_and(|(span, _)| self.kept.start(*span) < self.at) {
+        while self.ahead.front().is_some_and(|(span, _)| self.kept.spans.start(*span) < self.at) {
             self.ahead.pop_front();
         }
         while self.ahead.len() < depth {
-            let within = usize::from(self.kept.start(self.span) < self.at);
+            let within = usize::from(self.kept.spans.start(self.span) < self.at);
             let span = self.ahead.back().map_or(self.span + within, |(last, _)| last + 1);
-            if span >= self.kept.spans() {
+            if span >= self.kept.spans.len() {
                 return;
             }
-            let len = self.kept.start(span + 1) - self.kept.start(span);
+            let len = self.kept.spans.start(span + 1) - self.kept.spans.start(span);
             let weight = len.saturating_add(WINDOW as u64 + INFLATE);
             let Some(reservation) = self.zlib.cache.reserve(weight) else { return };
             let (zlib, kept) = (self.zlib.clone(), self.kept.clone());
@@ -67,20 +67,20 @@ impl Checked {
 
     /// Takes the span that begins here, if it was decoded ahead and is right.
     fn take(&mut self, out: &mut Vec<u8>) -> Option<usize> {
-        self.ahead.front().filter(|(span, _)| self.kept.start(*span) == self.at)?;
+        self.ahead.front().filter(|(span, _)| self.kept.spans.start(*span) == self.at)?;
         let (span, task) = self.ahead.pop_front()?;
         let (decoded, _reservation) = task.take()?;
         let decoded = decoded?;
         self.zlib.cache.used(Arc::new(std::mem::replace(out, decoded.bytes)));
         self.alone = None;
         self.span = span + 1;
-        self.at = self.kept.start(self.span);
+        self.at = self.kept.spans.start(self.span);
         Some(decoded.start)
     }
 
     /// Decodes up to the next sum.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<usize> {
-        if self.at >= self.kept.start(self.span + 1) {
+        if self.at >= self.kept.spans.start(self.span + 1) {
             self.span += 1;
             if let Some(alone) = &mut self.alone {
                 alone.record = self.kept.record(self.span).ok_or_else(wrong)?;
@@ -108,7 +108,7 @@ impl Checked {
         alone.window.clear();
         alone.window.extend_from_slice(&out[out.len().saturating_sub(WINDOW)..]);
         self.at = end;
-        if end == self.kept.start(self.kept.spans()) {
+        if end == self.kept.spans.start(self.kept.spans.len()) {
             finish(&self.zlib, &self.kept, &mut alone.inflate, out)?;
         }
         Ok(window)
@@ -128,7 +128,7 @@ impl Alone {
 /// Decodes a span as a whole, with the window before it.
 fn decode_span(zlib: &Zlib, kept: &Kept, span: usize) -> Result<Span> {
     let Alone { mut inflate, record, window } = Alone::at(zlib, kept, span)?;
-    let (start, end) = (kept.start(span), kept.start(span + 1));
+    let (start, end) = (kept.spans.start(span), kept.spans.start(span + 1));
     let len = usize::try_from(end - start).map_err(|_| wrong())?;
     let mut bytes = zlib.cache.buffer(len + window.len());
     decode(zlib, &mut inflate, &window, &mut bytes, len)?;
@@ -141,7 +141,7 @@ fn decode_span(zlib: &Zlib, kept: &Kept, span: usize) -> Result<Span> {
         }
         (at, rest) = (next, after);
     }
-    if span + 1 == kept.spans() {
+    if span + 1 == kept.spans.len() {
         finish(zlib, kept, &mut inflate, &mut bytes)?;
     }
     zlib.cache.keep_scratch(inflate, INFLATE);
@@ -179,7 +179,7 @@ fn wrong() -> Error {
 
 impl Stretches for Checked {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
-        if self.at >= self.kept.start(self.kept.spans()) {
+        if self.at >= self.kept.spans.start(self.kept.spans.len()) {
             return Ok(None);
         }
         self.fill();

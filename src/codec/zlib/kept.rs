@@ -21,10 +21,8 @@ use super::Scale;
 use super::table::Mark;
 use crate::codec::deflate::{Block, PackedWindow, Place, WINDOW, zlib};
 use crate::codec::seek::kept::{Slot, Table, Whole, crc_after, records};
+use crate::codec::seek::spans::{self, Numbers, Spans};
 use crate::content::{Content, read_exact_at};
-
-/// Bits of a record's place and length that are its length.
-const LEN_BITS: u32 = 24;
 
 /// Bytes of a packed window at most: one that can't be packed, and room.
 const PACKED: u64 = WINDOW as u64 + WINDOW as u64 / 8 + 64;
@@ -35,16 +33,12 @@ const RECORD: u64 = 1 << 20;
 /// Places of a table at most: many more than the spacing gives.
 const PLACES: u64 = 1 << 17;
 
-/// A place: header's bit, bit, offset, record.
-type Numbers = [u64; 4];
-
 /// A table that was found, and whose numbers fit each other.
 #[derive(Debug)]
 pub(super) struct Kept {
     file: Arc<dyn Content>,
     pub(super) whole: Whole,
-    places: Vec<Numbers>,
-    data_size: u64,
+    pub(super) spans: Spans,
 }
 
 /// What is needed to decode a span.
@@ -59,7 +53,7 @@ impl Kept {
     /// The table in a slot, if there is one that can be right.
     pub(super) fn find(slot: &Slot) -> Option<Self> {
         let Table { file, whole, places, records } = slot.find::<4>(PLACES)?;
-        let kept = Self { file, whole, places, data_size: slot.data_size() };
+        let kept = Self { file, whole, spans: Spans::new(places, slot.data_size()) };
         if slot.used_size().checked_mul(8).is_some_and(|bits| kept.is_consistent(records, bits)) {
             return Some(kept);
         }
@@ -68,57 +62,34 @@ impl Kept {
     }
 
     fn is_consistent(&self, records: u64, bits: u64) -> bool {
-        let first = self.places.first().is_some_and(|&[header, bit, offset, _]| {
-            (header, bit, offset) == (zlib::FIRST_BIT, zlib::FIRST_BIT, 0)
-        });
-        let ordered = self.places.is_sorted_by(|one, next| one[1] < next[1] && one[2] < next[2]);
-        let fit = (0..self.places.len()).all(|n| {
-            let Some((at, len)) = self.record_at(n) else { return false };
+        let fit = (0..self.spans.len()).all(|n| {
+            let (Some((at, len)), Some([header, bit, _])) = (self.spans.record(n), self.spans.place(n))
+            else {
+                return false;
+            };
             let sums = self.sums_of(n).and_then(|sums| sums.checked_mul(4)?.checked_add(4));
-            let [header, bit, _, _] = self.places[n];
             header <= bit
                 && sums.is_some_and(|sums| (sums..=sums.saturating_add(PACKED)).contains(&len))
                 && len <= RECORD
                 && at >= records
-                && at.checked_add(len).is_some_and(|end| end <= self.file.len())
+                && at + len <= self.file.len()
         });
-        let last = self
-            .places
-            .last()
-            .is_some_and(|&[_, bit, offset, _]| bit < self.whole.end && offset < self.data_size);
-        first
-            && ordered
-            && fit
-            && last
+        let first = [zlib::FIRST_BIT, zlib::FIRST_BIT, 0];
+        fit && self.spans.are_in_order(first, self.whole.end)
             && self.whole.end <= bits
-            && self.whole.unit == Scale::of(self.data_size).unit()
-    }
-
-    /// How many spans there are.
-    pub(super) fn spans(&self) -> usize {
-        self.places.len()
-    }
-
-    /// The decoded offset where a span begins; that of the one after the last is the end.
-    pub(super) fn start(&self, span: usize) -> u64 {
-        self.places.get(span).map_or(self.data_size, |place| place[2])
-    }
-
-    /// The span that holds a decoded offset.
-    pub(super) fn span_at(&self, offset: u64) -> usize {
-        self.places.partition_point(|place| place[2] <= offset).saturating_sub(1)
+            && self.whole.unit == Scale::of(self.spans.start(self.spans.len())).unit()
     }
 
     /// Where decoding a span starts.
     pub(super) fn place(&self, span: usize) -> Option<Place> {
-        let &[header, bit, offset, _] = self.places.get(span)?;
+        let [header, bit, offset] = self.spans.place(span)?;
         let block = if header == bit { Block::Between } else { Block::Dynamic };
         Some(Place { header, bit, offset, block, last: false })
     }
 
     /// Where in a span, which holds `at`, the next sum is: its number, and the decoded offset.
     pub(super) fn next_sum(&self, span: usize, at: u64) -> (usize, u64) {
-        let (start, end, unit) = (self.start(span), self.start(span + 1), self.whole.unit);
+        let (start, end, unit) = (self.spans.start(span), self.spans.start(span + 1), self.whole.unit);
         let number = at / unit - start / unit + 1;
         let next = (at / unit).saturating_add(1).saturating_mul(unit).min(end);
         (usize::try_from(number).unwrap_or(usize::MAX), next)
@@ -126,18 +97,13 @@ impl Kept {
 
     /// How many sums a record has.
     fn sums_of(&self, span: usize) -> Option<u64> {
-        let (start, end, unit) = (self.start(span), self.start(span + 1), self.whole.unit);
+        let (start, end, unit) = (self.spans.start(span), self.spans.start(span + 1), self.whole.unit);
         Some((end.checked_sub(1)?.checked_div(unit)?).checked_sub(start.checked_div(unit)?)? + 2)
-    }
-
-    fn record_at(&self, span: usize) -> Option<(u64, u64)> {
-        let record = self.places.get(span)?[3];
-        Some((record >> LEN_BITS, record & ((1 << LEN_BITS) - 1)))
     }
 
     /// What is needed to decode a span, if it is there and undamaged.
     pub(super) fn record(&self, span: usize) -> Option<Record> {
-        let (at, len) = self.record_at(span)?;
+        let (at, len) = self.spans.record(span)?;
         let mut bytes = vec![0; usize::try_from(len).ok()?];
         read_exact_at(&*self.file, at, &mut bytes).ok()?;
         let (crc, rest) = bytes.split_first_chunk::<4>()?;
@@ -149,7 +115,7 @@ impl Kept {
         let sums = sums
             .chunks_exact(4)
             .map(|four| four.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)));
-        let window = usize::try_from(self.start(span).min(WINDOW as u64)).ok()?;
+        let window = usize::try_from(self.spans.start(span).min(WINDOW as u64)).ok()?;
         Some(Record { sums: sums.collect(), window: PackedWindow::from_parts(window, packed.to_vec()) })
     }
 }
@@ -277,11 +243,11 @@ impl Complete {
             let sums = self.sums.of_span(start, end)?;
             let window = mark.map_or(0, Mark::packed_len);
             let len = 4 + 4 * sums.len() as u64 + window;
-            if len > RECORD || at >= 1 << (64 - LEN_BITS) || count as u64 > PLACES {
+            if len > RECORD || count as u64 > PLACES {
                 return None;
             }
             let (header, bit) = mark.map_or((zlib::FIRST_BIT, zlib::FIRST_BIT), Mark::bits);
-            places.push([header, bit, start.0, at << LEN_BITS | len]);
+            places.push([header, bit, start.0, spans::record(at, len)?]);
             all.push(sums);
             at += len;
             start = end;

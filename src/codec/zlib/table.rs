@@ -290,7 +290,7 @@ impl Drop for Noting {
 impl Table for Zlib {
     fn nearest(&self, wanted: u64) -> u64 {
         match self.found.get() {
-            Some(kept) => kept.start(kept.span_at(wanted)),
+            Some(kept) => kept.spans.start(kept.spans.at(wanted)),
             None => self.before(wanted).map_or(0, |mark| mark.offset),
         }
     }
@@ -305,8 +305,8 @@ impl Table for Zlib {
 
     fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
         if let Some(kept) = self.found.get() {
-            let span = kept.span_at(from);
-            return Ok((kept.start(span), Box::new(Checked::new(self, kept, span))));
+            let span = kept.spans.at(from);
+            return Ok((kept.spans.start(span), Box::new(Checked::new(self, kept, span))));
         }
         let mut window = Vec::new();
         let mark = self.before(from).filter(|mark| self.window(mark, &mut window).is_some());

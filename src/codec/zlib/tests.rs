@@ -4,7 +4,7 @@ mod kept;
 use std::io::Write;
 
 use super::*;
-use crate::codec::samples::{Counted, Dice, check, harmed, read_in, say_the_same};
+use crate::codec::samples::{Counted, Dice, check, harmed, prefix, read_in, say_the_same};
 use crate::content::{Decoded, Soundness, Text, UNIT};
 
 const SMALL: Scale = Scale { spacing: 40_000, stretch: 100_000, least_bits: 8 << 13 };
@@ -132,24 +132,6 @@ fn checkpoints_keep_their_distance_and_come_before_units() {
 }
 
 #[test]
-fn the_walk_and_those_ahead_of_it_leave_no_gaps_between_checkpoints() {
-    let truth = truth(12_000_000, 17);
-    let scale = Scale { spacing: 400_000, stretch: 400_000, least_bits: 8 << 13 };
-    for threads in [2, 3] {
-        let cache = Arc::new(Cache::with_threads(1 << 30, threads));
-        let stored = Arc::new(Text::new(encode(&truth, 6, usize::MAX)));
-        let zlib = Arc::new(Zlib::new(stored, scale, &cache, None));
-        let (_, mut walk) = crate::codec::seek::Table::walk(zlib.clone(), 0).unwrap();
-        walk.wanted(u64::MAX);
-        let mut out = Vec::new();
-        while walk.next(&mut out).unwrap().is_some() {}
-        let offsets = zlib.offsets();
-        // One in each stretch, but for a few that lie too near to the next one.
-        assert!(offsets.len() * 400_000 >= truth.len() / 20 * 17, "{threads} threads: {offsets:?}");
-    }
-}
-
-#[test]
 fn damage_anywhere_gives_what_the_library_gives() {
     let truth = truth(2_000_000, 13);
     let stored = encode(&truth, 6, usize::MAX);
@@ -172,17 +154,6 @@ fn damage_anywhere_gives_what_the_library_gives() {
         let (our, their) = (ours.0.len(), theirs.0.len());
         assert!(ours.0 == theirs.0 || nothing, "round {round}: {our} bytes, the library {their}");
         say_the_same(ours.1, theirs.1);
-    }
-}
-
-fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>, Soundness) {
-    let (mut bytes, mut buf) = (Vec::new(), vec![0; 100_000]);
-    loop {
-        match content.read_at(bytes.len() as u64, &mut buf) {
-            Ok(0) => return (bytes, None, content.soundness()),
-            Ok(read) => bytes.extend_from_slice(&buf[..read]),
-            Err(error) => return (bytes, Some(error.message().to_owned()), content.soundness()),
-        }
     }
 }
 

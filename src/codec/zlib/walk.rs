@@ -276,3 +276,42 @@ impl Stretches for Walk {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::super::Scale;
+    use super::*;
+    use crate::cache::Cache;
+    use crate::codec::samples::Dice;
+    use crate::content::Text;
+
+    #[test]
+    fn its_share_has_checkpoints_counted_from_the_last_one_before() {
+        let mut dice = Dice(17);
+        let truth: Vec<u8> = (0..1_500_000).map(|_| dice.roll(9) as u8).collect();
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&truth).unwrap();
+        let stored = Arc::new(Text::new(encoder.finish().unwrap()));
+        let scale = Scale { spacing: 400_000, stretch: 400_000, least_bits: 8 << 13 };
+        let cache = Arc::new(Cache::with_threads(1 << 20, 1));
+        let zlib = Arc::new(Zlib::new(stored, scale, &cache, None));
+        let mut walk = Walk::new(zlib.clone(), Place::block_at(zlib::FIRST_BIT, 0), Vec::new());
+        // As if a piece before it had begun there.
+        walk.marked = 150_000;
+        let (mut out, mut at) = (Vec::new(), 0);
+        while at < truth.len() {
+            let start = walk.alone(u64::MAX, u64::MAX, &mut out).unwrap();
+            assert!(out[start..] == truth[at..at + out.len() - start]);
+            at += out.len() - start;
+        }
+        let offsets = zlib.offsets();
+        let due = [550_000, 950_000, 1_350_000];
+        assert!(
+            offsets.len() == 3
+                && offsets.iter().zip(due).all(|(offset, due)| (due..due + 1000).contains(offset)),
+            "{offsets:?}"
+        );
+    }
+}

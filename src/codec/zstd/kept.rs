@@ -22,10 +22,8 @@ use std::sync::Arc;
 use super::aside::{self, Aside};
 use super::sums::PIECE;
 use crate::codec::seek::kept::{Slot, Table, Whole, crc_after, records};
+use crate::codec::seek::spans::{self, Spans};
 use crate::content::{Content, read_exact_at};
-
-/// Bits of a record's place and length that are its length.
-const LEN_BITS: u32 = 24;
 
 /// Places of a table at most: many more than the scale gives.
 const PLACES: u64 = 1 << 16;
@@ -33,16 +31,12 @@ const PLACES: u64 = 1 << 16;
 /// Bytes of a record beside its sums and its dictionary.
 const BESIDE: u64 = 12;
 
-/// A place: frame, block, offset, record.
-type Numbers = [u64; 4];
-
 /// A table that was found, and whose numbers fit each other.
 #[derive(Debug)]
 pub(super) struct Kept {
     file: Arc<dyn Content>,
     pub(super) whole: Whole,
-    places: Vec<Numbers>,
-    data_size: u64,
+    pub(super) spans: Spans,
 }
 
 /// Where decoding can start.
@@ -59,7 +53,7 @@ impl Kept {
     /// The table in a slot, if there is one that can be right.
     pub(super) fn find(slot: &Slot) -> Option<Self> {
         let Table { file, whole, places, records } = slot.find::<4>(PLACES)?;
-        let kept = Self { file, whole, places, data_size: slot.data_size() };
+        let kept = Self { file, whole, spans: Spans::new(places, slot.data_size()) };
         if kept.is_consistent(records, slot.used_size()) {
             return Some(kept);
         }
@@ -68,42 +62,29 @@ impl Kept {
     }
 
     fn is_consistent(&self, records: u64, used_size: u64) -> bool {
-        let first = self.places.first().is_some_and(|place| place[..3] == [0, 0, 0]);
-        let ordered = self.places.is_sorted_by(|one, next| one[1] < next[1] && one[2] < next[2]);
-        let fit = self.places.iter().all(|&[frame, block, _, record]| {
-            let (at, len) = record_at(record);
+        let fit = (0..self.spans.len()).all(|n| {
+            let (Some((at, len)), Some([frame, block, _])) = (self.spans.record(n), self.spans.place(n))
+            else {
+                return false;
+            };
             frame <= block && len >= BESIDE && at >= records && at + len <= self.file.len()
         });
         let end = self.whole.end / 8;
-        let last = self.places.last().is_some_and(|place| place[1] < end && place[2] < self.data_size);
-        first
-            && ordered
-            && fit
-            && last
+        fit && self.spans.are_in_order([0, 0, 0], end)
             && end <= used_size
             && self.whole.end.is_multiple_of(8)
             && self.whole.unit == PIECE
     }
 
-    /// The decoded offset where a span begins; that of the one after the last is the end.
-    pub(super) fn start(&self, span: usize) -> u64 {
-        self.places.get(span).map_or(self.data_size, |place| place[2])
-    }
-
-    /// The span that holds a decoded offset.
-    pub(super) fn span_at(&self, offset: u64) -> usize {
-        self.places.partition_point(|place| place[2] <= offset).saturating_sub(1)
-    }
-
     /// Where decoding a span starts.
     pub(super) fn place(&self, span: usize) -> Option<Place> {
-        let &[frame, block, offset, _] = self.places.get(span)?;
+        let [frame, block, offset] = self.spans.place(span)?;
         Some(Place { frame, block, offset })
     }
 
     /// The sums of a span, if they are there and undamaged.
     pub(super) fn sums(&self, span: usize) -> Option<Vec<u32>> {
-        let (at, len) = record_at(self.places.get(span)?[3]);
+        let (at, len) = self.spans.record(span)?;
         let mut head = [0; 8];
         read_exact_at(&*self.file, at, &mut head).ok()?;
         let count = short(&head, 4)?;
@@ -121,7 +102,7 @@ impl Kept {
 
     /// The dictionary of a span that has `sums` sums, of `most` bytes at most, if it is undamaged.
     pub(super) fn dictionary(&self, span: usize, sums: usize, most: usize) -> Option<Vec<u8>> {
-        let (at, len) = record_at(self.places.get(span)?[3]);
+        let (at, len) = self.spans.record(span)?;
         let before = 8 + 4 * sums as u64;
         let mut bytes = vec![0; usize::try_from(len.checked_sub(before)?).ok()?];
         read_exact_at(&*self.file, at + before, &mut bytes).ok()?;
@@ -131,10 +112,6 @@ impl Kept {
         }
         aside::unpack(packed, most)
     }
-}
-
-fn record_at(record: u64) -> (u64, u64) {
-    (record >> LEN_BITS, record & ((1 << LEN_BITS) - 1))
 }
 
 fn short(bytes: &[u8], at: usize) -> Option<u32> {
@@ -157,11 +134,9 @@ pub(super) fn keep(slot: &Slot, whole: Whole, spans: &[Span]) {
     for span in spans {
         let packed = span.dictionary.as_ref().map_or(0, |dictionary| dictionary.len() as u64);
         let len = BESIDE + 4 * span.sums.len() as u64 + packed;
-        if len >> LEN_BITS > 0 || at >> (64 - LEN_BITS) > 0 || spans.len() as u64 > PLACES {
-            return;
-        }
+        let Some(record) = spans::record(at, len).filter(|_| spans.len() as u64 <= PLACES) else { return };
         let Place { frame, block, offset } = span.place;
-        places.push([frame, block, offset, at << LEN_BITS | len]);
+        places.push([frame, block, offset, record]);
         at += len;
     }
     slot.keep(Whole { unit: PIECE, ..whole }, &places, &mut |out| {

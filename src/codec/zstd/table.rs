@@ -316,7 +316,7 @@ impl Table for Zstd {
 
     fn nearest(&self, wanted: u64) -> u64 {
         match self.found.get() {
-            Some(kept) => kept.start(kept.span_at(wanted)),
+            Some(kept) => kept.spans.start(kept.spans.at(wanted)),
             None => self.known().before(wanted).map_or(0, |mark| mark.place.offset),
         }
     }
@@ -331,8 +331,8 @@ impl Table for Zstd {
 
     fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
         if let Some(kept) = self.found.get() {
-            let span = kept.span_at(from);
-            return Ok((kept.start(span), Box::new(Walk::of_kept(self, kept, span))));
+            let span = kept.spans.at(from);
+            return Ok((kept.spans.start(span), Box::new(Walk::of_kept(self, kept, span))));
         }
         if let Some((within, aside)) = self.before(from)
             && let Some(dictionary) = aside.dictionary()

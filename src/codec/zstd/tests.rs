@@ -4,7 +4,7 @@ mod places;
 use std::io::Write;
 
 use super::*;
-use crate::codec::samples::{Counted, Dice, check, harmed, read_in, say_the_same};
+use crate::codec::samples::{Counted, Dice, check, harmed, prefix, read_in, say_the_same};
 use crate::content::{Decoded, Soundness, Text, UNIT};
 
 /// Bytes from one place to the next in these tests, or eight windows.
@@ -97,17 +97,6 @@ fn opened(stored: &[u8], len: usize, cache: &Arc<Cache>) -> (Decoded, Arc<Counte
     let stored = Counted::new(stored);
     let stream = open_with(stored.clone(), Scale::fine(len as u64, FINE), cache, Some(b"a name"));
     (Decoded::stream(stream, len as u64, cache), stored)
-}
-
-fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>, Soundness) {
-    let (mut bytes, mut buf) = (Vec::new(), vec![0; 100_000]);
-    loop {
-        match content.read_at(bytes.len() as u64, &mut buf) {
-            Ok(0) => return (bytes, None, content.soundness()),
-            Ok(read) => bytes.extend_from_slice(&buf[..read]),
-            Err(error) => return (bytes, Some(error.message().to_owned()), content.soundness()),
-        }
-    }
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl Walk {
 
     /// A way from the start of a span of a kept table on.
     pub(super) fn of_kept(zstd: Arc<Zstd>, kept: Arc<Kept>, span: usize) -> Self {
-        let mut walk = Self::new(zstd, None, kept.start(span), Making::default());
+        let mut walk = Self::new(zstd, None, kept.spans.start(span), Making::default());
         (walk.kept, walk.span) = (Some(kept), span);
         walk
     }
@@ -141,12 +141,12 @@ impl Walk {
             self.checking = None;
             return Ok(());
         }
-        let span = kept.span_at(self.at);
-        let sums = kept.sums(span).filter(|_| kept.start(span) == self.at).ok_or_else(wrong)?;
+        let span = kept.spans.at(self.at);
+        let sums = kept.sums(span).filter(|_| kept.spans.start(span) == self.at).ok_or_else(wrong)?;
         if self.blocks.is_none() {
             self.blocks = Some(self.zstd.blocks_of(kept, self.span, sums.len())?);
         }
-        self.checking = Some(Checking { sums: sums.into(), piece: 0, end: kept.start(span + 1) });
+        self.checking = Some(Checking { sums: sums.into(), piece: 0, end: kept.spans.start(span + 1) });
         Ok(())
     }
 

@@ -1,27 +1,12 @@
 //! Tables that were kept: right ones, stale ones, damaged ones and lies.
 
 use super::*;
-use crate::cache::store::Store;
-use crate::codec::seek::kept::{Of, Slot};
+use crate::codec::samples::{first_mount, next_mount, slot};
+use crate::codec::seek::kept::Of;
 
 fn opened(stored: &[u8], len: usize, cache: &Arc<Cache>) -> Decoded {
     let stream = open(Arc::new(Text::new(stored)), len as u64, cache, Some(b"a name"));
     Decoded::stream(stream, len as u64, cache)
-}
-
-fn first_mount(threads: usize) -> Arc<Cache> {
-    Arc::new(Cache::with_threads(1 << 30, threads).with_store(Store::in_memory()))
-}
-
-fn next_mount(before: &Arc<Cache>, threads: usize) -> Arc<Cache> {
-    before.store().settle();
-    Arc::new(Cache::with_threads(64 << 20, threads).sharing(before.store()))
-}
-
-fn slot(stored: &[u8], len: usize, cache: &Arc<Cache>) -> Slot {
-    cache.store().settle();
-    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    Slot::new(cache.store(), Of::Bzip2, Some(b"a name"), &stored, len as u64).unwrap()
 }
 
 #[test]
@@ -39,7 +24,7 @@ fn the_next_mount_reads_anywhere_without_a_pass() {
         for (order, threads) in
             [("tail", 1), ("tail", 4), ("on", 4), ("back", 1), ("random", 1), ("random", 4)]
         {
-            let cache = next_mount(&cache, threads);
+            let cache = next_mount(&cache, 64 << 20, threads);
             let content = opened(&stored, truth.len(), &cache);
             assert!(!content.costs_a_pass(), "stream {n}");
             let step = 131_072;
@@ -73,7 +58,7 @@ fn nothing_is_kept_of_what_is_bad_or_not_read_to_its_end() {
         while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
             at += read;
         }
-        slot(stored, len, &cache).bytes().is_some()
+        slot(Of::Bzip2, stored, len, &cache).bytes().is_some()
     };
     assert!(is_kept(&stored, truth.len(), truth.len()));
     assert!(!is_kept(&stored, truth.len(), 200_000));
@@ -92,7 +77,7 @@ fn a_table_that_is_damaged_or_lies_costs_a_pass_and_no_byte() {
     let stored = [encode(&truth[..500_000], 1), encode(&truth[500_000..], 2)].concat();
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), &cache), &truth, truth.len() - 1, 1);
-    let good = slot(&stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(Of::Bzip2, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(34);
     for round in 0..good.len() * 2 {
         let (mut bad, cache) = (good.clone(), first_mount(1 + round % 2));
@@ -104,8 +89,8 @@ fn a_table_that_is_damaged_or_lies_costs_a_pass_and_no_byte() {
             way => bad[at] ^= [0x80, 0xff][way - 3],
         }
         match round % 2 {
-            0 => slot(&stored, truth.len(), &cache).put(&bad),
-            _ => slot(&stored, truth.len(), &cache).forge(&bad),
+            0 => slot(Of::Bzip2, &stored, truth.len(), &cache).put(&bad),
+            _ => slot(Of::Bzip2, &stored, truth.len(), &cache).forge(&bad),
         }
         let content = opened(&stored, truth.len(), &cache);
         check(&content, &truth, dice.roll(truth.len()), 150_000);
@@ -119,13 +104,13 @@ fn of_streams_that_changed_all_is_had_before_the_block_that_did() {
     let stored = encode(&truth, 1);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), &cache), &truth, truth.len() - 1, 1);
-    let good = slot(&stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(Of::Bzip2, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(36);
     for round in 0..30 {
         let mut broken = stored.clone();
         broken[4096 + dice.roll(stored.len() - 3 * 4096)] ^= 1 << dice.roll(8);
         let cache = first_mount(1 + round % 3);
-        slot(&broken, truth.len(), &cache).put(&good);
+        slot(Of::Bzip2, &broken, truth.len(), &cache).put(&good);
         let content = opened(&broken, truth.len(), &cache);
         assert!(!content.costs_a_pass());
         let place = dice.roll(truth.len());
@@ -135,6 +120,6 @@ fn of_streams_that_changed_all_is_had_before_the_block_that_did() {
         }
         let (without, ours) = (library(&broken, truth.len()), prefix(&content));
         assert!(truth.starts_with(&ours.0) && ours.0.len() <= without.0.len(), "round {round}");
-        assert!(ours.1.is_some() && slot(&broken, truth.len(), &cache).bytes().is_none());
+        assert!(ours.1.is_some() && slot(Of::Bzip2, &broken, truth.len(), &cache).bytes().is_none());
     }
 }

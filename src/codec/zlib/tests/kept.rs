@@ -1,7 +1,7 @@
 //! Tables that were kept: right ones, stale ones, damaged ones and lies.
 
 use super::*;
-use crate::cache::store::Store;
+use crate::codec::samples::{first_mount, lying, next_mount, slot};
 use crate::codec::seek::kept::{Of, Slot};
 
 /// Sums fall within the spans of the one, and the spans of the other within those of the sums.
@@ -16,29 +16,6 @@ fn opened(stored: &[u8], len: usize, scale: Scale, cache: &Arc<Cache>) -> (Decod
     (Decoded::stream(stream, len as u64, cache), counted)
 }
 
-/// A fresh cache, as of another mount, with the tables of the one before.
-fn next_mount(before: &Arc<Cache>, threads: usize) -> Arc<Cache> {
-    before.store().settle();
-    Arc::new(Cache::with_threads(8 << 20, threads).sharing(before.store()))
-}
-
-fn first_mount(threads: usize) -> Arc<Cache> {
-    Arc::new(Cache::with_threads(1 << 30, threads).with_store(Store::in_memory()))
-}
-
-/// The bytes of the table that is kept, if there is one.
-fn table(stored: &[u8], len: usize, cache: &Arc<Cache>) -> Option<Vec<u8>> {
-    cache.store().settle();
-    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &stored, len as u64)?.bytes()
-}
-
-fn put(stored: &[u8], len: usize, cache: &Arc<Cache>, table: &[u8]) {
-    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    let slot = Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &stored, len as u64).unwrap();
-    slot.put(table);
-}
-
 #[test]
 fn the_next_mount_reads_anywhere_without_a_pass() {
     let mut dice = Dice(21);
@@ -50,7 +27,7 @@ fn the_next_mount_reads_anywhere_without_a_pass() {
             check(&first, &truth, truth.len() - 10, 10);
             assert_eq!(first.soundness(), Soundness::Sound);
             for order in ["tail", "on", "back", "random"] {
-                let cache = next_mount(&cache, threads);
+                let cache = next_mount(&cache, 8 << 20, threads);
                 let (content, counted) = opened(&stored, truth.len(), scale, &cache);
                 assert!(!content.costs_a_pass(), "stream {n}");
                 let step = 131_072;
@@ -91,7 +68,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
         while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
             at += read;
         }
-        table(stored, len, &cache).is_some()
+        slot(Of::Zlib, stored, len, &cache).bytes().is_some()
     };
     assert!(read_all(&stored, truth.len(), truth.len()));
     assert!(!read_all(&stored, truth.len(), truth.len() - 300_000));
@@ -111,7 +88,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
-    let good = table(&stored, truth.len(), &cache).unwrap();
+    let good = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(24);
     // All of the header and the places, and some of the records.
     let places: Vec<_> = (0..1400).chain((0..1500).map(|_| dice.roll(good.len()))).collect();
@@ -122,7 +99,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
             way => bad[at] ^= [1, 0x80, 0xff][way],
         }
         let cache = first_mount(1);
-        put(&stored, truth.len(), &cache, &bad);
+        slot(Of::Zlib, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), SCALES[0], &cache);
         check(&content, &truth, dice.roll(truth.len()), 300);
         if n % 50 == 0 {
@@ -138,31 +115,12 @@ fn a_table_that_lies_is_found_out() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
-    let good = table(&stored, truth.len(), &cache).unwrap();
-    let count = u64::from_le_bytes(good[72..80].try_into().unwrap()) as usize;
+    let good = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(26);
     for round in 0..1500 {
-        let mut bad = good.clone();
-        for _ in 0..1 + dice.roll(2) {
-            let number = 88 + 8 * dice.roll(4 * count);
-            let (old, new) = (number..number + 8, 88 + 8 * dice.roll(4 * count));
-            match dice.roll(6) {
-                0 => bad[old].copy_from_slice(&(dice.roll(1 << 40) as u64).to_le_bytes()),
-                1 => bad[old].fill(0xff),
-                2 => bad.copy_within(new..new + 8, number),
-                3 => bad[48 + dice.roll(32)] = dice.roll(256) as u8,
-                _ => {
-                    let value = u64::from_le_bytes(bad[old.clone()].try_into().unwrap());
-                    let value = value.wrapping_add(dice.roll(5) as u64).wrapping_sub(2);
-                    bad[old].copy_from_slice(&value.to_le_bytes());
-                }
-            }
-        }
+        let bad = lying(&good, &mut dice);
         let cache = first_mount(1 + round % 2);
-        let content: Arc<dyn Content> = Arc::new(Text::new(&stored[..]));
-        Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &content, truth.len() as u64)
-            .unwrap()
-            .forge(&bad);
+        slot(Of::Zlib, &stored, truth.len(), &cache).forge(&bad);
         let (content, _) = opened(&stored, truth.len(), SCALES[0], &cache);
         (0..3).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 30_000));
         assert!(content.trouble().is_none(), "round {round}");
@@ -175,7 +133,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(2);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
-    let good = table(&stored, truth.len(), &cache).unwrap();
+    let good = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(28);
     for round in 0..150 {
         let mut broken = stored.clone();
@@ -186,7 +144,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
             _ => broken[at..at + 4000].fill(dice.roll(256) as u8),
         }
         let with = first_mount(1 + round % 3);
-        put(&broken, truth.len(), &with, &good);
+        slot(Of::Zlib, &broken, truth.len(), &with).put(&good);
         let (content, _) = opened(&broken, truth.len(), SMALL, &with);
         assert!(!content.costs_a_pass());
         if dice.roll(2) == 0 {
@@ -202,7 +160,10 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
         assert!(truth.starts_with(&bytes), "round {round}: a wrong byte was given");
         if right < truth.len() {
             assert!(error.is_some() && matches!(soundness, Soundness::Broken(_)), "round {round}");
-            assert!(table(&broken, truth.len(), &with).is_none(), "round {round}: the table is still kept");
+            assert!(
+                slot(Of::Zlib, &broken, truth.len(), &with).bytes().is_none(),
+                "round {round}: the table is still kept"
+            );
             // But for the part between two sums in which the damage is.
             assert!(bytes.len() + 41_000 >= right, "round {round}: {} of {right}", bytes.len());
         }
@@ -241,7 +202,7 @@ fn a_stream_that_became_endless_is_judged_by_as_much_as_it_should_hold() {
     let stored = encode(&truth, 0, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
-    let good = table(&stored, truth.len(), &cache).unwrap();
+    let good = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     // Where the second stored block begins, zeros without end begin; both ends stay as they are.
     let first = 2 + 5 + usize::from(u16::from_le_bytes([stored[3], stored[4]]));
     assert!(first > 4096);
@@ -252,7 +213,7 @@ fn a_stream_that_became_endless_is_judged_by_as_much_as_it_should_hold() {
     let len = zeros.len().min(stored.len() - first - 4096);
     endless[first..first + len].copy_from_slice(&zeros[..len]);
     let with = first_mount(1);
-    put(&endless, truth.len(), &with, &good);
+    slot(Of::Zlib, &endless, truth.len(), &with).put(&good);
     let (content, counted) = opened(&endless, truth.len(), SMALL, &with);
     let (bytes, error, _) = prefix(&content);
     assert!(truth.starts_with(&bytes) && bytes.len() < first + 5);
@@ -273,10 +234,10 @@ fn many_readers_at_once_go_by_one_table() {
         let (content, _) = opened(&stored, truth.len(), SMALL, &here);
         if wrong {
             // All find out that the table lies, each in his own place.
-            let mut bad = table(&stored, truth.len(), &cache).unwrap();
+            let mut bad = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
             let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
             bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
-            put(&stored, truth.len(), &here, &bad);
+            slot(Of::Zlib, &stored, truth.len(), &here).put(&bad);
         }
         std::thread::scope(|scope| {
             for reader in 0..32_usize {
@@ -303,7 +264,7 @@ fn a_way_leaves_its_buffer_to_the_next_one() {
     let (truth, stored) = streams().swap_remove(2);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 10, 10);
-    let cache = next_mount(&cache, 1);
+    let cache = next_mount(&cache, 8 << 20, 1);
     let stored: Arc<dyn Content> = Arc::new(Text::new(&stored[..]));
     let slot = Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &stored, truth.len() as u64);
     let stream = open_with(stored, SCALES[0], &cache, slot);

@@ -2,27 +2,13 @@
 
 use super::*;
 use crate::cache::store::Store;
-
-fn first_mount(threads: usize) -> Arc<Cache> {
-    Arc::new(Cache::with_threads(1 << 30, threads).with_store(Store::in_memory()))
-}
-
-fn next_mount(before: &Arc<Cache>, threads: usize) -> Arc<Cache> {
-    before.store().settle();
-    Arc::new(Cache::with_threads(8 << 20, threads).sharing(before.store()))
-}
-
-fn slot(stored: &[u8], len: usize, cache: &Arc<Cache>) -> Slot {
-    cache.store().settle();
-    let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    Slot::new(cache.store(), Of::Zstd, Some(b"a name"), &stored, len as u64).unwrap()
-}
+use crate::codec::samples::{first_mount, lying, next_mount, slot};
 
 /// The table that a mount leaves which reads all of a stream.
 fn made(truth: &[u8], stored: &[u8]) -> Vec<u8> {
     let cache = first_mount(1);
     check(&opened(stored, truth.len(), &cache).0, truth, truth.len() - 1, 1);
-    slot(stored, truth.len(), &cache).bytes().unwrap()
+    slot(Of::Zstd, stored, truth.len(), &cache).bytes().unwrap()
 }
 
 #[test]
@@ -36,7 +22,7 @@ fn the_next_mount_reads_anywhere_without_a_pass() {
             check(&first, &truth, truth.len() - 10, 10);
             assert_eq!(first.soundness(), Soundness::Sound);
             for order in ["far", "on", "back", "random"] {
-                let cache = next_mount(&cache, threads);
+                let cache = next_mount(&cache, 8 << 20, threads);
                 let (content, counted) = opened(&stored, truth.len(), &cache);
                 assert!(!content.costs_a_pass(), "stream {n}");
                 read_in(order, &content, &truth, &mut dice);
@@ -68,7 +54,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
         while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
             at += read;
         }
-        slot(stored, len, &cache).bytes().is_some()
+        slot(Of::Zstd, stored, len, &cache).bytes().is_some()
     };
     assert!(is_kept(&stored, truth.len(), truth.len()));
     assert!(!is_kept(&stored, truth.len(), truth.len() - 400_000));
@@ -114,7 +100,7 @@ fn who_reads_here_and_there_leaves_the_same_table() {
             }
         });
         check(&content, &truth, truth.len() - 1, 1);
-        assert_eq!(slot(&stored, truth.len(), &cache).bytes(), Some(good.clone()), "round {round}");
+        assert_eq!(slot(Of::Zstd, &stored, truth.len(), &cache).bytes(), Some(good.clone()), "round {round}");
     }
 }
 
@@ -133,7 +119,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
             way => bad[at] ^= [1, 0x80, 0xff][way],
         }
         let cache = first_mount(1);
-        slot(&stored, truth.len(), &cache).put(&bad);
+        slot(Of::Zstd, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
         check(&content, &truth, dice.roll(truth.len()), 300);
         if n % 20 == 0 {
@@ -152,24 +138,9 @@ fn a_table_that_lies_is_found_out() {
     assert!(count > 3);
     let mut dice = Dice(26);
     for round in 0..600 {
-        let mut bad = good.clone();
-        for _ in 0..1 + dice.roll(2) {
-            let number = 88 + 8 * dice.roll(4 * count);
-            let (old, new) = (number..number + 8, 88 + 8 * dice.roll(4 * count));
-            match dice.roll(6) {
-                0 => bad[old].copy_from_slice(&(dice.roll(1 << 40) as u64).to_le_bytes()),
-                1 => bad[old].fill(0xff),
-                2 => bad.copy_within(new..new + 8, number),
-                3 => bad[48 + dice.roll(32)] = dice.roll(256) as u8,
-                _ => {
-                    let value = u64::from_le_bytes(bad[old.clone()].try_into().unwrap());
-                    let value = value.wrapping_add(dice.roll(5) as u64).wrapping_sub(2);
-                    bad[old].copy_from_slice(&value.to_le_bytes());
-                }
-            }
-        }
+        let bad = lying(&good, &mut dice);
         let cache = first_mount(1 + round % 2);
-        slot(&stored, truth.len(), &cache).forge(&bad);
+        slot(Of::Zstd, &stored, truth.len(), &cache).forge(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
         (0..3).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 30_000));
         assert!(content.trouble().is_none(), "round {round}");
@@ -202,14 +173,14 @@ fn a_dictionary_that_lies_is_found_out() {
         bad[place + 24..place + 32].copy_from_slice(&(moved << 24 | record.len() as u64).to_le_bytes());
         bad.extend_from_slice(&record);
         let cache = first_mount(1);
-        slot(&stored, truth.len(), &cache).forge(&bad);
-        let forged = slot(&stored, truth.len(), &cache).bytes();
+        slot(Of::Zstd, &stored, truth.len(), &cache).forge(&bad);
+        let forged = slot(Of::Zstd, &stored, truth.len(), &cache).bytes();
         let (content, _) = opened(&stored, truth.len(), &cache);
         // The first unit for which decoding begins at that place.
         let offset = u64::from_le_bytes(good[place + 16..place + 24].try_into().unwrap());
         check(&content, &truth, offset.next_multiple_of(UNIT) as usize, 300_000);
         assert!(content.trouble().is_none(), "round {round}");
-        lies += usize::from(slot(&stored, truth.len(), &cache).bytes() != forged);
+        lies += usize::from(slot(Of::Zstd, &stored, truth.len(), &cache).bytes() != forged);
     }
     assert!(lies > 8, "{lies}");
 }
@@ -229,7 +200,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
             _ => broken[at..at + 4000].fill(dice.roll(256) as u8),
         }
         let with = first_mount(1 + round % 3);
-        slot(&broken, truth.len(), &with).put(&good);
+        slot(Of::Zstd, &broken, truth.len(), &with).put(&good);
         let (content, _) = opened(&broken, truth.len(), &with);
         assert!(!content.costs_a_pass());
         if dice.roll(2) == 0 {
@@ -249,7 +220,10 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
         let (theirs, their_error, _) = prefix(&without);
         if their_error.is_some() {
             assert!(error.is_some() && matches!(soundness, Soundness::Broken(_)), "round {round}");
-            assert!(slot(&broken, truth.len(), &with).bytes().is_none(), "round {round}: it is still kept");
+            assert!(
+                slot(Of::Zstd, &broken, truth.len(), &with).bytes().is_none(),
+                "round {round}: it is still kept"
+            );
             // But for the piece in which the damage is.
             let right = theirs.iter().zip(&truth).take_while(|(one, other)| one == other).count();
             assert!(bytes.len() + 400_000 >= right, "round {round}: {} of {right}", bytes.len());
@@ -269,10 +243,10 @@ fn many_readers_at_once_go_by_one_table() {
         let (content, _) = opened(&stored, truth.len(), &here);
         if wrong {
             // All find out that the table lies, each in his own place.
-            let mut bad = slot(&stored, truth.len(), &cache).bytes().unwrap();
+            let mut bad = slot(Of::Zstd, &stored, truth.len(), &cache).bytes().unwrap();
             let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
             bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
-            slot(&stored, truth.len(), &here).put(&bad);
+            slot(Of::Zstd, &stored, truth.len(), &here).put(&bad);
         }
         std::thread::scope(|scope| {
             for reader in 0..32_usize {

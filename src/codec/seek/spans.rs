@@ -1,0 +1,64 @@
+//! The spans of a kept table whose places have records: from each place where decoding can start up to the
+//! next.
+//!
+//! Such a place is four numbers: two that say where in the stream, which are the codec's, its decoded offset,
+//! and where its record is in the table's file (40 bits) and how long (24 bits).
+
+/// Bits of a record's place and length that are its length.
+const LEN_BITS: u32 = 24;
+
+/// A place: where its block begins in the codec's words, offset, record.
+pub(in crate::codec) type Numbers = [u64; 4];
+
+/// The number for a record of so many bytes at `at`; none if it has no room for that.
+pub(in crate::codec) fn record(at: u64, len: u64) -> Option<u64> {
+    (len >> LEN_BITS == 0 && at >> (64 - LEN_BITS) == 0).then_some(at << LEN_BITS | len)
+}
+
+/// The spans of a stream of `data_size` bytes, decoded.
+#[derive(Debug)]
+pub(in crate::codec) struct Spans {
+    places: Vec<Numbers>,
+    data_size: u64,
+}
+
+impl Spans {
+    pub(in crate::codec) fn new(places: Vec<Numbers>, data_size: u64) -> Self {
+        Self { places, data_size }
+    }
+
+    /// Whether they begin with `first`, the stream's start, and go up from there to before its end, which has
+    /// `end` in the place of a place's second number.
+    pub(in crate::codec) fn are_in_order(&self, first: [u64; 3], end: u64) -> bool {
+        self.places.first().is_some_and(|place| place[..3] == first)
+            && self.places.is_sorted_by(|one, next| one[1] < next[1] && one[2] < next[2])
+            && self.places.last().is_some_and(|place| place[1] < end && place[2] < self.data_size)
+    }
+
+    /// How many there are.
+    pub(in crate::codec) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The decoded offset where a span begins; that of the one after the last is the end.
+    pub(in crate::codec) fn start(&self, span: usize) -> u64 {
+        self.places.get(span).map_or(self.data_size, |place| place[2])
+    }
+
+    /// The span that holds a decoded offset.
+    pub(in crate::codec) fn at(&self, offset: u64) -> usize {
+        self.places.partition_point(|place| place[2] <= offset).saturating_sub(1)
+    }
+
+    /// The numbers of a span's place, without its record.
+    pub(in crate::codec) fn place(&self, span: usize) -> Option<[u64; 3]> {
+        let &[one, other, offset, _] = self.places.get(span)?;
+        Some([one, other, offset])
+    }
+
+    /// Where in the file the record of a span is, and how long: their sum is no overflow.
+    pub(in crate::codec) fn record(&self, span: usize) -> Option<(u64, u64)> {
+        let record = self.places.get(span)?[3];
+        Some((record >> LEN_BITS, record & ((1 << LEN_BITS) - 1)))
+    }
+}
