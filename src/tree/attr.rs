@@ -8,8 +8,8 @@ use super::node::Ino;
 use crate::content::UNIT;
 use crate::source::Identity;
 
-/// Bytes that programs are told to read at once: what is decoded and handed on together. `cat` and `cp` ask for
-/// less of older versions, and then spend as much on asking as on copying.
+/// Bytes that programs are told to read at once: what is decoded and handed on together. Left to themselves
+/// older versions of `cat` and `cp` ask for less, and spend as much on asking as on copying.
 const BLOCK_SIZE: u32 = UNIT as u32;
 
 /// Seconds since 1970, and nanoseconds.
