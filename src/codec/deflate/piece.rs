@@ -333,12 +333,11 @@ impl Resolver {
         Self { table }
     }
 
-    /// Puts the bytes of `piece` into `out`, which is emptied, from the `window` before the piece: 32
+    /// Puts the bytes of `piece` into `out`, which may hold anything, from the `window` before the piece: 32
     /// KiB, or all there is.
     ///
     /// On an error `out` ends with the last byte before the match that reaches too far.
     pub fn resolve(&mut self, piece: &Piece, window: &[u8], out: &mut Vec<u8>) -> Result<(), TooFar> {
-        out.clear();
         let mut symbols = piece.symbols();
         let missing = WINDOW.saturating_sub(window.len());
         let too_far = MARKER..MARKER + (missing as u16).min(MARKER - 1);
@@ -351,13 +350,15 @@ impl Resolver {
         symbols = &symbols[..damage.unwrap_or(symbols.len())];
         let known = &mut self.table[usize::from(MARKER) + missing..];
         known.copy_from_slice(&window[window.len() - known.len()..]);
-        out.reserve(piece.len());
-        out.resize(symbols.len(), 0);
-        replace(symbols, &self.table, out);
+        // Zeros are written only where `out` was shorter.
+        out.resize(symbols.len() + piece.bytes().len(), 0);
+        let (resolved, bytes) = out.split_at_mut(symbols.len());
+        replace(symbols, &self.table, resolved);
         if damage.is_some() {
+            out.truncate(symbols.len());
             return Err(TooFar);
         }
-        out.extend_from_slice(piece.bytes());
+        bytes.copy_from_slice(piece.bytes());
         Ok(())
     }
 }
