@@ -7,12 +7,14 @@
 //! ([`Parked`]), the threads that decode ahead ([`Workers`]), a few buffers to be used again, the file
 //! for what is put aside ([`Shelf`]), and the place for what is kept between two mounts ([`Store`]).
 
+mod lane;
 mod memory;
 mod room;
 mod scratch;
 mod shelf;
 pub mod store;
 mod task;
+mod turns;
 mod workers;
 
 use std::any::Any;
@@ -28,11 +30,12 @@ use room::Room;
 use scratch::Scratch;
 use store::Store;
 
+pub(crate) use lane::Lane;
 pub use memory::default_budget;
 pub(crate) use room::Reservation;
-
 pub(crate) use shelf::{Segment, Shelf, unnamed};
 pub(crate) use task::Task;
+pub(crate) use turns::Turns;
 pub(crate) use workers::Workers;
 
 /// A decoded chunk.
@@ -70,6 +73,7 @@ pub struct Cache {
     threads: usize,
     workers: Workers,
     followers: Workers,
+    turns: Turns,
     scratch: Scratch,
     shelf: Shelf,
     store: Arc<Store>,
@@ -105,6 +109,7 @@ impl Cache {
             threads: threads.max(1),
             workers: Workers::new("ahead", threads),
             followers: Workers::new("follow", threads),
+            turns: Turns::default(),
             scratch: Scratch::new(budget),
             shelf: Shelf::default(),
             store: Arc::default(),
@@ -187,7 +192,17 @@ impl Cache {
 
     /// Has a job done on one of the threads, or by whoever wants its result first.
     pub(crate) fn task<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
-        Task::new(&self.workers, room::holding(job))
+        Task::new(|job| self.workers.run(job), room::holding(job))
+    }
+
+    /// The same, while no more than `most` threads are with the jobs of a lane.
+    pub(crate) fn task_in<T: Send + 'static>(
+        &self,
+        lane: &Lane,
+        most: usize,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Task<T> {
+        Task::new(|job| lane.run(&self.workers, most, job), room::holding(job))
     }
 
     /// Has a job done on one of the threads.
@@ -198,6 +213,11 @@ impl Cache {
     /// Has a job done that mostly waits for the threads' results, and would keep one of them from its work.
     pub(crate) fn follow(&self, job: impl FnOnce() + Send + 'static) {
         self.followers.run(room::holding(job));
+    }
+
+    /// Who decodes streams just now.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// Tables and buffers of one kind, used before or new.

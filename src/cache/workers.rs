@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-type Job = Box<dyn FnOnce() + Send>;
+/// What a thread does.
+pub(super) type Job = Box<dyn FnOnce() + Send>;
 
 /// A bounded number of threads, and the jobs that wait for one.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::ahead::{self, Ahead, Entry};
+use super::ahead::{self, Ahead, Entry, Threads};
 use super::table::Zlib;
 use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, Place};
 use crate::codec::deflate::{Resolver, Stop, Stretch, WINDOW, zlib};
@@ -37,6 +37,8 @@ pub(super) struct Walk {
     marked: u64,
     /// What comes after the stretch that was given last.
     then: Then,
+    /// Its number among those who take turns.
+    number: u64,
 }
 
 enum Then {
@@ -50,6 +52,7 @@ enum Then {
 impl Walk {
     /// A walk that begins at a place, with the window before it.
     pub(super) fn new(zlib: Arc<Zlib>, here: Place, window: Vec<u8>) -> Self {
+        let number = zlib.cache.turns().number();
         Self {
             zlib,
             here,
@@ -61,11 +64,13 @@ impl Walk {
             depth: Depth::default(),
             marked: here.offset,
             then: Then::Begin,
+            number,
         }
     }
 
     fn stretch(&mut self, out: &mut Vec<u8>) -> Result<usize> {
-        self.ahead.fill(&self.zlib, self.here, &self.depth);
+        let threads = self.threads();
+        self.ahead.fill(&self.zlib, self.here, &self.depth, threads);
         while let Some(front) = self.ahead.front() {
             if let Some(pass) = self.pass.take() {
                 self.window = pass.window().to_vec();
@@ -86,6 +91,13 @@ impl Walk {
             }
         }
         self.step(out)
+    }
+
+    /// How many threads are for it: where several streams are decoded at the same time each has its share. What
+    /// is left to its own thread then spares the markers.
+    fn threads(&self) -> Threads {
+        let cache = &self.zlib.cache;
+        Threads((cache.threads() / cache.turns().take(self.number)).max(1))
     }
 
     /// Takes a stretch that was decoded ahead, if it begins here.
@@ -228,6 +240,12 @@ impl Walk {
     }
 }
 
+impl Drop for Walk {
+    fn drop(&mut self) {
+        self.zlib.cache.turns().leave(self.number);
+    }
+}
+
 impl Stretches for Walk {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         loop {
@@ -286,6 +304,21 @@ mod tests {
     use crate::cache::Cache;
     use crate::codec::samples::Dice;
     use crate::content::Text;
+
+    #[test]
+    fn who_decodes_while_others_do_has_his_share_of_the_threads() {
+        let cache = Arc::new(Cache::with_threads(1 << 20, 4));
+        let walk = || {
+            let zlib = Zlib::new(Arc::new(Text::new(vec![])), Scale::of(0), &cache, None);
+            Walk::new(Arc::new(zlib), Place::block_at(zlib::FIRST_BIT, 0), Vec::new())
+        };
+        let (one, other) = (walk(), walk());
+        assert_eq!([&one, &other, &one].map(|walk| walk.threads().0), [4, 2, 2]);
+        let many: Vec<_> = (0..8).map(|_| walk()).collect();
+        assert_eq!(many.iter().map(|walk| walk.threads().0).min(), Some(1));
+        drop((other, many));
+        assert_eq!(one.threads().0, 4);
+    }
 
     #[test]
     fn its_share_has_checkpoints_counted_from_the_last_one_before() {
