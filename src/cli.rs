@@ -1,7 +1,5 @@
 //! The arguments, and what each asks for.
 
-pub mod exit;
-pub mod options;
 mod revise;
 
 use std::ffi::OsString;
@@ -13,11 +11,11 @@ use clap::builder::styling::Styles;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 use clap_complete::Shell;
 
-use self::options::Options;
 use crate::cache::store::Store;
 use crate::daemon::{self, Plan};
 use crate::error::{Error, Kind, Result};
-use crate::{check, log};
+use crate::options::{self, Options};
+use crate::{check, exit, log};
 
 const PROGRAM: &str = "asdf-mount";
 

@@ -38,9 +38,9 @@ use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
 
 use self::mountpoint::Mountpoint;
 use self::signals::Life;
-use crate::cli::options::Options;
 use crate::error::{Error, Kind, Result};
 use crate::log;
+use crate::options::Options;
 
 pub use self::contents::open_tree;
 pub use self::unmount::{PID_ATTRIBUTE, unmount};

@@ -4,7 +4,9 @@
 //!
 //! | room | what it is |
 //! |---|---|
-//! | [`cli`], [`daemon`] | the arguments; one mount from start to end |
+//! | [`cli`] | the arguments |
+//! | [`daemon`] | one mount from start to end |
+//! | [`options`], [`exit`] | what `-o` asks of a mount; what the exit status says |
 //! | [`fuse`] | translates the kernel's requests, nothing else |
 //! | [`tree`] | the mount's nodes, neutral of fuser and of every format |
 //! | [`view`] | what is derived from a container: status, block table |
@@ -25,9 +27,11 @@ pub mod content;
 pub mod daemon;
 pub mod edit;
 pub mod error;
+pub mod exit;
 pub mod format;
 pub mod fuse;
 pub mod log;
+pub mod options;
 pub mod source;
 pub mod tree;
 pub mod view;

@@ -19,8 +19,8 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 
-use crate::cli::exit;
 use crate::error::{Error, Kind, Result};
+use crate::exit;
 
 /// What the child tells the parent.
 #[derive(Debug)]

@@ -8,10 +8,10 @@ use fuser::{INodeNo, Notifier};
 use super::{Plan, Served};
 use crate::cache::store::Store;
 use crate::cache::{Cache, default_budget};
-use crate::cli::options::Spill;
 use crate::error::{Error, Result};
 use crate::format::Context;
 use crate::fuse::Adapter;
+use crate::options::Spill;
 use crate::tree::savers::Sessions;
 use crate::tree::{Ino, Kernel, Options, Ownership, Tree};
 

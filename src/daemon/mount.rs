@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use super::{fusermount, mountinfo, unmount};
-use crate::cli::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 use crate::error::{Error, Kind, Result};
+use crate::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 
 const DEVICE: &str = "/dev/fuse";
 

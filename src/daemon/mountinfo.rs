@@ -16,8 +16,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
 
-use crate::cli::options::FILE_SYSTEM_TYPE;
 use crate::error::{Error, Result};
+use crate::options::FILE_SYSTEM_TYPE;
 
 /// The table of this process's mount namespace.
 const TABLE: &str = "/proc/self/mountinfo";

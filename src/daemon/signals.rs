@@ -13,8 +13,8 @@ use signal_hook::iterator::Signals;
 
 use super::mount::Mounted;
 use super::mountpoint::Mountpoint;
-use crate::cli::exit;
 use crate::error::Result;
+use crate::exit;
 
 /// How long open files are served after a signal.
 const GRACE: Duration = Duration::from_secs(2);

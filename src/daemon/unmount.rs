@@ -11,8 +11,8 @@ use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{fusermount, mountinfo, mountpoint};
-use crate::cli::options::SUBTYPE;
 use crate::error::{Error, Kind, Result};
+use crate::options::SUBTYPE;
 
 /// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
 pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";

@@ -14,7 +14,7 @@ use crate::edit::{self, check::Level};
 use crate::error::{Error, Kind, Result};
 use crate::tree::Verify;
 use list::{Item, split};
-pub(super) use names::NAMES;
+pub(crate) use names::NAMES;
 pub use names::TABLE;
 use names::{is_comment, unknown};
 
