@@ -1,7 +1,9 @@
 //! The survey at work: what it keeps while it goes along the events.
 
+mod keys;
+
 use std::collections::HashMap;
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher, RandomState};
 use std::rc::Rc;
 
 use super::frame::{Frame, Record, Seen};
@@ -199,11 +201,6 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         keys.iter().copied().find(|key| *key == root.key)
     }
 
-    /// Whether the node that comes is a key.
-    fn at_key(&self) -> bool {
-        self.frames.last().is_some_and(|frame| frame.mapping && !frame.awaits_value)
-    }
-
     fn scalar(&mut self, place: Mark, text: &str, plain: bool, tag: Option<&str>, anchor: Option<&str>) {
         let anchor = self.begin(place, false, tag, anchor, Outline::Scalar);
         let looks = scalar::type_of(text, plain, tag);
@@ -245,68 +242,6 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.finish(place, Outline::Scalar, value, 1)
     }
 
-    /// The hash by which keys are the same if a reader takes them for the same.
-    fn key_hash(&self, text: &str, looks: Type) -> Option<u64> {
-        match looks {
-            Type::Other => None,
-            Type::Bool => Some(self.hasher.hash_one(i128::from(scalar::boolean(text).unwrap_or_default()))),
-            Type::Int => match scalar::integer(text) {
-                Some(value) => Some(self.hasher.hash_one(value)),
-                None => Some(self.hasher.hash_one((1, text))),
-            },
-            Type::Str | Type::Value => Some(self.hasher.hash_one(text)),
-            _ => Some(self.hasher.hash_one((looks as u8, text))),
-        }
-    }
-
-    /// Takes a scalar as the key of the innermost collection.
-    fn scalar_key(&mut self, place: Mark, text: &str, looks: Type) -> Option<u64> {
-        let hash = self.key_hash(text, looks);
-        match looks {
-            Type::Other => {
-                let what = "a key has a tag of its own, which Python can't look up".to_owned();
-                self.find(Wrong::UnhashableKey, place, text, what);
-            }
-            Type::Null | Type::Float | Type::Timestamp | Type::Binary => {
-                let what = format!(
-                    "the key \"{}\" is {}: keys may only be texts, integers and truth values",
-                    shorten(text),
-                    match looks {
-                        Type::Null => "null",
-                        Type::Float => "a float",
-                        Type::Binary => "binary",
-                        _ => "a date",
-                    }
-                );
-                self.find(Wrong::KeyType, place, text, what);
-            }
-            _ => {}
-        }
-        let bit = match looks {
-            Type::Str => self.wanted.telling.iter().take(8).position(|key| *key == text),
-            _ => None,
-        };
-        let Some(frame) = self.frames.last_mut() else { return hash };
-        frame.merges = looks == Type::Merge;
-        frame.telling |= bit.map_or(0, |bit| 1 << bit);
-        frame.key.clear();
-        frame.key.push_str(text);
-        if let Some(hash) = hash {
-            self.remember_key(place, hash);
-        }
-        hash
-    }
-
-    /// Says so if the innermost mapping has this key already.
-    fn remember_key(&mut self, place: Mark, hash: u64) {
-        let Some(frame) = self.frames.last_mut() else { return };
-        if !frame.seen.insert(hash) {
-            let key = frame.key.clone();
-            let what = format!("the key \"{}\" comes a second time in one mapping", shorten(&key));
-            self.find(Wrong::DuplicateKey, place, &key, what);
-        }
-    }
-
     fn alias(&mut self, place: Mark, name: &str) {
         self.survey.nodes += 1;
         let Some(&anchor) = self.names.get(name) else {
@@ -345,11 +280,6 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             (self.found)(&self.survey.paths, found);
         }
         self.finish(place, outline, Some(value), 1)
-    }
-
-    fn unhashable(&mut self, place: Mark) {
-        let what = "a key is a sequence or a mapping, which Python can't look up".to_owned();
-        self.find(Wrong::UnhashableKey, place, "", what)
     }
 
     fn open(&mut self, place: Mark, mapping: bool, tag: Option<&str>, anchor: Option<&str>) {
