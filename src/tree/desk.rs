@@ -5,18 +5,16 @@
 //! That is what `tree.yaml` is as long as nobody writes; renamed away, the sheet stays the master until
 //! another text is about to be saved, and then takes a copy of what it showed.
 //!
-//! A `tree.yaml` that is gone, or that was left unsaved by its last writer, comes back after a while
-//! ([`GONE`], [`PENDING`]): it was never a tree that was deleted. Both are looked after whenever
-//! somebody asks for a name, so that no thread has to.
-//!
 //! The desk's lock is held for whatever takes no longer than copying a tree; while a save is made only
 //! the lock of saves is held, which comes first.
+
+mod master;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::attr::{Attr, Kind, Ownership, Time};
 use super::haven::{Drawer, Haven, Kept, in_memory};
@@ -24,7 +22,7 @@ use super::mirror::Place;
 use super::names::{ABOUT, BLOCKS, TREE};
 use super::node::{Ino, Part, Serials};
 use super::saver::{Head, Saver, Savers, Site};
-use super::sheet::{Body, Budget, MOST_BYTES, Paper, Sheet, copy, now};
+use super::sheet::{Body, Budget, MOST_BYTES, Paper, Sheet, now};
 use super::shelf::Shelf;
 use super::spot::may_write;
 use super::volume::{Present, Volume};
@@ -32,14 +30,8 @@ use super::{errno, locked};
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::source::Identity;
-use crate::source::storage::close_later;
 use crate::view::status::{LastRefusal, Writing};
 
-/// After this time a `tree.yaml` that was removed or renamed away is there again: longer than any
-/// program takes between moving the old one out of the way and making the new one.
-const GONE: Duration = Duration::from_secs(10);
-/// After this time a `tree.yaml` that was left empty, or cut without being open, shows the saved text.
-const PENDING: Duration = Duration::from_secs(60);
 /// Names that the folder itself has, or will have.
 const RESERVED: [&str; 4] = [BLOCKS, ABOUT, "arrays", "exploded"];
 
@@ -290,126 +282,6 @@ impl Desk {
     /// Whether this sheet is `tree.yaml` now.
     pub(crate) fn is_tree(&self, state: &State, sheet: &Arc<Sheet>) -> bool {
         state.names.get(OsStr::new(TREE)).is_some_and(|tree| Arc::ptr_eq(tree, sheet))
-    }
-
-    /// Gives the master a file of its own, unless it is `except`.
-    pub(crate) fn free_master(&self, state: &mut State, except: Option<&Arc<Sheet>>) -> Result<()> {
-        let Some(master) = state.master.upgrade() else { return Ok(()) };
-        if except.is_some_and(|except| Arc::ptr_eq(except, &master)) {
-            return Ok(());
-        }
-        self.own_paper(state, &master, true)?;
-        state.master = Weak::new();
-        Ok(())
-    }
-
-    /// Gives a sheet that shows the source a file of its own, with the text or empty.
-    pub(crate) fn own_paper(&self, state: &mut State, sheet: &Arc<Sheet>, with_text: bool) -> Result<()> {
-        if !matches!(locked(&sheet.body).paper, Paper::Source) {
-            return Ok(());
-        }
-        let (times, limit) = (self.times(state)?, self.limit());
-        let name =
-            state.names.iter().find(|(_, named)| Arc::ptr_eq(named, sheet)).map(|(name, _)| name.clone());
-        let text = if with_text { Some(self.saved_text()?) } else { None };
-        let lineage = self.head(state)?.0;
-        let mut body = locked(&sheet.body);
-        let len = text.as_ref().map_or(0, |text| text.len());
-        body.take_room(len, limit)?;
-        let file = self.paper(state, name.as_deref())?;
-        if let Some(text) = text {
-            copy(&*text, &file)?;
-        }
-        body.paper = Paper::File(Arc::new(file));
-        body.size = len;
-        body.lineage = lineage;
-        (body.mtime, body.ctime) = times;
-        body.saved = body.edits;
-        Ok(())
-    }
-
-    /// Makes a sheet the master: it shows the source.
-    pub(crate) fn make_master(&self, state: &mut State, sheet: &Arc<Sheet>) -> Result<()> {
-        self.free_master(state, Some(sheet))?;
-        let mut body = locked(&sheet.body);
-        let paper = std::mem::replace(&mut body.paper, Paper::Source);
-        body.size = 0;
-        body.saved = body.edits;
-        (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
-        // Giving back never fails.
-        let _ = body.take_room(0, 0);
-        drop(body);
-        state.master = Arc::downgrade(sheet);
-        if let (true, Some(drawer)) = (self.is_tree(state, sheet), &state.drawer) {
-            drawer.remove(OsStr::new(TREE));
-        }
-        if let Paper::File(file) = paper {
-            close_later(file);
-        }
-        Ok(())
-    }
-
-    /// Puts `tree.yaml` back where there is none.
-    pub(crate) fn restore(&self, state: &mut State) -> Result<()> {
-        if state.names.contains_key(OsStr::new(TREE)) {
-            return Ok(());
-        }
-        let sheet = self.sheet(Paper::Source, state.lineage)?;
-        state.names.insert(TREE.into(), sheet.clone());
-        state.missing = None;
-        state.changed = Some(now());
-        self.show_saved(state, &sheet)
-    }
-
-    /// Looks after what was left undone for too long, and after a source that others changed.
-    fn tidy(&self, state: &mut State) {
-        if state.busy || state.closed {
-            return;
-        }
-        let Some(tree) = state.names.get(OsStr::new(TREE)).cloned() else {
-            if state.missing.is_none_or(|since| since.elapsed() > GONE) {
-                tracing::info!("{}: tree.yaml was removed, and is there again", self.label().display());
-                let _ = self.restore(state).inspect_err(|error| tracing::warn!("{error}"));
-            }
-            return;
-        };
-        let (late, outdated, size) = {
-            let body = locked(&tree.body);
-            let late = body.pending.is_some_and(|since| since.elapsed() > PENDING) && body.writers == 0;
-            let own = matches!(body.paper, Paper::File(_)) && body.is_clean() && body.writers == 0;
-            (late, own && !self.as_saved(state), body.size)
-        };
-        if late && size == 0 {
-            tracing::warn!("{}: tree.yaml was left empty: the saved text is back", self.label().display());
-        } else if late {
-            self.keep_unfinished(state, &tree);
-        }
-        if late || outdated {
-            let shown = match outdated {
-                true => {
-                    state.as_written = None;
-                    self.make_master(state, &tree)
-                }
-                false => self.show_saved(state, &tree),
-            };
-            let _ = shown.inspect_err(|error| tracing::warn!("{error}"));
-            if let Ok(mut saver) = self.saver.try_lock() {
-                self.rest_in(state, &mut saver);
-            }
-        }
-    }
-
-    /// Whether the source is as the last save left it.
-    fn as_saved(&self, state: &State) -> bool {
-        let Ok(volume) = self.volume() else { return true };
-        state.shown.is_some_and(|shown| shown.identity == volume.look().stat.identity)
-    }
-
-    /// The times of the saved text: of the last change and of the last change of anything.
-    pub(crate) fn times(&self, state: &State) -> Result<(Time, Time)> {
-        let stat = self.volume()?.look().stat;
-        let shown = state.shown.filter(|shown| state.busy || shown.identity == stat.identity);
-        Ok(shown.map_or((stat.identity.mtime, stat.ctime), |shown| (shown.mtime, shown.ctime)))
     }
 
     /// The sheet at a name.
