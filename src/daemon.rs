@@ -48,7 +48,7 @@ pub use self::unmount::{PID_ATTRIBUTE, unmount};
 /// What is to be mounted where.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Files and folders to be shown, at least one; absolute from [`mount`] on.
+    /// Files and folders to be shown, at least one; absolute from [`mount()`] on.
     pub sources: Vec<PathBuf>,
     /// The folder to mount on; absolute and without links when the filesystem is made.
     pub mountpoint: PathBuf,

@@ -3,7 +3,7 @@
 //!
 //! [`Target`] is a source that may be written: it holds the lock, knows the layout and what the tree
 //! was when it was last read or saved; [`Locked`] is one before it was read. A save is planned (`plan`), written down in a journal where the
-//! file itself is changed (`journal`), and carried out (`apply`). After a crash, [`recover`] makes the
+//! file itself is changed (`journal`), and carried out (`apply`). After a crash, [`mod@recover`] makes the
 //! file one of the two again; opening a target does it too.
 //!
 //! What the text says is judged before that ([`check`]).

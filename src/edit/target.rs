@@ -127,7 +127,7 @@ impl Target {
     }
 }
 
-/// See [`super::recover`].
+/// See [`super::recover()`].
 pub(super) fn recover_at(path: &Path) -> Result<Recovered> {
     recover_in(&canonical(path)?, state_directory().as_deref())
 }

@@ -1,4 +1,4 @@
-//! Saves through the sessions of [`edit`](crate::edit): checked, planned, journalled.
+//! Saves through the sessions of [`crate::edit`]: checked, planned, journalled.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
