@@ -11,6 +11,7 @@
 //! | [`Checkpoint`] | where decoding can start again: a place, and what it needs of the output before it |
 //! | [`Finder`] | where blocks may begin, from the compressed bits alone |
 //! | [`Piece`] | a stretch decoded from such a bit, before the output in front of it is known |
+//! | [`Resolver`] | the output of a piece, once that is known |
 //! | [`zlib`] | the wrapper of RFC 1950: two bytes in front, a checksum behind |
 //!
 //! How it is fast: the codes are looked up in tables of 2048 and 256 entries that give the symbol, its
@@ -37,6 +38,7 @@ mod input;
 mod pass;
 mod piece;
 mod probe;
+mod resolver;
 mod unit;
 mod window;
 pub mod zlib;
@@ -49,7 +51,8 @@ pub use fault::{Fault, Reason, Why};
 pub use find::Finder;
 pub use inflate::{Block, Inflate, Place, Stop};
 pub use pass::Pass;
-pub use piece::{Ending, Piece, Resolver, Stretch, TooFar};
+pub use piece::{Ending, Piece, Stretch};
+pub use resolver::Resolver;
 pub use window::{PackedWindow, Packer};
 
 /// How far back a match may reach, in bytes: what a decoder has to know of the output before it.

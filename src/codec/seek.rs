@@ -273,8 +273,7 @@ impl Decoder for Flow {
                 Way::Ours(stretches) => match next(&mut **stretches, &mut self.ready, out, pass > 0) {
                     Ok(Next::Stretch(start)) => self.given = start,
                     Ok(Next::Written(written)) => {
-                        // What is left of a stretch's room is not needed.
-                        (self.ready, self.given) = (Vec::new(), 0);
+                        self.given = self.ready.len();
                         let written = written.min(out.len());
                         self.at += written as u64;
                         return Ok(written);

@@ -2,8 +2,8 @@
 //!
 //! First stage, on any thread: from a bit where a block may begin, decode into symbols of 16 bits, with
 //! a marker for each byte of the unknown 32 KiB before it. Once the last 32 KiB hold no marker, go on
-//! in bytes. Then, in the stream's order and quickly: [`Piece::window_after`] gives the window after a
-//! piece from the one before it. Second stage, on any thread again: [`Resolver`] replaces the markers.
+//! in bytes. Then, in the stream's order and quickly: [`Resolver::window_at`] gives the window after a
+//! piece from the one before it. Second stage, on any thread again: [`Resolver::write`] replaces the markers.
 //!
 //! On the way places are marked where decoding can start again; [`Piece::checkpoints`] makes checkpoints
 //! of them once the piece's bytes are known.
@@ -16,6 +16,8 @@ use super::checkpoint::Checkpoint;
 use super::fault::Fault;
 use super::inflate::{Inflate, Place, Stop};
 use super::probe::{Mark, PROBE, Probe, Used};
+#[cfg(doc)]
+use super::resolver::Resolver;
 use super::unit::MARKER;
 use crate::content::Content;
 
@@ -222,29 +224,14 @@ impl Piece {
         2 * self.symbols.capacity() + self.bytes.capacity()
     }
 
-    fn symbols(&self) -> &[u16] {
+    /// The output of the first part, with markers.
+    pub(super) fn symbols(&self) -> &[u16] {
         &self.symbols[WINDOW..self.symbols_end]
     }
 
-    fn bytes(&self) -> &[u8] {
+    /// The output after that.
+    pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.bytes_start..self.bytes_end]
-    }
-
-    /// The window after this piece, from the `window` before it: 32 KiB, or all there is.
-    ///
-    /// On an error a marker stands for a byte before the stream's first one.
-    pub fn window_after(&self, window: &[u8]) -> Result<Vec<u8>, TooFar> {
-        let (symbols, bytes) = (self.symbols(), self.bytes());
-        let mut after = Vec::with_capacity(WINDOW);
-        let wanted = WINDOW - bytes.len().min(WINDOW);
-        let symbols = &symbols[symbols.len().saturating_sub(wanted)..];
-        let before = wanted - symbols.len();
-        after.extend_from_slice(&window[window.len().saturating_sub(before)..]);
-        for &symbol in symbols {
-            after.push(resolve(symbol, window).ok_or(TooFar)?);
-        }
-        after.extend_from_slice(&bytes[bytes.len().saturating_sub(WINDOW)..]);
-        Ok(after)
     }
 
     /// Exchanges `out` for the output, if all of it was decoded behind a window that was known: the first bytes
@@ -261,8 +248,9 @@ impl Piece {
     }
 
     /// The checkpoints within the piece, one at its start if that isn't the stream's and the piece was
-    /// decoded without the `window` before it. `out` is its output, which begins at `offset`.
-    pub fn checkpoints(&self, offset: u64, window: &[u8], out: &[u8]) -> Vec<Checkpoint> {
+    /// decoded without the window before it. Its output begins at `offset`; `window_at` gives the window so many
+    /// bytes after that.
+    pub fn checkpoints(&self, offset: u64, window_at: impl Fn(usize) -> Option<Vec<u8>>) -> Vec<Checkpoint> {
         let symbols = self.symbols();
         let first = symbols
             .first_chunk::<PROBE>()
@@ -270,10 +258,7 @@ impl Piece {
         let marks = first.iter().filter(|_| self.stretch.spacing > 0).chain(&self.marks);
         let made = marks.filter_map(|mark| {
             let passed = mark.place.offset.checked_sub(self.stretch.start.offset)?;
-            let after = out.get(..usize::try_from(passed).ok()?)?;
-            let before = WINDOW - after.len().min(WINDOW);
-            let mut window = window[window.len().saturating_sub(before)..].to_vec();
-            window.extend_from_slice(&after[after.len().saturating_sub(WINDOW)..]);
+            let window = window_at(usize::try_from(passed).ok()?)?;
             let place = Place { offset: offset.checked_add(passed)?, ..mark.place };
             Some(Checkpoint { place, window: mark.used.sparse(window) })
         });
@@ -286,94 +271,12 @@ fn meets(inflate: &mut Inflate, stored: &dyn Content, until: u64) -> bool {
     inflate.place().bit >= until && inflate.at_plausible_block(stored)
 }
 
-/// A match begins before the stream's first byte: the output from there on is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a distance reaches before the start of the data")]
-pub struct TooFar;
-
-/// What a symbol stands for; `window` is the last part of 32 KiB if it is shorter.
-fn resolve(symbol: u16, window: &[u8]) -> Option<u8> {
-    match symbol.checked_sub(MARKER) {
-        None => Some(symbol as u8),
-        Some(index) => {
-            let before = WINDOW - window.len().min(WINDOW);
-            usize::from(index).checked_sub(before).and_then(|index| window.get(index)).copied()
-        }
-    }
-}
-
 /// The first `len` items of a buffer that is made longer if need be.
 fn grown<S: Copy + Default>(buffer: &mut Vec<S>, len: usize) -> &mut [S] {
     if buffer.len() < len {
         buffer.resize(len.next_multiple_of(GROWTH), S::default());
     }
     &mut buffer[..len]
-}
-
-/// Replaces markers: the second stage. Its table is used again for the next piece.
-#[derive(Debug)]
-pub struct Resolver {
-    /// What each of the 2^16 symbols stands for.
-    table: Box<[u8; 1 << 16]>,
-}
-
-impl Default for Resolver {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Resolver {
-    /// A resolver that knows no window yet.
-    pub fn new() -> Self {
-        let mut table = Box::new([0; 1 << 16]);
-        for (byte, to) in (0..=u8::MAX).zip(&mut table[..]) {
-            *to = byte;
-        }
-        Self { table }
-    }
-
-    /// Puts the bytes of `piece` into `out`, which may hold anything, from the `window` before the piece: 32
-    /// KiB, or all there is.
-    ///
-    /// On an error `out` ends with the last byte before the match that reaches too far.
-    pub fn resolve(&mut self, piece: &Piece, window: &[u8], out: &mut Vec<u8>) -> Result<(), TooFar> {
-        let mut symbols = piece.symbols();
-        let missing = WINDOW.saturating_sub(window.len());
-        let too_far = MARKER..MARKER + (missing as u16).min(MARKER - 1);
-        // Only a piece within the first 32 KiB of a stream has a short window.
-        let damage = match missing {
-            0 => None,
-            WINDOW => symbols.iter().position(|&symbol| symbol >= MARKER),
-            _ => symbols.iter().position(|symbol| too_far.contains(symbol)),
-        };
-        symbols = &symbols[..damage.unwrap_or(symbols.len())];
-        let known = &mut self.table[usize::from(MARKER) + missing..];
-        known.copy_from_slice(&window[window.len() - known.len()..]);
-        // Zeros are written only where `out` was shorter.
-        out.resize(symbols.len() + piece.bytes().len(), 0);
-        let (resolved, bytes) = out.split_at_mut(symbols.len());
-        replace(symbols, &self.table, resolved);
-        if damage.is_some() {
-            out.truncate(symbols.len());
-            return Err(TooFar);
-        }
-        bytes.copy_from_slice(piece.bytes());
-        Ok(())
-    }
-}
-
-/// Puts what `table` has for each of the `symbols` into `out`, eight at a time.
-fn replace(symbols: &[u16], table: &[u8; 1 << 16], out: &mut [u8]) {
-    let known = |&symbol: &u16| table[usize::from(symbol)];
-    let ((eights, rest), (to, last)) = (symbols.as_chunks::<8>(), out.as_chunks_mut::<8>());
-    for (to, eight) in to.iter_mut().zip(eights) {
-        let shifted = eight.iter().zip((0..).step_by(8)).map(|(symbol, at)| u64::from(known(symbol)) << at);
-        *to = shifted.fold(0, |word, byte| word | byte).to_le_bytes();
-    }
-    for (to, symbol) in last.iter_mut().zip(rest) {
-        *to = known(symbol);
-    }
 }
 
 #[cfg(test)]

@@ -18,6 +18,15 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 use writer::{Dice, Kind, Writer};
 
+/// The output of a piece behind a window, as far as it can be known.
+fn resolved(resolver: &mut Resolver, piece: &Piece, window: &[u8]) -> Vec<u8> {
+    resolver.know(window);
+    let mut out = vec![7; piece.len() + 5];
+    let written = resolver.write(piece, 0, &mut out);
+    out.truncate(written);
+    out
+}
+
 /// Bytes in memory that are read at most so many at a time.
 #[derive(Debug)]
 struct Bytes {

@@ -70,10 +70,12 @@ pub(super) struct Ahead {
     lane: Lane,
 }
 
+pub(super) type SpanTask = Task<(Option<Span>, Reservation)>;
+
 /// A stretch in work.
 pub(super) enum Entry {
     /// From a checkpoint up to the next.
-    Span { start: Mark, end: Mark, task: Task<(Option<Span>, Reservation)> },
+    Span { start: Mark, end: Mark, task: SpanTask },
     /// From a block behind `cut` up to one behind `until`.
     Piece { cut: u64, until: u64, task: Task<(Option<Box<Piece>>, Reservation)> },
 }

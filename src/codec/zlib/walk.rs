@@ -2,12 +2,13 @@
 //!
 //! Alone it decodes with a [`Pass`], in small steps. When stretches are decoded ahead of it, it goes up
 //! to where the first of them begins, and takes them one after the other as far as they fit; where one
-//! doesn't, it decodes on by itself up to the next.
+//! doesn't, it decodes on by itself up to the next. What a stretch has of markers is replaced as it is given.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::ahead::{self, Ahead, Entry, Threads};
-use super::table::Zlib;
+use super::ahead::{self, Ahead, Entry, SpanTask, Threads};
+use super::table::{Mark, Zlib};
 use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, Place};
 use crate::codec::deflate::{Resolver, Stop, Stretch, WINDOW, zlib};
 use crate::codec::seek::{Depth, Stretches};
@@ -16,6 +17,9 @@ use crate::error::{Error, Result};
 
 /// Bytes of a pass.
 const PASS: u64 = 640 << 10;
+
+/// Bytes of a resolver.
+const RESOLVER: u64 = 1 << 16;
 
 /// What making a checkpoint decodes behind it.
 const PROBE: usize = WINDOW;
@@ -35,10 +39,23 @@ pub(super) struct Walk {
     depth: Depth,
     /// Where the last checkpoint lies that it knows of.
     marked: u64,
+    /// The stretch that is being given.
+    giving: Option<Giving>,
     /// What comes after the stretch that was given last.
     then: Then,
     /// Its number among those who take turns.
     number: u64,
+}
+
+/// A piece that lies where the walk was, given by and by.
+struct Giving {
+    piece: Box<Piece>,
+    resolver: Box<Resolver>,
+    /// The decoded offset of what comes next, and how much of the piece came before it.
+    offset: u64,
+    given: usize,
+    /// Those that lie there or behind.
+    checkpoints: VecDeque<Checkpoint>,
 }
 
 enum Then {
@@ -63,12 +80,14 @@ impl Walk {
             ahead: Ahead::default(),
             depth: Depth::default(),
             marked: here.offset,
+            giving: None,
             then: Then::Begin,
             number,
         }
     }
 
-    fn stretch(&mut self, out: &mut Vec<u8>) -> Result<usize> {
+    /// Goes on by a stretch; where it begins in `out`, unless it is a piece to be given.
+    fn stretch(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         let threads = self.threads();
         self.ahead.fill(&self.zlib, self.here, &self.depth, threads);
         while let Some(front) = self.ahead.front() {
@@ -77,20 +96,32 @@ impl Walk {
             }
             match *front {
                 Entry::Span { start, .. } if start.offset > self.here.offset => {
-                    return self.alone(u64::MAX, start.offset - self.here.offset, out);
+                    return self.alone(u64::MAX, start.offset - self.here.offset, out).map(Some);
                 }
                 Entry::Piece { cut, .. } if !self.at_block || self.here.bit < cut => {
-                    return self.alone(cut, u64::MAX, out);
+                    return self.alone(cut, u64::MAX, out).map(Some);
                 }
                 _ => {}
             }
-            if let Some(front) = self.ahead.pop()
-                && let Some(start) = self.take(front, out)
-            {
-                return Ok(start);
+            match self.ahead.pop() {
+                Some(Entry::Span { start, end, task }) => {
+                    if let Some(start) = self.take_span(start, end, task, out) {
+                        return Ok(Some(start));
+                    }
+                }
+                // Nobody has begun with it: what is known before it makes it easier here.
+                Some(Entry::Piece { task, .. }) if !task.has_begun() => {}
+                Some(Entry::Piece { task, .. }) => {
+                    if let Some((Some(piece), _reservation)) = task.take()
+                        && self.take_piece(piece)
+                    {
+                        return Ok(None);
+                    }
+                }
+                None => {}
             }
         }
-        self.step(out)
+        self.step(out).map(Some)
     }
 
     /// How many threads are for it: where several streams are decoded at the same time each has its share. What
@@ -100,57 +131,66 @@ impl Walk {
         Threads((cache.threads() / cache.turns().take(self.number)).max(1))
     }
 
-    /// Takes a stretch that was decoded ahead, if it begins here.
-    fn take(&mut self, entry: Entry, out: &mut Vec<u8>) -> Option<usize> {
-        match entry {
-            Entry::Span { start, end, task } => {
-                let (span, _reservation) =
-                    if start.offset == self.here.offset { task.take()? } else { return None };
-                let span = span?;
-                let before = std::mem::replace(out, span.bytes);
-                self.zlib.cache.used(Arc::new(before));
-                self.window = out[out.len().saturating_sub(WINDOW)..].to_vec();
-                (self.here, self.at_block, self.marked) = (end.place(), false, end.offset);
-                Some(span.start)
-            }
-            // Nobody has begun with it: what is known before it makes it easier here.
-            Entry::Piece { task, .. } if !task.has_begun() => None,
-            Entry::Piece { task, .. } => {
-                let (piece, _reservation) = task.take()?;
-                let mut piece = piece?;
-                let fits = piece.start().bit == self.here.bit && self.here.block == Block::Between;
-                let start = if fits { self.use_piece(&mut piece, out) } else { None };
-                ahead::give_back(&self.zlib, piece);
-                start
-            }
-        }
+    /// Takes a span that was decoded ahead, if it begins here; where in `out` it does.
+    fn take_span(&mut self, start: Mark, end: Mark, task: SpanTask, out: &mut Vec<u8>) -> Option<usize> {
+        let (span, _reservation) = if start.offset == self.here.offset { task.take()? } else { return None };
+        let span = span?;
+        let before = std::mem::replace(out, span.bytes);
+        self.zlib.cache.used(Arc::new(before));
+        self.window = out[out.len().saturating_sub(WINDOW)..].to_vec();
+        (self.here, self.at_block, self.marked) = (end.place(), false, end.offset);
+        Some(span.start)
     }
 
-    /// Makes bytes of a piece that begins here; where in `out` they begin.
-    fn use_piece(&mut self, piece: &mut Piece, out: &mut Vec<u8>) -> Option<usize> {
+    /// Takes a piece, to be given, if it begins here.
+    fn take_piece(&mut self, piece: Box<Piece>) -> bool {
+        let mut resolver = self.zlib.cache.scratch::<Resolver>();
+        resolver.know(&self.window);
+        let fits = piece.start().bit == self.here.bit && self.here.block == Block::Between;
         // Where a match reaches too far, going on alone finds it as well, and the bytes before it.
-        let after = piece.window_after(&self.window).ok()?;
-        let start = match piece.exchange(out) {
-            Some(start) => start,
-            None => {
-                let mut resolver = self.zlib.cache.scratch::<Resolver>();
-                let resolved = resolver.resolve(piece, &self.window, out);
-                self.zlib.cache.keep_scratch(resolver, 1 << 16);
-                resolved.ok()?;
-                0
-            }
+        let after =
+            if fits && resolver.is_whole(&piece) { resolver.window_at(&piece, piece.len()) } else { None };
+        let Some(after) = after else {
+            ahead::give_back(&self.zlib, piece);
+            self.zlib.cache.keep_scratch(resolver, RESOLVER);
+            return false;
         };
-        let (offset, bytes) = (self.here.offset, &out[start..]);
-        self.note(piece.checkpoints(offset, &self.window, bytes), offset, bytes);
+        let offset = self.here.offset;
+        let checkpoints = piece.checkpoints(offset, |passed| resolver.window_at(&piece, passed)).into();
         self.window = after;
-        self.here = Place { offset: offset.saturating_add(bytes.len() as u64), ..piece.end() };
+        self.go_behind(&piece, piece.len());
+        self.giving = Some(Giving { piece, resolver, offset, given: 0, checkpoints });
+        true
+    }
+
+    /// Stands behind a piece now, which has so many bytes.
+    fn go_behind(&mut self, piece: &Piece, len: usize) {
+        self.here = Place { offset: self.here.offset.saturating_add(len as u64), ..piece.end() };
         self.at_block = matches!(piece.ending(), Ending::Block);
         self.then = match piece.ending() {
             Ending::End => Then::End,
             Ending::Fault(fault) => Then::Fault(fault.clone()),
             Ending::Block | Ending::Full => Then::More,
         };
-        Some(start)
+    }
+
+    /// Gives what comes next of the piece that is being given, as much as there is room for.
+    fn give(&mut self, out: &mut [u8]) -> Option<usize> {
+        let giving = self.giving.as_mut()?;
+        let len = giving.resolver.write(&giving.piece, giving.given, out);
+        let offset = giving.offset;
+        giving.given += len;
+        giving.offset = offset.saturating_add(len as u64);
+        let is_last = giving.given == giving.piece.len();
+        let lies_there = |checkpoint: &Checkpoint| is_last || checkpoint.place.offset < giving.offset;
+        let count = giving.checkpoints.iter().take_while(|checkpoint| lies_there(checkpoint)).count();
+        let checkpoints = giving.checkpoints.drain(..count).collect();
+        self.note(checkpoints, offset, &out[..len]);
+        if is_last && let Some(Giving { piece, resolver, .. }) = self.giving.take() {
+            ahead::give_back(&self.zlib, piece);
+            self.zlib.cache.keep_scratch(resolver, RESOLVER);
+        }
+        Some(len)
     }
 
     /// Decodes up to the first block behind a bit, or a number of bytes, or a stretch at most.
@@ -168,9 +208,17 @@ impl Walk {
         let stretch = Stretch { start: self.here, until, cap, spacing: due.unwrap_or_default() };
         piece.decode(&mut inflate, &*self.zlib.stored, stretch, Some(&self.window));
         self.zlib.cache.keep_scratch(inflate, 128 << 10);
-        let start = self.use_piece(&mut piece, out);
+        let start = piece.exchange(out).ok_or_else(|| Error::damaged("a known window has no markers"))?;
+        let window_at = |passed: usize| {
+            let end = start + passed;
+            out.get(end.saturating_sub(WINDOW)..end).map(<[u8]>::to_vec)
+        };
+        let (offset, len) = (self.here.offset, out.len() - start);
+        self.note(piece.checkpoints(offset, window_at), offset, &out[start..]);
+        self.window = out[out.len().saturating_sub(WINDOW)..].to_vec();
+        self.go_behind(&piece, len);
         ahead::give_back(&self.zlib, piece);
-        start.ok_or_else(|| Error::damaged("a distance reaches before the start of the data"))
+        Ok(start)
     }
 
     /// Decodes a step, alone.
@@ -248,6 +296,11 @@ impl Drop for Walk {
 
 impl Stretches for Walk {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
+        if let Some(giving) = &self.giving {
+            out.resize(giving.piece.len() - giving.given, 0);
+            self.give(out);
+            return Ok(Some(0));
+        }
         loop {
             match &self.then {
                 Then::Begin => {
@@ -257,7 +310,13 @@ impl Stretches for Walk {
                     self.then = Then::More;
                 }
                 Then::More => {
-                    let start = self.stretch(out)?;
+                    let Some(start) = self.stretch(out)? else {
+                        if let Some(giving) = &self.giving {
+                            self.depth.took(giving.piece.len(), self.here.offset);
+                        }
+                        // It is read.
+                        return Ok(Some(out.len()));
+                    };
                     let len = out.len().saturating_sub(start);
                     if len > 0 {
                         self.depth.took(len, self.here.offset);
@@ -274,6 +333,10 @@ impl Stretches for Walk {
         }
     }
 
+    fn read(&mut self, out: &mut [u8]) -> Option<Result<usize>> {
+        self.give(out).map(Ok)
+    }
+
     fn done(&mut self, out: Vec<u8>) {
         self.zlib.cache.used(Arc::new(out));
     }
@@ -284,7 +347,8 @@ impl Stretches for Walk {
 
     fn weight(&self) -> u64 {
         let pass = if self.pass.is_some() { PASS } else { 0 };
-        pass + self.window.capacity() as u64
+        let giving = self.giving.as_ref().map_or(0, |giving| giving.piece.weight() as u64 + RESOLVER);
+        pass + giving + self.window.capacity() as u64
     }
 
     fn bit(&self) -> Option<u64> {
@@ -302,8 +366,61 @@ mod tests {
     use super::super::Scale;
     use super::*;
     use crate::cache::Cache;
+    use crate::codec::deflate::Finder;
     use crate::codec::samples::Dice;
     use crate::content::Text;
+
+    /// A stream, and a walk that stands at its start.
+    fn stream() -> (Vec<u8>, Walk) {
+        let mut dice = Dice(17);
+        let truth: Vec<u8> = (0..1_500_000).map(|_| dice.roll(9) as u8).collect();
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        encoder.write_all(&truth).unwrap();
+        let stored = Arc::new(Text::new(encoder.finish().unwrap()));
+        let scale = Scale { spacing: 400_000, stretch: 400_000, least_bits: 8 << 13 };
+        let cache = Arc::new(Cache::with_threads(1 << 20, 1));
+        let zlib = Arc::new(Zlib::new(stored, scale, &cache, None));
+        (truth, Walk::new(zlib, Place::block_at(zlib::FIRST_BIT, 0), Vec::new()))
+    }
+
+    #[test]
+    fn a_piece_is_given_in_parts_and_its_rest_as_a_stretch() {
+        let (truth, mut walk) = stream();
+        let (stored, mut out) = (walk.zlib.stored.clone(), Vec::new());
+        let cut = stored.len() * 8 / 3;
+        let start = Finder::new().find(&*stored, cut, u64::MAX).unwrap().unwrap();
+        let piece = || {
+            let start = Place::block_at(start, 0);
+            let stretch = Stretch { start, until: u64::MAX, cap: 400_000, spacing: 100_000 };
+            let mut piece = Box::new(Piece::new());
+            piece.decode(&mut Inflate::new(), &*stored, stretch, None);
+            piece
+        };
+        // It does not begin where the walk is yet.
+        assert!(!walk.take_piece(piece()) && walk.give(&mut [0; 10]).is_none());
+        while walk.here.bit < start {
+            walk.alone(cut, u64::MAX, &mut out).unwrap();
+        }
+        let mut at = walk.here.offset as usize;
+        assert!(walk.take_piece(piece()));
+        for len in [1000, 1, 250_000] {
+            let mut part = vec![0; len];
+            assert_eq!(walk.read(&mut part).unwrap().unwrap(), len);
+            assert!(part == truth[at..at + len]);
+            at += len;
+        }
+        assert!(walk.next(&mut out).unwrap() == Some(0) && out == truth[at..at + out.len()]);
+        at += out.len();
+        assert!(walk.here.offset == at as u64 && walk.read(&mut [0]).is_none());
+        // Those of its checkpoints that are not too near to another one.
+        let marks = walk.zlib.offsets();
+        assert!(
+            marks.iter().any(|mark| (at - out.len() - 251_001..at).contains(&(*mark as usize))),
+            "{marks:?}"
+        );
+        let start = walk.next(&mut out).unwrap().unwrap();
+        assert!(out[start..] == truth[at..at + out.len() - start]);
+    }
 
     #[test]
     fn who_decodes_while_others_do_has_his_share_of_the_threads() {
@@ -322,15 +439,8 @@ mod tests {
 
     #[test]
     fn its_share_has_checkpoints_counted_from_the_last_one_before() {
-        let mut dice = Dice(17);
-        let truth: Vec<u8> = (0..1_500_000).map(|_| dice.roll(9) as u8).collect();
-        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(&truth).unwrap();
-        let stored = Arc::new(Text::new(encoder.finish().unwrap()));
-        let scale = Scale { spacing: 400_000, stretch: 400_000, least_bits: 8 << 13 };
-        let cache = Arc::new(Cache::with_threads(1 << 20, 1));
-        let zlib = Arc::new(Zlib::new(stored, scale, &cache, None));
-        let mut walk = Walk::new(zlib.clone(), Place::block_at(zlib::FIRST_BIT, 0), Vec::new());
+        let (truth, mut walk) = stream();
+        let zlib = walk.zlib.clone();
         // As if a piece before it had begun there.
         walk.marked = 150_000;
         let (mut out, mut at) = (Vec::new(), 0);

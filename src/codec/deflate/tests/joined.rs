@@ -156,7 +156,8 @@ fn so_it_is_where_the_output_before_is_not_known() {
                 let start = Place::block_at(0, 0);
                 let stretch = Stretch { start, until: u64::MAX, cap: 9999, spacing: 0 };
                 piece.decode(&mut inflate, &Bytes::new(bytes), stretch, None);
-                (Resolver::new().resolve(&piece, &[], out), piece.ending().clone())
+                *out = resolved(&mut Resolver::new(), &piece, &[]);
+                (out.len() == piece.len(), piece.ending().clone())
             };
             let mut out = Vec::new();
             let Block { bytes, plain, bit } = block(literal, length, None);
@@ -164,7 +165,7 @@ fn so_it_is_where_the_output_before_is_not_known() {
             assert!(matches!(ending, Ending::Fault(fault) if fault.bit == bit));
             assert!(out == plain);
             let Block { bytes, plain, .. } = block(literal, length, Some(FAR));
-            assert!(decode(bytes, &mut out).0.is_err());
+            assert!(!decode(bytes, &mut out).0);
             assert!(out == plain);
         }
     });

@@ -45,9 +45,11 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
                     &known
                 }
             };
-        resolver.resolve(piece, &window, &mut bytes).unwrap();
-        checkpoints.extend(piece.checkpoints(place.offset, &window, &bytes));
-        window = piece.window_after(&window).unwrap();
+        resolver.know(&window);
+        bytes.resize(piece.len(), 7);
+        assert_eq!(resolver.write(piece, 0, &mut bytes), piece.len());
+        checkpoints.extend(piece.checkpoints(place.offset, |passed| resolver.window_at(piece, passed)));
+        window = resolver.window_at(piece, piece.len()).unwrap();
         out.extend_from_slice(&bytes);
         assert!(window == out[out.len().saturating_sub(WINDOW)..]);
         place = Place { offset: out.len() as u64, ..piece.end() };
@@ -111,10 +113,9 @@ fn output_without_markers_goes_on_in_bytes() {
     piece.decode(&mut Inflate::new(), &stored, stretch, None);
     assert!(matches!(piece.ending(), Ending::End));
     assert!(!piece.has_markers());
-    let (mut out, window) = (Vec::new(), [0; WINDOW]);
-    Resolver::new().resolve(&piece, &window, &mut out).unwrap();
-    assert!(writer.plain.ends_with(&out) && out.len() > 180_000);
-    assert!(piece.checkpoints(0, &window, &out).is_empty());
+    let out = resolved(&mut Resolver::new(), &piece, &[0; WINDOW]);
+    assert!(writer.plain.ends_with(&out) && out.len() > 180_000 && out.len() == piece.len());
+    assert!(piece.checkpoints(0, |_| panic!("there are none")).is_empty());
 }
 
 #[test]
@@ -182,12 +183,55 @@ fn a_marker_before_the_stream_is_an_error() {
         Stretch { start, until: u64::MAX, cap: usize::MAX, spacing: 0 },
         None,
     );
-    let (mut out, mut resolver) = (Vec::new(), Resolver::new());
+    let mut resolver = Resolver::new();
     let window = &writer.plain[..before];
-    resolver.resolve(&piece, window, &mut out).unwrap();
-    assert!(out == writer.plain[before..]);
+    let out = resolved(&mut resolver, &piece, window);
+    assert!(out == writer.plain[before..] && resolver.is_whole(&piece));
     for len in [0, 1, before / 2] {
-        assert_eq!(resolver.resolve(&piece, &window[before - len..], &mut out), Err(TooFar));
-        assert!(writer.plain[before..].starts_with(&out));
+        let out = resolved(&mut resolver, &piece, &window[before - len..]);
+        assert!(writer.plain[before..].starts_with(&out) && out.len() < piece.len());
+        assert!(!resolver.is_whole(&piece) && resolver.window_at(&piece, out.len() + 1).is_none());
+        let known = [&window[before - len..], &out].concat();
+        let known = &known[known.len().saturating_sub(WINDOW)..];
+        assert!(resolver.window_at(&piece, out.len()).unwrap() == known);
+    }
+}
+
+#[test]
+fn a_piece_is_given_in_parts_of_any_length() {
+    let mut dice = Dice::new(25);
+    let mut writer = Writer::default();
+    writer.block(Kind::Fixed, 40_000, false, &mut dice);
+    let before = writer.plain.len();
+    writer.block(Kind::Dynamic, 30_000, false, &mut dice);
+    for _ in 0..3 {
+        writer.block(Kind::Stored, 60_000, false, &mut dice);
+    }
+    writer.block(Kind::Fixed, 5000, true, &mut dice);
+    let stored = Bytes::new(writer.bytes);
+    let mut piece = Piece::new();
+    let start = Place::block_at(writer.blocks[1].0, 0);
+    let stretch = Stretch { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
+    piece.decode(&mut Inflate::new(), &stored, stretch, None);
+    // It has a part with markers, and one without.
+    assert!(piece.has_markers() && !piece.bytes().is_empty());
+    let mut resolver = Resolver::new();
+    resolver.know(&writer.plain[..before]);
+    let truth = &writer.plain[before..];
+    for _ in 0..50 {
+        let most = 1 + dice.below(100_000);
+        let (mut buf, mut at) = (vec![0; most], 0);
+        while at < truth.len() {
+            let room = 1 + dice.below(most);
+            let written = resolver.write(&piece, at, &mut buf[..room]);
+            assert!(written == room.min(truth.len() - at) && buf[..written] == truth[at..at + written]);
+            at += written;
+        }
+        let passed = dice.below(truth.len() + 1);
+        let end = before + passed;
+        assert!(resolver.window_at(&piece, passed).unwrap() == writer.plain[end.saturating_sub(WINDOW)..end]);
+    }
+    for from in [truth.len(), truth.len() + 1, usize::MAX] {
+        assert_eq!(resolver.write(&piece, from, &mut [0; 10]), 0);
     }
 }

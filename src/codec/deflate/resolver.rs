@@ -1,0 +1,97 @@
+//! What the markers of a piece stand for, once the window before it is known: the second stage.
+
+use super::WINDOW;
+use super::piece::Piece;
+use super::unit::MARKER;
+
+/// Gives the output of a piece. It is used again for the next one.
+#[derive(Debug)]
+pub struct Resolver {
+    /// What each of the 2^16 symbols stands for.
+    table: Box<[u8; 1 << 16]>,
+    /// Bytes that a window has fewer than 32 KiB: so many of the first markers stand for nothing.
+    missing: usize,
+}
+
+impl Default for Resolver {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Resolver {
+    /// A resolver that knows no window yet.
+    pub fn new() -> Self {
+        let mut table = Box::new([0; 1 << 16]);
+        for (byte, to) in (0..=u8::MAX).zip(&mut table[..]) {
+            *to = byte;
+        }
+        Self { table, missing: WINDOW }
+    }
+
+    /// Takes the window before a piece: 32 KiB, or all there is.
+    pub fn know(&mut self, window: &[u8]) {
+        let window = &window[window.len().saturating_sub(WINDOW)..];
+        self.missing = WINDOW - window.len();
+        self.table[usize::from(MARKER) + self.missing..].copy_from_slice(window);
+    }
+
+    /// Writes the output of a piece from its byte `from` on to `out`, and says how many bytes these are: as
+    /// many as there is room for, or up to its end, or up to a match that begins before the stream's first byte.
+    pub fn write(&self, piece: &Piece, from: usize, out: &mut [u8]) -> usize {
+        let symbols = piece.symbols().get(from..).unwrap_or_default();
+        let symbols = &symbols[..symbols.len().min(out.len())];
+        let known = &symbols[..self.known(symbols)];
+        let (resolved, rest) = out.split_at_mut(known.len());
+        replace(known, &self.table, resolved);
+        if known.len() < symbols.len() {
+            return known.len();
+        }
+        let behind = (from + known.len()).checked_sub(piece.symbols().len());
+        let bytes = behind.and_then(|behind| piece.bytes().get(behind..)).unwrap_or_default();
+        let len = bytes.len().min(rest.len());
+        rest[..len].copy_from_slice(&bytes[..len]);
+        known.len() + len
+    }
+
+    /// The window so many bytes after the start of a piece: 32 KiB, or all there is. `None` if a match in it
+    /// begins before the stream's first byte.
+    pub fn window_at(&self, piece: &Piece, passed: usize) -> Option<Vec<u8>> {
+        let from = passed.saturating_sub(WINDOW);
+        let of_piece = passed - from;
+        let mut window = self.table[usize::from(MARKER) + self.missing.max(of_piece)..].to_vec();
+        let before = window.len();
+        window.resize(before + of_piece, 0);
+        (self.write(piece, from, &mut window[before..]) == of_piece).then_some(window)
+    }
+
+    /// Whether all of a piece is known.
+    pub fn is_whole(&self, piece: &Piece) -> bool {
+        self.known(piece.symbols()) == piece.symbols().len()
+    }
+
+    /// How many symbols come before the first that stands for nothing.
+    fn known(&self, symbols: &[u16]) -> usize {
+        let nothing = MARKER..MARKER + (self.missing as u16).min(MARKER - 1);
+        // Only a piece within the first 32 KiB of a stream has a short window.
+        let first = match self.missing {
+            0 => None,
+            WINDOW => symbols.iter().position(|&symbol| symbol >= MARKER),
+            _ => symbols.iter().position(|symbol| nothing.contains(symbol)),
+        };
+        first.unwrap_or(symbols.len())
+    }
+}
+
+/// Puts what `table` has for each of the `symbols` into `out`, eight at a time.
+fn replace(symbols: &[u16], table: &[u8; 1 << 16], out: &mut [u8]) {
+    let known = |&symbol: &u16| table[usize::from(symbol)];
+    let ((eights, rest), (to, last)) = (symbols.as_chunks::<8>(), out.as_chunks_mut::<8>());
+    for (to, eight) in to.iter_mut().zip(eights) {
+        let shifted = eight.iter().zip((0..).step_by(8)).map(|(symbol, at)| u64::from(known(symbol)) << at);
+        *to = shifted.fold(0, |word, byte| word | byte).to_le_bytes();
+    }
+    for (to, symbol) in last.iter_mut().zip(rest) {
+        *to = known(symbol);
+    }
+}
