@@ -165,9 +165,13 @@ impl Cache {
         self.room.reserved()
     }
 
-    /// Makes room for work that is done ahead, unless such work takes up half of the budget already.
+    /// Makes room for work that is done ahead, unless such work takes up half of the budget already, for
+    /// readers of whom it isn't known that they have stopped.
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
-        let reservation = self.room.reserve(bytes)?;
+        let reservation = self.room.reserve(bytes).or_else(|| {
+            self.parked.make_room();
+            self.room.reserve(bytes)
+        })?;
         self.kept().trim(self.left());
         Some(reservation)
     }

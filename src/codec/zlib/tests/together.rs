@@ -110,3 +110,19 @@ fn readers_at_once_of_the_same_and_of_other_streams_read_the_truth() {
         assert_eq!(cache.held(), 0);
     }
 }
+
+#[test]
+fn who_stopped_in_the_middle_leaves_room_to_who_reads_on() {
+    let one = truth(3_000_000, 33);
+    let long = one.repeat(7);
+    let cache = Arc::new(Cache::with_threads(23 << 20, 2));
+    let (stopped, _) = content(encode(&one, 6, usize::MAX), one.len(), &cache);
+    (0..12).for_each(|n| check(&stopped, &one, n * 131_072, 131_072));
+    assert!(cache.reserved() > 2 << 20, "nothing was decoded ahead");
+    let (other, _) = content(encode(&long, 1, usize::MAX), long.len(), &cache);
+    read_in("on", &other, &long, &mut Dice(1));
+    settle(&cache);
+    // And he goes on where he was.
+    (12..22).for_each(|n| check(&stopped, &one, n * 131_072, 131_072));
+    assert_eq!(stopped.soundness(), Soundness::Unknown);
+}
