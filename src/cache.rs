@@ -7,7 +7,6 @@
 //! ([`Parked`]), the threads that decode ahead ([`Workers`]), a few buffers to be used again, the file
 //! for what is put aside ([`Shelf`]), and the place for what is kept between two mounts ([`Store`]).
 
-mod lane;
 mod memory;
 mod room;
 mod scratch;
@@ -30,7 +29,6 @@ use room::Room;
 use scratch::Scratch;
 use store::Store;
 
-pub(crate) use lane::Lane;
 pub use memory::default_budget;
 pub(crate) use room::Reservation;
 pub(crate) use shelf::{Segment, Shelf, unnamed};
@@ -55,6 +53,10 @@ const ASIDE: u64 = 16 << 20;
 /// Threads that decode, at most.
 const THREADS: usize = 16;
 
+/// With up to so many threads whoever goes through a stream decodes as well, and one of them is left to him.
+/// With more, he has his hands full with what the others decode.
+pub(crate) const FEW: usize = 4;
+
 /// Bytes behind who reads on that are kept for those who follow him.
 const BEHIND: u64 = 16 << 20;
 
@@ -72,6 +74,7 @@ pub struct Cache {
     parked: Parked,
     threads: usize,
     workers: Workers,
+    beside: Workers,
     followers: Workers,
     turns: Turns,
     scratch: Scratch,
@@ -108,6 +111,7 @@ impl Cache {
             parked: Parked::default(),
             threads: threads.max(1),
             workers: Workers::new("ahead", threads),
+            beside: Workers::new("beside", if threads > FEW { threads } else { threads.saturating_sub(1) }),
             followers: Workers::new("follow", threads),
             turns: Turns::default(),
             scratch: Scratch::new(budget),
@@ -161,9 +165,13 @@ impl Cache {
         self.room.reserved()
     }
 
-    /// Makes room for work that is done ahead, unless such work takes up half of the budget already.
+    /// Makes room for work that is done ahead, unless such work takes up half of the budget already, for
+    /// readers of whom it isn't known that they have stopped.
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
-        let reservation = self.room.reserve(bytes)?;
+        let reservation = self.room.reserve(bytes).or_else(|| {
+            self.parked.make_room();
+            self.room.reserve(bytes)
+        })?;
         self.kept().trim(self.left());
         Some(reservation)
     }
@@ -192,17 +200,12 @@ impl Cache {
 
     /// Has a job done on one of the threads, or by whoever wants its result first.
     pub(crate) fn task<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
-        Task::new(|job| self.workers.run(job), room::holding(job))
+        Task::new(&self.workers, room::holding(job))
     }
 
-    /// The same, while no more than `most` threads are with the jobs of a lane.
-    pub(crate) fn task_in<T: Send + 'static>(
-        &self,
-        lane: &Lane,
-        most: usize,
-        job: impl FnOnce() -> T + Send + 'static,
-    ) -> Task<T> {
-        Task::new(|job| lane.run(&self.workers, most, job), room::holding(job))
+    /// The same beside one who decodes as well: where threads are few, one is left to him.
+    pub(crate) fn task_beside<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
+        Task::new(&self.beside, room::holding(job))
     }
 
     /// Has a job done on one of the threads.
@@ -451,6 +454,27 @@ mod tests {
         assert_eq!(cache.held() + cache.reserved(), cache.budget());
         drop((one, other));
         assert_eq!(cache.reserved(), 0);
+    }
+
+    #[test]
+    fn where_threads_are_few_one_is_left_to_whom_they_work_for() {
+        for (threads, beside) in [(0, 1), (1, 1), (2, 1), (3, 2), (4, 3), (5, 5), (6, 6), (16, 16)] {
+            let cache = Cache::with_threads(0, threads);
+            let gate = Arc::new(Mutex::new(()));
+            let closed = gate.lock();
+            let job = || {
+                let gate = gate.clone();
+                cache.task_beside(move || gate.lock().is_ok())
+            };
+            let tasks: Vec<_> = (0..20).map(|_| job()).collect();
+            let begun = || tasks.iter().filter(|task| task.has_begun()).count();
+            while begun() < beside {
+                std::thread::yield_now();
+            }
+            assert_eq!(begun(), beside, "{threads} threads");
+            drop(closed);
+            assert!(tasks.into_iter().all(|task| task.take() == Some(true)));
+        }
     }
 
     #[test]

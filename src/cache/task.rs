@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::workers::Job;
+use super::Workers;
 
 /// The result of a job that is done sooner or later.
 pub(crate) struct Task<T>(Arc<Slot<T>>);
@@ -26,16 +26,16 @@ enum State<T> {
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// A job that is done by whomever `run` gives it to.
-    pub(super) fn new(run: impl FnOnce(Job), job: impl FnOnce() -> T + Send + 'static) -> Self {
+    /// Has a job done by one of `workers`.
+    pub(crate) fn new(workers: &Workers, job: impl FnOnce() -> T + Send + 'static) -> Self {
         let state = Mutex::new(State::Waiting(Box::new(job)));
         let slot = Arc::new(Slot { state, done: Condvar::new() });
         let theirs = Arc::downgrade(&slot);
-        run(Box::new(move || {
+        workers.run(move || {
             if let Some(slot) = theirs.upgrade() {
                 slot.work();
             }
-        }));
+        });
         Self(slot)
     }
 
@@ -99,7 +99,6 @@ impl<T> fmt::Debug for Task<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Workers;
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
@@ -108,13 +107,13 @@ mod tests {
     fn each_job_is_done_once_by_whomever_and_a_dropped_one_by_nobody() {
         let workers = Workers::new("test", 1);
         let ((go, goes), done) = (mpsc::channel::<()>(), Arc::new(AtomicUsize::new(0)));
-        let busy = Task::new(|job| workers.run(job), move || goes.recv().is_ok());
+        let busy = Task::new(&workers, move || goes.recv().is_ok());
         while !busy.has_begun() {
             std::thread::yield_now();
         }
         let count = |n: usize| {
             let done = done.clone();
-            Task::new(|job| workers.run(job), move || done.fetch_add(n, Ordering::Relaxed))
+            Task::new(&workers, move || done.fetch_add(n, Ordering::Relaxed))
         };
         let (here, dropped, there) = (count(1), count(100), count(10));
         assert_eq!((here.take(), done.load(Ordering::Relaxed)), (Some(0), 1));
@@ -127,8 +126,7 @@ mod tests {
     #[test]
     fn a_job_that_panics_leaves_nobody_waiting() {
         let workers = Workers::new("test", 1);
-        let panics = || std::panic::resume_unwind(Box::new("on purpose"));
-        let task: Task<()> = Task::new(|job| workers.run(job), panics);
+        let task: Task<()> = Task::new(&workers, || std::panic::resume_unwind(Box::new("on purpose")));
         while !matches!(*task.0.state(), State::Gone) {
             std::thread::yield_now();
         }

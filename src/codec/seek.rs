@@ -27,7 +27,7 @@ pub(super) mod spans;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::content::{Decoder, Sequential, UNIT};
+use crate::content::{Decoder, Sequential, UNIT, WHOLE};
 use crate::error::{Error, Result};
 use found::Trusted;
 
@@ -343,6 +343,11 @@ impl Decoder for Flow {
             Way::Library(decoder) => decoder.weight(),
         };
         way.saturating_add(self.ready.capacity() as u64)
+    }
+
+    fn is_soon_there(&self) -> bool {
+        let nearest = self.table.nearest(self.at);
+        matches!(self.way, Way::Ours(_)) && self.at.saturating_sub(nearest) <= WHOLE
     }
 }
 

@@ -61,6 +61,11 @@ pub trait Decoder: Send {
     fn weight(&self) -> u64 {
         256 << 10
     }
+
+    /// Whether a new one that is to stand where it does has but a short way.
+    fn is_soon_there(&self) -> bool {
+        false
+    }
 }
 
 /// An encoded stream that can be decoded from its start, as often as needed, and perhaps from other

@@ -1,7 +1,8 @@
 //! Saving through a real mount: what programs ask of `tree.yaml`, and what must come of it.
 //!
 //! Needs root, `/dev/fuse` and, for `editors`, the editors of Debian that `editors.rs` lists. The mounts
-//! lie below the build folder: under /tmp vim and emacs save in another way.
+//! lie below the build folder, wherever that is: vim and emacs, which save in another way below a folder for
+//! temporary files, are told not to.
 
 #![allow(unsafe_code)] // close(2) for its answer, mmap(2)
 #![allow(clippy::unwrap_used)] // a panic is how a test fails

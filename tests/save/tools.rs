@@ -76,17 +76,19 @@ const EDITS: &[Tool] = &[
         Yes,
     ),
     ("printf '%s\\n' \",s/$A/$B/\" w q | ed -s tree.yaml", &[], Yes),
-    ("vim -Nu NONE -es -c \"%s/$A/$B/\" -c wq tree.yaml", &[], Yes),
-    ("vim -Nu NONE -es -c \"set backupcopy=yes\" -c \"%s/$A/$B/\" -c wq tree.yaml", &[], Yes),
-    ("nvim --headless --clean -c \"%s/$A/$B/\" -c 'w|q!' -c 'cq' tree.yaml", &[], Yes),
+    ("vim -Nu NONE -es -c \"set backupskip=\" -c \"%s/$A/$B/\" -c wq tree.yaml", &[], Yes),
+    ("vim -Nu NONE -es -c \"set backupskip= backupcopy=yes\" -c \"%s/$A/$B/\" -c wq tree.yaml", &[], Yes),
+    ("nvim --headless --clean -c 'set backupskip=' -c \"%s/$A/$B/\" -c 'w|q!' -c 'cq' tree.yaml", &[], Yes),
     (
-        "emacs -Q --batch tree.yaml --eval '(progn (while (search-forward (getenv \"A\") nil t) \
+        "emacs -Q --batch --eval '(setq backup-enable-predicate (quote identity))' tree.yaml \
+         --eval '(progn (while (search-forward (getenv \"A\") nil t) \
          (replace-match (getenv \"B\"))) (save-buffer))'",
         &["tree.yaml~"],
         Yes,
     ),
     (
-        "emacs -Q --batch tree.yaml --eval '(progn (setq file-precious-flag t) (while (search-forward (getenv \"A\") nil t) \
+        "emacs -Q --batch --eval '(setq backup-enable-predicate (quote identity))' tree.yaml \
+         --eval '(progn (setq file-precious-flag t) (while (search-forward (getenv \"A\") nil t) \
          (replace-match (getenv \"B\"))) (save-buffer))'",
         &["tree.yaml~"],
         Yes,

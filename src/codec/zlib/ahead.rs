@@ -7,13 +7,13 @@
 //!
 //! Decoding with markers and replacing them is a fifth dearer than decoding behind a window that is known, as
 //! the walk itself does. Where threads are few it therefore has its share ([`Threads`]): a gap is left for it,
-//! and a thread.
+//! and a thread ([`Cache::task_beside`](crate::cache::Cache::task_beside)).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::table::{Mark, Zlib};
-use crate::cache::{Lane, Reservation, Task};
+use crate::cache::{FEW, Reservation, Task};
 use crate::codec::deflate::{Ending, Finder, Inflate, Piece, Place, Stretch, WINDOW};
 use crate::codec::seek::Depth;
 
@@ -37,18 +37,10 @@ const PIECE: u64 = 320 << 10;
 pub(super) struct Threads(pub(super) usize);
 
 impl Threads {
-    /// With up to so many the walk decodes as well. With more, it has its hands full with replacing the markers
-    /// of the others.
-    const FEW: usize = 4;
-
-    /// Whether the walk decodes as well.
+    /// Whether the walk decodes as well. With more, it has its hands full with replacing the markers of the
+    /// others.
     fn are_few(self) -> bool {
-        self.0 <= Self::FEW
-    }
-
-    /// How many decode pieces.
-    fn for_pieces(self) -> usize {
-        if self.are_few() { self.0.saturating_sub(1) } else { self.0 }
+        self.0 <= FEW
     }
 
     /// How many stretches may be in work: one more, where the walk's own share lies between them.
@@ -66,8 +58,6 @@ pub(super) struct Ahead {
     entries: VecDeque<Entry>,
     /// Pieces since the last gap.
     in_row: usize,
-    /// The threads that decode pieces.
-    lane: Lane,
 }
 
 pub(super) type SpanTask = Task<(Option<Span>, Reservation)>;
@@ -105,10 +95,10 @@ impl Ahead {
                 Some(Entry::Piece { until, .. }) => {
                     let (until, bits) = (*until, bits(zlib, here));
                     let cut = until.saturating_add(self.gap(threads, bits));
-                    self.piece(zlib, cut, bits, threads)
+                    piece(zlib, cut, bits)
                 }
-                Some(Entry::Span { end, .. }) => self.from(zlib, end.place(), here, threads),
-                None => self.from(zlib, here, here, threads),
+                Some(Entry::Span { end, .. }) => from(zlib, end.place(), here),
+                None => from(zlib, here, here),
             };
             match entry {
                 Some(entry) => self.entries.push_back(entry),
@@ -120,37 +110,23 @@ impl Ahead {
     /// How many bits are left to the walk behind the last piece, where a piece has so many.
     fn gap(&mut self, threads: Threads, bits: u64) -> u64 {
         self.in_row += 1;
-        if !threads.are_few() || self.in_row < threads.for_pieces() {
+        if !threads.are_few() || self.in_row + 1 < threads.0 {
             return 0;
         }
         self.in_row = 0;
         bits
     }
+}
 
-    /// The next stretch for a walk that has come to `place`, and stands at `here` now.
-    fn from(&self, zlib: &Arc<Zlib>, place: Place, here: Place, threads: Threads) -> Option<Entry> {
-        match zlib.next_two(place.offset) {
-            (Some(start), Some(end)) => span(zlib, start, end),
-            (last, _) => {
-                let place = last.map_or(place, |last| last.place());
-                let bits = bits(zlib, here);
-                self.piece(zlib, place.bit.saturating_add(bits), bits, threads)
-            }
+/// The next stretch for a walk that has come to `place`, and stands at `here` now.
+fn from(zlib: &Arc<Zlib>, place: Place, here: Place) -> Option<Entry> {
+    match zlib.next_two(place.offset) {
+        (Some(start), Some(end)) => span(zlib, start, end),
+        (last, _) => {
+            let place = last.map_or(place, |last| last.place());
+            let bits = bits(zlib, here);
+            piece(zlib, place.bit.saturating_add(bits), bits)
         }
-    }
-
-    fn piece(&self, zlib: &Arc<Zlib>, cut: u64, bits: u64, threads: Threads) -> Option<Entry> {
-        let end = zlib.stored.len().checked_mul(8)?;
-        let until = cut.checked_add(bits)?;
-        if cut >= end {
-            return None;
-        }
-        let reservation = zlib.cache.reserve(PIECE_WEIGHT * zlib.scale.stretch + INFLATE)?;
-        let theirs = zlib.clone();
-        let most = threads.for_pieces();
-        let task =
-            zlib.cache.task_in(&self.lane, most, move || (find_and_decode(&theirs, cut, until), reservation));
-        Some(Entry::Piece { cut, until, task })
     }
 }
 
@@ -178,6 +154,18 @@ fn decode_span(zlib: &Zlib, start: Mark, len: usize) -> Option<Span> {
     let decoded = inflate.decode_from(&*zlib.stored, start.place(), &mut bytes, len);
     zlib.cache.keep_scratch(inflate, INFLATE);
     decoded.is_ok().then_some(Span { bytes, start: window })
+}
+
+fn piece(zlib: &Arc<Zlib>, cut: u64, bits: u64) -> Option<Entry> {
+    let end = zlib.stored.len().checked_mul(8)?;
+    let until = cut.checked_add(bits)?;
+    if cut >= end {
+        return None;
+    }
+    let reservation = zlib.cache.reserve(PIECE_WEIGHT * zlib.scale.stretch + INFLATE)?;
+    let theirs = zlib.clone();
+    let task = zlib.cache.task_beside(move || (find_and_decode(&theirs, cut, until), reservation));
+    Some(Entry::Piece { cut, until, task })
 }
 
 fn find_and_decode(zlib: &Zlib, cut: u64, until: u64) -> Option<Box<Piece>> {
@@ -219,6 +207,5 @@ mod tests {
         assert_eq!(gaps(3), [0, 1, 0, 1, 0, 1]);
         assert_eq!(gaps(4), [0, 0, 1, 0, 0, 1]);
         assert_eq!(gaps(5), [0; 6]);
-        assert_eq!([2, 3, 4, 5].map(|threads| Threads(threads).for_pieces()), [1, 2, 3, 5]);
     }
 }

@@ -1,5 +1,6 @@
 mod any;
 mod kept;
+mod together;
 
 use std::io::Write;
 

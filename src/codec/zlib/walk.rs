@@ -127,8 +127,14 @@ impl Walk {
     /// How many threads are for it: where several streams are decoded at the same time each has its share. What
     /// is left to its own thread then spares the markers.
     fn threads(&self) -> Threads {
-        let cache = &self.zlib.cache;
-        Threads((cache.threads() / cache.turns().take(self.number)).max(1))
+        let (cache, at) = (&self.zlib.cache, self.here.offset);
+        // Who wants but little here has nothing decoded ahead, and takes no share from those who read on.
+        if self.depth.get(at, cache.threads()) == 0 {
+            return Threads(1);
+        }
+        let walks = cache.turns().take(self.number);
+        // To the nearest whole: else of five threads three walks would leave two without work.
+        Threads(((cache.threads() + walks / 2) / walks).max(1))
     }
 
     /// Takes a span that was decoded ahead, if it begins here; where in `out` it does.
@@ -424,17 +430,31 @@ mod tests {
 
     #[test]
     fn who_decodes_while_others_do_has_his_share_of_the_threads() {
-        let cache = Arc::new(Cache::with_threads(1 << 20, 4));
-        let walk = || {
-            let zlib = Zlib::new(Arc::new(Text::new(vec![])), Scale::of(0), &cache, None);
-            Walk::new(Arc::new(zlib), Place::block_at(zlib::FIRST_BIT, 0), Vec::new())
+        let walk = |cache: &Arc<Cache>, wanted| {
+            let zlib = Zlib::new(Arc::new(Text::new(vec![])), Scale::of(0), cache, None);
+            let mut walk = Walk::new(Arc::new(zlib), Place::block_at(zlib::FIRST_BIT, 0), Vec::new());
+            walk.wanted(wanted);
+            walk
         };
-        let (one, other) = (walk(), walk());
+        let cache = Arc::new(Cache::with_threads(1 << 20, 4));
+        let (one, other) = (walk(&cache, u64::MAX), walk(&cache, u64::MAX));
         assert_eq!([&one, &other, &one].map(|walk| walk.threads().0), [4, 2, 2]);
-        let many: Vec<_> = (0..8).map(|_| walk()).collect();
+        let many: Vec<_> = (0..8).map(|_| walk(&cache, u64::MAX)).collect();
         assert_eq!(many.iter().map(|walk| walk.threads().0).min(), Some(1));
         drop((other, many));
         assert_eq!(one.threads().0, 4);
+        // Who reads a little here and there takes nothing from who reads on.
+        let many: Vec<_> = (0..8).map(|_| walk(&cache, 0)).collect();
+        assert!((0..50).all(|n| many[n % 8].threads().0 == 1 && one.threads().0 == 4));
+        // Nobody goes without a thread, and no thread without work, or hardly one.
+        for (threads, walks) in (1..=16).flat_map(|threads| (1..=16).map(move |walks| (threads, walks))) {
+            let cache = Arc::new(Cache::with_threads(1 << 20, threads));
+            let walks: Vec<_> = (0..walks).map(|_| walk(&cache, u64::MAX)).collect();
+            let together: Vec<_> = (0..32).map(|n| walks[n % walks.len()].threads().0).collect();
+            let (least, most) = (threads - threads / 3, walks.len().max(threads + threads / 2));
+            let all = together[16..].iter().take(walks.len()).sum::<usize>();
+            assert!((least..=most).contains(&all), "{threads} threads, {} walks: {all}", walks.len());
+        }
     }
 
     #[test]

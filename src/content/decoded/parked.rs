@@ -18,15 +18,28 @@ const PER_MOUNT: usize = 16;
 /// Bytes that the waiting decoders of a mount may take up; the last parked one stays in any case.
 const WEIGHT: u64 = 16 << 20;
 
+/// Decoders that were parked since one was, after which it is not believed that its reader reads on.
+const TURNS: u64 = 64;
+
 /// A stream: which content, and where in it the stream begins.
 pub(super) type Stream = (ContentId, u64);
 
 /// The decoders that wait, oldest first.
 #[derive(Default)]
-pub struct Parked(Mutex<Vec<Waiting>>);
+pub struct Parked(Mutex<Decoders>);
+
+#[derive(Default)]
+struct Decoders {
+    waiting: Vec<Waiting>,
+    /// How many were parked so far.
+    turn: u64,
+}
 
 struct Waiting {
     stream: Stream,
+    /// When it was parked, and whether another one would soon be there.
+    turn: u64,
+    is_soon_there: bool,
     /// The decoded offset in the content that it gives next.
     at: u64,
     decoder: Box<dyn Decoder>,
@@ -35,13 +48,13 @@ struct Waiting {
 impl Parked {
     /// Where the decoder stands that has the shortest way to `wanted`.
     pub(super) fn nearest(&self, stream: Stream, wanted: u64) -> Option<u64> {
-        let waiting = self.waiting();
-        waiting.iter().filter(|one| one.stream == stream && one.at <= wanted).map(|one| one.at).max()
+        let decoders = self.decoders();
+        decoders.waiting.iter().filter(|one| one.stream == stream && one.at <= wanted).map(|one| one.at).max()
     }
 
     /// Takes a decoder that stands at `at`.
     pub(super) fn take(&self, stream: Stream, at: u64) -> Option<Box<dyn Decoder>> {
-        let mut waiting = self.waiting();
+        let waiting = &mut self.decoders().waiting;
         let place = waiting.iter().position(|one| one.stream == stream && one.at == at)?;
         Some(waiting.remove(place).decoder)
     }
@@ -49,8 +62,11 @@ impl Parked {
     /// Lets a decoder wait, and drops those for which there is no room any more.
     pub(super) fn park(&self, stream: Stream, at: u64, decoder: Box<dyn Decoder>) {
         let mut dropped = Vec::new();
-        let mut waiting = self.waiting();
-        waiting.push(Waiting { stream, at, decoder });
+        let is_soon_there = decoder.is_soon_there();
+        let mut decoders = self.decoders();
+        decoders.turn += 1;
+        let Decoders { waiting, turn } = &mut *decoders;
+        waiting.push(Waiting { stream, turn: *turn, is_soon_there, at, decoder });
         let of_content = waiting.iter().filter(|one| one.stream.0 == stream.0).count();
         if of_content > PER_CONTENT
             && let Some(oldest) = waiting.iter().position(|one| one.stream.0 == stream.0)
@@ -58,35 +74,45 @@ impl Parked {
             dropped.push(waiting.remove(oldest));
         }
         let weight = |waiting: &[Waiting]| waiting.iter().map(|one| one.decoder.weight()).sum::<u64>();
-        while waiting.len() > 1 && (waiting.len() > PER_MOUNT || weight(&waiting) > WEIGHT) {
+        while waiting.len() > 1 && (waiting.len() > PER_MOUNT || weight(waiting) > WEIGHT) {
             dropped.push(waiting.remove(0));
         }
         // Freeing their memory, or closing a file, holds up nobody.
-        drop(waiting);
+        drop(decoders);
+    }
+
+    /// Drops those that nobody came for while many others went on: what they had decoded ahead, for who
+    /// stopped in the middle, takes room that others need. Those stay that another would have a long way to.
+    pub(crate) fn make_room(&self) {
+        let mut decoders = self.decoders();
+        let turn = decoders.turn;
+        let is_left = |one: &mut Waiting| one.is_soon_there && turn - one.turn >= TURNS;
+        let dropped: Vec<_> = decoders.waiting.extract_if(.., is_left).collect();
+        drop(decoders);
+        drop(dropped);
     }
 
     /// Bytes that the decoders take up, roughly.
     pub(crate) fn weight(&self) -> u64 {
-        self.waiting().iter().map(|one| one.decoder.weight()).sum()
+        self.decoders().waiting.iter().map(|one| one.decoder.weight()).sum()
     }
 
     /// Drops the decoders of a content.
     pub(crate) fn forget(&self, content: ContentId) {
-        let mut waiting = self.waiting();
-        let (gone, stay) = std::mem::take(&mut *waiting).into_iter().partition(|one| one.stream.0 == content);
-        *waiting = stay;
-        drop(waiting);
-        drop::<Vec<_>>(gone);
+        let mut decoders = self.decoders();
+        let gone: Vec<_> = decoders.waiting.extract_if(.., |one| one.stream.0 == content).collect();
+        drop(decoders);
+        drop(gone);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waiting>> {
+    fn decoders(&self) -> MutexGuard<'_, Decoders> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Parked {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_list().entries(self.waiting().iter().map(|one| (one.stream, one.at))).finish()
+        out.debug_list().entries(self.decoders().waiting.iter().map(|one| (one.stream, one.at))).finish()
     }
 }
 
@@ -130,12 +156,42 @@ mod tests {
         for at in 0..9 {
             parked.park((id, 0), at, Box::new(Heavy(1)));
         }
-        assert_eq!(parked.waiting().iter().map(|one| one.at).collect::<Vec<_>>(), [5, 6, 7, 8]);
+        assert_eq!(parked.decoders().waiting.iter().map(|one| one.at).collect::<Vec<_>>(), [5, 6, 7, 8]);
         for _ in 0..100 {
             parked.park((cache.id(), 0), 0, Box::new(Heavy(1)));
         }
-        assert_eq!(parked.waiting().len(), PER_MOUNT);
+        assert_eq!(parked.decoders().waiting.len(), PER_MOUNT);
         parked.park((id, 0), 3, Box::new(Heavy(2 * WEIGHT)));
-        assert_eq!(parked.waiting().len(), 1);
+        assert_eq!(parked.decoders().waiting.len(), 1);
+    }
+
+    /// One that another would soon be in the place of.
+    struct Soon;
+
+    impl Decoder for Soon {
+        fn read(&mut self, _: &mut [u8]) -> Result<usize> {
+            Ok(0)
+        }
+
+        fn is_soon_there(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn who_stopped_makes_room_after_a_while_unless_his_way_was_long() {
+        let (parked, id) = (Parked::default(), Cache::new(0).id());
+        parked.park((id, 0), 1, Box::new(Soon));
+        parked.park((id, 0), 2, Box::new(Heavy(1)));
+        for turn in 2..TURNS + 2 {
+            parked.make_room();
+            assert_eq!(parked.nearest((id, 0), 1).is_some(), turn <= TURNS, "{turn}");
+            // Who is come for now and then stays.
+            drop(parked.take((id, 0), 3));
+            parked.park((id, 0), 3, Box::new(Soon));
+        }
+        parked.make_room();
+        let stay: Vec<_> = parked.decoders().waiting.iter().map(|one| one.at).collect();
+        assert_eq!(stay, [2, 3]);
     }
 }

@@ -1,2 +1,2 @@
+emacs_options='backup-by-copying t'
 . "$here/emacs.sh"
-command="emacs -nw -Q --eval '(setq backup-by-copying t)' tree.yaml"

@@ -1,4 +1,5 @@
-command='emacs -nw -Q tree.yaml'
+# Below the folder for temporary files it would make no backup.
+command="emacs -nw -Q --eval '(setq backup-enable-predicate (quote identity) ${emacs_options:-})' tree.yaml"
 saved='Wrote .*tree.yaml'
 refused='Invalid argument'
 change() { keys Escape '<'; keys Escape '%'; words "$1"; keys Enter; words "$2"; keys Enter; sleep 0.3; words '!'; sleep 0.3; }

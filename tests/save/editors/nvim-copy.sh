@@ -1,2 +1,2 @@
+vim_options="-c 'set backupcopy=yes'"
 . "$here/nvim.sh"
-command="nvim -c 'set backupcopy=yes' tree.yaml"

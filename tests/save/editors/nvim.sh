@@ -1,4 +1,5 @@
-command="nvim tree.yaml"
+# As vim.
+command="nvim -c 'set backupskip=' ${vim_options:-} tree.yaml"
 saved='"tree.yaml".* written|tree.yaml.* [0-9]+L, [0-9]+B written'
 refused='E667|E512|E514'
 change() { words ":%s/$1/$2/"; keys Enter; }

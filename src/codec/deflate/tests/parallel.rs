@@ -21,7 +21,8 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
             pieces.push(piece);
         }
     }
-    let (mut out, mut bytes, mut window) = (Vec::new(), Vec::new(), Vec::new());
+    // What is in the buffer before, and how much of it, is nothing to anybody.
+    let (mut out, mut bytes, mut window) = (Vec::new(), vec![0x55; 50_000], Vec::new());
     let (mut checkpoints, mut taken) = (Vec::new(), Taken::default());
     let mut place = Place::block_at(stream.start, 0);
     let mut known = Piece::new();
@@ -233,5 +234,43 @@ fn a_piece_is_given_in_parts_of_any_length() {
     }
     for from in [truth.len(), truth.len() + 1, usize::MAX] {
         assert_eq!(resolver.write(&piece, from, &mut [0; 10]), 0);
+    }
+}
+
+#[test]
+fn what_a_buffer_held_before_shows_nowhere() {
+    let mut dice = Dice::new(26);
+    let mut writer = Writer::default();
+    writer.block(Kind::Fixed, 500, false, &mut dice);
+    let before = writer.plain.len();
+    writer.block(Kind::Dynamic, 3000, false, &mut dice);
+    writer.block(Kind::Stored, 60_000, false, &mut dice);
+    writer.block(Kind::Stored, 60_000, false, &mut dice);
+    writer.block(Kind::Fixed, 5000, true, &mut dice);
+    let stored = Bytes::new(writer.bytes);
+    let mut piece = Piece::new();
+    let start = Place::block_at(writer.blocks[1].0, 0);
+    let stretch = Stretch { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
+    piece.decode(&mut Inflate::new(), &stored, stretch, None);
+    assert!(piece.has_markers());
+    let (window, plain) = writer.plain.split_at(before);
+    let mut resolver = Resolver::new();
+    for round in 0..200 {
+        let held = [0, dice.below(plain.len()), plain.len(), plain.len() + dice.below(99_999)][round % 4];
+        let mut out = vec![round as u8; held];
+        out.reserve(dice.below(200_000));
+        // One that reaches too far, and one that doesn't, with the same tables.
+        let known = [before, dice.below(before), 0][round % 3];
+        let resolved = resolver.resolve(&piece, &window[before - known..], &mut out);
+        match known == before {
+            true => assert!(resolved.is_ok() && out == plain),
+            false => {
+                let mut fresh = Vec::new();
+                let right = Resolver::new().resolve(&piece, &window[before - known..], &mut fresh);
+                assert_eq!(resolved, right);
+                assert!(out == fresh && (resolved.is_err() || out == plain) && plain.starts_with(&out));
+                assert!(resolved.is_ok() || out.len() < 3000 * 258);
+            }
+        }
     }
 }

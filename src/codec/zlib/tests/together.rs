@@ -1,0 +1,128 @@
+//! Several ways through streams at the same time.
+
+use super::*;
+use crate::codec::seek::{Stretches, Table};
+
+/// A way, and where it has come to.
+struct Way {
+    stream: usize,
+    walk: Box<dyn Stretches>,
+    at: usize,
+    out: Vec<u8>,
+}
+
+/// Waits until nothing is in work, and what it took is free again.
+#[track_caller]
+fn settle(cache: &Cache) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while cache.reserved() > 0 {
+        assert!(std::time::Instant::now() < until, "{} bytes are not given back", cache.reserved());
+        std::thread::yield_now();
+    }
+}
+
+fn few_streams() -> Vec<(Vec<u8>, Vec<u8>)> {
+    let long = truth(2_000_000, 31);
+    let zeros = [&long[..300_000], &vec![0; 1_500_000], &long[..700_000]].concat();
+    let flushed = encode(&long[..900_000], 6, 10_000);
+    vec![
+        (long.clone(), encode(&long, 6, usize::MAX)),
+        (zeros.clone(), encode(&zeros, 9, usize::MAX)),
+        (long[..900_000].to_vec(), flushed),
+    ]
+}
+
+#[test]
+fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() {
+    let (streams, mut dice) = (few_streams(), Dice(32));
+    let mut ended = 0;
+    for threads in [1, 2, 3, 4, 5, 6, 16] {
+        for budget in [0, 3 << 20, 1 << 30] {
+            let cache = Arc::new(Cache::with_threads(budget, threads));
+            let zlibs: Vec<_> = streams
+                .iter()
+                .map(|(_, stored)| Arc::new(Zlib::new(Arc::new(Text::new(&**stored)), SMALL, &cache, None)))
+                .collect();
+            let mut ways: Vec<Option<Way>> = std::iter::repeat_with(|| None).take(1 + dice.roll(6)).collect();
+            for _ in 0..250 {
+                let slot = dice.roll(ways.len());
+                let way = match &mut ways[slot] {
+                    Some(_) if dice.roll(40) == 0 => {
+                        ways[slot] = None;
+                        continue;
+                    }
+                    Some(way) => way,
+                    none => {
+                        let stream = dice.roll(streams.len());
+                        let from = [0, dice.roll(streams[stream].0.len())][dice.roll(2)] as u64;
+                        let (at, mut walk) = Table::walk(zlibs[stream].clone(), from).unwrap();
+                        walk.wanted([0, u64::MAX][dice.roll(2)]);
+                        // A buffer that was used for something else.
+                        let out = vec![0x55; dice.roll(400_000)];
+                        none.insert(Way { stream, walk, at: at as usize, out })
+                    }
+                };
+                // Some go on for long while the others stand still.
+                for _ in 0..[1, 1, 20][dice.roll(3)] {
+                    let truth = &streams[way.stream].0;
+                    let Some(start) = way.walk.next(&mut way.out).unwrap() else {
+                        assert_eq!(way.at, truth.len());
+                        (ways[slot], ended) = (None, ended + 1);
+                        break;
+                    };
+                    let there = &way.out[start..];
+                    assert!(truth[way.at..].starts_with(there), "{threads} threads, at {}", way.at);
+                    way.at += there.len();
+                }
+            }
+            drop(ways);
+            settle(&cache);
+        }
+    }
+    assert!(ended > 100, "{ended}");
+}
+
+#[test]
+fn readers_at_once_of_the_same_and_of_other_streams_read_the_truth() {
+    let streams = few_streams();
+    for threads in 1..=6 {
+        let cache = Arc::new(Cache::with_threads([4 << 20, 1 << 30][threads % 2], threads));
+        let contents: Vec<_> =
+            streams.iter().map(|(truth, stored)| content(stored.clone(), truth.len(), &cache).0).collect();
+        std::thread::scope(|scope| {
+            for reader in 0..5_usize {
+                let (contents, streams) = (&contents, &streams);
+                scope.spawn(move || {
+                    let mut dice = Dice(reader as u64 + 40);
+                    for stream in [reader % 3, (reader + 1) % 3] {
+                        let order = ["on", "on", "back", "far", "random"][dice.roll(5)];
+                        read_in(order, &contents[stream], &streams[stream].0, &mut dice);
+                    }
+                });
+            }
+        });
+        for (content, (truth, _)) in contents.iter().zip(&streams) {
+            read_in("on", content, truth, &mut Dice(1));
+            assert_eq!(content.soundness(), Soundness::Sound, "{threads} threads");
+        }
+        drop(contents);
+        settle(&cache);
+        assert_eq!(cache.held(), 0);
+    }
+}
+
+#[test]
+fn who_stopped_in_the_middle_leaves_room_to_who_reads_on() {
+    let one = truth(3_000_000, 33);
+    let long = one.repeat(7);
+    let cache = Arc::new(Cache::with_threads(23 << 20, 2));
+    let (stopped, _) = content(encode(&one, 6, usize::MAX), one.len(), &cache);
+    (0..12).for_each(|n| check(&stopped, &one, n * 131_072, 131_072));
+    assert!(cache.reserved() > 2 << 20, "nothing was decoded ahead");
+    let (other, _) = content(encode(&long, 1, usize::MAX), long.len(), &cache);
+    read_in("on", &other, &long, &mut Dice(1));
+    settle(&cache);
+    // And he goes on where he was.
+    (12..22).for_each(|n| check(&stopped, &one, n * 131_072, 131_072));
+    assert_eq!(stopped.soundness(), Soundness::Unknown);
+}
