@@ -2,10 +2,12 @@
 //!
 //! A chunk is known by the content it belongs to and by where it begins in it. What was used longest
 //! ago goes first. Work in flight counts as well ([`Reservation`]): what is done ahead of its reader up to
-//! half of the budget, and what a reader waits for up to all of it; beyond that he waits his turn. Beside the chunks the cache holds what else decoding keeps between two reads and
-//! what has to be bounded for the whole mount: the decoders that stand in the middle of a stream
-//! ([`Parked`]), the threads that decode ahead ([`Workers`]), a few buffers to be used again, the file
-//! for what is put aside ([`Shelf`]), and the place for what is kept between two mounts ([`Store`]).
+//! half of the budget, and what a reader waits for up to all of it; beyond that he waits his turn.
+//!
+//! Beside the chunks the cache holds what else decoding keeps between two reads and what has to be bounded for
+//! the whole mount: the decoders that stand in the middle of a stream ([`Parked`]), the threads that decode
+//! ahead ([`Workers`]), a few buffers to be used again, the file for what is put aside ([`Shelf`]), and the
+//! place for what is kept between two mounts ([`Store`]).
 
 mod memory;
 mod room;

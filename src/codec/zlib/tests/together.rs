@@ -65,6 +65,19 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                 // Some go on for long while the others stand still.
                 for _ in 0..[1, 1, 20][dice.roll(3)] {
                     let truth = &streams[way.stream].0;
+                    let mut part = vec![0x55; dice.roll(90_000)];
+                    if dice.roll(3) > 0
+                        && let Some(read) = way.walk.read(&mut part)
+                    {
+                        let read = read.unwrap();
+                        assert!(
+                            truth[way.at..].starts_with(&part[..read]),
+                            "{threads} threads, at {}",
+                            way.at
+                        );
+                        way.at += read;
+                        continue;
+                    }
                     let Some(start) = way.walk.next(&mut way.out).unwrap() else {
                         assert_eq!(way.at, truth.len());
                         (ways[slot], ended) = (None, ended + 1);
