@@ -58,6 +58,10 @@ const THREADS: usize = 16;
 /// Bytes behind who reads on that are kept for those who follow him.
 const BEHIND: u64 = 16 << 20;
 
+/// Bytes of chunks that are kept whatever decoders take. One of a zstd frame may need more than the budget; and
+/// who reads a part of a chunk at a time would have all before it decoded again for each.
+const LEAST: u64 = 1 << 20;
+
 /// Which content of a mount; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentId(u64);
@@ -177,7 +181,8 @@ impl Cache {
 
     /// What is left for chunks.
     fn left(&self) -> u64 {
-        self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside())
+        let left = self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside());
+        left.max(LEAST.min(self.budget / 2))
     }
 
     /// What waits to be used again, as far as it counts in the budget.
@@ -451,6 +456,18 @@ mod tests {
         assert_eq!(cache.held() + cache.reserved(), cache.budget());
         drop((one, other));
         assert_eq!(cache.reserved(), 0);
+    }
+
+    #[test]
+    fn a_few_chunks_stay_whatever_is_reserved_or_waits() {
+        let cache = Cache::with_threads(8 << 20, 2);
+        let id = cache.id();
+        let _work = cache.demand(100 << 20);
+        for start in 0..20 {
+            cache.put(id, start, &chunk(256 << 10));
+            assert!(cache.get(id, start).is_some());
+        }
+        assert!(cache.held() <= LEAST && cache.get(id, 17).is_some() && cache.get(id, 16).is_none());
     }
 
     #[test]
