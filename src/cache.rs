@@ -62,6 +62,10 @@ pub(crate) const FEW: usize = 4;
 /// Bytes behind who reads on that are kept for those who follow him.
 const BEHIND: u64 = 16 << 20;
 
+/// Bytes of chunks that are kept whatever decoders take. One of a zstd frame may need more than the budget; and
+/// who reads a part of a chunk at a time would have all before it decoded again for each.
+const LEAST: u64 = 1 << 20;
+
 /// Which content of a mount; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentId(u64);
@@ -187,7 +191,8 @@ impl Cache {
 
     /// What is left for chunks.
     fn left(&self) -> u64 {
-        self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside())
+        let left = self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside());
+        left.max(LEAST.min(self.budget / 2))
     }
 
     /// What waits to be used again, as far as it counts in the budget.
@@ -379,127 +384,4 @@ impl fmt::Debug for Cache {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chunk(len: usize) -> Bytes {
-        Arc::new(vec![7; len])
-    }
-
-    #[test]
-    fn drops_what_was_used_longest_ago() {
-        let cache = Cache::new(3 * (1000 + ENTRY));
-        let id = cache.id();
-        for start in 0..3 {
-            cache.put(id, start, &chunk(1000));
-        }
-        assert!(cache.get(id, 0).is_some());
-        cache.put(id, 3, &chunk(1000));
-        assert!(cache.get(id, 1).is_none());
-        assert!([0, 2, 3].iter().all(|start| cache.get(id, *start).is_some()));
-        assert_eq!(cache.held(), cache.budget());
-    }
-
-    #[test]
-    fn keeps_nothing_larger_than_the_budget_and_counts_a_replaced_chunk_once() {
-        let cache = Cache::new(2000);
-        let id = cache.id();
-        cache.put(id, 0, &chunk(1000));
-        cache.put(id, 1, &chunk(2000));
-        assert!(cache.get(id, 0).is_some() && cache.get(id, 1).is_none());
-        cache.put(id, 0, &chunk(500));
-        assert_eq!((cache.held(), cache.get(id, 0).unwrap().len()), (500 + ENTRY, 500));
-    }
-
-    #[test]
-    fn what_lies_far_behind_a_reader_makes_room_the_oldest_first() {
-        let cache = Cache::new(1 << 20);
-        let (id, other) = (cache.id(), cache.id());
-        for start in [0, 5, BEHIND] {
-            cache.put(id, start, &chunk(10));
-            cache.put(other, start, &chunk(10));
-        }
-        cache.read_on(id, BEHIND - 1);
-        assert!(cache.get(id, 0).is_some()); // and it is the youngest now
-        cache.read_on(id, BEHIND + 5);
-        assert!(cache.get(id, 0).is_some() && cache.get(id, 5).is_none());
-        cache.read_on(id, BEHIND + 5);
-        cache.read_on(id, BEHIND + 5);
-        assert!(cache.get(id, 0).is_none() && cache.get(id, BEHIND).is_some());
-        assert!([0, 5, BEHIND].iter().all(|start| cache.get(other, *start).is_some()));
-    }
-
-    #[test]
-    fn forgets_one_content_and_leaves_the_others() {
-        let cache = Cache::new(1 << 20);
-        let (one, other) = (cache.id(), cache.id());
-        assert_ne!(one, other);
-        cache.put(one, 0, &chunk(10));
-        cache.put(other, 0, &chunk(10));
-        cache.forget(one);
-        assert!(cache.get(one, 0).is_none() && cache.get(other, 0).is_some());
-        assert_eq!(cache.held(), 10 + ENTRY);
-    }
-
-    #[test]
-    fn work_in_flight_takes_up_to_half_of_the_budget_from_the_chunks() {
-        let cache = Cache::with_threads(4 * (1000 + ENTRY), 2);
-        let id = cache.id();
-        for start in 0..4 {
-            cache.put(id, start, &chunk(1000));
-        }
-        let one = cache.reserve(1000 + ENTRY).unwrap();
-        assert!(cache.get(id, 0).is_none() && cache.get(id, 1).is_some());
-        assert!(cache.reserve(1001 + ENTRY).is_none() && cache.reserve(u64::MAX).is_none());
-        let other = cache.reserve(1000 + ENTRY).unwrap();
-        cache.put(id, 4, &chunk(1000));
-        assert_eq!(cache.held() + cache.reserved(), cache.budget());
-        drop((one, other));
-        assert_eq!(cache.reserved(), 0);
-    }
-
-    #[test]
-    fn where_threads_are_few_one_is_left_to_whom_they_work_for() {
-        for (threads, beside) in [(0, 1), (1, 1), (2, 1), (3, 2), (4, 3), (5, 5), (6, 6), (16, 16)] {
-            let cache = Cache::with_threads(0, threads);
-            let gate = Arc::new(Mutex::new(()));
-            let closed = gate.lock();
-            let job = || {
-                let gate = gate.clone();
-                cache.task_beside(move || gate.lock().is_ok())
-            };
-            let tasks: Vec<_> = (0..20).map(|_| job()).collect();
-            let begun = || tasks.iter().filter(|task| task.has_begun()).count();
-            while begun() < beside {
-                std::thread::yield_now();
-            }
-            assert_eq!(begun(), beside, "{threads} threads");
-            drop(closed);
-            assert!(tasks.into_iter().all(|task| task.take() == Some(true)));
-        }
-    }
-
-    #[test]
-    fn spare_buffers_are_bounded() {
-        let cache = Cache::new(0);
-        for len in [SPARE + 1, SPARE / 2, SPARE / 2, 100, 200] {
-            cache.used(chunk(len));
-        }
-        assert_eq!(cache.kept().spare_bytes, SPARE / 2 + 300);
-        (0..100).for_each(|_| cache.used(chunk(5)));
-        let kept = cache.kept();
-        assert_eq!((kept.spare.len(), kept.spare_bytes), (SPARES, SPARES * 5));
-    }
-
-    #[test]
-    fn a_buffer_serves_again_only_when_nobody_reads_it() {
-        let cache = Cache::new(0);
-        let bytes = chunk(10);
-        cache.used(bytes.clone());
-        assert_eq!(cache.buffer(10), [0; 10]);
-        cache.used(bytes);
-        assert_eq!(cache.buffer(11), [0; 11]);
-        assert_eq!(cache.buffer(9), [7; 10]);
-        assert_eq!(cache.buffer(9), [0; 9]);
-    }
-}
+mod tests;

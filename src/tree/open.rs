@@ -289,17 +289,18 @@ fn is_all_there(content: &dyn Content) -> bool {
     source.identity().is_ok_and(|identity| end.is_some_and(|end| end <= identity.size))
 }
 
-/// Whether a content can be decoded to its end.
+/// Whether a content can be decoded to its end, and ends there.
 fn decodes(content: &dyn Content) -> bool {
-    let mut buf = vec![0; (64 << 10).min(content.len() as usize)];
+    let mut buf = vec![0; (64 << 10).min(content.len() as usize).max(1)];
     let mut done = 0;
-    while done < content.len() {
+    loop {
         match content.read_at(done, &mut buf) {
-            Ok(read) if read > 0 => done += read as u64,
-            _ => return false,
+            // Asked at its end, too: so one that should be empty is looked into at all.
+            Ok(0) => break done == content.len() && !matches!(content.soundness(), Soundness::Broken(_)),
+            Ok(read) => done += read as u64,
+            Err(_) => break false,
         }
     }
-    !matches!(content.soundness(), Soundness::Broken(_))
 }
 
 /// All of a file that no format recognises, however long it is at the moment.

@@ -1,6 +1,7 @@
 //! A zstd block of one frame that is larger than the cache is put aside, in a file that has no name.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -59,7 +60,7 @@ fn only_what_is_larger_than_the_cache_and_has_one_frame_is_put_aside_and_only_if
     assert_eq!(files_of(long, &there, &Encoding::Zstd, spill), 0);
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
     encoder.window_log(25).unwrap();
-    std::io::Write::write_all(&mut encoder, &sample(long, 41)).unwrap();
+    encoder.write_all(&sample(long, 41)).unwrap();
     let wide = Encoding::Raw(*b"zstd", encoder.finish().unwrap());
     assert_eq!(files_of(long, &there, &wide, spill), 1);
 }
@@ -83,4 +84,39 @@ fn a_folder_that_will_not_do_is_refused_at_once() {
     let refused = Mounted::try_new(["-o".as_ref(), "spill=/nowhere/at/all".as_ref(), source.as_os_str()]);
     let said = refused.map(|_| ()).unwrap_err();
     assert!(String::from_utf8_lossy(&said.stderr).contains("/nowhere/at/all"), "{said:?}");
+}
+
+/// Reading on in steps of less than a chunk must not begin anew at each, though the decoder alone is larger than
+/// the cache.
+#[test]
+fn a_frame_with_a_window_larger_than_the_cache_is_decoded_once_by_who_reads_on() {
+    let (folder, data) = (fresh_folder(), sample(2 * LEN, 47));
+    let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(25).unwrap();
+    encoder.write_all(&data).unwrap();
+    let stored = encoder.finish().unwrap();
+    let len = stored.len() as u64;
+    let encoding = Encoding::Raw(*b"zstd", stored);
+    let source = AsdfBuilder::new()
+        .block(Block::new(data.clone()).encoding(encoding))
+        .build()
+        .save(folder.path(), "a.asdf");
+    for option in ["cache=0,spill=off", "cache=4M,spill=off", "cache=4M"] {
+        let mounted = Mounted::new(["-o".as_ref(), option.as_ref(), source.as_os_str()]);
+        let read_by_daemon = || {
+            let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();
+            io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse::<u64>().ok()).unwrap()
+        };
+        let before = read_by_daemon();
+        let block = File::open(mounted.block_path(0)).unwrap();
+        let mut buf = vec![0; 64 << 10];
+        for (n, part) in data.chunks(buf.len()).enumerate() {
+            block.read_exact_at(&mut buf[..part.len()], (n * (64 << 10)) as u64).unwrap();
+            assert!(buf[..part.len()] == *part, "{option}: part {n}");
+        }
+        let read = read_by_daemon() - before;
+        assert!(read < 2 * len + (4 << 20), "{option}: {read} bytes read, {len} stored");
+        drop(block);
+        mounted.unmount();
+    }
 }

@@ -10,7 +10,8 @@
 //! nobody else may write it. All goes through the directory's descriptor, which is opened before the
 //! mount, as that may cover it. Files are made under another name and renamed, so that two mounts that
 //! make the same table don't meet. Only so many are open at a time; one that had to be closed is opened
-//! again by its name, if it is still the same file.
+//! again by its name, if it is still the same file. One that was removed stays open with them: it may vouch
+//! for what a stream was that has changed.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -61,12 +62,15 @@ pub(super) fn of_user() -> Option<PathBuf> {
     Some(base.join(NAME))
 }
 
+/// Which file: device and inode.
+type Identity = (u64, u64);
+
 /// A directory of tables, held open.
 #[derive(Debug)]
 pub(super) struct Directory {
     dir: OwnedFd,
     most: u64,
-    open: Mutex<LruCache<Key, Arc<File>>>,
+    open: Mutex<LruCache<Identity, Arc<File>>>,
 }
 
 impl Directory {
@@ -103,7 +107,7 @@ impl Directory {
         };
         let _ = rustix::fs::futimens(&file, &now);
         let found = Found { directory: self.clone(), key, identity: identity(&stat), len: length(&stat) };
-        locked(&self.open).put(key, Arc::new(file));
+        locked(&self.open).put(found.identity, Arc::new(file));
         Some(found)
     }
 
@@ -132,13 +136,11 @@ impl Directory {
         if renamed.is_err() {
             let _ = rustix::fs::unlinkat(&self.dir, &unfinished, AtFlags::empty());
         }
-        locked(&self.open).pop(&key);
         self.trim(key);
         renamed
     }
 
     pub(super) fn remove(&self, key: Key) {
-        locked(&self.open).pop(&key);
         let _ = rustix::fs::unlinkat(&self.dir, name(key), AtFlags::empty());
     }
 
@@ -205,13 +207,13 @@ struct Listed {
 pub(super) struct Found {
     directory: Arc<Directory>,
     key: Key,
-    identity: (u64, u64),
+    identity: Identity,
     len: u64,
 }
 
 impl Found {
     fn file(&self) -> Result<Arc<File>> {
-        if let Some(file) = locked(&self.directory.open).get(&self.key) {
+        if let Some(file) = locked(&self.directory.open).get(&self.identity) {
             return Ok(file.clone());
         }
         let (file, _) = self
@@ -220,7 +222,7 @@ impl Found {
             .filter(|(_, stat)| (identity(stat), length(stat)) == (self.identity, self.len))
             .ok_or_else(|| Error::damaged("the kept table is gone"))?;
         let file = Arc::new(file);
-        locked(&self.directory.open).put(self.key, file.clone());
+        locked(&self.directory.open).put(self.identity, file.clone());
         Ok(file)
     }
 }
@@ -283,7 +285,7 @@ fn is_ours(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & BY_OTHERS == 0
 }
 
-fn identity(stat: &Stat) -> (u64, u64) {
+fn identity(stat: &Stat) -> Identity {
     (stat.st_dev, stat.st_ino)
 }
 

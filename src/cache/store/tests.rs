@@ -132,6 +132,23 @@ fn a_table_that_had_to_be_closed_is_read_again_unless_it_is_another() {
 }
 
 #[test]
+fn a_table_that_was_removed_can_be_read_on_by_who_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for store in [Store::at(folder.path()).unwrap(), Store::in_memory()] {
+        keep(&store, 1, 1000);
+        let found = store.find(key(1)).unwrap();
+        store.remove(key(1));
+        assert!(store.find(key(1)).is_none());
+        // Nor is it mixed up with the next one of its name.
+        keep(&store, 1, 500);
+        store.keep(key(1), &mut |out| out.write_all(&[7; 1000]));
+        assert!(store.find(key(1)).is_some());
+        let mut bytes = [0; 1000];
+        assert_eq!((found.read_at(0, &mut bytes).unwrap(), bytes), (1000, [1; 1000]));
+    }
+}
+
+#[test]
 fn the_end_waits_for_what_was_promised() {
     let store = Arc::new(Store::in_memory());
     store.settle();

@@ -26,7 +26,7 @@
 //! of it (its name), its length and both its ends. It does not tell whether bytes between them were
 //! changed. Therefore whatever is decoded with a kept table is compared with a CRC that is in it, before
 //! anybody gets it; where it differs the table is removed, and the stream decoded as if there had been
-//! none.
+//! none. Its own checksum decides which of the two was wrong; a stream that has none is no longer believed.
 //!
 //! The bytes are believed no more than those of a source: every number is checked before it is used, and
 //! nothing is allocated but for what was read.

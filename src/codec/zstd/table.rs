@@ -326,7 +326,8 @@ impl Table for Zstd {
     }
 
     fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
-        Ok(Box::new(Walk::from_start(self)))
+        let kept = self.found.get();
+        Ok(Box::new(Walk::against(self, kept)))
     }
 
     fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {

@@ -28,6 +28,10 @@ pub(super) struct Walk {
     zstd: Arc<Zstd>,
     /// The table that was kept, which then is the only one that counts.
     kept: Option<Arc<Kept>>,
+    /// The table that what is decoded differed from, while the way finds out which of the two is wrong.
+    witness: Option<Arc<Kept>>,
+    /// Some of the piece is of a frame that has no checksum.
+    unchecked: bool,
     /// Where it is with that before it has begun.
     span: usize,
     blocks: Option<Blocks>,
@@ -72,6 +76,14 @@ impl Walk {
         Self::new(zstd, Some(blocks), 0, Making::default())
     }
 
+    /// A way from the start that goes by no table, but hears what the one that was kept says of frames for
+    /// which nothing else speaks.
+    pub(super) fn against(zstd: Arc<Zstd>, kept: Option<Arc<Kept>>) -> Self {
+        let mut walk = Self::from_start(zstd);
+        walk.witness = kept;
+        walk
+    }
+
     /// A way on from a place within a frame.
     pub(super) fn from_within(zstd: Arc<Zstd>, within: Within, blocks: Blocks) -> Self {
         let Within { place, header, begun, memory } = within;
@@ -91,6 +103,8 @@ impl Walk {
         Self {
             zstd,
             kept: None,
+            witness: None,
+            unchecked: false,
             span: 0,
             blocks,
             at,
@@ -108,6 +122,7 @@ impl Walk {
     /// Decodes a piece: blocks up to a sum's end, or the end of the stream.
     fn piece(&mut self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
+        self.unchecked = false;
         self.choose_sums()?;
         let end = self.checking.as_ref().map_or(u64::MAX, |checking| checking.end);
         while (out.len() as u64) < PIECE && self.at < end && !self.ended {
@@ -116,11 +131,14 @@ impl Walk {
         match &mut self.checking {
             _ if out.is_empty() => {}
             Some(checking) => {
-                let is_right = checking.sums.get(checking.piece) == Some(&crc_after(0, out));
-                if !is_right || self.at > end {
-                    return Err(wrong());
+                let is_right = checking.sums.get(checking.piece).map(|sum| *sum == crc_after(0, out));
+                match &self.witness {
+                    None if is_right != Some(true) || self.at > end => return Err(wrong()),
+                    Some(_) if self.unchecked && (is_right == Some(false) || self.at > end) => {
+                        return Err(changed());
+                    }
+                    _ => checking.piece += 1,
                 }
-                checking.piece += 1;
             }
             None if self.kept.is_some() => return Err(wrong()),
             None => {}
@@ -131,6 +149,15 @@ impl Walk {
     /// Chooses what the next piece is compared with.
     fn choose_sums(&mut self) -> Result<()> {
         if self.checking.as_ref().is_some_and(|checking| self.at < checking.end) {
+            return Ok(());
+        }
+        if let Some(kept) = &self.witness {
+            let span = kept.spans.at(self.at);
+            // What is damaged says nothing.
+            let sums = kept.sums(span).filter(|_| kept.spans.start(span) == self.at).unwrap_or_default();
+            let end = kept.spans.start(span + 1);
+            self.checking =
+                Some(Checking { sums: sums.into(), piece: 0, end }).filter(|checking| self.at < checking.end);
             return Ok(());
         }
         let Some(kept) = &self.kept else {
@@ -196,6 +223,7 @@ impl Walk {
             self.zstd.sum(self.at, decoded, ends.is_some());
             self.making.took(&self.zstd, decoded, self.at, header.window);
         }
+        self.unchecked |= !header.checked;
         self.at = self.at.saturating_add(decoded.len() as u64);
         if ends == Some(true) { self.end(header) } else { Ok(()) }
     }
@@ -308,6 +336,11 @@ impl Making {
 
 fn wrong() -> Error {
     Error::damaged("a table does not fit the stream")
+}
+
+/// A stream that has changed, or a table that was forged: nothing else would make both whole and different.
+fn changed() -> Error {
+    Error::damaged("the data has changed since a table of it was kept, and no checksum says that it is right")
 }
 
 impl Stretches for Walk {

@@ -188,10 +188,16 @@ fn a_dictionary_that_lies_is_found_out() {
 #[test]
 fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
     let truth = truth(1_000_000, 27);
-    let stored = encode(&truth, 3, 14, true, usize::MAX);
-    let good = made(&truth, &stored);
+    // Where a frame has no checksum nothing but the table tells that it is not what it was.
+    let streams = [true, false].map(|checked| {
+        let stored = encode(&truth, 3, 14, checked, usize::MAX);
+        let good = made(&truth, &stored);
+        (stored, good)
+    });
     let mut dice = Dice(28);
-    for round in 0..150 {
+    let mut told = 0;
+    for round in 0..300 {
+        let (stored, good) = &streams[round % 4 / 2];
         let mut broken = stored.clone();
         // The ends are part of what a table is found by.
         let at = 4096 + dice.roll(stored.len() - 3 * 4096);
@@ -200,7 +206,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
             _ => broken[at..at + 4000].fill(dice.roll(256) as u8),
         }
         let with = first_mount(1 + round % 3);
-        slot(Of::Zstd, &broken, truth.len(), &with).put(&good);
+        slot(Of::Zstd, &broken, truth.len(), &with).put(good);
         let (content, _) = opened(&broken, truth.len(), &with);
         assert!(!content.costs_a_pass());
         if dice.roll(2) == 0 {
@@ -218,7 +224,8 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
             &first_mount(1),
         );
         let (theirs, their_error, _) = prefix(&without);
-        if their_error.is_some() {
+        told += usize::from(their_error.is_none() && theirs != truth);
+        if their_error.is_some() || theirs != truth {
             assert!(error.is_some() && matches!(soundness, Soundness::Broken(_)), "round {round}");
             assert!(
                 slot(Of::Zstd, &broken, truth.len(), &with).bytes().is_none(),
@@ -228,6 +235,26 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
             let right = theirs.iter().zip(&truth).take_while(|(one, other)| one == other).count();
             assert!(bytes.len() + 400_000 >= right, "round {round}: {} of {right}", bytes.len());
         }
+    }
+    assert!(told > 20, "{told}");
+}
+
+#[test]
+fn a_table_that_is_damaged_says_nothing_of_a_stream_without_checksum() {
+    let truth = truth(800_000, 50);
+    let stored = encode(&truth, 3, 14, false, usize::MAX);
+    let good = made(&truth, &stored);
+    let records = 88 + 32 * u64::from_le_bytes(good[72..80].try_into().unwrap()) as usize;
+    let mut dice = Dice(51);
+    for round in 0..200 {
+        let mut bad = good.clone();
+        bad[records + dice.roll(good.len() - records)] ^= 1 << dice.roll(8);
+        let cache = first_mount(1);
+        slot(Of::Zstd, &stored, truth.len(), &cache).put(&bad);
+        let (content, _) = opened(&stored, truth.len(), &cache);
+        (0..4).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 100_000));
+        check(&content, &truth, 0, truth.len());
+        assert!(content.trouble().is_none(), "round {round}");
     }
 }
 
