@@ -35,6 +35,9 @@ pub(super) const RATIO: u64 = 1032;
 /// Bytes from one sum to the next at most.
 const MOST_UNIT: u64 = 8 << 20;
 
+/// Bytes of a cache with room for several long stretches ahead of more than one reader.
+const LARGE_BUDGET: u64 = 128 << 20;
+
 /// The stream in `stored`, of `data_size` bytes as its header says. With a `name` its table is kept.
 pub(super) fn open(
     stored: Arc<dyn Content>,
@@ -43,7 +46,7 @@ pub(super) fn open(
     name: Option<&[u8]>,
 ) -> impl Sequential + use<> + 'static {
     let slot = Slot::new(cache.store(), Of::Zlib, name, &stored, data_size);
-    open_with(stored, Scale::of(data_size), cache, slot)
+    open_with(stored, Scale::of(data_size).within(cache.budget()), cache, slot)
 }
 
 /// The same with sizes of one's own.
@@ -72,6 +75,12 @@ impl Scale {
     fn of(data_size: u64) -> Self {
         let spacing = (data_size >> 14).next_power_of_two().max(1 << 20);
         Self { spacing, stretch: 1 << 20, least_bits: 8 << 16 }
+    }
+
+    /// The same with longer stretches, of which fewer have to be found, where several have room in a cache with
+    /// so many bytes.
+    fn within(self, budget: u64) -> Self {
+        if budget < LARGE_BUDGET { self } else { Self { stretch: 2 * self.stretch, ..self } }
     }
 
     /// Bytes of output from one sum of a kept table to the next, which are held at once: 32 sums to a
