@@ -165,7 +165,13 @@ impl Walk {
         let checkpoints = piece.checkpoints(offset, |passed| resolver.window_at(&piece, passed)).into();
         self.window = after;
         self.go_behind(&piece, piece.len());
-        self.giving = Some(Giving { piece, resolver, offset, given: 0, checkpoints });
+        let giving = Giving { piece, resolver, offset, given: 0, checkpoints };
+        // Who reads nothing takes that for the end of the stream.
+        if giving.piece.is_empty() {
+            self.take_back(giving)
+        } else {
+            self.giving = Some(giving)
+        }
         true
     }
 
@@ -192,11 +198,16 @@ impl Walk {
         let count = giving.checkpoints.iter().take_while(|checkpoint| lies_there(checkpoint)).count();
         let checkpoints = giving.checkpoints.drain(..count).collect();
         self.note(checkpoints, offset, &out[..len]);
-        if is_last && let Some(Giving { piece, resolver, .. }) = self.giving.take() {
-            ahead::give_back(&self.zlib, piece);
-            self.zlib.cache.keep_scratch(resolver, RESOLVER);
+        if is_last && let Some(giving) = self.giving.take() {
+            self.take_back(giving);
         }
         Some(len)
+    }
+
+    /// Lets the buffers of a piece that was given be used again.
+    fn take_back(&self, Giving { piece, resolver, .. }: Giving) {
+        ahead::give_back(&self.zlib, piece);
+        self.zlib.cache.keep_scratch(resolver, RESOLVER);
     }
 
     /// Decodes up to the first block behind a bit, or a number of bytes, or a stretch at most.
@@ -317,9 +328,9 @@ impl Stretches for Walk {
                 }
                 Then::More => {
                     let Some(start) = self.stretch(out)? else {
-                        if let Some(giving) = &self.giving {
-                            self.depth.took(giving.piece.len(), self.here.offset);
-                        }
+                        // A piece of empty blocks is behind it already.
+                        let Some(giving) = &self.giving else { continue };
+                        self.depth.took(giving.piece.len(), self.here.offset);
                         // It is read.
                         return Ok(Some(out.len()));
                     };
@@ -408,6 +419,11 @@ mod tests {
             walk.alone(cut, u64::MAX, &mut out).unwrap();
         }
         let mut at = walk.here.offset as usize;
+        // One without output is not given: no bytes would be the end of the stream.
+        let mut empty = Box::new(Piece::new());
+        let stretch = Stretch { start: Place::block_at(start, 0), until: u64::MAX, cap: 0, spacing: 0 };
+        empty.decode(&mut Inflate::new(), &*stored, stretch, None);
+        assert!(empty.is_empty() && walk.take_piece(empty) && walk.read(&mut [0]).is_none());
         assert!(walk.take_piece(piece()));
         for len in [1000, 1, 250_000] {
             let mut part = vec![0; len];
