@@ -2,7 +2,7 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`table`] | where each block begins, as far as the chain from the first one was followed |
+//! | [`table`], [`entry`] | where each block begins, as far as the chain from the first one was followed |
 //! | [`walk`] | a way through the stream from a block on, others being decoded ahead of it |
 //! | [`kept`] | the table as it is kept between two mounts |
 //! | [`library`] | the `bzip2` crate, for a second opinion on what is broken or not handled |
@@ -10,6 +10,7 @@
 //! Several streams in a row are one content. Bytes after the last stream that do not begin another one
 //! are not looked at, as with Python and `bunzip2`.
 
+mod entry;
 mod kept;
 mod library;
 mod table;
@@ -19,11 +20,14 @@ mod walk;
 
 use std::sync::Arc;
 
-use super::seek::Seekable;
+use super::seek::found::Trusted;
 use super::seek::kept::{Of, Slot};
+use super::seek::{Seekable, Stretches, Table};
 use crate::cache::Cache;
 use crate::content::{Content, Sequential};
+use crate::error::Result;
 use table::Bzip2;
+use walk::{DECODER, WHOLE, Walk};
 
 /// What a block can hold at most, decoded: 900 000 bytes before the first run-length coding, which
 /// makes up to 255 bytes + 4 of each 5.
@@ -42,4 +46,28 @@ pub(super) fn open(
 ) -> impl Sequential + use<> + 'static {
     let slot = Slot::new(cache.store(), Of::Bzip2, name, &stored, data_size);
     Seekable::new(Bzip2::new(stored.clone(), cache, slot), library::library(stored))
+}
+
+impl Table for Bzip2 {
+    fn weight(&self) -> u64 {
+        DECODER + WHOLE
+    }
+
+    fn nearest(&self, wanted: u64) -> u64 {
+        self.found.get().map_or_else(|| self.before(wanted), |kept| kept.before(wanted)).1
+    }
+
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+        let kept = self.found.get();
+        let (block, offset) = kept.as_ref().map_or_else(|| self.before(from), |kept| kept.before(from));
+        Ok((offset, Box::new(Walk::new(self, kept, block, offset))))
+    }
+
+    fn found(&self) -> Option<&dyn Trusted> {
+        Some(&self.found)
+    }
+
+    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
+        Ok(Box::new(Walk::new(self, None, 0, 0)))
+    }
 }

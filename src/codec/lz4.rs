@@ -8,6 +8,7 @@ mod format;
 mod frame;
 mod library;
 mod pieces;
+mod running;
 mod unframe;
 mod whole;
 

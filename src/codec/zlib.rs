@@ -2,7 +2,7 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`table`] | the checkpoints, made on the way of whoever decodes beyond them |
+//! | [`table`], [`mark`] | the checkpoints, made on the way of whoever decodes beyond them |
 //! | [`walk`] | a way through the stream from a checkpoint on |
 //! | [`ahead`] | the stretches that other threads decode ahead of it: from checkpoints, and beyond them from blocks that are found |
 //! | [`kept`], [`checked`] | the table as it is kept between two mounts, and a way with one that is |
@@ -16,6 +16,7 @@ mod ahead;
 mod checked;
 mod kept;
 mod library;
+mod mark;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -23,11 +24,16 @@ mod walk;
 
 use std::sync::Arc;
 
-use super::seek::Seekable;
+use super::deflate::{Place, zlib};
+use super::seek::found::Trusted;
 use super::seek::kept::{Of, Slot};
+use super::seek::{Seekable, Stretches, Table};
 use crate::cache::Cache;
 use crate::content::{Content, Sequential, UNIT};
+use crate::error::Result;
+use checked::Checked;
 use table::Zlib;
+use walk::Walk;
 
 /// What deflate can make of a byte at most: matches of 258 bytes that take two bits each.
 pub(super) const RATIO: u64 = 1032;
@@ -87,5 +93,37 @@ impl Scale {
     /// checkpoint at most, up to 4 TiB.
     fn unit(&self) -> u64 {
         (self.spacing >> 5).clamp(UNIT, MOST_UNIT)
+    }
+}
+
+impl Table for Zlib {
+    fn nearest(&self, wanted: u64) -> u64 {
+        match self.found.get() {
+            Some(kept) => kept.spans.start(kept.spans.at(wanted)),
+            None => self.before(wanted).map_or(0, |mark| mark.offset),
+        }
+    }
+
+    fn found(&self) -> Option<&dyn Trusted> {
+        Some(&self.found)
+    }
+
+    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
+        Ok(Box::new(Walk::new(self, Place::block_at(zlib::FIRST_BIT, 0), Vec::new())))
+    }
+
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+        if let Some(kept) = self.found.get() {
+            let span = kept.spans.at(from);
+            return Ok((kept.spans.start(span), Box::new(Checked::new(self, kept, span))));
+        }
+        let mut window = Vec::new();
+        let mark = self.before(from).filter(|mark| self.window(mark, &mut window).is_some());
+        let (offset, walk) = match mark {
+            Some(mark) => (mark.offset, Walk::new(self, mark.place(), window)),
+            // Without its window a checkpoint is of no use: from the start it goes as well.
+            None => (0, Walk::new(self, Place::block_at(zlib::FIRST_BIT, 0), Vec::new())),
+        };
+        Ok((offset, Box::new(walk)))
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`frame`] | the headers of frames and blocks; how a stream is cut between frames |
+//! | [`header`], [`frame`] | the headers of frames; how a stream is cut between frames |
 //! | [`table`], [`scale`] | places between the blocks of a long frame, made on the way of whoever decodes beyond them |
 //! | [`walk`], [`blocks`] | a way from such a place on, block by block |
 //! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | what libzstd has to know there, and how it is found in the blocks |
@@ -22,6 +22,7 @@ mod blocks;
 mod everywhere;
 mod frame;
 mod fse;
+mod header;
 mod kept;
 mod library;
 mod memory;
@@ -36,20 +37,26 @@ mod walk;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::parts::Parted;
-use super::seek::Seekable;
+use super::seek::found::Trusted;
 use super::seek::kept::{Of, Slot};
+use super::seek::{self, Seekable, Stretches};
 use super::spill::Spilled;
 use crate::cache::Cache;
 use crate::content::{Content, Decoder, Sequential};
 use crate::error::Result;
-use frame::{Frames, Header};
+use frame::Frames;
+use header::Header;
 use scale::Scale;
 use table::Zstd as Table;
+use walk::Walk;
 
 pub use everywhere::Everywhere;
 
 /// What frames begin with that are to be passed over; LZ4 has the same.
-pub(super) use frame::SKIPPABLE;
+pub(super) use header::SKIPPABLE;
+
+/// Bytes of a decoder beside its windows.
+const WEIGHT: u64 = 2 << 20;
 
 /// What zstd can make of a byte at most: blocks of 128 KiB that take four.
 pub(super) const RATIO: u64 = 32 << 10;
@@ -160,5 +167,49 @@ impl Sequential for Zstd {
 
     fn costs_a_pass(&self) -> bool {
         self.way().costs_a_pass()
+    }
+}
+
+impl seek::Table for Table {
+    fn weight(&self) -> u64 {
+        // That of libzstd, that of a dictionary, and what may become one.
+        WEIGHT.saturating_add(self.window.saturating_mul(3))
+    }
+
+    fn nearest(&self, wanted: u64) -> u64 {
+        match self.found.get() {
+            Some(kept) => kept.spans.start(kept.spans.at(wanted)),
+            None => self.offset_before(wanted),
+        }
+    }
+
+    fn found(&self) -> Option<&dyn Trusted> {
+        Some(&self.found)
+    }
+
+    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
+        let kept = self.found.get();
+        Ok(Box::new(Walk::against(self, kept)))
+    }
+
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+        if let Some(kept) = self.found.get() {
+            let span = kept.spans.at(from);
+            return Ok((kept.spans.start(span), Box::new(Walk::of_kept(self, kept, span))));
+        }
+        if let Some((within, aside)) = self.before(from)
+            && let Some(dictionary) = aside.dictionary()
+        {
+            match self.blocks_at(within.place, within.header, &dictionary) {
+                Ok(blocks) => {
+                    let at = within.place.offset;
+                    return Ok((at, Box::new(Walk::from_within(self, within, blocks))));
+                }
+                Err(error) if !error.lasts() => return Err(error),
+                Err(error) => tracing::debug!("a place can't be entered: {error}"),
+            }
+        }
+        // Without its dictionary a place is of no use: from the start it goes as well.
+        Ok((0, Box::new(Walk::from_start(self))))
     }
 }

@@ -5,7 +5,7 @@
 //! records. A block that is decoded is believed to be the table's if it has this CRC, if it is as long as
 //! the table says, and if it ends where the next one begins, or the end of its stream.
 
-use super::table::{Entry, Place};
+use super::entry::{Entry, Place};
 use crate::codec::bunzip::{Block, Fault, Follows, Magic};
 use crate::codec::seek::kept::{Slot, Whole};
 

@@ -3,18 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::entry::{Entry, Place};
 use super::kept::Kept;
-use super::walk::{DECODER, WHOLE, Walk};
 use crate::cache::Cache;
-use crate::codec::bunzip::{Block, Chain, Fault, Level, Next};
-use crate::codec::seek::found::{Found, Trusted};
+use crate::codec::bunzip::{Block, Chain, Fault, Next};
+use crate::codec::seek::found::Found;
 use crate::codec::seek::kept::Slot;
-use crate::codec::seek::{Stretches, Table};
 use crate::content::Content;
-use crate::error::Result;
-
-/// Bits of an entry that hold the place; the level stands above them.
-const PLACE_BITS: u32 = 56;
 
 /// bzip2 streams and their table.
 pub(super) struct Bzip2 {
@@ -22,7 +17,7 @@ pub(super) struct Bzip2 {
     pub(super) cache: Arc<Cache>,
     known: Mutex<Known>,
     /// What was found where the table is kept.
-    found: Found<Kept>,
+    pub(super) found: Found<Kept>,
 }
 
 #[derive(Default)]
@@ -35,46 +30,6 @@ struct Known {
     /// The bit there.
     bit: u64,
     kept: bool,
-}
-
-/// A block of the table.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    /// The level (8 bits), and where its magic begins.
-    place: u64,
-    /// Where its output begins.
-    pub(super) offset: u64,
-    pub(super) crc: u32,
-}
-
-/// Where a block is to be decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) bit: u64,
-    pub(super) level: Level,
-}
-
-impl Entry {
-    fn new(place: Place, offset: u64, crc: u32) -> Self {
-        let level = (place.level.block_size() / 100_000) as u64;
-        Self { place: level << PLACE_BITS | place.bit, offset, crc }
-    }
-
-    /// As it stands in a kept table.
-    pub(super) fn numbers(self) -> [u64; 3] {
-        [self.place, self.offset, self.crc.into()]
-    }
-
-    /// The entry of a kept table, if there can be such a one.
-    pub(super) fn of([place, offset, crc]: [u64; 3]) -> Option<Self> {
-        let entry = Self { place, offset, crc: u32::try_from(crc).ok()? };
-        entry.place().map(|_| entry)
-    }
-
-    pub(super) fn place(self) -> Option<Place> {
-        let level = Level::from_digit(b'0'.checked_add((self.place >> PLACE_BITS) as u8)?)?;
-        Some(Place { bit: self.place & ((1 << PLACE_BITS) - 1), level })
-    }
 }
 
 impl Bzip2 {
@@ -139,34 +94,10 @@ impl Bzip2 {
     }
 
     /// The last block that begins at or before a decoded offset, and where its output begins.
-    fn before(&self, offset: u64) -> (usize, u64) {
+    pub(super) fn before(&self, offset: u64) -> (usize, u64) {
         let known = self.known();
         let at = known.blocks.partition_point(|entry| entry.offset <= offset).saturating_sub(1);
         (at, known.blocks.get(at).map_or(0, |entry| entry.offset))
-    }
-}
-
-impl Table for Bzip2 {
-    fn weight(&self) -> u64 {
-        DECODER + WHOLE
-    }
-
-    fn nearest(&self, wanted: u64) -> u64 {
-        self.found.get().map_or_else(|| self.before(wanted), |kept| kept.before(wanted)).1
-    }
-
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
-        let kept = self.found.get();
-        let (block, offset) = kept.as_ref().map_or_else(|| self.before(from), |kept| kept.before(from));
-        Ok((offset, Box::new(Walk::new(self, kept, block, offset))))
-    }
-
-    fn found(&self) -> Option<&dyn Trusted> {
-        Some(&self.found)
-    }
-
-    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
-        Ok(Box::new(Walk::new(self, None, 0, 0)))
     }
 }
 

@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::entry::Place;
 use super::kept::Kept;
-use super::table::{Bzip2, Place};
+use super::table::Bzip2;
 use crate::cache::{Reservation, Task};
 use crate::codec::bunzip::{Block, Candidates, Decoder, Fault, Magic};
 use crate::codec::seek::{Depth, Stretches};

@@ -2,8 +2,8 @@
 //!
 //! First stage, on any thread: from a bit where a block may begin, decode into symbols of 16 bits, with
 //! a marker for each byte of the unknown 32 KiB before it. Once the last 32 KiB hold no marker, go on
-//! in bytes. Then, in the stream's order and quickly: [`Resolver::window_at`] gives the window after a
-//! piece from the one before it. Second stage, on any thread again: [`Resolver::write`] replaces the markers.
+//! in bytes. Then, in the stream's order and quickly: [`Resolver::window_at`](super::resolver::Resolver::window_at) gives the window after a
+//! piece from the one before it. Second stage, on any thread again: [`Resolver::write`](super::resolver::Resolver::write) replaces the markers.
 //!
 //! On the way places are marked where decoding can start again; [`Piece::checkpoints`] makes checkpoints
 //! of them once the piece's bytes are known.
@@ -16,8 +16,6 @@ use super::checkpoint::Checkpoint;
 use super::fault::Fault;
 use super::inflate::{Inflate, Place, Stop};
 use super::probe::{Mark, PROBE, Probe, Used};
-#[cfg(doc)]
-use super::resolver::Resolver;
 use super::unit::MARKER;
 use crate::content::Content;
 

@@ -7,12 +7,10 @@
 //! to what was supposed.
 
 use std::fmt;
-use std::hash::Hasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use twox_hash::XxHash32;
-
-use super::format::{BlockSize, Blocks, Header, Next, decoded_len};
+use super::format::{BlockSize, Blocks, Next, decoded_len};
+use super::running::Running;
 use super::unframe::Unframing;
 use crate::codec::input::Input;
 use crate::codec::parts::{Cut, Hop, Parts};
@@ -42,43 +40,6 @@ pub(super) struct Frames {
     data_size: u64,
     /// The checksum of a frame that has been decoded in order up to a cut.
     running: Mutex<Option<(Cut, Running)>>,
-}
-
-/// What is known at a place within a frame of all of it before.
-#[derive(Clone)]
-pub(super) struct Running {
-    hash: Option<XxHash32>,
-    len: u64,
-    content_size: Option<u64>,
-}
-
-impl Running {
-    /// At the start of a frame.
-    pub(super) fn new(header: Header) -> Self {
-        let hash = header.blocks.content_checked.then(|| XxHash32::with_seed(0));
-        Self { hash, len: 0, content_size: header.content_size }
-    }
-
-    pub(super) fn take(&mut self, bytes: &[u8]) {
-        self.len = self.len.saturating_add(bytes.len() as u64);
-        if let Some(hash) = &mut self.hash {
-            hash.write(bytes);
-        }
-    }
-
-    pub(super) fn check(&self, sum: Option<u32>, input: &Input) -> Result<()> {
-        if let (Some(hash), Some(sum)) = (&self.hash, sum)
-            && hash.finish_32() != sum
-        {
-            return Err(input.damaged("the LZ4 frame is broken: its checksum is wrong"));
-        }
-        match self.content_size {
-            Some(size) if size != self.len => {
-                Err(input.damaged("the LZ4 frame decodes to another size than its header says"))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Frames {

@@ -3,7 +3,7 @@
 use twox_hash::XxHash32;
 
 use super::format::{BlockSize, Blocks, Next};
-use super::frame::Running;
+use super::running::Running;
 use super::{block, whole};
 use crate::codec::input::Input;
 use crate::codec::parts::{Cut, PartDecoder, Stopped};

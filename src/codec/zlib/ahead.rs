@@ -12,7 +12,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::table::{Mark, Zlib};
+use super::mark::Mark;
+use super::table::Zlib;
 use crate::cache::{FEW, Reservation, Task};
 use crate::codec::deflate::{Ending, Finder, Inflate, Piece, Place, Stretch, WINDOW};
 use crate::codec::seek::Depth;

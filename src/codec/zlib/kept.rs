@@ -18,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::Scale;
-use super::table::Mark;
+use super::mark::Mark;
 use crate::codec::deflate::{Block, PackedWindow, Place, WINDOW, zlib};
 use crate::codec::seek::kept::{Slot, Table, Whole, crc_after, records};
 use crate::codec::seek::spans::{self, Numbers, Spans};

@@ -4,17 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Scale;
-use super::checked::Checked;
 use super::kept::{Complete, Kept, Sums};
-use super::walk::Walk;
+use super::mark::Mark;
 use crate::cache::store::Promise;
 use crate::cache::{Cache, Segment};
-use crate::codec::deflate::{Block, Checkpoint, PackedWindow, Packer, Place, WINDOW, zlib};
-use crate::codec::seek::found::{Found, Trusted};
+use crate::codec::deflate::{Checkpoint, PackedWindow, Packer, WINDOW, zlib};
+use crate::codec::seek::found::Found;
 use crate::codec::seek::kept::{Slot, Whole};
-use crate::codec::seek::{Stretches, Table};
 use crate::content::Content;
-use crate::error::Result;
 
 /// How far before a multiple of the spacing a checkpoint is due: it is made between two symbols, which
 /// are up to 258 bytes apart, and should not come after the start of a unit.
@@ -30,7 +27,7 @@ pub(super) struct Zlib {
     pub(super) scale: Scale,
     known: Mutex<Known>,
     /// What was found where the table is kept.
-    found: Found<Kept>,
+    pub(super) found: Found<Kept>,
 }
 
 #[derive(Default)]
@@ -59,36 +56,6 @@ impl Known {
     }
 }
 
-/// A checkpoint whose window was put aside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    header: u64,
-    bit: u64,
-    pub(super) offset: u64,
-    /// Segment (24 bits), place in it (24 bits), length (16 bits).
-    window: u64,
-    /// The CRC-32 of all output before it, where that is known.
-    pub(super) sum: Option<u32>,
-}
-
-impl Mark {
-    /// The bits of its block's header, and its own.
-    pub(super) fn bits(&self) -> (u64, u64) {
-        (self.header, self.bit)
-    }
-
-    /// Bytes that its window takes, packed.
-    pub(super) fn packed_len(&self) -> u64 {
-        self.window & 0xffff
-    }
-
-    /// The place, as far as a decoder believes it.
-    pub(super) fn place(&self) -> Place {
-        let block = if self.header == self.bit { Block::Between } else { Block::Dynamic };
-        Place { header: self.header, bit: self.bit, offset: self.offset, block, last: false }
-    }
-}
-
 impl Zlib {
     pub(super) fn new(
         stored: Arc<dyn Content>,
@@ -113,7 +80,7 @@ impl Zlib {
     }
 
     /// The last checkpoint up to a decoded offset.
-    fn before(&self, offset: u64) -> Option<Mark> {
+    pub(super) fn before(&self, offset: u64) -> Option<Mark> {
         let known = self.known();
         let after = known.marks.partition_point(|mark| mark.offset <= offset);
         known.marks.get(after.checked_sub(1)?).copied()
@@ -284,38 +251,6 @@ impl Drop for Noting {
     fn drop(&mut self) {
         self.0.known().noting -= 1;
         self.0.keep();
-    }
-}
-
-impl Table for Zlib {
-    fn nearest(&self, wanted: u64) -> u64 {
-        match self.found.get() {
-            Some(kept) => kept.spans.start(kept.spans.at(wanted)),
-            None => self.before(wanted).map_or(0, |mark| mark.offset),
-        }
-    }
-
-    fn found(&self) -> Option<&dyn Trusted> {
-        Some(&self.found)
-    }
-
-    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
-        Ok(Box::new(Walk::new(self, Place::block_at(zlib::FIRST_BIT, 0), Vec::new())))
-    }
-
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
-        if let Some(kept) = self.found.get() {
-            let span = kept.spans.at(from);
-            return Ok((kept.spans.start(span), Box::new(Checked::new(self, kept, span))));
-        }
-        let mut window = Vec::new();
-        let mark = self.before(from).filter(|mark| self.window(mark, &mut window).is_some());
-        let (offset, walk) = match mark {
-            Some(mark) => (mark.offset, Walk::new(self, mark.place(), window)),
-            // Without its window a checkpoint is of no use: from the start it goes as well.
-            None => (0, Walk::new(self, Place::block_at(zlib::FIRST_BIT, 0), Vec::new())),
-        };
-        Ok((offset, Box::new(walk)))
     }
 }
 

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::ahead::{self, Ahead, Entry, SpanTask, Threads};
-use super::table::{Mark, Zlib};
+use super::mark::Mark;
+use super::table::Zlib;
 use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, Place};
 use crate::codec::deflate::{Resolver, Stop, Stretch, WINDOW, zlib};
 use crate::codec::seek::{Depth, Stretches};

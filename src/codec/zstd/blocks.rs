@@ -7,7 +7,7 @@
 
 use zstd::zstd_safe::{InBuffer, OutBuffer};
 
-use super::frame::{BLOCK, Header, MAGIC, SKIPPABLE};
+use super::header::{BLOCK, Header, MAGIC, SKIPPABLE};
 use super::library::Context;
 use crate::codec::input::Input;
 use crate::error::{Error, Result};

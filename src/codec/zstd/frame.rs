@@ -1,16 +1,10 @@
-//! zstd frames in the words of RFC 8878, and how a stream is cut between them.
-//!
-//! ```text
-//! frame:  [ magic: u32 ][ descriptor ][ window ]? [ dictionary: 0-4 ] [ content size: 0-8 ] blocks [ checksum: u32 ]?
-//! block:  [ header: u24, last: 1 bit, type: 2, size: 21 ][ data ]
-//! ```
-//!
-//! All numbers are little endian.
+//! How a stream of zstd frames is cut between them.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::header::{BLOCK, Header, MAGIC, SKIPPABLE};
 use super::library::{Context, Unpacking, WINDOW_LOG};
 use crate::cache::Cache;
 use crate::codec::input::Input;
@@ -18,19 +12,8 @@ use crate::codec::parts::{Cut, Hop, PartDecoder, Parts, Stopped};
 use crate::content::{Content, Decoder, UNIT, WHOLE};
 use crate::error::Result;
 
-/// What a frame begins with.
-pub(super) const MAGIC: u32 = 0xFD2F_B528;
-/// Frames that are to be passed over; their length follows.
-pub(in crate::codec) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
-
-/// Bytes of the longest frame header.
-const LONGEST: usize = 18;
-
 /// Bytes read to get at a header, and at those of small blocks behind it.
 const HOP: usize = 4 << 10;
-
-/// What a block decodes to at most.
-pub(super) const BLOCK: u64 = 128 << 10;
 
 /// Decoded bytes that a part has at least, if there is more than one frame.
 const PART: u64 = 1 << 20;
@@ -85,56 +68,6 @@ impl fmt::Debug for Frames {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_tuple("Frames").field(&self.stored.len()).finish()
     }
-}
-
-/// What a frame's header says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    /// How far back a match may reach: what a decoder holds.
-    pub(super) window: u64,
-    pub(super) content_size: Option<u64>,
-    pub(super) checked: bool,
-    /// It needs a dictionary, or something that is not known yet.
-    pub(super) needs_more: bool,
-}
-
-impl Header {
-    /// The byte that says the least window that is as large.
-    pub(super) fn described_window(self) -> u8 {
-        let described = |byte: &u8| described_window(*byte) >= self.window;
-        (0..=u8::MAX).find(described).unwrap_or(u8::MAX)
-    }
-
-    pub(super) fn read(input: &mut Input) -> Result<Self> {
-        let there = input.at_least(LONGEST)?;
-        let Some(descriptor) = there.get(4).copied() else { return Err(input.cut_off()) };
-        let single = descriptor >> 5 & 1 == 1;
-        let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
-        let size = match descriptor >> 6 {
-            0 => usize::from(single),
-            n => 1 << n,
-        };
-        let at = 5 + usize::from(!single) + dictionary;
-        let id = there.get(at - dictionary..at).unwrap_or_default();
-        let needs_more = id.iter().any(|byte| *byte != 0) || descriptor >> 3 & 1 == 1;
-        let Some(bytes) = there.get(at..at + size) else { return Err(input.cut_off()) };
-        let number = bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        let content_size = match size {
-            0 => None,
-            2 => Some(number + 256),
-            _ => Some(number),
-        };
-        let described = there.get(5).map_or(0, |byte| described_window(*byte));
-        let window = content_size.filter(|size| single || *size < described).unwrap_or(described);
-        input.take(at + size);
-        Ok(Self { window, content_size, checked: descriptor >> 2 & 1 == 1, needs_more })
-    }
-}
-
-/// The window that a byte of a header says.
-fn described_window(byte: u8) -> u64 {
-    let base = 1_u64 << (10 + (byte >> 3));
-    base + base / 8 * u64::from(byte & 7)
 }
 
 /// The frames that a hop passes over.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, get_error_name};
 
-use super::frame::{MAGIC, SKIPPABLE};
+use super::header::{MAGIC, SKIPPABLE};
 use crate::cache::Cache;
 use crate::codec::input::Input;
 use crate::codec::library::{Library, Steps};

@@ -1,6 +1,6 @@
 //! How far apart the places of a table are.
 
-use super::frame::Header;
+use super::header::Header;
 
 /// Bytes of output from one place to the next, at least.
 const SPACING: u64 = 16 << 20;

@@ -8,27 +8,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::aside::Aside;
 use super::blocks::Blocks;
-use super::frame::Header;
+use super::header::Header;
 use super::kept::{self, Kept, Place, Span};
 use super::library::Context;
 use super::memory::Memory;
 use super::scale::Scale;
 use super::sums::Sums;
-use super::walk::Walk;
 use crate::cache::Cache;
 use crate::cache::store::Promise;
 use crate::codec::input::Input;
-use crate::codec::seek::found::{Found, Trusted};
+use crate::codec::seek::found::Found;
 use crate::codec::seek::kept::{Slot, Whole};
-use crate::codec::seek::{Stretches, Table};
 use crate::content::Content;
 use crate::error::{Error, Result};
 
 /// Bytes of a dictionary beside the output in it, at most: a tree, three tables, three offsets.
 const HEAD: u64 = 1 << 10;
-
-/// Bytes of a decoder beside its windows.
-const WEIGHT: u64 = 2 << 20;
 
 /// A stream of frames and its table.
 pub(super) struct Zstd {
@@ -36,10 +31,10 @@ pub(super) struct Zstd {
     pub(super) cache: Arc<Cache>,
     pub(super) scale: Scale,
     /// The window of its first frame.
-    window: u64,
+    pub(super) window: u64,
     known: Mutex<Known>,
     /// What was found where the table is kept.
-    found: Found<Kept>,
+    pub(super) found: Found<Kept>,
 }
 
 struct Known {
@@ -127,7 +122,7 @@ impl Zstd {
     }
 
     /// A way from a place that has a dictionary.
-    fn blocks_at(&self, place: Place, header: Header, dictionary: &[u8]) -> Result<Blocks> {
+    pub(super) fn blocks_at(&self, place: Place, header: Header, dictionary: &[u8]) -> Result<Blocks> {
         let context = self.cache.scratch::<Context>();
         Blocks::within(self.input(place.block), context, header, dictionary)
     }
@@ -277,8 +272,13 @@ impl Zstd {
         Some(spans)
     }
 
+    /// The decoded offset of the last place up to `wanted` that has a dictionary; 0 is the start.
+    pub(super) fn offset_before(&self, wanted: u64) -> u64 {
+        self.known().before(wanted).map_or(0, |mark| mark.place.offset)
+    }
+
     /// The last place up to a decoded offset that has a dictionary, if it is not the start.
-    fn before(&self, offset: u64) -> Option<(Within, Arc<Aside>)> {
+    pub(super) fn before(&self, offset: u64) -> Option<(Within, Arc<Aside>)> {
         let known = self.known();
         let mark = known.before(offset)?;
         let (Dictionary::There(aside), Some((header, begun))) = (&mark.dictionary, mark.frame) else {
@@ -305,50 +305,6 @@ impl Drop for Noting {
             known.noting -= 1;
         }
         self.zstd.keep();
-    }
-}
-
-impl Table for Zstd {
-    fn weight(&self) -> u64 {
-        // That of libzstd, that of a dictionary, and what may become one.
-        WEIGHT.saturating_add(self.window.saturating_mul(3))
-    }
-
-    fn nearest(&self, wanted: u64) -> u64 {
-        match self.found.get() {
-            Some(kept) => kept.spans.start(kept.spans.at(wanted)),
-            None => self.known().before(wanted).map_or(0, |mark| mark.place.offset),
-        }
-    }
-
-    fn found(&self) -> Option<&dyn Trusted> {
-        Some(&self.found)
-    }
-
-    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
-        let kept = self.found.get();
-        Ok(Box::new(Walk::against(self, kept)))
-    }
-
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
-        if let Some(kept) = self.found.get() {
-            let span = kept.spans.at(from);
-            return Ok((kept.spans.start(span), Box::new(Walk::of_kept(self, kept, span))));
-        }
-        if let Some((within, aside)) = self.before(from)
-            && let Some(dictionary) = aside.dictionary()
-        {
-            match self.blocks_at(within.place, within.header, &dictionary) {
-                Ok(blocks) => {
-                    let at = within.place.offset;
-                    return Ok((at, Box::new(Walk::from_within(self, within, blocks))));
-                }
-                Err(error) if !error.lasts() => return Err(error),
-                Err(error) => tracing::debug!("a place can't be entered: {error}"),
-            }
-        }
-        // Without its dictionary a place is of no use: from the start it goes as well.
-        Ok((0, Box::new(Walk::from_start(self))))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::blocks::{Block, Blocks};
-use super::frame::{BLOCK, Header};
+use super::header::{BLOCK, Header};
 use super::kept::{Kept, Place};
 use super::memory::{Follow, Memory};
 use super::sums::PIECE;

@@ -98,7 +98,7 @@ fn block_of_one_code(offsets: &[u8], literals: &[u8], repeat: bool, last: bool) 
 #[test]
 fn not_where_a_table_of_one_code_is_used_again() {
     let mut dice = Dice(19);
-    let mut stored = super::super::frame::MAGIC.to_le_bytes().to_vec();
+    let mut stored = super::super::header::MAGIC.to_le_bytes().to_vec();
     stored.extend([0, 0]);
     let blocks = 600;
     for n in 0..blocks {

@@ -1,0 +1,46 @@
+//! The entries of the table: where a block begins, and where its output does.
+
+use crate::codec::bunzip::Level;
+
+/// Bits of an entry that hold the place; the level stands above them.
+const PLACE_BITS: u32 = 56;
+
+/// A block of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// The level (8 bits), and where its magic begins.
+    place: u64,
+    /// Where its output begins.
+    pub(super) offset: u64,
+    pub(super) crc: u32,
+}
+
+/// Where a block is to be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) bit: u64,
+    pub(super) level: Level,
+}
+
+impl Entry {
+    pub(super) fn new(place: Place, offset: u64, crc: u32) -> Self {
+        let level = (place.level.block_size() / 100_000) as u64;
+        Self { place: level << PLACE_BITS | place.bit, offset, crc }
+    }
+
+    /// As it stands in a kept table.
+    pub(super) fn numbers(self) -> [u64; 3] {
+        [self.place, self.offset, self.crc.into()]
+    }
+
+    /// The entry of a kept table, if there can be such a one.
+    pub(super) fn of([place, offset, crc]: [u64; 3]) -> Option<Self> {
+        let entry = Self { place, offset, crc: u32::try_from(crc).ok()? };
+        entry.place().map(|_| entry)
+    }
+
+    pub(super) fn place(self) -> Option<Place> {
+        let level = Level::from_digit(b'0'.checked_add((self.place >> PLACE_BITS) as u8)?)?;
+        Some(Place { bit: self.place & ((1 << PLACE_BITS) - 1), level })
+    }
+}

@@ -1,0 +1,33 @@
+//! A checkpoint of the table.
+
+use crate::codec::deflate::{Block, Place};
+
+/// A checkpoint whose window was put aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) header: u64,
+    pub(super) bit: u64,
+    pub(super) offset: u64,
+    /// Segment (24 bits), place in it (24 bits), length (16 bits).
+    pub(super) window: u64,
+    /// The CRC-32 of all output before it, where that is known.
+    pub(super) sum: Option<u32>,
+}
+
+impl Mark {
+    /// The bits of its block's header, and its own.
+    pub(super) fn bits(&self) -> (u64, u64) {
+        (self.header, self.bit)
+    }
+
+    /// Bytes that its window takes, packed.
+    pub(super) fn packed_len(&self) -> u64 {
+        self.window & 0xffff
+    }
+
+    /// The place, as far as a decoder believes it.
+    pub(super) fn place(&self) -> Place {
+        let block = if self.header == self.bit { Block::Between } else { Block::Dynamic };
+        Place { header: self.header, bit: self.bit, offset: self.offset, block, last: false }
+    }
+}
