@@ -1,62 +1,182 @@
-# What the other scripts need on a machine, installed when missing. To be sourced.
+# What the other scripts need on a machine. To be sourced.
+#
+# Each need_… only notes what is missing. install_needed then installs all of it, or says what has to be done,
+# so that nothing is built before everything is there.
+
+missing=()    # Debian packages
+problems=()   # what this script can't solve, a line for each
+rust_wanted=  # set by need_rust
+rust_tools=() # the subcommands of cargo that are needed
+rust_version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+may_be_root() {
+    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null
+}
 
 # Runs a command as root: directly, or through sudo.
 as_root() {
-    if [ "$(id -u)" = 0 ]; then
-        "$@"
-    elif command -v sudo >/dev/null; then
-        sudo "$@"
-    else
-        echo "not root, and there is no sudo; run as root: $*" >&2
-        return 1
-    fi
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# need_packages COMMAND=PACKAGE…: installs the Debian packages whose commands are missing.
+# Whether a command is there; root's commands may lie outside an ordinary user's PATH. A path may stand for a name.
+is_there() {
+    case $1 in
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ] ;;
+    esac
+}
+
+# need_packages COMMAND=PACKAGE…: the Debian packages whose commands are missing.
 need_packages() {
-    local missing=() pair
+    local pair
     for pair in "$@"; do
-        command -v "${pair%%=*}" >/dev/null || [ -x "/sbin/${pair%%=*}" ] || missing+=("${pair#*=}")
+        is_there "${pair%%=*}" || missing+=("${pair#*=}")
     done
-    [ ${#missing[@]} -gt 0 ] || return 0
-    if ! command -v apt-get >/dev/null; then
-        echo "please install what these Debian packages hold: ${missing[*]}" >&2
-        return 1
-    fi
-    echo "installing ${missing[*]}"
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Makes cargo available; Debian's own may be older than the crate needs, so it comes from rustup.
+# A compiler and linker, which crates need as well.
+need_cc() {
+    need_packages cc=gcc /usr/include/stdio.h=libc6-dev
+}
+
+# Python with what need_venv takes.
+need_python() {
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
+}
+
+# need_rust [SUBCOMMAND…]: Rust as new as Cargo.toml asks for, with these subcommands of cargo (fmt, clippy).
 need_rust() {
-    command -v cargo >/dev/null || PATH="$HOME/.cargo/bin:$PATH"
-    command -v cargo >/dev/null && return 0
-    need_packages curl=curl update-ca-certificates=ca-certificates
-    echo "installing Rust with rustup"
-    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
-        sh -s -- -y -q --no-modify-path --profile minimal --component rustfmt,clippy
+    rust_wanted=1
+    rust_tools=("$@")
+    # Cargo fetches crates over HTTPS; Debian's cargo does not bring the certificates.
+    need_packages update-ca-certificates=ca-certificates
 }
 
-# Says what to do where the kernel's side of FUSE is missing.
+# The kernel's side of FUSE.
 need_fuse() {
-    [ -e /dev/fuse ] || as_root modprobe fuse 2>/dev/null || true
+    [ -e /dev/fuse ] || ! may_be_root || as_root modprobe fuse 2>/dev/null || true
     if [ ! -e /dev/fuse ]; then
-        echo "there is no /dev/fuse: load the kernel module (modprobe fuse), or start the container" \
-            "with --device /dev/fuse --cap-add SYS_ADMIN" >&2
-        return 1
+        problems+=("there is no /dev/fuse: load the kernel module (as root: modprobe fuse), or start the container with --device /dev/fuse --cap-add SYS_ADMIN")
+    elif [ "$(id -u)" = 0 ] && ! unshare --mount true 2>/dev/null; then
+        problems+=("root may not mount here: start the container with --device /dev/fuse --cap-add SYS_ADMIN")
     fi
 }
 
-# need_venv FOLDER REQUIREMENTS: a virtual environment, kept as long as the requirements stay the same.
-need_venv() {
+# is_new_enough WANTED VERSION
+is_new_enough() {
+    [ -n "$2" ] && [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
+}
+
+# Says what the Rust in PATH lacks, or nothing.
+rust_lacks() {
+    local tool version
+    for tool in rustc cargo; do
+        version=$("$tool" --version 2>/dev/null | cut -d ' ' -f 2) || true
+        [ -n "$version" ] || { echo "no $tool is here" && return; }
+        is_new_enough "$rust_version" "$version" || { echo "$(command -v "$tool") is $version" && return; }
+    done
+    for tool in "${rust_tools[@]}"; do
+        cargo "$tool" --version >/dev/null 2>&1 || { echo "no cargo $tool is here" && return; }
+    done
+}
+
+# Whether Rust is as wanted, in PATH or where rustup puts it.
+rust_is_there() {
+    local path=$PATH
+    [ -n "$(rust_lacks)" ] || return 0
+    PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$path"
+    [ -n "$(rust_lacks)" ] || return 0
+    PATH=$path
+    return 1
+}
+
+# The Debian packages of a Rust that is new enough, one a line; none where apt has none.
+rust_packages() {
+    local kind version
+    for kind in '' -web; do
+        version=$(LC_ALL=C apt-cache policy "cargo$kind" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p')
+        if is_new_enough "$rust_version" "$version"; then
+            printf '%s\n' "rustc$kind" "cargo$kind"
+            [ ${#rust_tools[@]} = 0 ] || printf '%s\n' "rustfmt$kind" "rust$kind-clippy"
+            return
+        fi
+    done
+}
+
+# Gets Rust with rustup, which takes no root.
+rust_by_rustup() {
+    if command -v rustup >/dev/null; then
+        echo "installing Rust: rustup toolchain install stable"
+        rustup toolchain install stable --no-self-update --profile minimal \
+            --component rustfmt --component clippy || return 1
+        export RUSTUP_TOOLCHAIN=stable
+    elif command -v curl >/dev/null; then
+        echo "installing Rust with rustup into ${CARGO_HOME:-$HOME/.cargo}"
+        curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | RUSTUP_INIT_SKIP_PATH_CHECK=yes \
+            sh -s -- -y -q --no-modify-path --profile minimal --component rustfmt,clippy || return 1
+    fi
+    rust_is_there
+}
+
+# Installs the Debian packages that are missing, or notes the command that root has to run.
+install_packages() {
+    local install=(apt-get install -y --no-install-recommends "${missing[@]}")
+    if ! is_there apt-get; then
+        problems+=("install what these Debian packages hold: ${missing[*]}")
+    elif ! may_be_root; then
+        problems+=("run as root: apt-get update && ${install[*]}")
+    else
+        echo "installing ${missing[*]}"
+        as_root env DEBIAN_FRONTEND=noninteractive "${install[@]}" -qq >/dev/null ||
+            problems+=("this failed, the reason is above: ${install[*]}")
+    fi
+}
+
+# Says what stands in the way, all of it, and fails; or returns if nothing does.
+say_problems() {
+    [ ${#problems[@]} != 0 ] || return 0
+    printf '%s: nothing was built. What to do:\n' "$0" >&2
+    printf '  - %s\n' "${problems[@]}" >&2
+    return 1
+}
+
+# Installs all that was noted, or says what to do and fails.
+install_needed() {
+    local rust= packages=()
+    # Nothing is installed where it would be of no use.
+    ! may_be_root || say_problems || return 1
+    if [ -n "$rust_wanted" ] && ! rust_is_there; then
+        rust="Rust $rust_version or newer is needed; $(rust_lacks)"
+        echo "$rust"
+    fi
+    if [ -n "$rust${missing[*]}" ] && is_there apt-get && may_be_root; then
+        as_root apt-get -qq update || true
+    fi
+    # Debian's Rust conflicts with Debian's rustup: where rustup is there it has to do.
+    if [ -n "$rust" ] && ! is_there rustup; then
+        mapfile -t packages < <(rust_packages)
+        [ ${#packages[@]} != 0 ] || need_packages curl=curl
+        # Without root, rustup is tried first if nothing but Rust is missing.
+        if may_be_root || [ ${#missing[@]} != 0 ]; then missing+=("${packages[@]}"); fi
+    fi
+    [ ${#missing[@]} = 0 ] || install_packages
+    if [ -n "$rust" ] && [ ${#problems[@]} = 0 ] && ! rust_is_there && ! rust_by_rustup; then
+        missing=("${packages[@]}")
+        if [ ${#packages[@]} != 0 ] && ! may_be_root; then
+            install_packages
+        else
+            problems+=("$rust: install it from your distribution, or as https://rustup.rs says")
+        fi
+    fi
+    say_problems
+}
+
+# make_venv FOLDER REQUIREMENTS: a virtual environment, kept as long as the requirements stay the same.
+make_venv() {
     local folder=$1 requirements=$2 mark
     mark=$(sha256sum "$requirements" | cut -d' ' -f1)
     if [ -x "$folder/bin/python" ] && [ "$(cat "$folder/requirements.sha256" 2>/dev/null)" = "$mark" ]; then
         return 0
-    fi
-    if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
-        need_packages no-such-command=python3-venv
     fi
     echo "making $folder with $requirements"
     rm -rf "$folder"
