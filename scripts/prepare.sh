@@ -62,6 +62,12 @@ need_fuse() {
     fi
 }
 
+# Root, and file systems in images: what the tests take.
+need_root_and_loops() {
+    [ "$(id -u)" = 0 ] || problems+=("the tests mount file systems of their own: run $0 as root")
+    [ -e /dev/loop-control ] || problems+=("there is no /dev/loop-control: load the kernel module (as root: modprobe loop), or start the container with --privileged -v /dev:/dev")
+}
+
 # is_new_enough WANTED VERSION
 is_new_enough() {
     [ -n "$2" ] && [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
@@ -155,7 +161,7 @@ install_needed() {
     # Debian's Rust conflicts with Debian's rustup: where rustup is there it has to do.
     if [ -n "$rust" ] && ! is_there rustup; then
         mapfile -t packages < <(rust_packages)
-        [ ${#packages[@]} != 0 ] || need_packages curl=curl
+        [ ${#packages[@]} != 0 ] || ! is_there apt-get || need_packages curl=curl
         # Without root, rustup is tried first if nothing but Rust is missing.
         if may_be_root || [ ${#missing[@]} != 0 ]; then missing+=("${packages[@]}"); fi
     fi

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# Tests scripts/prepare.sh through scripts/demo, on pretended machines: PATH holds fakes and a few plain tools.
+# Then the demonstration itself, written into a pipe.
+#
+#   tests/scripts.sh ASDF-MOUNT    the program that the demonstration shows
+set -euo pipefail
+program=$(realpath "$1")
+cd "$(dirname "$0")/.."
+
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+# A copy that asks for a version of Rust that never was: the scripts have to read it from Cargo.toml.
+mkdir "$here/copy"
+cp -r scripts examples "$here/copy"
+sed 's/^rust-version = .*/rust-version = "7.10"/' Cargo.toml >"$here/copy/Cargo.toml"
+
+# fake NAME: a command that is noted in the log, then does what its standard input says.
+fake() {
+    {
+        echo '#!/bin/bash'
+        printf 'echo "%s $*" >>"%s/log"\n' "$1" "$here"
+        cat
+    } >"$here/bin/$1"
+    chmod +x "$here/bin/$1"
+}
+
+# rust VERSION FOLDER: a compiler and a cargo that can't build.
+rust() {
+    mkdir -p "$2"
+    printf '#!/bin/bash\necho "rustc %s (a fake)"\n' "$1" >"$2/rustc"
+    printf '#!/bin/bash\n[ $1 != build ] || { echo BUILDS; exit 7; }\necho "cargo %s (a fake)"\n' "$1" >"$2/cargo"
+    chmod +x "$2/rustc" "$2/cargo"
+}
+
+# machine UID: an empty machine that has all but Rust, and neither apt, sudo nor rustup.
+machine() {
+    rm -rf "$here/bin" "$here/home"
+    mkdir "$here/bin" "$here/home"
+    : >"$here/log"
+    local tool
+    for tool in bash sh cat cp cut dirname env grep head mkdir printf realpath sed sort tr; do
+        ln -s "$(command -v "$tool")" "$here/bin/$tool"
+    done
+    for tool in cc fusermount3 getfattr unshare; do fake "$tool" <<<''; done
+    fake id <<<"echo $1"
+}
+
+# apt CARGO CARGO-WEB: Debian's tools, with what cargo and cargo-web they would install.
+apt() {
+    fake apt-cache <<<"case \$2 in cargo) echo '  Candidate: $1+dfsg1-1' ;; *) echo '  Candidate: $2+dfsg1' ;; esac"
+    fake apt-get <<<"case \"\$*\" in *cargo-web*) cp $here/new/* $here/bin ;; esac"
+}
+
+# demo EXPECTED…: runs it; its output and the log must hold each text, and none that begins with '!'.
+demo() {
+    local text all
+    env -i PATH="$here/bin" HOME="$here/home" "$here/copy/scripts/demo" >"$here/output" 2>&1 || true
+    all=$(cat "$here/output" "$here/log")
+    for text in "$@"; do
+        case $text in
+        '!'*) [[ $all != *"${text#!}"* ]] ;;
+        *) [[ $all == *"$text"* ]] ;;
+        esac || { printf 'line %s: %s, in:\n%s\n' "${BASH_LINENO[0]}" "$text" "$all" && exit 1; }
+    done
+}
+
+rust 7.10.2 "$here/new"
+
+machine 0 # new enough
+cp "$here"/new/* "$here/bin"
+demo BUILDS '!apt-get' '!needed'
+
+machine 0 # too old, and nothing to install from
+rust 7.9.9 "$here/bin"
+demo 'Rust 7.10 or newer is needed' 'rustc is 7.9.9' 'https://rustup.rs' '!BUILDS'
+
+machine 0 # Debian 13: its own is too old, that for browsers is not
+rust 7.9.9 "$here/bin"
+apt 7.9.9 7.10.0
+demo 'rustc is 7.9.9' 'apt-get install -y --no-install-recommends rustc-web cargo-web -qq' BUILDS
+
+machine 0 # a Debian with a new cargo, and packages that are missing
+rm "$here/bin/cc" "$here/bin/fusermount3"
+apt 7.11.0 7.11.0
+fake apt-get <<<"[ \"\$1\" != install ] || cp $here/new/* $here/bin"
+demo 'apt-get -qq update' 'install -y --no-install-recommends gcc fuse3 rustc cargo -qq' BUILDS
+
+machine 1000 # an ordinary user, who has no sudo: the whole command for root
+rm "$here/bin/fusermount3"
+apt 7.9.9 7.10.0
+demo 'run as root: apt-get update && apt-get install -y --no-install-recommends fuse3 rustc-web cargo-web' \
+    '!BUILDS' '!apt-get -qq update'
+
+machine 1000 # the same where only Rust is missing, and rustup can't be had
+rust 7.9.9 "$here/bin"
+apt 7.9.9 7.10.0
+fake curl <<<'exit 6'
+demo 'curl --proto' 'run as root: apt-get update && apt-get install -y --no-install-recommends rustc-web cargo-web' '!BUILDS'
+
+machine 1000 # and where it can
+rust 7.9.9 "$here/bin"
+apt 7.9.9 7.10.0
+fake curl <<<"echo 'mkdir -p $here/home/.cargo; cp -r $here/new $here/home/.cargo/bin'"
+demo 'curl --proto' BUILDS '!apt-get -qq update'
+
+machine 1000 # with sudo
+apt 7.9.9 7.10.0
+fake sudo <<<'"$@"'
+demo 'sudo env DEBIAN_FRONTEND=noninteractive apt-get install' BUILDS
+
+machine 0 # Debian 12: none is new enough, rustup it is
+rust 7.9.9 "$here/bin"
+apt 0.66.0 7.9.0
+fake curl <<<"echo 'mkdir -p $here/home/.cargo; cp -r $here/new $here/home/.cargo/bin'"
+demo 'installing Rust with rustup' BUILDS '!apt-get install'
+
+machine 0 # no network
+rust 7.9.9 "$here/bin"
+apt 0.66.0 7.9.0
+fake curl <<<'echo "could not resolve host" >&2; exit 6'
+demo 'could not resolve host' 'Rust 7.10 or newer is needed' 'https://rustup.rs' '!BUILDS'
+
+machine 0 # rustup with an old toolchain; Debian's packages would conflict with it
+rust 7.9.9 "$here/bin"
+apt 7.9.9 7.10.0
+fake rustup <<<"cp $here/new/* $here/bin"
+demo 'rustup toolchain install stable' BUILDS '!apt-get install'
+
+machine 0 # a container in which nothing can be mounted: said before anything is installed
+rm "$here/bin/cc"
+apt 7.9.9 7.10.0
+fake unshare <<<'exit 1'
+demo '--cap-add SYS_ADMIN' '!apt-get' '!BUILDS'
+
+# The demonstration: all of its steps, and no code for a terminal in the pipe.
+mkdir -p "$here/target/release"
+ln -s "$program" "$here/target/release/asdf-mount"
+machine 0
+cp "$here"/new/* "$here/bin"
+printf '#!/bin/bash\necho "cargo 7.10"\n' >"$here/bin/cargo"
+rm "$here"/bin/{unshare,cc,fusermount3,getfattr,id}
+if ! PATH="$here/bin:$PATH" CARGO_TARGET_DIR="$here/target" "$here/copy/scripts/demo" 2>&1 | cat >"$here/output" ||
+    ! grep -q 'its source is block 9' "$here/output" || grep -q $'\033' "$here/output"; then
+    echo "the demonstration is not as it should be:"
+    cat -v "$here/output"
+    exit 1
+fi
+echo "the scripts do as they should"
