@@ -14,7 +14,7 @@ use crate::edit::{self, Condition};
 use crate::error::{Error, Result};
 use crate::format::asdf::ndarray::{self, Ndarray};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
-use crate::log::one_line;
+use crate::log::{complain, one_line};
 use crate::source::FileSource;
 use crate::yaml::survey;
 
@@ -97,7 +97,7 @@ fn as_text<S: serde::Serializer>(file: &Path, to: S) -> std::result::Result<S::O
 
 fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if let Some(error) = &report.error {
-        writeln!(io::stderr(), "asdf-mount: {}", one_line(error))?;
+        complain(format_args!("asdf-mount: {}", one_line(error)));
     }
     let file = one_line(&report.file.to_string_lossy());
     for defect in &report.defects {

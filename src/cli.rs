@@ -140,7 +140,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(error) => Err(usage(plain(&error))),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("{PROGRAM}: {}", log::one_line(&error.to_string()));
+        complain(&error.to_string());
         exit::of(&error)
     })
 }
@@ -189,14 +189,17 @@ fn act(arguments: Arguments) -> Result<u8> {
 
 /// Checks each and prints what is wrong; the worst verdict is the exit status.
 fn check_files(files: &[PathBuf], json: bool) -> Result<u8> {
-    let verdict = check::run(files, json, &mut std::io::stdout().lock())?;
-    Ok(status_of(verdict))
+    check::run(files, json, &mut std::io::stdout().lock()).map(status_of).or_else(|error| {
+        // No other status would do: 1 says that a file is damaged.
+        complain(&format!("the report can't be written: {}", Error::from(error)));
+        Ok(exit::UNREADABLE)
+    })
 }
 
 /// Makes the seek tables of each; the worst verdict is the exit status.
 fn index_files(files: &[PathBuf]) -> Result<u8> {
     let store = Store::of_user()?;
-    Ok(status_of(check::tables::run(files, store, &mut std::io::stderr())?))
+    Ok(status_of(check::tables::run(files, store, &mut log::Complaints)?))
 }
 
 fn status_of(verdict: check::Status) -> u8 {
@@ -215,7 +218,7 @@ fn unmount(mountpoints: &[PathBuf]) -> Result<u8> {
     let mut status = exit::OK;
     for mountpoint in mountpoints {
         if let Err(error) = daemon::unmount(mountpoint) {
-            eprintln!("{PROGRAM}: {}", log::one_line(&error.to_string()));
+            complain(&error.to_string());
             status = exit::of(&error);
         }
     }
@@ -260,7 +263,8 @@ fn sections() -> Vec<(&'static str, String)> {
             format!(
                 "  {}  done: the mount answers, or is gone; with --check or --index: all files are sound
   {}  failed, and one line on stderr says why; with --check or --index: a file is damaged
-  {}  the arguments make no sense; with --check or --index: a file can't be read",
+  {}  the arguments make no sense; with --check or --index: a file can't be read,
+     or what was found can't be written to stdout",
                 exit::OK,
                 exit::FAILED,
                 exit::USAGE
@@ -342,6 +346,11 @@ fn print(text: &[u8]) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Complains on stderr, in one line.
+fn complain(what: &str) {
+    log::complain(format_args!("{PROGRAM}: {}", log::one_line(what)));
 }
 
 fn usage(message: impl Into<String>) -> Error {

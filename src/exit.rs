@@ -13,7 +13,8 @@ pub const USAGE: u8 = 2;
 pub const SOUND: u8 = 0;
 /// `--check`: at least one file is damaged.
 pub const DAMAGED: u8 = 1;
-/// `--check`: at least one file could not be read, or is of no format that is known.
+/// `--check`: at least one file could not be read, or is of no format that is known, or the report
+/// could not be written.
 pub const UNREADABLE: u8 = 2;
 
 /// Chooses the exit status that goes with an error.

@@ -87,6 +87,27 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
+/// Writes a line to stderr. Where that can't be done, it can't be said either.
+pub fn complain(line: impl std::fmt::Display) {
+    let _ = writeln!(Complaints, "{line}");
+}
+
+/// Stderr, to which writing never fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Complaints;
+
+impl Write for Complaints {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let _ = io::stderr().write_all(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = io::stderr().flush();
+        Ok(())
+    }
+}
+
 fn filter(settings: &Settings) -> Result<EnvFilter> {
     if let Ok(wanted) = std::env::var(FILTER_VARIABLE) {
         return EnvFilter::try_new(&wanted)

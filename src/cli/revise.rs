@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 
-use super::{exit, usage};
+use super::{complain, exit, print, usage};
 use crate::edit;
+use crate::edit::check::Refusal;
 use crate::edit::session::{NotSaved, Outcome, Session, Settings};
 use crate::error::{Error, Kind, Result};
-use crate::log::one_line;
+use crate::log::{self, one_line};
 
 /// What is run when neither `$VISUAL` nor `$EDITOR` says otherwise.
 const EDITOR: &str = "vi";
@@ -43,7 +44,7 @@ pub(super) fn set_tree(tree: &Path, file: &Path, settings: Settings) -> Result<u
         Err(NotSaved::Failed(error)) => Err(error),
         Err(NotSaved::Refused(refusal)) => {
             complain(&format!("{}: not saved", tree.display()));
-            eprint!("{}", refusal.report());
+            complain_of(&refusal);
             Ok(exit::FAILED)
         }
     }
@@ -76,7 +77,7 @@ pub(super) fn edit(file: &Path, settings: Settings) -> Result<u8> {
             }
             Err(NotSaved::Refused(refusal)) => {
                 complain(&format!("{}: not saved", file.display()));
-                eprint!("{}", refusal.report());
+                complain_of(&refusal);
             }
             Err(NotSaved::Failed(error)) => complain(&error.to_string()),
         }
@@ -94,6 +95,7 @@ pub(super) fn recover(files: &[PathBuf]) -> Result<u8> {
     }
     let mut status = exit::OK;
     for file in files {
+        let mut told = String::new();
         match edit::recover(file) {
             Ok(recovered) => {
                 if let Some(outcome) = recovered.outcome {
@@ -101,17 +103,23 @@ pub(super) fn recover(files: &[PathBuf]) -> Result<u8> {
                         edit::Outcome::Old => "before",
                         edit::Outcome::New => "after",
                     };
-                    println!("{}: is the file {which} the save that was interrupted", shown(file));
+                    told += &format!("{}: is the file {which} the save that was interrupted\n", shown(file));
                 }
                 for (journal, why) in &recovered.set_aside {
                     let journal = shown(journal);
-                    println!("{}: a journal was not used and is kept as {journal}: {why}", shown(file));
+                    told +=
+                        &format!("{}: a journal was not used and is kept as {journal}: {why}\n", shown(file));
                 }
             }
             Err(error) => {
                 complain(&error.of(file).to_string());
                 status = exit::FAILED;
             }
+        }
+        // The other files are recovered all the same.
+        if let Err(error) = print(told.as_bytes()) {
+            complain(&error.to_string());
+            status = exit::FAILED;
         }
     }
     Ok(status)
@@ -138,8 +146,8 @@ fn tell(outcome: &Outcome) {
     }
 }
 
-fn complain(line: &str) {
-    eprintln!("{}: {}", super::PROGRAM, one_line(line));
+fn complain_of(refusal: &Refusal) {
+    log::complain(refusal.report().trim_end());
 }
 
 fn shown(path: &Path) -> String {
@@ -152,8 +160,7 @@ fn again() -> Result<bool> {
         return Ok(false);
     }
     loop {
-        eprint!("(e)dit again, or (q)uit and keep the text? ");
-        io::stderr().flush()?;
+        let _ = write!(log::Complaints, "(e)dit again, or (q)uit and keep the text? ");
         let mut answer = String::new();
         if io::stdin().lock().read_line(&mut answer)? == 0 {
             return Ok(false);

@@ -131,7 +131,9 @@ fn ended_after_all(pid: i32, daemon: &OwnedFd) -> Result<bool> {
     if ended(daemon, PATIENCE)? {
         return Ok(true);
     }
-    eprintln!("{SUBTYPE}: unmounted; waiting for process {pid}, which may be finishing a save");
+    crate::log::complain(format_args!(
+        "{SUBTYPE}: unmounted; waiting for process {pid}, which may be finishing a save"
+    ));
     ended(daemon, LONG_PATIENCE)
 }
 

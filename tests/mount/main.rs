@@ -15,5 +15,6 @@ mod fstab;
 mod kept;
 mod lifecycle;
 mod options;
+mod outputs;
 mod texts;
 mod user;

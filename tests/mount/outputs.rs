@@ -1,0 +1,67 @@
+//! Outputs that can't be written: no command panics, and the exit status says what is lost.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::mount::{fresh_folder, program};
+
+/// A file on a disk that is full.
+fn full() -> Stdio {
+    File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+/// A pipe that nobody reads.
+fn closed() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    OwnedFd::from(writer).into()
+}
+
+/// The exit status of a command whose outputs are these.
+fn status(arguments: &[&str], stdout: Stdio, stderr: Stdio) -> Option<i32> {
+    let folder = fresh_folder();
+    let built = AsdfBuilder::new().blocks([Block::new(sample(10, 1))]).build();
+    fs::write(folder.path().join("a.asdf"), &built.bytes).unwrap();
+    fs::write(folder.path().join("cut.asdf"), &built.bytes[..built.tree().len() + 58]).unwrap();
+    fs::write(folder.path().join("bad.yaml"), "a: [\n").unwrap();
+    let mut same = built.tree().to_vec();
+    same.splice(same.len() - 4.., *b"new: 99999999999999999999\n...\n");
+    fs::write(folder.path().join("good.yaml"), same).unwrap();
+    let mut command = Command::new(program());
+    command.args(arguments).current_dir(folder.path()).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    command.env("XDG_STATE_HOME", folder.path()).env("XDG_CACHE_HOME", folder.path()).env("EDITOR", "true");
+    command.status().unwrap().code()
+}
+
+#[test]
+fn an_output_that_can_not_be_written_is_no_panic() {
+    let cases: [(&[&str], i32, i32); 14] = [
+        // What is asked, the status where stdout is full, and where it is a pipe that nobody reads.
+        (&["--help"], 1, 0),
+        (&["-h"], 1, 0),
+        (&["--version"], 1, 0),
+        (&["--generate", "man"], 1, 0),
+        (&["--generate", "bash"], 1, 0),
+        (&["--check", "cut.asdf"], 2, 1),
+        (&["--check", "--json", "a.asdf"], 2, 0),
+        (&["--check", "missing"], 2, 2),
+        (&["--index", "missing", "a.asdf"], 2, 2),
+        (&["--set-tree", "bad.yaml", "a.asdf"], 1, 1),
+        (&["--set-tree", "good.yaml", "a.asdf"], 0, 0),
+        (&["--edit", "a.asdf"], 0, 0),
+        (&["-u", "missing"], 1, 1),
+        (&["--nonsense"], 2, 2),
+    ];
+    for (arguments, when_full, when_closed) in cases {
+        assert_eq!(status(arguments, full(), full()), Some(when_full), "{arguments:?} > full");
+        assert_eq!(status(arguments, closed(), closed()), Some(when_closed), "{arguments:?} > closed");
+        let silent = || Stdio::null();
+        assert_eq!(
+            status(arguments, silent(), full()),
+            status(arguments, silent(), silent()),
+            "{arguments:?}"
+        );
+    }
+}
