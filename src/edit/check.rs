@@ -79,7 +79,7 @@ pub struct Accepted<'n> {
     pub text: Cow<'n, [u8]>,
     /// What was put back into it.
     pub mends: Vec<String>,
-    /// What the text was nearly refused for.
+    /// What the text was nearly refused for: the first, and how many more there are.
     pub warnings: Vec<Problem>,
     /// The text as the old one of the next check; `None` if it was not looked at.
     pub next: Option<Old>,
@@ -120,30 +120,39 @@ pub fn check<'n>(
     blocks: &dyn BlockSizes,
     level: Level,
 ) -> Result<Accepted<'n>, Box<Refusal>> {
-    refuse(layout::before_mending(new, &old.head))?;
+    refuse(new, layout::before_mending(new, &old.head))?;
     let mended = mend::mend(new, &old.head);
     let draft = Draft { new, text: &mended.text, mended: &mended };
-    refuse(layout::problems(&draft))?;
+    refuse(new, layout::problems(&draft))?;
     let (mut warnings, mut next) = (Vec::new(), None);
     if level != Level::Off {
         let facts = facts(draft.text);
         let meant = meaning::problems(&draft, &facts, old, blocks);
         next = Some(Old::with_facts(draft.text, facts));
-        warnings = meant.warnings;
-        match level {
-            Level::Strict => refuse(meant.problems)?,
-            _ => warnings.splice(0..0, meant.problems).for_each(drop),
+        let mut told = meant.problems;
+        if level == Level::Strict {
+            refuse(new, std::mem::take(&mut told))?;
         }
+        told.extend(meant.warnings);
+        warnings = first_warnings(new, told);
     }
     let mends = mended.mends.clone();
     Ok(Accepted { text: mended.text, mends, warnings, next })
 }
 
-fn refuse(problems: Vec<Problem>) -> Result<(), Box<Refusal>> {
-    match Refusal::of(problems) {
+fn refuse(text: &[u8], faults: Vec<Fault>) -> Result<(), Box<Refusal>> {
+    match Refusal::of(text, faults) {
         Some(refusal) => Err(Box::new(refusal)),
         None => Ok(()),
     }
+}
+
+/// The first of the warnings, and how many more there are.
+fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
+    let more = faults.len().saturating_sub(1 + MOST_FURTHER);
+    let first = faults.into_iter().take(1 + MOST_FURTHER).map(|fault| fault.into_problem(text));
+    let more = (more > 0).then(|| Fault::of_all(format!("and {more} more"), "").into_problem(text));
+    first.chain(more).collect()
 }
 
 /// What is in a whole text.
@@ -165,22 +174,40 @@ struct Draft<'d, 'n> {
 }
 
 impl Draft<'_, '_> {
-    /// A problem at an offset of the mended text, told in terms of the one that was written.
-    fn problem(&self, offset: usize, what: impl Into<String>, to_do: &str) -> Problem {
-        problem_at(self.new, self.mended.original(offset), what, to_do)
-    }
-
-    /// A problem of the text as a whole.
-    fn problem_of_all(&self, what: impl Into<String>, to_do: &str) -> Problem {
-        Problem { class: Class::Invalid, what: what.into(), to_do: to_do.to_owned(), place: None }
+    /// A fault at an offset of the mended text, told in terms of the one that was written.
+    fn fault(&self, offset: usize, what: impl Into<String>, to_do: &str) -> Fault {
+        Fault::new(Some(self.mended.original(offset)), what, to_do)
     }
 }
 
-/// A problem at an offset of a text.
-fn problem_at(text: &[u8], offset: usize, what: impl Into<String>, to_do: &str) -> Problem {
-    let (line, column, excerpt) = excerpt::at(text, offset);
-    let place = Some(Place { offset: offset as u64, line, column, excerpt });
-    Problem { class: Class::Invalid, what: what.into(), to_do: to_do.to_owned(), place }
+/// A problem whose line is not counted yet: there may be as many as there are nodes, and few are told.
+#[derive(Debug)]
+struct Fault {
+    class: Class,
+    what: String,
+    to_do: String,
+    /// Where it is in the text as it was written, if it is at a place.
+    offset: Option<usize>,
+}
+
+impl Fault {
+    fn new(offset: Option<usize>, what: impl Into<String>, to_do: &str) -> Self {
+        Self { class: Class::Invalid, what: what.into(), to_do: to_do.to_owned(), offset }
+    }
+
+    /// A fault of the text as a whole.
+    fn of_all(what: impl Into<String>, to_do: &str) -> Self {
+        Self::new(None, what, to_do)
+    }
+
+    /// The problem that it is in `text`.
+    fn into_problem(self, text: &[u8]) -> Problem {
+        let place = self.offset.map(|offset| {
+            let (line, column, excerpt) = excerpt::at(text, offset);
+            Place { offset: offset as u64, line, column, excerpt }
+        });
+        Problem { class: self.class, what: self.what, to_do: self.to_do, place }
+    }
 }
 
 /// Bytes in memory that someone else holds.

@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::prologue::{Prologue, words};
-use super::{Class, Draft, Problem, problem_at};
+use super::{Class, Draft, Fault};
 use crate::format::asdf::head::LONGEST_TREE;
 use crate::format::asdf::index;
 
@@ -11,13 +11,12 @@ use crate::format::asdf::index;
 const LONGEST_HEADER_LINE: usize = 200;
 
 /// What is wrong with the begin of a text, so that nothing can be put back into it.
-pub(super) fn before_mending(new: &[u8], old: &[u8]) -> Vec<Problem> {
+pub(super) fn before_mending(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let save_as = "save it as UTF-8 without a byte order mark";
-    let at_start = |what: &str, to_do: &str| vec![problem_at(new, 0, what, to_do)];
+    let at_start = |what: &str, to_do: &str| vec![Fault::new(Some(0), what, to_do)];
     if new.len() as u64 > LONGEST_TREE {
         let what = format!("the text has {} bytes; a tree may have {LONGEST_TREE}", new.len());
-        let to_do = "put large arrays into blocks".to_owned();
-        return vec![Problem { class: Class::TooLarge, what, to_do, place: None }];
+        return vec![Fault { class: Class::TooLarge, ..Fault::of_all(what, "put large arrays into blocks") }];
     }
     match new {
         [] => return at_start("the text is empty", "write the tree's text"),
@@ -29,7 +28,7 @@ pub(super) fn before_mending(new: &[u8], old: &[u8]) -> Vec<Problem> {
 }
 
 /// The header line may be missing, which is mended, but must not be another one.
-fn header_line(new: &[u8], old: &[u8]) -> Vec<Problem> {
+fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let (is, was) = (Prologue::of(new).header, Prologue::of(old).header);
     let first = &new[..memchr::memchr(b'\n', new).map_or(new.len(), |end| end + 1)];
     let said = was.as_ref().map_or(&b""[..], |line| &old[line.clone()]);
@@ -53,21 +52,21 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Problem> {
                 "the header line was changed: it says how the file is laid out, \"{}\"",
                 said.trim_end()
             );
-            vec![problem_at(new, 0, what, "put the first line back as it was")]
+            vec![Fault::new(Some(0), what, "put the first line back as it was")]
         }
         false => Vec::new(),
     }
 }
 
 /// What is wrong with the mended text.
-pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Problem> {
+pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Fault> {
     let text = draft.text;
     let prologue = Prologue::of(text);
     let generation = prologue.generation(text);
     let mut problems = Vec::new();
     if let Some(at) = memchr::memchr(0, text) {
         let what = "the text has a zero byte in it, which ends a tree";
-        problems.push(draft.problem(
+        problems.push(draft.fault(
             at,
             what,
             "save it as UTF-8, and write \\0 in double quotes for a zero byte",
@@ -75,18 +74,18 @@ pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Problem> {
     }
     if let Some(at) = generation.find_magic(text) {
         let what = "the text has the bytes in it with which a block begins";
-        problems.push(draft.problem(at, what, "take them out"));
+        problems.push(draft.fault(at, what, "take them out"));
     }
     // Only a comment before the tree can hide what follows it.
     let marker = memmem::find_iter(&text[..line_end(text, prologue.comments_end)], index::MARKER)
         .find(|at| *at == 0 || text[at - 1] == b'\n');
     if let Some(at) = marker {
         let what = "a line begins with the words with which the block index begins";
-        problems.push(draft.problem(at, what, "write this comment otherwise"));
+        problems.push(draft.fault(at, what, "write this comment otherwise"));
     }
     if text.get(prologue.comments_end) == Some(&b' ') {
         let what = "the first line of the tree begins with a blank, which readers take for padding";
-        problems.push(draft.problem(prologue.comments_end, what, "begin the tree with the line '%YAML 1.1'"));
+        problems.push(draft.fault(prologue.comments_end, what, "begin the tree with the line '%YAML 1.1'"));
     }
     problems.extend(early_end(draft, prologue.comments_end));
     problems
@@ -97,7 +96,7 @@ fn line_end(text: &[u8], start: usize) -> usize {
 }
 
 /// A line `...` that is not the last one.
-fn early_end(draft: &Draft<'_, '_>, tree: usize) -> Option<Problem> {
+fn early_end(draft: &Draft<'_, '_>, tree: usize) -> Option<Fault> {
     let text = draft.text;
     // The line may be the first of the tree.
     let from = tree.saturating_sub(1);
@@ -119,7 +118,7 @@ fn early_end(draft: &Draft<'_, '_>, tree: usize) -> Option<Problem> {
                 "take the line out, or write the text it is in with quotes",
             ),
         };
-        return Some(draft.problem(at, what, to_do));
+        return Some(draft.fault(at, what, to_do));
     }
     None
 }

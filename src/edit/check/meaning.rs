@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::arrays::{ArrayNode, Facts};
 use super::prologue::{Prologue, words};
-use super::{BlockSizes, Class, Draft, Old, Problem};
+use super::{BlockSizes, Class, Draft, Fault, Old};
 use crate::format::asdf::ndarray::{Ndarray, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Broken, Paths, Root, Wrong};
@@ -17,8 +17,8 @@ const ROOT_TAGS: [&str; 2] = ["tag:stsci.edu:asdf/core/asdf-", "tag:stsci.edu:as
 /// What is wrong, in the order of the text, and what is only to be told.
 #[derive(Debug, Default)]
 pub(super) struct Meant {
-    pub(super) problems: Vec<Problem>,
-    pub(super) warnings: Vec<Problem>,
+    pub(super) problems: Vec<Fault>,
+    pub(super) warnings: Vec<Fault>,
 }
 
 /// Compares a text with the one it is to replace.
@@ -31,7 +31,7 @@ pub(super) fn problems(
     let mut meant = Meant::default();
     if let (Err(error), true) = (std::str::from_utf8(draft.text), old.is_utf8) {
         let what = "the text is not in UTF-8";
-        meant.problems.push(draft.problem(error.valid_up_to(), what, "save it as UTF-8"));
+        meant.problems.push(draft.fault(error.valid_up_to(), what, "save it as UTF-8"));
         return meant;
     }
     prologue(draft, old, &mut meant);
@@ -48,15 +48,14 @@ pub(super) fn problems(
             Comparison { draft, facts, was: was.as_ref().ok(), blocks }.compare(old, &mut meant)
         }
     }
-    let position = |problem: &Problem| problem.place.as_ref().map_or(u64::MAX, |place| place.offset);
-    meant.problems.sort_by_key(position);
+    meant.problems.sort_by_key(|fault| fault.offset.unwrap_or(usize::MAX));
     meant
 }
 
-fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Problem {
+fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
     let class = if broken.too_large { Class::TooLarge } else { Class::Invalid };
     let Some(failure) = &broken.failure else {
-        return Problem { class, ..draft.problem_of_all(broken.error.message(), "make the tree smaller") };
+        return Fault { class, ..Fault::of_all(broken.error.message(), "make the tree smaller") };
     };
     let what = match broken.too_large {
         true => format!("the tree is too large: {}", failure.problem),
@@ -64,7 +63,7 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Problem {
     };
     let to_do =
         if broken.too_large { "make the tree smaller" } else { "correct the text here, or shortly before" };
-    Problem { class, ..draft.problem(offset(failure.place), what, to_do) }
+    Fault { class, ..draft.fault(offset(failure.place), what, to_do) }
 }
 
 fn offset(place: Mark) -> usize {
@@ -84,17 +83,17 @@ fn prologue(draft: &Draft<'_, '_>, old: &Old, meant: &mut Meant) {
             let what =
                 format!("the version in the line {name} was changed; it was \"{}\"", before.trim_end());
             let to_do = "put the line back: another version gives the tree another meaning";
-            meant.problems.push(draft.problem(now.start, what, to_do));
+            meant.problems.push(draft.fault(now.start, what, to_do));
         }
     }
     let may_not_be_foreign = is.has_tree(draft.text) && !old.foreign;
     if let Some((at, what)) = may_not_be_foreign.then(|| is.foreign(draft.text)).flatten() {
         let to_do =
             "begin the tree with the line '%YAML 1.1', right after the comments that follow the header line";
-        meant.problems.push(draft.problem(at, what, to_do));
+        meant.problems.push(draft.fault(at, what, to_do));
     }
     if !is.has_tree(draft.text) && old.has_tree {
-        meant.problems.push(draft.problem_of_all("the tree is gone", "put it back"));
+        meant.problems.push(Fault::of_all("the tree is gone", "put it back"));
     }
 }
 
@@ -106,8 +105,8 @@ struct Comparison<'c> {
 }
 
 impl Comparison<'_> {
-    fn problem(&self, place: Mark, what: impl Into<String>, to_do: &str) -> Problem {
-        self.draft.problem(offset(place), what, to_do)
+    fn fault(&self, place: Mark, what: impl Into<String>, to_do: &str) -> Fault {
+        self.draft.fault(offset(place), what, to_do)
     }
 
     fn compare(&self, old: &Old, meant: &mut Meant) {
@@ -122,11 +121,11 @@ impl Comparison<'_> {
     }
 
     /// The root must stay what it is.
-    fn root(&self) -> Option<Problem> {
+    fn root(&self) -> Option<Fault> {
         let was = self.was?.survey.root.as_ref()?;
         let to_do = "put it back: without it the file is not known for what it is";
         let Some(is) = &self.facts.survey.root else {
-            return Some(self.draft.problem_of_all("the tree is gone", "put it back"));
+            return Some(Fault::of_all("the tree is gone", "put it back"));
         };
         let is_root = |root: &Root| {
             root.tag.as_deref().is_some_and(|tag| ROOT_TAGS.iter().any(|start| tag.starts_with(start)))
@@ -134,25 +133,24 @@ impl Comparison<'_> {
         match (&was.tag, &is.tag) {
             (Some(was), None) => {
                 let what = format!("the root of the tree has lost its tag, {was}");
-                return Some(self.problem(is.place, what, to_do));
+                return Some(self.fault(is.place, what, to_do));
             }
             (Some(tag), Some(other)) if is_root(was) && !is_root(is) => {
                 let what = format!("the tag of the root was changed from {tag} to {}", other.escape_debug());
-                return Some(self.problem(is.place, what, to_do));
+                return Some(self.fault(is.place, what, to_do));
             }
             _ => {}
         }
         let what = "the root of the tree is no mapping any more";
-        (was.mapping && !is.mapping)
-            .then(|| self.problem(is.place, what, "put the keys and their values back"))
+        (was.mapping && !is.mapping).then(|| self.fault(is.place, what, "put the keys and their values back"))
     }
 
-    fn depth(&self) -> Option<Problem> {
+    fn depth(&self) -> Option<Fault> {
         let (depth, place) = self.facts.survey.depth;
         let was = self.was.map_or(0, |was| was.survey.depth.0);
         (depth > DEEPEST.max(was)).then(|| {
             let what = format!("the tree is {depth} levels deep; Python asdf reads {DEEPEST}");
-            self.problem(place, what, "make it flatter")
+            self.fault(place, what, "make it flatter")
         })
     }
 
@@ -163,7 +161,7 @@ impl Comparison<'_> {
             known.add(finding.identity);
         }
         for finding in &self.facts.survey.findings {
-            let problem = self.problem(finding.place, finding.what.clone(), to_do(finding.wrong));
+            let problem = self.fault(finding.place, finding.what.clone(), to_do(finding.wrong));
             match finding.wrong {
                 _ if known.take(finding.identity) => {}
                 Wrong::LargeInteger => meant.warnings.push(problem),
@@ -173,7 +171,7 @@ impl Comparison<'_> {
     }
 
     /// Arrays that are there and are not known for arrays any more.
-    fn lost_tags(&self) -> Vec<Problem> {
+    fn lost_tags(&self) -> Vec<Fault> {
         let to_do =
             "put the tag back, as in '!core/ndarray-1.1.0'; a tool that drops tags can't be used here";
         let Some(was) = self.was.filter(|was| !was.arrays.is_empty()) else { return Vec::new() };
@@ -182,13 +180,13 @@ impl Comparison<'_> {
         let untagged_before: HashSet<u64> =
             was.survey.untagged.iter().map(|(path, _)| was.survey.paths.identity(*path, true)).collect();
         let any_vanished = before.iter().any(|path| !here.contains(path));
-        let mut lost: Vec<Problem> = Vec::new();
+        let mut lost: Vec<Fault> = Vec::new();
         for (path, place) in &self.facts.survey.untagged {
             let identity = self.facts.survey.paths.identity(*path, true);
             let was_array = before.contains(&identity);
             if was_array || (any_vanished && !untagged_before.contains(&identity)) {
                 let name = self.facts.survey.paths.show(*path);
-                lost.push(self.problem(*place, format!("the array {name} has lost its ndarray tag"), to_do));
+                lost.push(self.fault(*place, format!("the array {name} has lost its ndarray tag"), to_do));
                 if lost.len() > super::MOST_FURTHER {
                     break;
                 }
@@ -199,9 +197,7 @@ impl Comparison<'_> {
                 1 => "the only ndarray of the tree is gone".to_owned(),
                 count => format!("all {count} ndarrays of the tree are gone"),
             };
-            lost.push(
-                self.draft.problem_of_all(what, "put at least one back, or mount with -o validate=off"),
-            );
+            lost.push(Fault::of_all(what, "put at least one back, or mount with -o validate=off"));
         }
         lost
     }
@@ -225,7 +221,7 @@ impl Comparison<'_> {
         });
         for (node, (place, what, to_do)) in troubles {
             let name = self.facts.survey.paths.show(node.path);
-            meant.problems.push(self.problem(place, format!("{name}: {what}"), to_do));
+            meant.problems.push(self.fault(place, format!("{name}: {what}"), to_do));
         }
     }
 
@@ -247,7 +243,7 @@ impl Comparison<'_> {
         for node in moved.filter(|node| before.contains(&self.facts.survey.paths.identity(node.path, true))) {
             let name = self.facts.survey.paths.show(node.path);
             let what = format!("{name}: it was in a block of this file, and its source is another file now");
-            meant.problems.push(self.problem(node.place, what, "write the number of the block"));
+            meant.problems.push(self.fault(node.place, what, "write the number of the block"));
         }
     }
 
@@ -285,7 +281,7 @@ impl Comparison<'_> {
             if !known.take((self.facts.survey.paths.identity(*path, false), trouble.what.as_str())) {
                 let name = self.facts.survey.paths.show(*path);
                 let to_do = "correct it: Python asdf opens no file with such a node";
-                meant.problems.push(self.problem(trouble.place, format!("{name}: {}", trouble.what), to_do));
+                meant.problems.push(self.fault(trouble.place, format!("{name}: {}", trouble.what), to_do));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::Fault;
 use super::excerpt::Excerpt;
 
 /// What a refusal is to be told as to a program.
@@ -72,9 +73,9 @@ pub struct Refusal {
 pub const MOST_FURTHER: usize = 9;
 
 impl Refusal {
-    /// A refusal for these problems; `None` if there are none.
-    pub(super) fn of(problems: Vec<Problem>) -> Option<Self> {
-        let mut problems = problems.into_iter();
+    /// A refusal for these faults of a text; `None` if there are none.
+    pub(super) fn of(text: &[u8], faults: Vec<Fault>) -> Option<Self> {
+        let mut problems = faults.into_iter().map(|fault| fault.into_problem(text));
         let first = problems.next()?;
         Some(Self { first, further: problems.take(MOST_FURTHER).collect() })
     }

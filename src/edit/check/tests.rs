@@ -370,3 +370,29 @@ fn no_mutation_panics_and_what_is_accepted_is_sound() {
     }
     assert!(counts[0] > 300 && counts[0] < counts[1] && counts[1] == counts[2], "{counts:?}");
 }
+
+#[test]
+fn the_lines_of_many_problems_are_not_all_counted() {
+    let arrays = |source: &str, count: usize| -> String {
+        let array = |n| {
+            format!("a{n}: !core/ndarray-1.0.0 {{{source}, shape: [1], datatype: int8, byteorder: big}}\n")
+        };
+        [PROLOGUE, "--- !core/asdf-1.1.0\n", &(0..count).map(array).collect::<String>(), "...\n"].concat()
+    };
+    let quickest = |count: usize| {
+        let (old, new) = (Old::of(arrays("source: 0", count).as_bytes()), arrays("source: 9", count));
+        let time = |_| {
+            let begun = std::time::Instant::now();
+            let refusal = check(new.as_bytes(), &old, &blocks(), Level::Strict).unwrap_err();
+            assert_eq!(refusal.further.len(), MOST_FURTHER);
+            let warned = check(new.as_bytes(), &old, &blocks(), Level::Warn).unwrap().warnings;
+            assert_eq!(warned.len(), MOST_FURTHER + 2);
+            assert_eq!(warned.last().unwrap().to_string(), format!("and {} more", count - MOST_FURTHER - 1));
+            begun.elapsed()
+        };
+        (0..3).map(time).min().unwrap()
+    };
+    // Eight times as much takes eight times as long; counted from the start for each it took some sixty times.
+    let (few, many) = (quickest(5_000), quickest(40_000));
+    assert!(many < few * 24, "{few:?}, {many:?}");
+}
