@@ -5,7 +5,7 @@
 //! half of the budget, and what a reader waits for up to all of it; beyond that he waits his turn.
 //!
 //! Beside the chunks the cache holds what else decoding keeps between two reads and what has to be bounded for
-//! the whole mount: the decoders that stand in the middle of a stream ([`Parked`]), the threads that decode
+//! the whole mount: the decoders that stand in the middle of a stream ([`Reclaim`]), the threads that decode
 //! ahead ([`Workers`]), a few buffers to be used again, the file for what is put aside ([`Shelf`]), and the
 //! place for what is kept between two mounts ([`Store`]).
 
@@ -22,11 +22,10 @@ use std::any::Any;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lru::LruCache;
 
-use crate::content::Parked;
 use room::Room;
 use scratch::Scratch;
 use store::Store;
@@ -70,6 +69,18 @@ const LEAST: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentId(u64);
 
+/// Memory that waits for later readers, of which the cache may take some back.
+pub(crate) trait Reclaim: Any + fmt::Debug + Send + Sync {
+    /// Bytes that are held, roughly.
+    fn weight(&self) -> u64;
+
+    /// Gives up what is hardly going to be used again.
+    fn make_room(&self);
+
+    /// Gives up what is held for a content that is gone.
+    fn forget(&self, content: ContentId);
+}
+
 /// Decoded chunks of all contents of a mount, the least recently used dropped first.
 pub struct Cache {
     budget: u64,
@@ -77,7 +88,8 @@ pub struct Cache {
     kept: Mutex<Kept>,
     /// What work in flight is going to hold.
     room: Arc<Room>,
-    parked: Parked,
+    /// Decoders that wait for their next read, once there is one.
+    idle: OnceLock<Box<dyn Reclaim>>,
     threads: usize,
     workers: Workers,
     beside: Workers,
@@ -114,7 +126,7 @@ impl Cache {
             next_id: AtomicU64::new(0),
             kept: Mutex::new(kept),
             room: Arc::new(Room::new(budget)),
-            parked: Parked::default(),
+            idle: OnceLock::new(),
             threads: threads.max(1),
             workers: Workers::new("ahead", threads),
             beside: Workers::new("beside", if threads > FEW { threads } else { threads.saturating_sub(1) }),
@@ -175,7 +187,7 @@ impl Cache {
     /// readers of whom it isn't known that they have stopped.
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
         let reservation = self.room.reserve(bytes).or_else(|| {
-            self.parked.make_room();
+            self.idle.get().inspect(|idle| idle.make_room());
             self.room.reserve(bytes)
         })?;
         self.kept().trim(self.left());
@@ -197,7 +209,11 @@ impl Cache {
 
     /// What waits to be used again, as far as it counts in the budget.
     fn aside(&self) -> u64 {
-        self.parked.weight().saturating_add(self.scratch.weight()).saturating_sub(ASIDE)
+        self.idle
+            .get()
+            .map_or(0, |idle| idle.weight())
+            .saturating_add(self.scratch.weight())
+            .saturating_sub(ASIDE)
     }
 
     /// How many threads decode ahead.
@@ -282,7 +298,7 @@ impl Cache {
 
     /// Drops all that is kept for a content that is gone.
     pub fn forget(&self, id: ContentId) {
-        self.parked.forget(id);
+        self.idle.get().inspect(|idle| idle.forget(id));
         let mut kept = self.kept();
         let of_it: Vec<_> = kept.chunks.iter().map(|(key, _)| *key).filter(|key| key.0 == id).collect();
         for key in of_it {
@@ -329,9 +345,10 @@ impl Cache {
         }
     }
 
-    /// The decoders that stand somewhere in a stream.
-    pub(crate) fn parked(&self) -> &Parked {
-        &self.parked
+    /// The idle decoders of this mount, which are of one type.
+    pub(crate) fn idle<T: Reclaim + Default>(&self) -> &T {
+        let idle: &dyn Any = &**self.idle.get_or_init(|| Box::<T>::default());
+        idle.downcast_ref().expect("one type is asked for in the whole crate")
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

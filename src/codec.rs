@@ -1,8 +1,8 @@
 //! Stored bytes to content.
 //!
 //! A codec takes the stored (encoded) bytes as a [`Content`] and gives the decoded ones as another.
-//! Some are cut into pieces that can be decoded apart ([`Chunks`]: lz4, blosc), some are streams
-//! ([`Sequential`](crate::content::Sequential)) with a table of places where decoding can start ([`seek`]):
+//! Some are cut into pieces that can be decoded apart ([`Chunks`](crate::decode::Chunks): lz4, blosc), some are streams
+//! ([`Sequential`](crate::decode::Sequential)) with a table of places where decoding can start ([`seek`]):
 //! zlib, bzip2, and zstd and LZ4 frames, which are cut into [`parts`].
 //! Both are read through [`Decoded`], which keeps a bounded number of decoded
 //! chunks in the mount's [`Cache`]. No codec holds a block whole. Tiles and quantized values are
@@ -13,7 +13,6 @@ pub mod bunzip;
 mod bzip2;
 pub mod deflate;
 mod features;
-mod held;
 mod input;
 mod library;
 mod lz4;
@@ -30,7 +29,8 @@ mod zstd;
 use std::sync::Arc;
 
 use crate::cache::Cache;
-use crate::content::{Content, Decoded, Decoder, Text};
+use crate::content::{Content, Text};
+use crate::decode::Decoded;
 use crate::error::{Error, Result};
 
 /// The codecs, by what they do rather than by the label of a format.
@@ -48,44 +48,6 @@ pub enum Codec {
     Zstd,
     /// One Blosc 1 buffer, or Abacus' framing of several: told apart by the first bytes.
     Blosc,
-}
-
-/// A piece of the decoded bytes that can be decoded without the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunk {
-    /// Which one, from 0, in decoded order.
-    pub index: u64,
-    /// Where it begins in the decoded bytes.
-    pub offset: u64,
-    /// How long it is, decoded.
-    pub len: u64,
-}
-
-/// Encoded bytes cut into pieces that can be decoded apart.
-pub trait Chunks: Send + Sync + std::fmt::Debug {
-    /// The chunk that holds decoded byte `offset`, or `None` past the end of what is there.
-    fn find(&self, offset: u64) -> Result<Option<Chunk>>;
-
-    /// Decodes a chunk into `out`, whatever it held before: exactly `chunk.len` bytes, or an error.
-    ///
-    /// On an error `out` holds the bytes before the damage that are known to be right.
-    fn decode(&self, chunk: Chunk, out: &mut Vec<u8>) -> Result<()>;
-
-    /// A decoder of one chunk; asked for instead of `decode` when the chunk is longer than
-    /// [`WHOLE`](crate::content::WHOLE), so that it is not held in memory as a whole.
-    ///
-    /// Unless a codec says otherwise this decodes the chunk as a whole nevertheless.
-    fn start(&self, chunk: Chunk) -> Result<Box<dyn Decoder>> {
-        Ok(Box::new(held::Held::decode(self, chunk)?))
-    }
-
-    /// Bytes of memory that [`start`](Self::start) takes up, beside what is kept between two uses.
-    ///
-    /// Where the chunk is decoded as a whole that is what it decodes to, as much again for what is turned
-    /// round on the way (a shuffle), and what is stored of it, which may be as long.
-    fn weight(&self, chunk: Chunk) -> u64 {
-        chunk.len.saturating_mul(3)
-    }
 }
 
 /// The content that `stored` decodes to, `data_size` bytes long.

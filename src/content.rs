@@ -1,6 +1,5 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
-mod decoded;
 mod slice;
 mod text;
 
@@ -11,7 +10,6 @@ use crate::cache::{Bytes, Cache};
 use crate::error::{Error, Result};
 use crate::source::{Gate, Source};
 
-pub use decoded::{Decoded, Decoder, Parked, Sequential, UNIT, WHOLE};
 pub use slice::Slice;
 pub use text::Text;
 
@@ -37,6 +35,11 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// A range of a buffer of the cache.
+    pub(crate) fn new(buffer: Bytes, range: Range<usize>, cache: &Arc<Cache>) -> Self {
+        Self { buffer: Some(buffer), range, cache: cache.clone() }
+    }
+
     /// All of the buffer.
     pub(crate) fn buffer(&self) -> &[u8] {
         self.buffer.as_ref().map_or(&[], |buffer| buffer.as_slice())

@@ -13,6 +13,7 @@
 //! | [`edit`] | from an accepted text to a save: plans, journal, recovery |
 //! | [`format`](mod@format) | what knows one kind of file; [`format::Container`] is what each opens to |
 //! | [`codec`], [`yaml`] | stored bytes to content; what we ask of YAML |
+//! | [`decode`] | decoded bytes at any offset: units, read-ahead, idle decoders |
 //! | [`cache`], [`content`] | decoded chunks under a byte budget; random-access bytes of known length |
 //! | [`source`] | the file under the mount |
 //! | [`check`] | `--check`: reads all of a file and says what is wrong |
@@ -25,6 +26,7 @@ pub mod cli;
 pub mod codec;
 pub mod content;
 pub mod daemon;
+pub mod decode;
 pub mod edit;
 pub mod error;
 pub mod exit;

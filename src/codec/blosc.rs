@@ -33,8 +33,8 @@ pub use buffer::{Buffer, MAX_BLOCK};
 pub use header::{HEADER_SIZE, Header, Inner, Shuffle};
 pub use scratch::Scratch;
 
-use crate::codec::{Chunk, Chunks};
 use crate::content::Content;
+use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
 use buffer::MIN_PIECE;
 use scratch::{Window, placed};

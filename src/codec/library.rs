@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::content::{Content, Decoder, Sequential};
+use crate::content::Content;
+use crate::decode::{Decoder, Sequential};
 use crate::error::Result;
 
 /// Begins to decode what is stored.

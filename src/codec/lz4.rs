@@ -17,7 +17,8 @@ use std::sync::Arc;
 use super::parts::Parted;
 use super::seek::Seekable;
 use crate::cache::Cache;
-use crate::content::{Content, Sequential};
+use crate::content::Content;
+use crate::decode::Sequential;
 
 pub(super) use pieces::Pieces;
 pub(super) use whole::decode;

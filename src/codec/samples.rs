@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::seek::kept::{Of, Slot};
 use crate::cache::Cache;
 use crate::cache::store::Store;
-use crate::content::{Content, Decoded, Soundness, Text};
+use crate::content::{Content, Soundness, Text};
+use crate::decode::Decoded;
 use crate::error::Result;
 
 /// Numbers that look like chance and come the same each time (xorshift); the seed is not 0.

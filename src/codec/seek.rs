@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`Table`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2), [`zstd`](super::zstd)), or cuts between [`parts`](super::parts) |
 //! | [`Stretches`] | a way through the stream from a place on, stretch by stretch, several of them in work |
-//! | [`Flow`] | the bytes of such a way, for [`Decoded`](crate::content::Decoded) |
+//! | [`Flow`] | the bytes of such a way, for [`Decoded`](crate::decode::Decoded) |
 //! | [`Seekable`] | the stream |
 //! | [`kept`] | a table as it is kept between two mounts |
 //!
@@ -27,7 +27,7 @@ pub(super) mod spans;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::content::{Decoder, Sequential, UNIT, WHOLE};
+use crate::decode::{Decoder, Sequential, UNIT, WHOLE};
 use crate::error::{Error, Result};
 use found::Trusted;
 

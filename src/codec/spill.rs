@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::cache::{Cache, Reservation, unnamed};
-use crate::content::{Decoder, Sequential, UNIT};
+use crate::decode::{Decoder, Sequential, UNIT};
 use crate::error::{Error, Result};
 
 /// Bytes between two looks at how much room there is.
@@ -346,7 +346,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    use crate::content::{Content, Decoded, Soundness};
+    use crate::content::{Content, Soundness};
+    use crate::decode::Decoded;
 
     /// A stream whose byte at `n` is a function of `n`; it counts how often it was begun.
     #[derive(Debug)]

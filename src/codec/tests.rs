@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::samples::Dice;
 use super::*;
-use crate::content::{Soundness, UNIT, WHOLE};
+use crate::content::Soundness;
+use crate::decode::{UNIT, WHOLE};
 
 const CODECS: [&str; 10] = [
     "zlib",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::fs::FileType;
 
 use super::node::Ino;
-use crate::content::UNIT;
+use crate::decode::UNIT;
 use crate::source::Identity;
 
 /// Bytes that programs are told to read at once: what is decoded and handed on together. Left to themselves

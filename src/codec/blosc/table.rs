@@ -6,7 +6,7 @@
 //! those between are found again from the mark before them.
 
 use super::header::Header;
-use crate::codec::Chunk;
+use crate::decode::Chunk;
 use crate::error::Result;
 
 /// The most marks that are kept.

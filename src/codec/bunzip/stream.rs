@@ -207,7 +207,7 @@ impl Walk {
     }
 }
 
-impl crate::content::Decoder for Walk {
+impl crate::decode::Decoder for Walk {
     fn read(&mut self, out: &mut [u8]) -> SourceResult<usize> {
         Ok(Self::read(self, out)?)
     }

@@ -5,7 +5,8 @@ use std::io::Write;
 
 use super::*;
 use crate::codec::samples::{Dice, check, harmed, read_in, say_the_same};
-use crate::content::{Decoded, Soundness, Text};
+use crate::content::{Soundness, Text};
+use crate::decode::Decoded;
 
 /// The magic of a block, which may stand in the data as well.
 const MAGIC: [u8; 6] = [0x31, 0x41, 0x59, 0x26, 0x53, 0x59];

@@ -12,7 +12,7 @@ use super::table::Bzip2;
 use crate::cache::{Reservation, Task};
 use crate::codec::bunzip::{Block, Candidates, Decoder, Fault, Magic};
 use crate::codec::seek::{Depth, Stretches};
-use crate::content::UNIT;
+use crate::decode::UNIT;
 use crate::error::Result;
 
 /// Bytes of a decoder, as a rule.

@@ -9,7 +9,7 @@
 //! more length bytes. The last sequence ends after its literals.
 
 use super::super::input::Input;
-use crate::content::Decoder;
+use crate::decode::Decoder;
 use crate::error::{Error, Result};
 
 /// How far back a match may reach.

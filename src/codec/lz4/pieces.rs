@@ -12,10 +12,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::input::Input;
-use super::super::{Chunk, Chunks};
 use super::block::{self, Block};
 use super::whole;
-use crate::content::{Content, Decoder};
+use crate::content::Content;
+use crate::decode::Decoder;
+use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
 
 /// A header: `n` and `size`.

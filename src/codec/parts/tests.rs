@@ -5,7 +5,8 @@ use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 use crate::cache::Cache;
 use crate::codec::samples::{Counted, Dice};
 use crate::codec::{Codec, open};
-use crate::content::{Content, Soundness, UNIT};
+use crate::content::{Content, Soundness};
+use crate::decode::UNIT;
 use std::sync::Arc;
 
 fn truth(len: usize) -> Vec<u8> {

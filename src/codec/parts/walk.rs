@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Part, PartDecoder, Parted, Parts};
 use crate::cache::{Reservation, Task};
 use crate::codec::seek::{Depth, Stretches};
-use crate::content::{UNIT, WHOLE};
+use crate::decode::{UNIT, WHOLE};
 use crate::error::Result;
 
 /// A way through the parts from one of them on.

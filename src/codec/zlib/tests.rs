@@ -6,7 +6,8 @@ use std::io::Write;
 
 use super::*;
 use crate::codec::samples::{Counted, Dice, check, harmed, prefix, read_in, say_the_same};
-use crate::content::{Decoded, Soundness, Text, UNIT};
+use crate::content::{Soundness, Text};
+use crate::decode::{Decoded, UNIT};
 
 const SMALL: Scale = Scale { spacing: 40_000, stretch: 100_000, least_bits: 8 << 13 };
 

@@ -13,7 +13,7 @@ use super::table::Zlib;
 use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, Place};
 use crate::codec::deflate::{Resolver, Stop, Stretch, WINDOW, zlib};
 use crate::codec::seek::{Depth, Stretches};
-use crate::content::UNIT;
+use crate::decode::UNIT;
 use crate::error::{Error, Result};
 
 /// Bytes of a pass.

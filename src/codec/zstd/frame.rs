@@ -9,7 +9,8 @@ use super::library::{Context, Unpacking, WINDOW_LOG};
 use crate::cache::Cache;
 use crate::codec::input::Input;
 use crate::codec::parts::{Cut, Hop, PartDecoder, Parts, Stopped};
-use crate::content::{Content, Decoder, UNIT, WHOLE};
+use crate::content::Content;
+use crate::decode::{Decoder, UNIT, WHOLE};
 use crate::error::Result;
 
 /// Bytes read to get at a header, and at those of small blocks behind it.

@@ -6,7 +6,7 @@ use std::hash::Hasher;
 use twox_hash::XxHash64;
 
 use crate::codec::seek::kept::crc_after;
-use crate::content::UNIT;
+use crate::decode::UNIT;
 
 /// Bytes that a sum of a table is over at least, unless a place comes before; it ends with a block.
 pub(super) const PIECE: u64 = UNIT;

@@ -5,7 +5,8 @@ use std::io::Write;
 
 use super::*;
 use crate::codec::samples::{Counted, Dice, check, harmed, prefix, read_in, say_the_same};
-use crate::content::{Decoded, Soundness, Text, UNIT};
+use crate::content::{Soundness, Text};
+use crate::decode::{Decoded, UNIT};
 
 /// Bytes from one place to the next in these tests, or eight windows.
 const FINE: u64 = 100_000;

@@ -2,6 +2,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 
 use super::*;
+use crate::decode::Decoder;
+use crate::decode::idle::PER_CONTENT;
 use crate::error::Kind;
 
 /// A stream whose byte at `n` is a function of `n`, which counts what is asked of it.
@@ -185,7 +187,7 @@ impl Sequential for Bad {
 #[test]
 fn a_decoder_that_panics_leaves_nobody_waiting() {
     let content = Decoded::stream(Bad, 100, &Arc::new(Cache::new(0)));
-    for _ in 0..2 * parked::PER_CONTENT {
+    for _ in 0..2 * PER_CONTENT {
         let read = std::panic::AssertUnwindSafe(|| content.read_at(0, &mut [0]).is_ok());
         assert!(std::panic::catch_unwind(read).is_err());
     }

@@ -1,4 +1,4 @@
-//! Which ranges of a content were decoded and found right.
+//! A set of byte ranges: those of a content that were decoded and found right.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ const RANGES: usize = 4096;
 
 /// A set of ranges that grow together.
 #[derive(Debug, Default)]
-pub(super) struct Covered(BTreeMap<u64, u64>);
+pub(super) struct RangeSet(BTreeMap<u64, u64>);
 
-impl Covered {
+impl RangeSet {
     /// Adds `start..end`.
     pub(super) fn add(&mut self, mut start: u64, mut end: u64) {
         if start >= end {
@@ -44,7 +44,7 @@ mod tests {
     proptest! {
         #[test]
         fn is_what_a_bitmap_says(ranges in prop::collection::vec((0_u64..60, 0_u64..12), 0..40)) {
-            let (mut covered, mut map) = (Covered::default(), [false; 80]);
+            let (mut covered, mut map) = (RangeSet::default(), [false; 80]);
             for (start, len) in ranges {
                 covered.add(start, start + len);
                 map[start as usize..(start + len) as usize].fill(true);

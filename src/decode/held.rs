@@ -1,7 +1,6 @@
 //! A chunk that was decoded whole, read as a stream: for codecs that can't do it piecemeal.
 
-use super::{Chunk, Chunks};
-use crate::content::Decoder;
+use super::{Chunk, Chunks, Decoder};
 use crate::error::{Error, Result};
 
 /// The bytes of a chunk, and the error that ended them.

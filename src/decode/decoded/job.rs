@@ -1,25 +1,22 @@
-//! Decoding for readers: who decodes, who waits, and what is kept of what comes by.
+//! Decoding for readers: which thread decodes, which ones wait, and which units are kept.
 //!
-//! A run is one thread decoding from where a decoder stands up to the unit that its reader wants.
-//! A reader whose unit lies on the way of a run waits for it, and gets the unit handed over when the
-//! run comes by, whether or not the cache has room for it. One whose unit lies a little after it
-//! waits too, for the decoder: requests of one reader come slightly out of order. Anyone else takes
-//! the decoder that waits nearest before his unit, or starts anew.
+//! A job is one thread that decodes from where a decoder stands up to the unit that its reader wants.
+//! A reader whose unit lies between the two waits, and gets the unit handed over when the job reaches
+//! it, whether or not the cache has room for it. A reader whose unit lies a little after it waits for
+//! the decoder, since requests of one reader come slightly out of order. Any other reader takes the
+//! idle decoder nearest before its unit, or starts a new one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use super::ahead::Sequences;
-use super::covered::Covered;
-use super::parked::PER_CONTENT;
-use super::{Decoded, Decoder, Encoded, Span, UNIT, Unit};
+use super::range_set::RangeSet;
+use super::read_ahead::Sequences;
+use super::{Decoded, Encoded, NEAR, Span, Unit};
 use crate::cache::Bytes;
-use crate::codec::Chunk;
+use crate::decode::idle::PER_CONTENT;
+use crate::decode::{Chunk, Decoder, IdleDecoders, UNIT};
 use crate::error::{Error, Result};
-
-/// How far before a wanted unit is near: what the kernel's read-ahead asks for at a time, and more.
-pub(super) const NEAR: u64 = 16 * UNIT;
 
 /// How far before the nearest place of a table a waiting decoder is as good as a new one there.
 const LITTLE: u64 = 4 * UNIT;
@@ -27,7 +24,7 @@ const LITTLE: u64 = 4 * UNIT;
 /// What the readers of a content know of each other, and what was found out about it.
 #[derive(Default)]
 pub(super) struct State {
-    runs: Vec<Run>,
+    jobs: Vec<Job>,
     last_number: u64,
     /// What is waited for, by the unit's start.
     wanted: HashMap<u64, Wanted>,
@@ -35,13 +32,13 @@ pub(super) struct State {
     pub(super) damage: Option<(u64, Error)>,
     /// What is wrong there, or was found wrong besides.
     pub(super) trouble: Option<Error>,
-    pub(super) covered: Covered,
+    pub(super) covered: RangeSet,
     pub(super) sequences: Sequences,
     /// The end was reached, and it is where the header says.
     pub(super) ended: bool,
 }
 
-struct Run {
+struct Job {
     number: u64,
     span: u64,
     /// The start of the unit that is being decoded.
@@ -64,11 +61,11 @@ enum Outcome {
     Ended,
     /// Nothing can be had from there on.
     Broken(u64, Error),
-    /// The system refused; it may do so no more next time.
-    Hitch(Error),
+    /// The system refused; the next try may succeed.
+    Transient(Error),
 }
 
-enum Way {
+enum Route {
     Wait,
     /// From there, with the decoder that stands there, or a new one.
     Go(u64, Option<Box<dyn Decoder>>),
@@ -124,9 +121,9 @@ impl Decoded {
             if let Some((_, error)) = state.damage.as_ref().filter(|(from, _)| *from <= unit.start) {
                 return Err(error.clone());
             }
-            match self.way(&state, unit) {
-                Way::Go(at, decoder) => break (at, decoder),
-                Way::Wait => {
+            match self.route(&state, unit) {
+                Route::Go(at, decoder) => break (at, decoder),
+                Route::Wait => {
                     state.wait_for(unit.start);
                     state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
                     if let Some(bytes) = state.waited_for(unit.start) {
@@ -137,7 +134,7 @@ impl Decoded {
         };
         state.last_number += 1;
         let number = state.last_number;
-        state.runs.push(Run { number, span: unit.span.start, at, until: self.end_of(unit) });
+        state.jobs.push(Job { number, span: unit.span.start, at, until: self.end_of(unit) });
         drop(state);
         let running = Running { decoded: self, number };
         let weight = match (&decoder, &self.encoded) {
@@ -167,33 +164,33 @@ impl Decoded {
         if unit.span.is_whole() { unit.span.end } else { unit.start.saturating_add(UNIT).min(unit.span.end) }
     }
 
-    fn way(&self, state: &State, unit: Unit) -> Way {
+    fn route(&self, state: &State, unit: Unit) -> Route {
         let mut ahead = None;
-        for run in state.runs.iter().filter(|run| run.span == unit.span.start) {
-            if run.at <= unit.start && unit.start < run.until {
-                return Way::Wait;
+        for job in state.jobs.iter().filter(|job| job.span == unit.span.start) {
+            if job.at <= unit.start && unit.start < job.until {
+                return Route::Wait;
             }
-            if unit.start.checked_sub(run.until).is_some_and(|gap| gap <= NEAR) {
-                ahead = ahead.max(Some(run.at));
+            if unit.start.checked_sub(job.until).is_some_and(|gap| gap <= NEAR) {
+                ahead = ahead.max(Some(job.at));
             }
         }
         if unit.span.is_whole() {
-            return Way::Go(unit.start, None);
+            return Route::Go(unit.start, None);
         }
-        let parked = self.cache.parked();
+        let parked = self.cache.idle::<IdleDecoders>();
         let stream = (self.id, unit.span.start);
         let nearest = parked.nearest(stream, unit.start);
         if ahead.is_some() && ahead >= nearest {
-            return Way::Wait;
+            return Route::Wait;
         }
         let start = self.startable(unit);
         // One that stands only a little before has work in flight, or does without reading a table.
         if let Some(at) = nearest.filter(|at| at.saturating_add(LITTLE) >= start)
             && let Some(decoder) = parked.take(stream, at)
         {
-            return Way::Go(at, Some(decoder));
+            return Route::Go(at, Some(decoder));
         }
-        if state.runs.len() >= PER_CONTENT { Way::Wait } else { Way::Go(start, None) }
+        if state.jobs.len() >= PER_CONTENT { Route::Wait } else { Route::Go(start, None) }
     }
 
     /// The start of the last unit up to this one that a new decoder needs nothing before of.
@@ -219,10 +216,10 @@ impl Decoded {
             Ok(()) if right => self.finish_piece(unit.span),
             Ok(()) => Outcome::Broken(end, Error::damaged("a piece decodes to a wrong number of bytes")),
             Err(error) if error.lasts() => Outcome::Broken(end, error),
-            Err(error) => Outcome::Hitch(error),
+            Err(error) => Outcome::Transient(error),
         };
-        let (bytes, hitch) = self.turn(running, unit.start, buffer, outcome, unit, None);
-        Ok((bytes, hitch))
+        let (bytes, transient) = self.turn(running, unit.start, buffer, outcome, unit, None);
+        Ok((bytes, transient))
     }
 
     /// Decodes from `at` up to a unit of a stream.
@@ -264,7 +261,7 @@ impl Decoded {
                     let _ = self.turn(running, at, buffer, Outcome::Broken(from, error.clone()), unit, None);
                     return Err(error);
                 }
-                Outcome::Hitch(error) => return Err(error),
+                Outcome::Transient(error) => return Err(error),
                 // The wanted unit lies before the end.
                 Outcome::Ended => return Err(self.broken(end, self.too_short(end))),
             }
@@ -342,7 +339,7 @@ impl Decoded {
         }
     }
 
-    /// The wanted unit is decoded: keeps it, hands it to those who wait, and ends the run.
+    /// The wanted unit is decoded: keeps it, hands it to the readers that wait, and ends the job.
     fn turn(
         &self,
         running: &Running<'_>,
@@ -353,7 +350,7 @@ impl Decoded {
         on: Option<(u64, Box<dyn Decoder>)>,
     ) -> (Bytes, Option<Error>) {
         let mut state = self.state();
-        let mut hitch = None;
+        let mut transient = None;
         match outcome {
             Outcome::Good => state.covered.add(at, at.saturating_add(buffer.len() as u64)),
             Outcome::Ended => {
@@ -364,28 +361,28 @@ impl Decoded {
                 state.broken(&self.limit, from, &error);
                 buffer.truncate(usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX));
             }
-            Outcome::Hitch(error) => hitch = Some(error),
+            Outcome::Transient(error) => transient = Some(error),
         }
         if buffer.capacity() / 2 > buffer.len() {
             buffer.shrink_to_fit();
         }
         let bytes = Arc::new(buffer);
-        if hitch.is_none() {
+        if transient.is_none() {
             self.cache.put(self.id, at, &bytes);
             if let Some(wanted) = state.wanted.get_mut(&at) {
                 wanted.bytes = Some(bytes.clone());
             }
         }
         if let Some((at, decoder)) = on {
-            // Before the run is gone: who waits for this decoder must find it.
-            self.cache.parked().park((self.id, unit.span.start), at, decoder);
+            // Before the job is gone: a reader that waits for this decoder must find it.
+            self.cache.idle::<IdleDecoders>().park((self.id, unit.span.start), at, decoder);
         }
-        state.runs.retain(|run| run.number != running.number);
+        state.jobs.retain(|job| job.number != running.number);
         self.turned.notify_all();
-        (bytes, hitch)
+        (bytes, transient)
     }
 
-    /// A unit on the way came by: hands it to those who wait, keeps it if it may be asked for soon.
+    /// A unit before the wanted one: hands it to the readers that wait, keeps it if it may be asked for soon.
     fn pass(
         &self,
         running: &Running<'_>,
@@ -397,8 +394,8 @@ impl Decoded {
     ) -> Vec<u8> {
         let near = unit.start - at <= NEAR;
         let mut state = self.state();
-        if let Some(run) = state.runs.iter_mut().find(|run| run.number == running.number) {
-            run.at = end;
+        if let Some(job) = state.jobs.iter_mut().find(|job| job.number == running.number) {
+            job.at = end;
         }
         state.covered.add(at, end);
         let wanted = state.wanted.get_mut(&at);
@@ -421,7 +418,7 @@ impl Decoded {
 /// Where an error that came at `here` leaves the content.
 fn place(decoder: &dyn Decoder, error: Error, span: Span, here: u64) -> Outcome {
     if !error.lasts() {
-        return Outcome::Hitch(error);
+        return Outcome::Transient(error);
     }
     let from = match decoder.suspect() {
         None => here,
@@ -430,7 +427,7 @@ fn place(decoder: &dyn Decoder, error: Error, span: Span, here: u64) -> Outcome 
     Outcome::Broken(from, error)
 }
 
-/// Ends a run however it is left, so that nobody waits for it in vain.
+/// Ends a job however it is left, so that no reader waits for it in vain.
 struct Running<'a> {
     decoded: &'a Decoded,
     number: u64,
@@ -438,7 +435,7 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.decoded.state().runs.retain(|run| run.number != self.number);
+        self.decoded.state().jobs.retain(|job| job.number != self.number);
         self.decoded.turned.notify_all();
     }
 }

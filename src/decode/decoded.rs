@@ -2,105 +2,31 @@
 //!
 //! What is decoded is cut into units: windows of [`UNIT`] bytes in a stream, or a piece as a whole
 //! where the codec has pieces that can be decoded apart. A read takes its units out of the mount's
-//! cache, or has them decoded (`decoded/run.rs`); a unit that several readers want is decoded once.
-//! A stream's decoders are kept where they stand (`decoded/parked.rs`), so that reading on, or reading
+//! cache, or has them decoded (`decoded/job.rs`); a unit that several readers want is decoded once.
+//! A stream's decoders are kept where they stand ([`IdleDecoders`](super::IdleDecoders)), so that reading on, or reading
 //! at a few places in turn, does not begin again at the start.
 //!
 //! Damage: every byte before it is given, the first one that can't be had is the error, and from
 //! there on it stays so. What a checksum at the end of a stream finds can't be placed: nothing that it is
 //! over can be had any more, whatever was given before that was known.
 
-mod ahead;
-mod covered;
-mod parked;
-mod run;
+mod job;
+mod range_set;
+mod read_ahead;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use super::{Content, Shared, Soundness};
+use super::{Chunk, Chunks, Sequential, UNIT, WHOLE};
 use crate::cache::{Bytes, Cache, ContentId};
-use crate::codec::{Chunk, Chunks};
+use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Result};
 use crate::source::Gate;
-use run::State;
+use job::State;
 
-pub use parked::Parked;
-
-/// Bytes of a stream that are decoded and kept together.
-///
-/// Small enough that a read somewhere costs little more than what it needs, and that the unit is
-/// still in the processor's cache when it is copied to the reader; large enough that the steps
-/// around the decoder (a lock, an entry in the cache) are nothing beside its work.
-pub const UNIT: u64 = 256 << 10;
-
-/// A piece longer than this is never decoded whole, but as a stream of its own.
-pub const WHOLE: u64 = 8 << 20;
-
-/// Decodes a stream from its start, once.
-pub trait Decoder: Send {
-    /// Writes the next decoded bytes to `out` and says how many; 0 is the end of the stream.
-    ///
-    /// An error is given only after every byte before the damage was handed out.
-    fn read(&mut self, out: &mut [u8]) -> Result<usize>;
-
-    /// The decoded offset from which on the error that was just given puts bytes in doubt that were handed
-    /// out before it: a checksum over them is wrong.
-    fn suspect(&self) -> Option<u64> {
-        None
-    }
-
-    /// Says that all bytes up to this decoded offset are going to be read, on the way to the last ones, so that
-    /// several parts may be decoded at once if it is far.
-    fn wanted(&mut self, until: u64) {
-        let _ = until;
-    }
-
-    /// Bytes of memory that it takes up while it waits for the next read, roughly.
-    fn weight(&self) -> u64 {
-        256 << 10
-    }
-
-    /// Whether a new one that is to stand where it does has but a short way.
-    fn is_soon_there(&self) -> bool {
-        false
-    }
-}
-
-/// An encoded stream that can be decoded from its start, as often as needed, and perhaps from other
-/// places.
-pub trait Sequential: Send + Sync + fmt::Debug {
-    /// A new decoder that stands at decoded offset 0.
-    fn start(&self) -> Result<Box<dyn Decoder>>;
-
-    /// Finds places up to `wanted` from which it can be decoded, as far as that needs no decoding.
-    fn look_ahead(&self, wanted: u64) {
-        let _ = wanted;
-    }
-
-    /// The last decoded offset at or before `wanted` from which it can be decoded without what is before.
-    fn nearest(&self, wanted: u64) -> u64 {
-        let _ = wanted;
-        0
-    }
-
-    /// Bytes of memory that decoding takes up, beside what it is for.
-    fn weight(&self) -> u64 {
-        1 << 20
-    }
-
-    /// A new decoder that stands at this decoded offset; it begins at the [`nearest`](Self::nearest) one.
-    fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
-        let _ = at;
-        self.start()
-    }
-
-    /// Whether the first read at its end decodes all of it, and the next mount is spared that.
-    fn costs_a_pass(&self) -> bool {
-        false
-    }
-}
+/// How far before a wanted unit is near: what the kernel's read-ahead asks for at a time, and more.
+const NEAR: u64 = 16 * UNIT;
 
 /// What an encoded content decodes to.
 pub struct Decoded {
@@ -111,7 +37,7 @@ pub struct Decoded {
     /// From here on nothing can be had: `data_size`, or where the damage begins.
     limit: AtomicU64,
     state: Mutex<State>,
-    /// A run went on, or ended.
+    /// A job went on, or ended.
     turned: Condvar,
     /// Itself, for the threads that decode ahead.
     me: OnceLock<Weak<Self>>,
@@ -217,7 +143,7 @@ impl Decoded {
         }
         let unit = self.locate(at)?;
         self.read_ahead(unit);
-        let (bytes, hitch) = match self.cache.get(self.id, unit.start) {
+        let (bytes, transient) = match self.cache.get(self.id, unit.start) {
             Some(bytes) => (bytes, None),
             None => self.obtain(unit)?,
         };
@@ -226,7 +152,7 @@ impl Decoded {
         let rest =
             usize::try_from(at - unit.start).ok().and_then(|from| there.get(from..)).unwrap_or_default();
         if rest.is_empty() {
-            return Err(hitch.unwrap_or_else(|| self.why_not(at)));
+            return Err(transient.unwrap_or_else(|| self.why_not(at)));
         }
         let read = rest.len().min(buf.len());
         buf[..read].copy_from_slice(&rest[..read]);
@@ -375,7 +301,7 @@ impl Content for Decoded {
         if range.end == buffer.len() {
             self.cache.read_on(self.id, start);
         }
-        Some(Shared { buffer: Some(buffer), range, cache: self.cache.clone() })
+        Some(Shared::new(buffer, range, &self.cache))
     }
 
     fn gate(&self) -> Option<Gate> {

@@ -1,13 +1,13 @@
 //! Decoders that stand somewhere in a stream and wait for the next read of it.
 //!
-//! There is one such place for a whole mount, so that the memory of the decoders is bounded however
+//! There is one list for a whole mount, so that the memory of the decoders is bounded however
 //! many blocks are open. The one that was used longest ago goes first.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Decoder;
-use crate::cache::ContentId;
+use crate::cache::{ContentId, Reclaim};
 
 /// Decoders of one content that may wait, or be at work: one for each of a few readers.
 pub(super) const PER_CONTENT: usize = 4;
@@ -18,7 +18,7 @@ const PER_MOUNT: usize = 16;
 /// Bytes that the waiting decoders of a mount may take up; the last parked one stays in any case.
 const WEIGHT: u64 = 16 << 20;
 
-/// Decoders that were parked since one was, after which it is not believed that its reader reads on.
+/// Decoders parked since one was, after which its reader is believed to have stopped.
 const TURNS: u64 = 64;
 
 /// A stream: which content, and where in it the stream begins.
@@ -26,7 +26,7 @@ pub(super) type Stream = (ContentId, u64);
 
 /// The decoders that wait, oldest first.
 #[derive(Default)]
-pub struct Parked(Mutex<Decoders>);
+pub(crate) struct IdleDecoders(Mutex<Decoders>);
 
 #[derive(Default)]
 struct Decoders {
@@ -45,7 +45,7 @@ struct Waiting {
     decoder: Box<dyn Decoder>,
 }
 
-impl Parked {
+impl IdleDecoders {
     /// Where the decoder stands that has the shortest way to `wanted`.
     pub(super) fn nearest(&self, stream: Stream, wanted: u64) -> Option<u64> {
         let decoders = self.decoders();
@@ -81,9 +81,15 @@ impl Parked {
         drop(decoders);
     }
 
-    /// Drops those that nobody came for while many others went on: what they had decoded ahead, for who
-    /// stopped in the middle, takes room that others need. Those stay that another would have a long way to.
-    pub(crate) fn make_room(&self) {
+    fn decoders(&self) -> MutexGuard<'_, Decoders> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reclaim for IdleDecoders {
+    /// Evicts decoders that stayed idle for 64 turns: what they decoded ahead takes memory that others need.
+    /// A decoder stays if another one would need long to reach its place.
+    fn make_room(&self) {
         let mut decoders = self.decoders();
         let turn = decoders.turn;
         let is_left = |one: &mut Waiting| one.is_soon_there && turn - one.turn >= TURNS;
@@ -93,24 +99,20 @@ impl Parked {
     }
 
     /// Bytes that the decoders take up, roughly.
-    pub(crate) fn weight(&self) -> u64 {
+    fn weight(&self) -> u64 {
         self.decoders().waiting.iter().map(|one| one.decoder.weight()).sum()
     }
 
     /// Drops the decoders of a content.
-    pub(crate) fn forget(&self, content: ContentId) {
+    fn forget(&self, content: ContentId) {
         let mut decoders = self.decoders();
         let gone: Vec<_> = decoders.waiting.extract_if(.., |one| one.stream.0 == content).collect();
         drop(decoders);
         drop(gone);
     }
-
-    fn decoders(&self) -> MutexGuard<'_, Decoders> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl fmt::Debug for Parked {
+impl fmt::Debug for IdleDecoders {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_list().entries(self.decoders().waiting.iter().map(|one| (one.stream, one.at))).finish()
     }
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn gives_the_nearest_one_before() {
-        let (parked, id) = (Parked::default(), Cache::new(0).id());
+        let (parked, id) = (IdleDecoders::default(), Cache::new(0).id());
         for at in [0, 10, 20] {
             parked.park((id, 0), at, Box::new(Heavy(1)));
         }
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn is_bounded_for_a_content_and_for_the_mount_by_number_and_weight() {
-        let (parked, cache) = (Parked::default(), Cache::new(0));
+        let (parked, cache) = (IdleDecoders::default(), Cache::new(0));
         let id = cache.id();
         for at in 0..9 {
             parked.park((id, 0), at, Box::new(Heavy(1)));
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn who_stopped_makes_room_after_a_while_unless_his_way_was_long() {
-        let (parked, id) = (Parked::default(), Cache::new(0).id());
+        let (parked, id) = (IdleDecoders::default(), Cache::new(0).id());
         parked.park((id, 0), 1, Box::new(Soon));
         parked.park((id, 0), 2, Box::new(Heavy(1)));
         for turn in 2..TURNS + 2 {

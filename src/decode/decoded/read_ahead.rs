@@ -1,16 +1,15 @@
-//! What is decoded ahead of who reads on.
+//! Read-ahead: what is decoded before a sequential reader asks for it.
 //!
-//! A reader is known by where he reads: whose next unit follows his last one reads on. After two units in a
-//! row the next ones are decoded on the cache's threads: 1, 2, 4 … of them, no more than half of the
-//! cache's budget holds. Pieces are decoded apart, one a thread; the units of a stream one after the other,
-//! by one thread. A read elsewhere drops what has not begun.
+//! Sequential readers are detected from their offsets. After two units in a row the next ones are decoded
+//! on the cache's threads: 1, 2, 4 … of them, and no more than half of the cache's budget holds. Pieces
+//! are decoded apart, one a thread; the units of a stream one after the other, by one thread. A read
+//! elsewhere drops the work that has not begun.
 
 use std::sync::{Arc, RwLockReadGuard};
 
-use super::run::NEAR;
-use super::{Decoded, Encoded, UNIT, Unit};
+use super::{Decoded, Encoded, NEAR, Unit};
 use crate::cache::Reservation;
-use crate::codec::Chunk;
+use crate::decode::{Chunk, UNIT, WHOLE};
 
 /// Units in a row that make a reader sequential.
 const IN_A_ROW: u32 = 2;
@@ -150,7 +149,7 @@ impl Decoded {
         };
         while at < until && at >= end {
             let Ok(Some(piece)) = pieces.find(at) else { return };
-            if piece.offset != at || piece.len == 0 || piece.len > super::WHOLE {
+            if piece.offset != at || piece.len == 0 || piece.len > WHOLE {
                 return;
             }
             let Some(reservation) = self.cache.reserve(piece.len) else { return };
