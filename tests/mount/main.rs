@@ -10,6 +10,7 @@ mod common;
 
 mod daemon;
 mod damage;
+mod documents;
 mod failures;
 mod fstab;
 mod kept;
