@@ -96,17 +96,30 @@ rust_is_there() {
     return 1
 }
 
+# candidate PACKAGE [OPTION…]: the version that apt would install, up to the first letter.
+candidate() {
+    LC_ALL=C apt-cache policy "$@" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p'
+}
+
 # The Debian packages of a Rust that is new enough, one a line; none where apt has none.
 rust_packages() {
-    local kind version
+    local kind version lists options=()
+    is_there apt-get || return 0
+    # Images of containers have no lists of packages; without root they can be had in a folder of one's own.
+    if [ -z "$(candidate cargo)" ] && lists=$(mktemp -d); then
+        options=(-o "Dir::State::Lists=$lists" -o "Dir::Cache=$lists/cache")
+        mkdir -p "$lists/partial" "$lists/cache/archives/partial"
+        apt-get -qq "${options[@]}" update >&2 || true
+    fi
     for kind in '' -web; do
-        version=$(LC_ALL=C apt-cache policy "cargo$kind" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p')
+        version=$(candidate "cargo$kind" "${options[@]}")
         if is_new_enough "$rust_version" "$version"; then
             printf '%s\n' "rustc$kind" "cargo$kind"
             [ ${#rust_tools[@]} = 0 ] || printf '%s\n' "rustfmt$kind" "rust$kind-clippy"
-            return
+            break
         fi
     done
+    [ ${#options[@]} = 0 ] || rm -rf "$lists"
 }
 
 # Gets Rust with rustup, which takes no root.

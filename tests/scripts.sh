@@ -38,7 +38,7 @@ machine() {
     mkdir "$here/bin" "$here/home"
     : >"$here/log"
     local tool
-    for tool in bash sh cat cp cut dirname env grep head mkdir printf realpath sed sort tr; do
+    for tool in bash sh cat cp cut dirname env grep head mkdir mktemp printf realpath rm sed sort tr; do
         ln -s "$(command -v "$tool")" "$here/bin/$tool"
     done
     for tool in cc fusermount3 getfattr unshare; do fake "$tool" <<<''; done
@@ -102,6 +102,11 @@ rust 7.9.9 "$here/bin"
 apt 7.9.9 7.10.0
 fake curl <<<"echo 'mkdir -p $here/home/.cargo; cp -r $here/new $here/home/.cargo/bin'"
 demo 'curl --proto' BUILDS '!apt-get -qq update'
+
+machine 1000 # the same where apt has no lists yet
+apt 7.9.9 7.10.0
+fake apt-cache <<<"case \"\$*\" in *web*Lists*) echo '  Candidate: 7.10.0+dfsg1' ;; *) echo '  Candidate: (none)' ;; esac"
+demo 'run as root: apt-get update && apt-get install -y --no-install-recommends rustc-web cargo-web' '!BUILDS'
 
 machine 1000 # with sudo
 apt 7.9.9 7.10.0
