@@ -107,8 +107,8 @@ rust_packages() {
     is_there apt-get || return 0
     # Images of containers have no lists of packages; without root they can be had in a folder of one's own.
     if [ -z "$(candidate cargo)" ] && lists=$(mktemp -d); then
-        options=(-o "Dir::State::Lists=$lists" -o "Dir::Cache=$lists/cache")
-        mkdir -p "$lists/partial" "$lists/cache/archives/partial"
+        options=(-o "Dir::State::Lists=$lists/lists" -o "Dir::Cache=$lists/cache")
+        mkdir -p "$lists/lists/partial" "$lists/cache/archives/partial"
         apt-get -qq "${options[@]}" update >&2 || true
     fi
     for kind in '' -web; do
