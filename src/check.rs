@@ -141,7 +141,7 @@ pub fn file_report(file: &Path) -> Report {
 
 /// Whether a save has left the file half the old one and half the new one.
 fn is_halfway(file: &Path) -> bool {
-    let state = edit::state_directory();
+    let state = crate::user_dirs::STATE.path().ok();
     let found = file.canonicalize().map(|path| edit::condition(&path, state.as_deref()));
     matches!(found, Ok(Ok(Condition::Halfway(_))))
 }

@@ -68,8 +68,8 @@ pub struct Served<F> {
     pub notify: Box<dyn FnOnce(Notifier) + Send>,
     /// Whether nothing can be written, so that the kernel may know.
     pub read_only: bool,
-    /// What who mounts should know of it, in one line.
-    pub remark: Option<String>,
+    /// What the caller should know of it, a line each.
+    pub remarks: Vec<String>,
     /// Brings writing to an end, before the process ends: waits for saves, keeps what is not saved. May
     /// be called more than once; returns when that is done, whoever began it.
     pub close: Arc<dyn Fn() + Send + Sync>,
@@ -158,7 +158,7 @@ fn serve_watched<F: Filesystem>(
         life.give_up();
         Error::from(error).within("can't start a thread")
     })?;
-    if let Some(remark) = &served.remark {
+    for remark in &served.remarks {
         remark_on(plan, remark);
     }
     if let Err(error) = answers(path).and_then(|()| ready()) {

@@ -26,7 +26,6 @@ use std::path::Path;
 pub use index::{Indexed, Tail};
 pub use layout::Layout;
 pub use lock::Holder;
-pub use place::state_directory;
 pub use recover::{Condition, Outcome, Recovered};
 pub use target::{Locked, Target};
 
@@ -95,6 +94,15 @@ pub fn recover(path: &Path) -> Result<Recovered> {
 /// The same for a path that is absolute and without links, and another state directory.
 pub fn recover_in(path: &Path, state: Option<&Path>) -> Result<Recovered> {
     target::recover_in(path, state)
+}
+
+/// What is said of a file that has a name which saves need; see [`Recovered::in_the_way`].
+pub fn in_the_way(lying: &Path, why: &str) -> String {
+    format!(
+        "{} is in the way of saves and can't be moved away: {why}; saves use the state directory instead; \
+         remove it, or have it removed",
+        lying.display()
+    )
 }
 
 /// Whether the file at `path`, absolute and without links, is one file, for those who may only read it:

@@ -18,6 +18,7 @@
 //! | [`source`] | the file under the mount |
 //! | [`check`] | `--check`: reads all of a file and says what is wrong |
 //! | [`log`] | where the daemon tells what it does: stderr, syslog or a file |
+//! | [`user_dirs`] | where this user's state, cache and temporary files are, and who may write there |
 //! | [`error`] | what went wrong, in which file, at which place |
 
 pub mod cache;
@@ -36,6 +37,7 @@ pub mod log;
 pub mod options;
 pub mod source;
 pub mod tree;
+pub mod user_dirs;
 pub mod view;
 pub mod yaml;
 

@@ -60,7 +60,7 @@ impl Spill {
     /// The folder.
     pub fn folder(&self) -> Option<PathBuf> {
         match self {
-            Self::Usual => Some(std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)),
+            Self::Usual => Some(crate::user_dirs::temporary()),
             Self::In(folder) => Some(folder.clone()),
             Self::Off => None,
         }

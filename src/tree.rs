@@ -143,6 +143,8 @@ pub struct Tree {
     room: Option<Arc<Room>>,
     /// What can't be written although it was asked for, and why.
     unwritable: Option<String>,
+    /// What else the caller should know, a line each.
+    notices: Vec<String>,
     /// The folders in which something was written: they stay until the mount ends.
     written: Mutex<HashMap<u32, Arc<Entry>>>,
 }

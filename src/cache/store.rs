@@ -19,7 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::content::{Content, Text};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
+use crate::user_dirs;
 use directory::Directory;
 
 /// Under what a table is kept: a digest of all that tells its stream from others.
@@ -65,9 +66,7 @@ impl Store {
     /// # Errors
     /// As [`at`](Self::at), or the user has no such place.
     pub fn of_user() -> Result<Self> {
-        let nowhere =
-            || Error::new(Kind::System(libc::ENOENT), "neither XDG_CACHE_HOME nor HOME is a folder");
-        let path = directory::of_user().ok_or_else(nowhere);
+        let path = user_dirs::CACHE.path();
         path.and_then(|path| Self::at(&path)).map_err(|error| error.within("seek tables can't be kept"))
     }
 

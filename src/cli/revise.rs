@@ -18,6 +18,7 @@ use crate::edit::check::Refusal;
 use crate::edit::session::{NotSaved, Outcome, Session, Settings};
 use crate::error::{Error, Kind, Result};
 use crate::log::{self, one_line};
+use crate::user_dirs::STATE;
 
 /// What is run when neither `$VISUAL` nor `$EDITOR` says otherwise.
 const EDITOR: &str = "vi";
@@ -93,6 +94,7 @@ pub(super) fn recover(files: &[PathBuf]) -> Result<u8> {
     if files.is_empty() {
         return Err(usage("--recover needs at least one FILE"));
     }
+    tell_of_state_directory();
     let mut status = exit::OK;
     for file in files {
         let mut told = String::new();
@@ -110,6 +112,9 @@ pub(super) fn recover(files: &[PathBuf]) -> Result<u8> {
                     told +=
                         &format!("{}: a journal was not used and is kept as {journal}: {why}\n", shown(file));
                 }
+                for (lying, why) in &recovered.in_the_way {
+                    told += &format!("{}: {}\n", shown(file), one_line(&edit::in_the_way(lying, why)));
+                }
             }
             Err(error) => {
                 complain(&error.of(file).to_string());
@@ -126,6 +131,7 @@ pub(super) fn recover(files: &[PathBuf]) -> Result<u8> {
 }
 
 fn open(file: &Path, settings: Settings) -> Result<Session> {
+    tell_of_state_directory();
     let mut session = Session::open(file, settings)?;
     let target = session.target();
     if let Some(trouble) = target.lock_trouble() {
@@ -134,7 +140,19 @@ fn open(file: &Path, settings: Settings) -> Result<Session> {
     for (journal, why) in &target.recovered().set_aside {
         complain(&format!("a journal was not used and is kept as {}: {why}", journal.display()));
     }
+    for (lying, why) in &target.recovered().in_the_way {
+        complain(&edit::in_the_way(lying, why));
+    }
     Ok(session)
+}
+
+/// Says why there is a state directory and nothing is written there.
+fn tell_of_state_directory() {
+    if let Err(error) = STATE.usable()
+        && error.kind() == Kind::Refused
+    {
+        complain(&error.to_string());
+    }
 }
 
 fn tell(outcome: &Outcome) {
@@ -183,7 +201,7 @@ struct Copy {
 
 impl Copy {
     fn make(file: &Path, text: &[u8]) -> Result<Self> {
-        let base = edit::state_directory().unwrap_or_else(std::env::temp_dir);
+        let base = STATE.usable().unwrap_or_else(|_| std::env::temp_dir());
         let stem = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy();
         let stem: String = stem.chars().take(STEM).collect();
         let dir = base.join(format!("edit-{}-{}", stem, std::process::id()));

@@ -54,7 +54,7 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     }
     let filesystem = Adapter::new(Tree::new(&plan.sources, &options)?);
     let tree = filesystem.tree().clone();
-    let (read_only, remark) = (tree.is_read_only(), tree.remark());
+    let (read_only, remarks) = (tree.is_read_only(), tree.remarks());
     // The kernel believes nothing for long that could change without it; it need only be told of bytes
     // that it may keep, and of those that turn out to be wrong.
     let notify = Box::new(move |notifier| tree.serve(Ear(notifier)));
@@ -63,7 +63,7 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
         end_writing();
         cache.store().settle_within(PATIENCE);
     });
-    Ok(Served { filesystem, notify, read_only, remark, close })
+    Ok(Served { filesystem, notify, read_only, remarks, close })
 }
 
 /// The kernel, as far as it listens. A node that it does not know has nothing in its cache.

@@ -122,6 +122,7 @@ fn cannot(error: &std::io::Error) -> bool {
                 | libc::ETXTBSY
                 | libc::EPERM
                 | libc::EACCES
+                | libc::EISDIR
                 | libc::EROFS
                 | libc::EFBIG
                 | libc::ENAMETOOLONG

@@ -10,15 +10,20 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::AtFlags;
+
 use super::place::Place;
 use crate::source::Identity;
-use crate::source::storage::{Storage, System};
+use crate::user_dirs::{self, STATE};
 
 /// What the names of notes end with.
 const NOTE: &str = "holder";
+/// Bytes of a note that are read: a number, and a path.
+const LONGEST_NOTE: u64 = 8192;
 
 /// Who holds a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,15 +57,26 @@ pub(super) fn unsupported(error: &io::Error) -> bool {
 
 /// A note, taken away when dropped.
 #[derive(Debug)]
-pub(super) struct Note(PathBuf);
+pub(super) struct Note {
+    dir: OwnedFd,
+    name: String,
+}
 
 impl Note {
     /// Writes who holds the source; nothing depends on whether that succeeds.
-    pub(super) fn write(state: &Path, source: &Path, mount_point: &Path) -> Self {
-        let path = note_path(state, source);
+    ///
+    /// It takes the place of whatever has its name: a link is not followed.
+    pub(super) fn write(state: &Path, source: &Path, mount_point: &Path) -> Option<Self> {
         let text = format!("{}\n{}\n", std::process::id(), mount_point.display());
-        let _ = System.create_dir(state).and_then(|()| std::fs::write(&path, text));
-        Self(path)
+        let name = note_name(source);
+        let written = STATE.open(state).and_then(|dir| {
+            user_dirs::write(&dir, &name, text.as_bytes())?;
+            Ok(dir)
+        });
+        let dir = written
+            .inspect_err(|error| tracing::debug!("{}: no note of the lock: {error}", state.display()))
+            .ok()?;
+        Some(Self { dir, name })
     }
 }
 
@@ -68,8 +84,9 @@ impl Drop for Note {
     fn drop(&mut self) {
         let pid = std::process::id().to_string();
         // After a fork it is the child's.
-        if std::fs::read_to_string(&self.0).is_ok_and(|text| text.lines().next() == Some(&pid)) {
-            let _ = std::fs::remove_file(&self.0);
+        let text = user_dirs::read(&self.dir, &self.name, LONGEST_NOTE);
+        if text.is_some_and(|text| text.lines().next() == Some(&pid)) {
+            let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
         }
     }
 }
@@ -83,9 +100,10 @@ pub(super) fn holder(identity: &Identity, source: &Path, state: Option<&Path>) -
     let on_device = |same| locks.lines().find_map(|line| locked_by(line, identity, same));
     // On some file systems stat tells another device than the system has for itself.
     let pid = on_device(true).or_else(|| on_device(false));
-    let own = state.and_then(|state| noted(&note_path(state, source)));
+    let state = state.and_then(|state| STATE.open_existing(state).ok());
+    let own = state.as_ref().and_then(|state| noted(state, &note_name(source)));
     let own = own.filter(|note| pid.is_none() || note.pid == pid);
-    let others = || state.zip(pid).and_then(|(state, pid)| noted_of(state, pid));
+    let others = || state.as_ref().zip(pid).and_then(|(state, pid)| noted_of(state, pid));
     own.or_else(others).unwrap_or_else(|| {
         // Some paths in it may be no UTF-8.
         let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
@@ -94,13 +112,15 @@ pub(super) fn holder(identity: &Identity, source: &Path, state: Option<&Path>) -
     })
 }
 
-fn note_path(state: &Path, source: &Path) -> PathBuf {
-    Place::in_state(source, state).journal.with_extension(NOTE)
+/// The name of the note about a source in the state directory.
+fn note_name(source: &Path) -> String {
+    let path = Place::in_state(source, Path::new("")).journal.with_extension(NOTE);
+    path.to_string_lossy().into_owned()
 }
 
 /// What a note says, if the process it names lives.
-fn noted(path: &Path) -> Option<Holder> {
-    let text = std::fs::read_to_string(path).ok()?;
+fn noted(state: &OwnedFd, name: &str) -> Option<Holder> {
+    let text = user_dirs::read(state, name, LONGEST_NOTE)?;
     let (pid, mount_point) = text.split_once('\n')?;
     let pid: u32 = pid.parse().ok()?;
     let mount_point = PathBuf::from(mount_point.trim_end_matches('\n'));
@@ -108,10 +128,11 @@ fn noted(path: &Path) -> Option<Holder> {
 }
 
 /// Any note of this process: it has all its files mounted in one place.
-fn noted_of(state: &Path, pid: u32) -> Option<Holder> {
-    let names = std::fs::read_dir(state).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
-    let notes = names.filter(|name| name.extension().is_some_and(|extension| extension == NOTE));
-    notes.filter_map(|note| noted(&note)).find(|holder| holder.pid == Some(pid))
+fn noted_of(state: &OwnedFd, pid: u32) -> Option<Holder> {
+    let names = rustix::fs::Dir::read_from(state).ok()?;
+    let names = names.filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned));
+    let mut notes = names.filter(|name| name.strip_suffix(NOTE).is_some_and(|stem| stem.ends_with('.')));
+    notes.find_map(|name| noted(state, &name).filter(|holder| holder.pid == Some(pid)))
 }
 
 fn lives(pid: u32) -> bool {
@@ -186,20 +207,38 @@ mod tests {
     fn a_note_is_believed_while_its_process_lives() {
         let state = tempfile::tempdir().unwrap();
         let (source, mount_point) = (Path::new("/a/b.asdf"), Path::new("/mnt/x"));
-        let note = Note::write(state.path(), source, mount_point);
-        let found = noted(&note.0).unwrap();
+        let note = Note::write(state.path(), source, mount_point).unwrap();
+        let found = noted(&note.dir, &note.name).unwrap();
         assert_eq!(found.to_string(), format!("process {}, mounted on /mnt/x", std::process::id()));
-        std::fs::write(&note.0, "4000000000\n/mnt/x\n").unwrap();
-        assert_eq!(noted(&note.0), None);
+        std::fs::write(state.path().join(&note.name), "4000000000\n/mnt/x\n").unwrap();
+        assert_eq!(noted(&note.dir, &note.name), None);
+    }
+
+    #[test]
+    fn a_note_is_written_through_no_link_and_not_where_others_may_write() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let state = tempfile::tempdir().unwrap();
+        let source = Path::new("/a/b.asdf");
+        let (target, planted) = (state.path().join("target"), state.path().join(note_name(source)));
+        std::fs::write(&target, "precious").unwrap();
+        symlink(&target, &planted).unwrap();
+        let note = Note::write(state.path(), source, Path::new("/mnt/x")).unwrap();
+        assert!(noted(&note.dir, &note.name).is_some());
+        assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+        drop(note);
+        assert!(planted.symlink_metadata().is_err());
+        std::fs::set_permissions(state.path(), PermissionsExt::from_mode(0o770)).unwrap();
+        assert!(Note::write(state.path(), source, Path::new("/mnt/x")).is_none());
+        assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn a_note_under_another_name_is_found_by_its_process() {
         let state = tempfile::tempdir().unwrap();
-        let _note = Note::write(state.path(), Path::new("/a/b.asdf"), Path::new("/mnt/x"));
-        let found = noted_of(state.path(), std::process::id()).unwrap();
+        let note = Note::write(state.path(), Path::new("/a/b.asdf"), Path::new("/mnt/x")).unwrap();
+        let found = noted_of(&note.dir, std::process::id()).unwrap();
         assert_eq!(found.mount_point, Some("/mnt/x".into()));
-        assert_eq!(noted_of(state.path(), 4_000_000_000), None);
+        assert_eq!(noted_of(&note.dir, 4_000_000_000), None);
     }
 
     #[test]

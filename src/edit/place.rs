@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use md5::{Digest, Md5};
 
+use crate::error::{Error, Kind};
+
 /// The longest file name that any usual file system takes.
 const LONGEST_NAME: usize = 255;
 /// Journals that were set aside before one more is.
@@ -70,28 +72,43 @@ pub(crate) fn aside(path: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Where this user's state is kept: `$XDG_STATE_HOME/asdf-mount`, by default `~/.local/state`.
-pub fn state_directory() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")));
-    let root = rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/lib"));
-    Some(base.or(root)?.join("asdf-mount"))
-}
-
 /// Whether a file that can't be made for this reason might be made elsewhere.
 pub(crate) fn elsewhere(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(
-            libc::EACCES
-                | libc::EPERM
+    // Without a number it is ours: the state directory may not be used.
+    error.kind() == io::ErrorKind::PermissionDenied
+        || matches!(
+            error.raw_os_error(),
+            Some(
+                libc::EACCES | libc::EPERM
+                // Something else has the name, and can't be taken away.
+                | libc::EEXIST
+                | libc::EISDIR
                 | libc::EROFS
                 | libc::ENOSPC
                 | libc::EDQUOT
                 | libc::ENAMETOOLONG
                 | libc::EOPNOTSUPP
+            )
         )
-    )
+}
+
+/// Why none of these files could be made.
+pub(crate) fn nowhere(what: &str, tried: &[(&Path, io::Error)]) -> Error {
+    let kind = match tried.last().map(|(_, error)| error.raw_os_error()) {
+        None => Kind::ReadOnly,
+        // No other program is to be waited for.
+        Some(None | Some(libc::EEXIST | libc::EISDIR)) => Kind::System(libc::EACCES),
+        Some(Some(errno)) => Kind::System(errno),
+    };
+    let reasons = tried.iter().map(|(path, error)| match error.raw_os_error() {
+        Some(errno) => {
+            format!("{}: {}", path.display(), Error::from(io::Error::from_raw_os_error(errno)).message())
+        }
+        None => format!("{}: {error}", path.display()),
+    });
+    let reasons: Vec<_> = reasons.collect();
+    let why = if reasons.is_empty() { "there is no place for it".to_owned() } else { reasons.join("; ") };
+    Error::new(kind, format!("{what}: {why}"))
 }
 
 fn hash(name: &OsStr) -> OsString {

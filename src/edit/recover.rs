@@ -20,6 +20,9 @@ pub struct Recovered {
     pub set_aside: Vec<(PathBuf, String)>,
     /// What was left behind and is removed.
     pub removed: Vec<PathBuf>,
+    /// What has a name that saves need, and can't be taken away, with the reason why it is not a save's: in
+    /// a folder such as /tmp anybody can make it. Saves use the state directory then.
+    pub in_the_way: Vec<(PathBuf, String)>,
 }
 
 /// What became of a save that had been under way.
@@ -63,8 +66,12 @@ pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[Place]) -
     let source = storage.meta(file)?;
     for place in places {
         let path = &place.journal;
+        if !exists(storage, path)? {
+            continue;
+        }
+        let lying = storage.meta_at(path)?;
         // What a recovery would not believe tells nothing.
-        if !exists(storage, path)? || !is_trusted(&storage.meta_at(path)?, &source) {
+        if distrust(&lying, &source).is_some() {
             continue;
         }
         let opened = match storage.open(path, false) {
@@ -82,7 +89,7 @@ pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[Place]) -
             _ => continue,
         };
         let image = match journal.header.way {
-            Way::Image => match open_image(storage, place, &journal.header)? {
+            Way::Image => match open_image(storage, place, &journal.header, &lying)? {
                 Some(image) => Some(image),
                 None => continue,
             },
@@ -96,13 +103,21 @@ pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[Place]) -
 }
 
 /// Opens the image that a journal speaks of, if it is there.
-fn open_image<S: Storage>(storage: &S, place: &Place, header: &Header) -> Result<Option<S::File>> {
+///
+/// The journal's maker made it as well: else another user's journal could have root read any file.
+fn open_image<S: Storage>(
+    storage: &S,
+    place: &Place,
+    header: &Header,
+    journal: &Meta,
+) -> Result<Option<S::File>> {
     if !exists(storage, &place.image)? {
         return Ok(None);
     }
     let image = storage.open(&place.image, false)?;
-    let identity = storage.meta(&image)?.identity;
-    Ok(((identity.inode, identity.size) == header.image).then_some(image))
+    let Meta { identity, links, uid, .. } = storage.meta(&image)?;
+    let is_it = (identity.inode, identity.size) == header.image && (links, uid) == (1, journal.uid);
+    Ok(is_it.then_some(image))
 }
 
 #[derive(Debug)]
@@ -120,12 +135,12 @@ impl<S: Storage> Recovery<'_, S> {
             return Ok(());
         }
         let source = self.storage.meta(self.file)?;
+        let lying = self.storage.meta_at(path)?;
+        if let Some(why) = distrust(&lying, &source) {
+            return self.set_aside(None, &why);
+        }
         let opened = match self.storage.open(path, false) {
             Ok(opened) => opened,
-            // A directory, a link, a pipe.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ELOOP)) => {
-                return self.set_aside(None, "it is not a file");
-            }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let whose = "a save was interrupted whose journal this user may not read; \
                              whoever made that save can recover the file with asdf-mount --recover";
@@ -133,12 +148,8 @@ impl<S: Storage> Recovery<'_, S> {
             }
             Err(error) => return Err(Error::from(error).of(path)),
         };
-        let theirs = self.storage.meta(&opened)?;
-        if !is_trusted(&theirs, &source) {
-            return self.set_aside(None, "it belongs to another user");
-        }
         match Journal::read(self.storage, opened) {
-            Ok(journal) => self.whole(&journal, &source),
+            Ok(journal) => self.whole(&journal, &source, &lying),
             Err(Unreadable::Blank) => self.remove_journal(),
             Err(Unreadable::Unfinished(header)) if header.identity == source.identity => {
                 self.remove_journal()
@@ -151,13 +162,13 @@ impl<S: Storage> Recovery<'_, S> {
         }
     }
 
-    fn whole(&mut self, journal: &Journal<S>, source: &Meta) -> Result<()> {
+    fn whole(&mut self, journal: &Journal<S>, source: &Meta, lying: &Meta) -> Result<()> {
         let header = &journal.header;
         if header.identity.inode != source.identity.inode {
             return self.set_aside(Some(header), "it is about another file, which this one was copied from");
         }
         let image = match header.way {
-            Way::Image => match open_image(self.storage, self.place, header)? {
+            Way::Image => match open_image(self.storage, self.place, header, lying)? {
                 Some(image) => Some(image),
                 // The name of the copy was lost before anything was changed.
                 None if header.identity == source.identity => return self.remove_journal(),
@@ -182,8 +193,13 @@ impl<S: Storage> Recovery<'_, S> {
         if exists(self.storage, path)? {
             // A journal that speaks of it may be gone only in memory.
             self.storage.sync_dir(&self.place.dir)?;
-            self.storage.unlink(path).map_err(|error| Error::from(error).of(path))?;
-            self.recovered.removed.push(path.clone());
+            let source = self.storage.meta(self.file)?;
+            let why_not = distrust(&self.storage.meta_at(path)?, &source);
+            match (self.storage.unlink(path), why_not) {
+                (Ok(()), _) => self.recovered.removed.push(path.clone()),
+                (Err(_), Some(why)) => self.recovered.in_the_way.push((path.clone(), why)),
+                (Err(error), None) => return Err(Error::from(error).of(path)),
+            }
         }
         Ok(())
     }
@@ -195,14 +211,19 @@ impl<S: Storage> Recovery<'_, S> {
         Ok(())
     }
 
-    /// Gives the journal, and the image it needs, another name.
+    /// Gives the journal, and the image it needs, another name; one that can't be moved is left where it is.
     fn set_aside(&mut self, header: Option<&Header>, why: &str) -> Result<()> {
         let needs_image = header.is_some_and(|header| header.way == Way::Image);
         if needs_image && exists(self.storage, &self.place.image)? {
             self.rename_aside(&self.place.image)?;
         }
-        let name = self.rename_aside(&self.place.journal)?;
-        self.recovered.set_aside.push((name, why.to_owned()));
+        match self.rename_aside(&self.place.journal) {
+            Ok(name) => self.recovered.set_aside.push((name, why.to_owned())),
+            Err(error) if matches!(error.errno(), libc::EPERM | libc::EACCES) => {
+                self.recovered.in_the_way.push((self.place.journal.clone(), why.to_owned()));
+            }
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 
@@ -218,7 +239,19 @@ impl<S: Storage> Recovery<'_, S> {
     }
 }
 
-/// Whether a journal was made by someone who can write the source anyway.
-fn is_trusted(journal: &Meta, source: &Meta) -> bool {
-    [0, source.uid, rustix::process::geteuid().as_raw()].contains(&journal.uid)
+/// Whether a file was made by no program of a user that may write the source anyway.
+pub(super) fn is_strangers(lying: &Meta, source: &Meta) -> bool {
+    ![0, source.uid, rustix::process::geteuid().as_raw()].contains(&lying.uid)
+}
+
+/// Why a file is no journal of a save, if it is none: a journal is ours, and no other user can have
+/// written it or given it its name.
+fn distrust(lying: &Meta, source: &Meta) -> Option<String> {
+    match () {
+        () if lying.mode & libc::S_IFMT != libc::S_IFREG => Some("it is not a file".to_owned()),
+        () if is_strangers(lying, source) => Some(format!("it belongs to another user (uid {})", lying.uid)),
+        () if lying.mode & 0o022 != 0 => Some("others may write it".to_owned()),
+        () if lying.links > 1 => Some("it is a file that has another name".to_owned()),
+        () => None,
+    }
 }

@@ -11,12 +11,13 @@ use super::apply::{Done, Job, Stopped};
 use super::index::{Indexed, Tail};
 use super::journal::exists;
 use super::layout::{Layout, head_md5};
-use super::place::{Place, state_directory};
+use super::place::Place;
 use super::plan::Change;
-use super::recover::{Condition, Recovered, judge, recover};
+use super::recover::{Condition, Recovered, is_strangers, judge, recover};
 use super::{Plan, SaveOptions, Saved, lock};
 use crate::error::{Error, Kind, Result};
 use crate::source::storage::{Storage, System};
+use crate::user_dirs::STATE;
 
 /// Attempts at a file that other programs replace or change all the time.
 const ATTEMPTS: usize = 8;
@@ -69,7 +70,7 @@ impl<S: Storage> Locked<S> {
     /// To be called after the last fork.
     pub fn held_for(&mut self, mount_point: &Path) {
         if let Some(state) = &self.state {
-            self.note = Some(lock::Note::write(state, &self.path, mount_point));
+            self.note = lock::Note::write(state, &self.path, mount_point);
         }
     }
 
@@ -123,13 +124,13 @@ impl Target {
     /// [`Kind::ReadOnly`] if the file can't be written, [`Kind::Busy`] if another program has it, which
     /// the message names.
     pub fn open(path: &Path) -> Result<Self> {
-        Self::open_in(System, &canonical(path)?, state_directory())
+        Self::open_in(System, &canonical(path)?, STATE.path().ok())
     }
 }
 
 /// See [`super::recover()`].
 pub(super) fn recover_at(path: &Path) -> Result<Recovered> {
-    recover_in(&canonical(path)?, state_directory().as_deref())
+    recover_in(&canonical(path)?, STATE.path().ok().as_deref())
 }
 
 /// See [`super::recover_in`].
@@ -141,7 +142,7 @@ pub(super) fn recover_in(path: &Path, state: Option<&Path>) -> Result<Recovered>
 
 /// See [`super::is_interrupted`].
 pub(super) fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
-    let left = |place: Place| [place.journal, place.image].iter().any(|path| path.symlink_metadata().is_ok());
+    let left = |place: Place| [place.journal, place.image].iter().any(|left| is_left(&System, left, path));
     places(path, state).into_iter().any(left)
 }
 
@@ -297,7 +298,7 @@ impl<S: Storage> Target<S> {
     /// not be removed before.
     fn recover_again(&mut self) -> Result<()> {
         let mut left = self.places.iter().flat_map(|place| [&place.journal, &place.image]);
-        if left.any(|path| exists(&self.storage, path).unwrap_or(true)) {
+        if left.any(|left| is_left(&self.storage, left, &self.path)) {
             self.recovered = recover(&self.storage, &self.file, &self.places)?;
             // Whichever of the two it became, it is what this process made of it.
             self.layout = Layout::read(&self.storage, &self.file, &self.path)?;
@@ -396,6 +397,15 @@ impl<S: Storage> Target<S> {
             return Ok(None);
         }
         Layout::read(&self.storage, &self.file, &self.path).map(Some)
+    }
+}
+
+/// Whether something lies at `left` that a save of `source` may have left there.
+fn is_left<S: Storage>(storage: &S, left: &Path, source: &Path) -> bool {
+    match (storage.meta_at(left), storage.meta_at(source)) {
+        (Ok(left), Ok(source)) => !is_strangers(&left, &source),
+        // What can't be looked at now may be there.
+        _ => exists(storage, left).unwrap_or(true),
     }
 }
 

@@ -13,12 +13,14 @@ use std::fmt::Debug;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 
 use super::Identity;
+use crate::error::Kind;
+use crate::user_dirs;
 
 /// Bytes copied by one request where the kernel copies.
 const COPIED_AT_ONCE: u64 = 64 << 20;
@@ -38,11 +40,13 @@ pub struct Meta {
     pub links: u64,
     /// The owner.
     pub uid: u32,
+    /// Type and permissions, as stat has them.
+    pub mode: u32,
 }
 
 impl Meta {
     fn of(meta: &Metadata) -> Self {
-        Self { identity: Identity::of(meta), links: meta.nlink(), uid: meta.uid() }
+        Self { identity: Identity::of(meta), links: meta.nlink(), uid: meta.uid(), mode: meta.mode() }
     }
 }
 
@@ -75,7 +79,8 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn open(&self, path: &Path, write: bool) -> io::Result<Self::File>;
     /// Makes a new file of mode 0600, open for reading and writing; an error if the name is taken.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
-    /// Makes a directory, private to the user, and those above it, where there are none.
+    /// Makes the state directory, private to the user, and those above it, where there are none; an error
+    /// if others could write there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// What an open file is now.
     fn meta(&self, file: &Self::File) -> io::Result<Meta>;
@@ -166,7 +171,11 @@ impl Storage for System {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+        let opened = user_dirs::STATE.open(path).map(drop);
+        opened.map_err(|error| match error.kind() {
+            Kind::System(errno) => io::Error::from_raw_os_error(errno),
+            _ => io::Error::new(io::ErrorKind::PermissionDenied, error.message()),
+        })
     }
 
     fn meta(&self, file: &File) -> io::Result<Meta> {

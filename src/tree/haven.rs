@@ -28,9 +28,8 @@ use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, OFlags, RenameFlags}
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
+use crate::user_dirs::STATE;
 
-/// The program's directory in the directory for state.
-const NAME: &str = "asdf-mount";
 /// What the name of a directory of scratch files begins with.
 const SCRATCH: &str = "scratch-";
 /// So much of a source's name is taken into a name here.
@@ -51,22 +50,12 @@ pub struct Haven {
 impl Haven {
     /// Opens the state directory of this user, and makes it if there is none.
     pub fn open() -> Result<Self> {
-        let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/lib"));
-        let base = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state"))).or_else(root);
-        let base = base.ok_or_else(|| {
-            Error::new(crate::Kind::System(libc::ENOENT), "neither XDG_STATE_HOME nor HOME is set")
-        })?;
-        Self::open_at(&base.join(NAME))
+        Self::open_at(&STATE.path()?)
     }
 
     /// Opens `path` as the state directory, and makes it if it is missing.
     pub fn open_at(path: &Path) -> Result<Self> {
-        use std::os::unix::fs::DirBuilderExt;
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|error| Error::from(error).of(path))?;
-        let dir =
-            rustix::fs::open(path, DIRECTORY, Mode::empty()).map_err(|error| Error::from(error).of(path))?;
+        let dir = STATE.open(path).map_err(|error| error.of(path))?;
         rustix::fs::accessat(&dir, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
             .map_err(|error| Error::from(error).of(path))?;
         let haven = Self { dir, path: path.to_owned(), next: AtomicU64::new(1) };

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use super::saver::{Head, Refused, Saved, Saver, Savers, Site};
 use crate::edit::session::{NotSaved, Outcome, Session, Settings};
-use crate::edit::{self, Condition, Locked, Recovered, state_directory};
+use crate::edit::{self, Condition, Locked, Recovered};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::format::asdf;
 use crate::source::storage::System;
+use crate::user_dirs::STATE;
 
 /// Gives each ASDF file a session.
 #[derive(Clone, Debug)]
@@ -47,7 +48,7 @@ fn names(site: &Site, mountpoint: Option<&Path>) -> Result<(PathBuf, Option<Path
     Ok(match covered(&dir) {
         true => (site.path(), None),
         // Whoever asks may be the mount itself, which would wait for its own answer.
-        false => (dir.join(site.name()), state_directory().filter(|state| !covered(state))),
+        false => (dir.join(site.name()), STATE.path().ok().filter(|state| !covered(state))),
     })
 }
 
@@ -129,6 +130,9 @@ fn tell(recovered: &Recovered, label: &Path) {
     }
     for (journal, why) in &recovered.set_aside {
         tracing::warn!("{label}: a journal was not used and is kept as {}: {why}", journal.display());
+    }
+    for (lying, why) in &recovered.in_the_way {
+        tracing::warn!("{label}: {}", edit::in_the_way(lying, why));
     }
 }
 

@@ -69,9 +69,12 @@ impl Tree {
         if let Class::Folder(folder) = &root.class {
             folder.volume(&root.place, &serials, &shelf)?.opened()?.container()?;
         }
+        let mut notices = Vec::new();
         let room = options.savers.clone().map(|savers| {
             let haven = Haven::open().inspect_err(|error| {
-                tracing::warn!("{error}: scratch files are held in memory, and refused texts can't be kept");
+                notices.push(format!(
+                    "{error}: files made beside tree.yaml and refused texts are not kept when the mount ends"
+                ));
             });
             Arc::new(Room {
                 haven: haven.ok().map(Arc::new),
@@ -91,6 +94,7 @@ impl Tree {
             shelf,
             room,
             unwritable: None,
+            notices,
             written: Mutex::default(),
         };
         match tree.root.class {

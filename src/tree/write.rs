@@ -80,10 +80,16 @@ impl Tree {
         self.room.is_none()
     }
 
-    /// What can't be written although that was asked for, in one line; `None` where all can.
-    pub fn remark(&self) -> Option<String> {
-        let what = self.unwritable.as_deref()?;
-        Some(if self.is_read_only() { format!("{what}: the mount is read-only") } else { what.to_owned() })
+    /// What the caller should know of the mount, a line each: first what can't be written although that
+    /// was asked for.
+    pub fn remarks(&self) -> Vec<String> {
+        let what = self.unwritable.as_deref().map(|what| match self.is_read_only() {
+            true => format!("{what}: the mount is read-only"),
+            false => what.to_owned(),
+        });
+        // In a mount that writes nothing no directory is missed.
+        let notices = self.notices.iter().filter(|_| !self.is_read_only()).cloned();
+        what.into_iter().chain(notices).collect()
     }
 
     /// How long the kernel may believe what it was told of a node: of files that can be written not at

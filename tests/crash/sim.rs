@@ -256,7 +256,7 @@ impl Disk {
         let Inode { size, mtime, .. } = self.now.inodes.get(&inode).cloned().unwrap_or_default();
         let identity = Identity { device: 1, inode, size, mtime: (mtime, 0) };
         let links = if inode == 1 { self.abilities.links.max(1) } else { 1 };
-        Meta { identity, links, uid: 0 }
+        Meta { identity, links, uid: 0, mode: libc::S_IFREG | 0o600 }
     }
 }
 

@@ -17,5 +17,6 @@ mod kept;
 mod lifecycle;
 mod options;
 mod outputs;
+mod state;
 mod texts;
 mod user;

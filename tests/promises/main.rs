@@ -30,5 +30,6 @@ mod moving;
 mod place;
 mod python;
 mod random;
+mod shared;
 mod trouble;
 mod writers;

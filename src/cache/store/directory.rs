@@ -19,25 +19,20 @@ use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use lru::LruCache;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, FileType, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use super::{Key, locked};
 use crate::content::Content;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
+use crate::user_dirs;
 
-/// The program's directory in the directory for caches.
-const NAME: &str = "asdf-mount";
-
-/// What the name of a table ends with, and of one that is being written begins with.
+/// What the name of a table ends with.
 const SUFFIX: &str = ".seek";
-const UNFINISHED: &str = ".new-";
 
 /// Bytes of all tables at most, and the part of the free space that they may take.
 const MOST: u64 = 1 << 30;
@@ -48,19 +43,6 @@ const OPEN: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not zero");
 
 /// After so long nobody writes a file any more that is still unfinished.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Mode bits with which others could write.
-const BY_OTHERS: u32 = 0o022;
-
-/// Where the directory of this user is, or should be.
-pub(super) fn of_user() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from("/var/cache"));
-    // A home that is not there is meant to be none (`/nonexistent`), and is not made.
-    let home = || set("HOME").filter(|home| home.is_dir());
-    let base = set("XDG_CACHE_HOME").or_else(|| Some(home()?.join(".cache"))).or_else(root)?;
-    Some(base.join(NAME))
-}
 
 /// Which file: device and inode.
 type Identity = (u64, u64);
@@ -76,19 +58,7 @@ pub(super) struct Directory {
 impl Directory {
     /// Opens `path`, and makes it if it is missing.
     pub(super) fn open(path: &Path) -> Result<Self> {
-        use std::os::unix::fs::DirBuilderExt;
-        if !path.exists() {
-            may_make(path)?;
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(path, flags, Mode::empty())?;
-        if !is_ours(&rustix::fs::fstat(&dir)?) {
-            return Err(Error::new(
-                Kind::Refused,
-                "others may write there: make it yours alone (chmod go-w), or set XDG_CACHE_HOME",
-            ));
-        }
+        let dir = user_dirs::CACHE.open(path)?;
         Ok(Self { dir, most: MOST, open: Mutex::new(LruCache::new(OPEN)) })
     }
 
@@ -112,11 +82,7 @@ impl Directory {
     }
 
     fn open_table(&self, key: Key) -> Option<(File, Stat)> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.dir, name(key), flags, Mode::empty()).ok()?;
-        let stat = rustix::fs::fstat(&file).ok()?;
-        let believed = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && is_ours(&stat);
-        believed.then(|| (File::from(file), stat))
+        user_dirs::open_file(&self.dir, name(key))
     }
 
     /// Keeps what `write` writes, unless it is more than there is room for; then older tables make room.
@@ -125,10 +91,8 @@ impl Directory {
         key: Key,
         write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
-        let unfinished = new_name();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.dir, &unfinished, flags, Mode::RUSR | Mode::WUSR)?;
-        let bounded = Bounded { file: File::from(file), left: self.bound() };
+        let unfinished = user_dirs::new_name();
+        let bounded = Bounded { file: user_dirs::create(&self.dir, &unfinished)?, left: self.bound() };
         let mut out = BufWriter::with_capacity(64 << 10, bounded);
         let written = write(&mut out).and_then(|()| out.flush());
         let renamed =
@@ -183,7 +147,7 @@ impl Directory {
             if name.ends_with(SUFFIX) {
                 let used = (seconds, u128::from(stat.st_mtime_nsec));
                 tables.push(Listed { name, size: length(&stat), used });
-            } else if name.starts_with(UNFINISHED)
+            } else if name.starts_with(user_dirs::UNFINISHED)
                 && seconds.saturating_add(ABANDONED.as_secs()) < now.as_secs()
             {
                 let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
@@ -260,29 +224,6 @@ impl Write for Bounded {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// Refuses to make directories in a home that is another user's (`sudo` may leave HOME as it was).
-fn may_make(path: &Path) -> Result<()> {
-    use std::os::unix::fs::MetadataExt;
-    let above = path.ancestors().find_map(|above| above.metadata().ok());
-    let owner = above.map_or(0, |meta| meta.uid());
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Err(Error::from(Errno::PERM));
-    }
-    Ok(())
-}
-
-/// A name that no other process chooses, though it may have the same number in another container.
-fn new_name() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{UNFINISHED}{}-{}-{number}", std::process::id(), now.as_nanos())
-}
-
-fn is_ours(stat: &Stat) -> bool {
-    stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & BY_OTHERS == 0
 }
 
 fn identity(stat: &Stat) -> Identity {

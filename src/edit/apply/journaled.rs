@@ -3,7 +3,7 @@
 use super::ranges::{View, differing};
 use super::{Job, PIECE, Stopped, unsuited_or_failed};
 use crate::edit::journal::{Header, Journal, Range, Way, Writer};
-use crate::edit::place::{Place, elsewhere};
+use crate::edit::place::{Place, elsewhere, nowhere};
 use crate::edit::settle::{Settling, Side};
 use crate::error::{Error, Kind};
 use crate::source::storage::{Extent, Extents, Storage};
@@ -40,7 +40,7 @@ impl<S: Storage> Job<'_, S> {
 
     /// Writes an image of the new file, then writes the source anew from it.
     pub(super) fn rewrite(&self) -> Result<(), Stopped> {
-        let mut trouble = None;
+        let mut tried = Vec::new();
         for place in self.places {
             match self.make_image(place) {
                 Ok(image) => {
@@ -53,15 +53,13 @@ impl<S: Storage> Job<'_, S> {
                     }
                     return done;
                 }
-                Err(error) if elsewhere(&error) => trouble = Some(error),
+                Err(error) if elsewhere(&error) => tried.push((&*place.image, error)),
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(match trouble {
-            Some(error) => Stopped::Failed(
-                Error::from(error).within("there is no room for a copy of the file, beside it or elsewhere"),
-            ),
-            None => unsuited("there is no place for a copy of the file"),
+        Err(match tried.is_empty() {
+            true => unsuited("there is no place for a copy of the file"),
+            false => Stopped::Failed(nowhere("a copy of the file can't be made", &tried)),
         })
     }
 
@@ -112,20 +110,18 @@ impl<S: Storage> Job<'_, S> {
             insert_at: if inserts { change.insert_at() } else { 0 },
             image: image.map_or((0, 0), |(_, image)| image),
         };
-        let mut trouble = None;
+        let mut tried = Vec::new();
         // The journal lies beside the image that it speaks of.
         for place in self.places.iter().filter(|place| image.is_none_or(|(beside, _)| *place == beside)) {
             match self.write_journal_in(place, &header, extents) {
                 Ok((file, ranges)) => {
                     return Ok((place, Journal { file, header, extents: extents.to_vec(), ranges }));
                 }
-                Err(error) if elsewhere(&error) => trouble = Some(error),
+                Err(error) if elsewhere(&error) => tried.push((&*place.journal, error)),
                 Err(error) => return Err(error.into()),
             }
         }
-        let error =
-            trouble.map_or_else(|| Error::new(Kind::ReadOnly, "there is no place for it"), Error::from);
-        Err(Stopped::Failed(error.within("the journal can't be written")))
+        Err(Stopped::Failed(nowhere("the journal can't be written", &tried)))
     }
 
     fn write_journal_in(
@@ -185,13 +181,15 @@ impl<S: Storage> Job<'_, S> {
     }
 
     fn prepare(&self, place: &Place) -> std::io::Result<()> {
-        if place.is_state && self.storage.meta_at(&place.dir).is_err() {
-            self.storage.create_dir(&place.dir)?;
-            if let Some(above) = place.dir.parent() {
-                self.sync_dir(above)?;
-            }
+        if !place.is_state {
+            return Ok(());
         }
-        Ok(())
+        let is_new = self.storage.meta_at(&place.dir).is_err();
+        self.storage.create_dir(&place.dir)?;
+        match place.dir.parent().filter(|_| is_new) {
+            Some(above) => self.sync_dir(above),
+            None => Ok(()),
+        }
     }
 
     fn carry_out(&self, place: &Place, journal: Journal<S>) -> Result<(), Stopped> {

@@ -1,0 +1,254 @@
+//! Where this user's files are kept: the state directory, the cache directory, and the directory for
+//! large temporary files.
+//!
+//! A state or cache directory is used only if it is this user's and no other user may write there: else
+//! another user could plant a link under a name that is about to be written, or put a file where one of
+//! ours is expected. A directory that is missing is made, with mode 0700, unless it would lie in another
+//! user's folder (`sudo` may leave `HOME` as it was). Files in it are made under a new name and renamed;
+//! what is read is a regular file of this user's, and no link.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::error::{Error, Kind, Result};
+
+/// The program's directory in the directories for state and cache.
+const NAME: &str = "asdf-mount";
+/// What the name of a file begins with that is being written.
+pub const UNFINISHED: &str = ".new-";
+/// Mode bits with which others could write.
+const BY_OTHERS: u32 = 0o022;
+
+/// What outlives a mount and must not be lost: texts that were refused, journals, notes of locks.
+pub const STATE: UserDir =
+    UserDir { variable: "XDG_STATE_HOME", in_home: ".local/state", of_root: "/var/lib", what: "state" };
+/// What outlives a mount and may be lost: seek tables.
+pub const CACHE: UserDir =
+    UserDir { variable: "XDG_CACHE_HOME", in_home: ".cache", of_root: "/var/cache", what: "cache" };
+
+/// Where large temporary files are put: `$TMPDIR`, or `/var/tmp`.
+pub fn temporary() -> PathBuf {
+    std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)
+}
+
+/// How one of the user's directories is found.
+#[derive(Clone, Copy, Debug)]
+pub struct UserDir {
+    variable: &'static str,
+    in_home: &'static str,
+    of_root: &'static str,
+    what: &'static str,
+}
+
+impl UserDir {
+    /// Where it is, or should be.
+    ///
+    /// # Errors
+    /// The user has no such place.
+    pub fn path(&self) -> Result<PathBuf> {
+        let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from(self.of_root));
+        // A home that is not there is meant to be none (`/nonexistent`), and is not made.
+        let home = || Some(set("HOME").filter(|home| home.is_dir())?.join(self.in_home));
+        let base = set(self.variable).or_else(home).or_else(root);
+        Ok(base.ok_or_else(|| self.nowhere())?.join(NAME))
+    }
+
+    /// The same, if it may be used: it is ours alone, or is missing and can be made so. Makes nothing.
+    ///
+    /// # Errors
+    /// [`Kind::Refused`] if it may not be used, which says why.
+    pub fn usable(&self) -> Result<PathBuf> {
+        let path = self.path()?;
+        let checked = match self.meets(&path) {
+            Ok(true) => path.metadata().map_err(Error::from).and_then(|meta| match meta.is_dir() {
+                true => self.refuse_if(meta.uid(), meta.mode()),
+                false => Err(Error::from(Errno::NOTDIR)),
+            }),
+            Ok(false) => self.may_make(&path),
+            Err(error) => Err(error),
+        };
+        checked.map(|()| path.clone()).map_err(|error| error.of(path))
+    }
+
+    /// Opens the one at `path`, and makes it if it is missing.
+    ///
+    /// # Errors
+    /// [`Kind::Refused`] if it may not be used, which says why; or the system refuses.
+    pub fn open(&self, path: &Path) -> Result<OwnedFd> {
+        if !self.meets(path)? {
+            self.may_make(path)?;
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        }
+        self.open_existing(path)
+    }
+
+    /// Opens the one at `path`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), or there is none.
+    pub fn open_existing(&self, path: &Path) -> Result<OwnedFd> {
+        self.meets(path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(path, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&dir)?;
+        self.refuse_if(stat.st_uid, stat.st_mode)?;
+        Ok(dir)
+    }
+
+    /// Whether something lies at `path`; another user's link is refused.
+    fn meets(&self, path: &Path) -> Result<bool> {
+        match path.symlink_metadata() {
+            Ok(meta) if meta.is_symlink() && !is_roots_or_ours(meta.uid()) => {
+                Err(self.refused(&format!("it is a link that another user (uid {}) made", meta.uid())))
+            }
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn refuse_if(&self, uid: u32, mode: u32) -> Result<()> {
+        match () {
+            () if uid != rustix::process::geteuid().as_raw() => {
+                Err(self.refused(&format!("it belongs to another user (uid {uid})")))
+            }
+            () if mode & BY_OTHERS != 0 => {
+                Err(self.refused("others may write there: make it yours alone (chmod go-w)"))
+            }
+            () => Ok(()),
+        }
+    }
+
+    /// Refuses to make directories in a folder of another user's.
+    fn may_make(&self, path: &Path) -> Result<()> {
+        let above = path.ancestors().find_map(|above| above.metadata().ok().map(|meta| (above, meta)));
+        match above {
+            Some((above, meta)) if !is_roots_or_ours(meta.uid()) => {
+                let why = format!("{} belongs to another user (uid {})", above.display(), meta.uid());
+                Err(self.refused(&why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refused(&self, why: &str) -> Error {
+        let what = format!("is not used as {} directory: {why}, or set {}", self.what, self.variable);
+        Error::new(Kind::Refused, what)
+    }
+
+    fn nowhere(&self) -> Error {
+        let what =
+            format!("there is no {} directory: neither {} nor HOME is a folder", self.what, self.variable);
+        Error::new(Kind::System(libc::ENOENT), what)
+    }
+}
+
+fn is_roots_or_ours(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// Whether a file or directory is this user's, and no other may write it.
+pub fn is_ours(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & BY_OTHERS == 0
+}
+
+/// A name that no other process chooses, though it may have the same number in another container.
+pub fn new_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{UNFINISHED}{}-{}-{number}", std::process::id(), now.as_nanos())
+}
+
+/// Makes an empty file of mode 0600 under a name that is free.
+pub fn create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(dir, name.as_ref(), flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// Puts a file with these bytes at a name, in place of what has it.
+pub fn write(dir: impl AsFd, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+    let (dir, unfinished) = (dir.as_fd(), new_name());
+    let mut file = create(dir, &unfinished)?;
+    let written = file.write_all(bytes).and_then(|()| {
+        rustix::fs::renameat(dir, &unfinished, dir, name.as_ref())?;
+        Ok(())
+    });
+    if written.is_err() {
+        let _ = rustix::fs::unlinkat(dir, &unfinished, AtFlags::empty());
+    }
+    written
+}
+
+/// Opens a file for reading that is ours; `None` of a link, of another user's file, of no file.
+pub fn open_file(dir: impl AsFd, name: impl AsRef<Path>) -> Option<(File, Stat)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, name.as_ref(), flags, Mode::empty()).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let believed = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && is_ours(&stat);
+    believed.then(|| (File::from(file), stat))
+}
+
+/// Up to `most` bytes of a file that is ours, as text.
+pub fn read(dir: impl AsFd, name: impl AsRef<OsStr>, most: u64) -> Option<String> {
+    let (file, _) = open_file(dir, Path::new(name.as_ref()))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_directory_is_made_private_and_used_only_while_it_is_ours_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b");
+        STATE.open(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        for mode in [0o720, 0o702, 0o777, 0o1777] {
+            set_mode(&path, mode);
+            let error = STATE.open(&path).unwrap_err();
+            assert_eq!(error.kind(), Kind::Refused);
+            assert!(error.message().contains("chmod go-w") && error.message().contains("XDG_STATE_HOME"));
+        }
+        set_mode(&path, 0o755);
+        STATE.open(&path).unwrap();
+        symlink(&path, folder.path().join("link")).unwrap();
+        STATE.open(&folder.path().join("link")).unwrap();
+        symlink("nowhere", folder.path().join("dangling")).unwrap();
+        assert!(STATE.open(&folder.path().join("dangling")).is_err());
+    }
+
+    #[test]
+    fn a_file_is_written_in_place_of_a_link_and_not_through_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        std::fs::write(&target, "precious").unwrap();
+        symlink(&target, folder.path().join("note")).unwrap();
+        let dir = STATE.open(folder.path()).unwrap();
+        assert_eq!(read(&dir, "note", 100), None);
+        write(&dir, "note", b"text").unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+        assert_eq!(read(&dir, "note", 100).unwrap(), "text");
+        assert_eq!(read(&dir, "note", 2).unwrap(), "te");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}
