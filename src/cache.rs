@@ -1,21 +1,20 @@
 //! Decoded chunks under a byte budget, shared by all files of a mount.
 //!
-//! A chunk is known by the content it belongs to and by where it begins in it. What was used longest
-//! ago goes first. Work in flight counts as well ([`Reservation`]): what is done ahead of its reader up to
-//! half of the budget, and what a reader waits for up to all of it; beyond that he waits his turn.
+//! A chunk is identified by its content and by its offset there. The least recently used goes first. Work
+//! in flight counts as well ([`Reservation`]): read-ahead takes up to half of the budget, foreground decodes
+//! up to all of it; beyond that they wait.
 //!
-//! Beside the chunks the cache holds what else decoding keeps between two reads and what has to be bounded for
-//! the whole mount: the decoders that stand in the middle of a stream ([`Reclaim`]), the threads that decode
-//! ahead ([`Workers`]), a few buffers to be used again, the file for what is put aside ([`Shelf`]), and the
-//! place for what is kept between two mounts ([`Store`]).
+//! The cache also holds what decoding keeps between two reads, as that is bounded for the whole mount: idle
+//! decoders ([`Reclaim`]), the threads that decode ahead ([`Workers`]), buffers to use again, a temporary
+//! file ([`TempSegments`]), and the seek tables that persist between mounts ([`Store`]).
 
+mod fair_share;
 mod memory;
-mod room;
+mod memory_budget;
 mod scratch;
-mod shelf;
 pub mod store;
 mod task;
-mod turns;
+mod temp_segments;
 mod workers;
 
 use std::any::Any;
@@ -26,15 +25,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lru::LruCache;
 
-use room::Room;
+use memory_budget::MemoryBudget;
 use scratch::Scratch;
 use store::Store;
 
+pub(crate) use fair_share::FairShare;
 pub use memory::default_budget;
-pub(crate) use room::Reservation;
-pub(crate) use shelf::{Segment, Shelf, unnamed};
+pub(crate) use memory_budget::Reservation;
 pub(crate) use task::Task;
-pub(crate) use turns::Turns;
+pub(crate) use temp_segments::{Segment, TempSegments, unnamed};
 pub(crate) use workers::Workers;
 
 /// A decoded chunk.
@@ -48,21 +47,21 @@ const ENTRY: u64 = 128;
 const SPARE: usize = 8 << 20;
 const SPARES: usize = 16;
 
-/// Bytes of decoders that wait, and of what they decode with, that do not count in the budget.
+/// Bytes of idle decoders and their buffers that do not count in the budget.
 const ASIDE: u64 = 16 << 20;
 
 /// Threads that decode, at most.
 const THREADS: usize = 16;
 
-/// With up to so many threads whoever goes through a stream decodes as well, and one of them is left to him.
-/// With more, he has his hands full with what the others decode.
+/// With up to so many threads the reader's own thread decodes a share, and has one core left to it. With
+/// more threads it is busy with what the others decoded.
 pub(crate) const FEW: usize = 4;
 
-/// Bytes behind who reads on that are kept for those who follow him.
+/// Bytes behind a sequential reader that are kept for readers that follow it.
 const BEHIND: u64 = 16 << 20;
 
-/// Bytes of chunks that are kept whatever decoders take. One of a zstd frame may need more than the budget; and
-/// who reads a part of a chunk at a time would have all before it decoded again for each.
+/// Bytes of chunks that are kept whatever decoders take. A decoder of a zstd frame may need more than the
+/// budget, and a reader that takes a part of a chunk at a time would then have it decoded anew for each part.
 const LEAST: u64 = 1 << 20;
 
 /// Which content of a mount; never used again for another.
@@ -87,16 +86,16 @@ pub struct Cache {
     next_id: AtomicU64,
     kept: Mutex<Kept>,
     /// What work in flight is going to hold.
-    room: Arc<Room>,
+    memory: Arc<MemoryBudget>,
     /// Decoders that wait for their next read, once there is one.
     idle: OnceLock<Box<dyn Reclaim>>,
     threads: usize,
     workers: Workers,
     beside: Workers,
     followers: Workers,
-    turns: Turns,
+    fair_share: FairShare,
     scratch: Scratch,
-    shelf: Shelf,
+    temp_segments: TempSegments,
     store: Arc<Store>,
     spill: Option<PathBuf>,
 }
@@ -105,7 +104,7 @@ struct Kept {
     chunks: LruCache<(ContentId, u64), Bytes>,
     /// What `chunks` costs: never more than the budget.
     held: u64,
-    /// The one that was let go last is last.
+    /// The buffer released last is last.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
 }
@@ -125,15 +124,15 @@ impl Cache {
             budget,
             next_id: AtomicU64::new(0),
             kept: Mutex::new(kept),
-            room: Arc::new(Room::new(budget)),
+            memory: Arc::new(MemoryBudget::new(budget)),
             idle: OnceLock::new(),
             threads: threads.max(1),
             workers: Workers::new("ahead", threads),
             beside: Workers::new("beside", if threads > FEW { threads } else { threads.saturating_sub(1) }),
             followers: Workers::new("follow", threads),
-            turns: Turns::default(),
+            fair_share: FairShare::default(),
             scratch: Scratch::new(budget),
-            shelf: Shelf::default(),
+            temp_segments: TempSegments::default(),
             store: Arc::default(),
             spill: None,
         }
@@ -180,23 +179,23 @@ impl Cache {
 
     /// Bytes that work in flight is going to hold.
     pub fn reserved(&self) -> u64 {
-        self.room.reserved()
+        self.memory.reserved()
     }
 
-    /// Makes room for work that is done ahead, unless such work takes up half of the budget already, for
-    /// readers of whom it isn't known that they have stopped.
+    /// Reserves memory for read-ahead, unless work in flight takes up half of the budget already. Evicts idle
+    /// decoders first where that helps.
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
-        let reservation = self.room.reserve(bytes).or_else(|| {
+        let reservation = self.memory.reserve(bytes).or_else(|| {
             self.idle.get().inspect(|idle| idle.make_room());
-            self.room.reserve(bytes)
+            self.memory.reserve(bytes)
         })?;
         self.kept().trim(self.left());
         Some(reservation)
     }
 
-    /// Makes room for work that a reader waits for, as soon as there is some.
+    /// Reserves memory for a foreground decode, and waits until it is free.
     pub(crate) fn demand(&self, bytes: u64) -> Reservation {
-        let reservation = self.room.demand(bytes, || self.aside());
+        let reservation = self.memory.demand(bytes, || self.aside());
         self.kept().trim(self.left());
         reservation
     }
@@ -221,29 +220,29 @@ impl Cache {
         self.threads
     }
 
-    /// Has a job done on one of the threads, or by whoever wants its result first.
+    /// Has a job done on one of the threads, or by the first reader of its result.
     pub(crate) fn task<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
-        Task::new(&self.workers, room::holding(job))
+        Task::new(&self.workers, memory_budget::holding(job))
     }
 
-    /// The same beside one who decodes as well: where threads are few, one is left to him.
+    /// The same beside a thread that decodes as well: where threads are few, one core is left to it.
     pub(crate) fn task_beside<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
-        Task::new(&self.beside, room::holding(job))
+        Task::new(&self.beside, memory_budget::holding(job))
     }
 
     /// Has a job done on one of the threads.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
-        self.workers.run(room::holding(job));
+        self.workers.run(memory_budget::holding(job));
     }
 
-    /// Has a job done that mostly waits for the threads' results, and would keep one of them from its work.
+    /// Has a job done that mostly waits for the results of the other threads.
     pub(crate) fn follow(&self, job: impl FnOnce() + Send + 'static) {
-        self.followers.run(room::holding(job));
+        self.followers.run(memory_budget::holding(job));
     }
 
-    /// Who decodes streams just now.
-    pub(crate) fn turns(&self) -> &Turns {
-        &self.turns
+    /// How many streams are being decoded.
+    pub(crate) fn fair_share(&self) -> &FairShare {
+        &self.fair_share
     }
 
     /// Tables and buffers of one kind, used before or new.
@@ -256,12 +255,12 @@ impl Cache {
         self.scratch.give(scratch, weight);
     }
 
-    /// Where things are put aside.
-    pub(crate) fn shelf(&self) -> &Shelf {
-        &self.shelf
+    /// The temporary file for windows.
+    pub(crate) fn temp_segments(&self) -> &TempSegments {
+        &self.temp_segments
     }
 
-    /// Where things are kept between two mounts.
+    /// The seek tables that persist between mounts.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
@@ -326,16 +325,16 @@ impl Cache {
         }
     }
 
-    /// Takes back a chunk that was used; its buffer serves again when nobody else has it.
+    /// Takes back a chunk that was used; its buffer serves again once no other reader holds it.
     pub(crate) fn used(&self, bytes: Bytes) {
         if Arc::strong_count(&bytes) == 1 {
             self.kept().reuse(bytes);
         }
     }
 
-    /// Notes that somebody has read the chunk at `start` to its end: he reads on, and of what lies far
-    /// behind him the chunk that was used longest ago makes room. So who reads a block from end to end
-    /// fills the same few buffers again, which are in the processor's cache, and not all of the budget.
+    /// Notes that a reader took the chunk at `start` to its end. Of the chunks far behind it the least
+    /// recently used is dropped: a reader that goes from end to end then fills the same few buffers, which
+    /// stay in the processor's cache, and not all of the budget.
     pub(crate) fn read_on(&self, id: ContentId, start: u64) {
         let mut kept = self.kept();
         let behind = |key: &(ContentId, u64)| key.0 == id && key.1.saturating_add(BEHIND) <= start;

@@ -34,14 +34,14 @@ pub trait Decoder: Send {
     /// An error is given only after every byte before the damage was handed out.
     fn read(&mut self, out: &mut [u8]) -> Result<usize>;
 
-    /// The decoded offset from which on the error that was just given puts bytes in doubt that were handed
-    /// out before it: a checksum over them is wrong.
+    /// After an error: the decoded offset from which on bytes that were already given are in doubt, because a
+    /// checksum over them is wrong.
     fn suspect(&self) -> Option<u64> {
         None
     }
 
-    /// Says that all bytes up to this decoded offset are going to be read, on the way to the last ones, so that
-    /// several parts may be decoded at once if it is far.
+    /// Announces that all bytes up to this decoded offset will be read, so that several parts may be decoded at
+    /// once if it is far.
     fn wanted(&mut self, until: u64) {
         let _ = until;
     }
@@ -51,7 +51,7 @@ pub trait Decoder: Send {
         256 << 10
     }
 
-    /// Whether a new one that is to stand where it does has but a short way.
+    /// Whether a new decoder would reach its place soon.
     fn is_soon_there(&self) -> bool {
         false
     }
@@ -85,7 +85,7 @@ pub trait Sequential: Send + Sync + fmt::Debug {
         self.start()
     }
 
-    /// Whether the first read at its end decodes all of it, and the next mount is spared that.
+    /// Whether the first read at its end decodes all of it, and leaves a seek table for the next mount.
     fn costs_a_pass(&self) -> bool {
         false
     }
@@ -115,15 +115,15 @@ pub trait Chunks: Send + Sync + std::fmt::Debug {
     /// A decoder of one chunk; asked for instead of `decode` when the chunk is longer than
     /// [`WHOLE`], so that it is not held in memory as a whole.
     ///
-    /// Unless a codec says otherwise this decodes the chunk as a whole nevertheless.
+    /// The default decodes the chunk as a whole nevertheless.
     fn start(&self, chunk: Chunk) -> Result<Box<dyn Decoder>> {
         Ok(Box::new(held::Held::decode(self, chunk)?))
     }
 
     /// Bytes of memory that [`start`](Self::start) takes up, beside what is kept between two uses.
     ///
-    /// Where the chunk is decoded as a whole that is what it decodes to, as much again for what is turned
-    /// round on the way (a shuffle), and what is stored of it, which may be as long.
+    /// Where the chunk is decoded as a whole: its decoded bytes, as much again for a shuffle, and its stored
+    /// bytes, which may be as many.
     fn weight(&self, chunk: Chunk) -> u64 {
         chunk.len.saturating_mul(3)
     }

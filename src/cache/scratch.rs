@@ -3,10 +3,10 @@
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of what waits to be used again, in any case.
+/// Bytes that may wait to be used again, however small the budget is.
 const WEIGHT: u64 = 16 << 20;
 
-/// What waits, with what it weighs; used last is last.
+/// What waits, with its weight; the one used last is last.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     waiting: Mutex<Vec<(Box<dyn Any + Send>, u64)>>,

@@ -1,8 +1,8 @@
-//! Work that may be done ahead, on another thread, for whoever will want its result.
+//! A job that another thread may do ahead of the reader of its result.
 //!
-//! Who comes for the result before a thread has begun does the work himself, so that nobody ever waits
-//! for a thread to become free: a job may itself wait for another one. A task that is dropped is not
-//! begun any more.
+//! A reader that comes before a thread has begun does the job itself, so that no reader ever waits for a
+//! thread to become free: a job may itself wait for another one. A task that is dropped before it has
+//! begun is never done.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -64,7 +64,7 @@ impl<T> Slot<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the work, if nobody has begun with it.
+    /// Does the work, if no thread has begun with it.
     fn work(&self) {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Running) {

@@ -1,4 +1,4 @@
-//! A few threads for what takes long, so that the rest is answered meanwhile.
+//! A few threads for long work, so that other requests are answered meanwhile.
 //!
 //! They are started with the first job, and not before: a daemon forks between making its file
 //! system and serving it, and threads do not survive that.
@@ -99,7 +99,7 @@ impl Workers {
                     }
                     return;
                 }
-                // The others will come to it.
+                // The other threads will take it.
                 Err(_) => {}
             }
         }

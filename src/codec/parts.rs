@@ -229,7 +229,7 @@ impl<P: Parts> Parted<P> {
         }
         let mut at = known.segments.last_mut().and_then(|segment| segment.put(window));
         if at.is_none()
-            && let Some(mut segment) = self.cache.shelf().segment()
+            && let Some(mut segment) = self.cache.temp_segments().segment()
         {
             at = segment.put(window);
             known.segments.push(segment);

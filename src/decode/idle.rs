@@ -1,7 +1,7 @@
 //! Decoders that stand somewhere in a stream and wait for the next read of it.
 //!
 //! There is one list for a whole mount, so that the memory of the decoders is bounded however
-//! many blocks are open. The one that was used longest ago goes first.
+//! many blocks are open. The least recently used goes first.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Decoder;
 use crate::cache::{ContentId, Reclaim};
 
-/// Decoders of one content that may wait, or be at work: one for each of a few readers.
+/// Decoders of one content that may be idle or at work: one for each of a few readers.
 pub(super) const PER_CONTENT: usize = 4;
 
 /// Decoders of a mount that may wait.
 const PER_MOUNT: usize = 16;
 
-/// Bytes that the waiting decoders of a mount may take up; the last parked one stays in any case.
+/// Bytes that the idle decoders of a mount may take up; the one parked last stays in any case.
 const WEIGHT: u64 = 16 << 20;
 
 /// Decoders parked since one was, after which its reader is believed to have stopped.
@@ -37,7 +37,7 @@ struct Decoders {
 
 struct Waiting {
     stream: Stream,
-    /// When it was parked, and whether another one would soon be there.
+    /// When it was parked, and whether a new decoder would soon reach its place.
     turn: u64,
     is_soon_there: bool,
     /// The decoded offset in the content that it gives next.
@@ -46,7 +46,7 @@ struct Waiting {
 }
 
 impl IdleDecoders {
-    /// Where the decoder stands that has the shortest way to `wanted`.
+    /// The offset of the idle decoder nearest before `wanted`.
     pub(super) fn nearest(&self, stream: Stream, wanted: u64) -> Option<u64> {
         let decoders = self.decoders();
         decoders.waiting.iter().filter(|one| one.stream == stream && one.at <= wanted).map(|one| one.at).max()
@@ -59,7 +59,7 @@ impl IdleDecoders {
         Some(waiting.remove(place).decoder)
     }
 
-    /// Lets a decoder wait, and drops those for which there is no room any more.
+    /// Keeps a decoder for its next read, and evicts those for which there is no room any more.
     pub(super) fn park(&self, stream: Stream, at: u64, decoder: Box<dyn Decoder>) {
         let mut dropped = Vec::new();
         let is_soon_there = decoder.is_soon_there();
@@ -77,7 +77,7 @@ impl IdleDecoders {
         while waiting.len() > 1 && (waiting.len() > PER_MOUNT || weight(waiting) > WEIGHT) {
             dropped.push(waiting.remove(0));
         }
-        // Freeing their memory, or closing a file, holds up nobody.
+        // Their memory is freed, and files are closed, outside the lock.
         drop(decoders);
     }
 
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(parked.decoders().waiting.len(), 1);
     }
 
-    /// One that another would soon be in the place of.
+    /// A decoder whose place a new one would soon reach.
     struct Soon;
 
     impl Decoder for Soon {
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn who_stopped_makes_room_after_a_while_unless_his_way_was_long() {
+    fn a_decoder_whose_reader_stopped_is_evicted_unless_its_place_is_far() {
         let (parked, id) = (IdleDecoders::default(), Cache::new(0).id());
         parked.park((id, 0), 1, Box::new(Soon));
         parked.park((id, 0), 2, Box::new(Heavy(1)));
         for turn in 2..TURNS + 2 {
             parked.make_room();
             assert_eq!(parked.nearest((id, 0), 1).is_some(), turn <= TURNS, "{turn}");
-            // Who is come for now and then stays.
+            // A decoder that is used now and then stays.
             drop(parked.take((id, 0), 3));
             parked.park((id, 0), 3, Box::new(Soon));
         }

@@ -53,7 +53,7 @@ pub(super) fn unshuffle_bits(typesize: usize, shuffled: &[u8], out: &mut [u8], p
     tail.copy_from_slice(rest);
 }
 
-/// Turns the eight rows of bits of one byte of the element into its plane of bytes.
+/// FairShare the eight rows of bits of one byte of the element into its plane of bytes.
 fn rows_to_plane(rows: &[u8], plane: &mut [u8]) {
     interleave::<8>(rows, plane);
     for eight in plane.chunks_exact_mut(8) {

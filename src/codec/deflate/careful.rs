@@ -42,7 +42,7 @@ pub(super) enum Left {
     /// More input is there and needed.
     Input,
     /// There is no room for the next item.
-    Room,
+    MemoryBudget,
     /// The block ended.
     EndOfBlock,
 }
@@ -80,7 +80,7 @@ pub(super) fn decode<S: Unit>(
                 return Ok(Left::EndOfBlock);
             }
             Symbol::Match { distance, .. } if distance > *filled => return Err(Reason::TooFar.into()),
-            _ if !has_room => return Ok(Left::Room),
+            _ if !has_room => return Ok(Left::MemoryBudget),
             Symbol::Literal(byte) => {
                 out[*filled] = S::from_byte(byte);
                 *filled += 1;
@@ -93,7 +93,7 @@ pub(super) fn decode<S: Unit>(
         }
         *at += taken;
         if rest.length > 0 {
-            return Ok(Left::Room);
+            return Ok(Left::MemoryBudget);
         }
     }
 }

@@ -321,7 +321,7 @@ impl Inflate {
             self.bit = byte * 8 + at as u64;
             match left? {
                 careful::Left::Input => {}
-                careful::Left::Room => return Ok(false),
+                careful::Left::MemoryBudget => return Ok(false),
                 careful::Left::EndOfBlock => return Ok(true),
             }
         }

@@ -178,7 +178,7 @@ impl Zlib {
         let at = match last {
             Some(at) => at,
             None => {
-                let mut segment = self.cache.shelf().segment()?;
+                let mut segment = self.cache.temp_segments().segment()?;
                 let at = segment.put(packed)?;
                 known.segments.push(segment);
                 at

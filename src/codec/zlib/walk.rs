@@ -70,7 +70,7 @@ enum Then {
 impl Walk {
     /// A walk that begins at a place, with the window before it.
     pub(super) fn new(zlib: Arc<Zlib>, here: Place, window: Vec<u8>) -> Self {
-        let number = zlib.cache.turns().number();
+        let number = zlib.cache.fair_share().number();
         Self {
             zlib,
             here,
@@ -133,7 +133,7 @@ impl Walk {
         if self.depth.get(at, cache.threads()) == 0 {
             return Threads(1);
         }
-        let walks = cache.turns().take(self.number);
+        let walks = cache.fair_share().take(self.number);
         // To the nearest whole: else of five threads three walks would leave two without work.
         Threads(((cache.threads() + walks / 2) / walks).max(1))
     }
@@ -308,7 +308,7 @@ impl Walk {
 
 impl Drop for Walk {
     fn drop(&mut self) {
-        self.zlib.cache.turns().leave(self.number);
+        self.zlib.cache.fair_share().leave(self.number);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Dictionaries put aside in the mount's temporary file ([`Shelf`](crate::cache::Shelf)).
+//! Dictionaries put aside in the mount's temporary file ([`TempSegments`](crate::cache::TempSegments)).
 
 use crate::cache::{Cache, Segment};
 
@@ -30,7 +30,7 @@ impl Aside {
 
     fn add(&mut self, bytes: &[u8], cache: &Cache) -> Option<()> {
         for part in bytes.chunks(PART) {
-            let mut segment = cache.shelf().segment()?;
+            let mut segment = cache.temp_segments().segment()?;
             segment.put(part)?;
             self.parts.push((segment, part.len()));
         }

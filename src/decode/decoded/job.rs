@@ -18,10 +18,10 @@ use crate::decode::idle::PER_CONTENT;
 use crate::decode::{Chunk, Decoder, IdleDecoders, UNIT};
 use crate::error::{Error, Result};
 
-/// How far before the nearest place of a table a waiting decoder is as good as a new one there.
+/// How far before the nearest checkpoint an idle decoder is as good as a new one there.
 const LITTLE: u64 = 4 * UNIT;
 
-/// What the readers of a content know of each other, and what was found out about it.
+/// The state that the readers of a content share.
 #[derive(Default)]
 pub(super) struct State {
     jobs: Vec<Job>,
@@ -75,7 +75,7 @@ impl State {
     pub(super) fn broken(&mut self, limit: &AtomicU64, from: u64, error: &Error) {
         limit.fetch_min(from, Ordering::AcqRel);
         if self.damage.as_ref().is_none_or(|(before, _)| from < *before) {
-            // What is decoded ahead may come upon damage before its reader comes upon an earlier one.
+            // Read-ahead may find damage before a reader finds an earlier one.
             self.trouble = Some(error.clone());
             self.damage = Some((from, error.clone()));
         }
@@ -91,12 +91,12 @@ impl State {
         self.wanted.entry(start).or_default().readers += 1;
     }
 
-    /// A unit that came by, while those who waited for it have not all taken it yet.
+    /// A unit that was decoded and that not all waiting readers have taken yet.
     fn handed_over(&self, start: u64) -> Option<Bytes> {
         self.wanted.get(&start)?.bytes.clone()
     }
 
-    /// Ends the waiting for a unit; gives it if it came by.
+    /// Ends the wait for a unit; returns it if it was decoded.
     fn waited_for(&mut self, start: u64) -> Option<Bytes> {
         let wanted = self.wanted.get_mut(&start)?;
         wanted.readers = wanted.readers.saturating_sub(1);
@@ -113,7 +113,7 @@ impl Decoded {
         }
         let mut state = self.state();
         let (at, decoder) = loop {
-            // It may have come by since this reader looked.
+            // It may have been decoded since this reader looked.
             if let Some(bytes) = state.handed_over(unit.start).or_else(|| self.cache.get(self.id, unit.start))
             {
                 return Ok((bytes, None));
@@ -184,7 +184,7 @@ impl Decoded {
             return Route::Wait;
         }
         let start = self.startable(unit);
-        // One that stands only a little before has work in flight, or does without reading a table.
+        // A decoder that stands only a little before has work in flight, or needs no window from the table.
         if let Some(at) = nearest.filter(|at| at.saturating_add(LITTLE) >= start)
             && let Some(decoder) = parked.take(stream, at)
         {
@@ -193,7 +193,7 @@ impl Decoded {
         if state.jobs.len() >= PER_CONTENT { Route::Wait } else { Route::Go(start, None) }
     }
 
-    /// The start of the last unit up to this one that a new decoder needs nothing before of.
+    /// The start of the last unit up to this one at which a new decoder can start.
     fn startable(&self, unit: Unit) -> u64 {
         let nearest = match &self.encoded {
             Encoded::Stream(stream) => stream.nearest(unit.start),

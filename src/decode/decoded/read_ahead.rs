@@ -17,10 +17,10 @@ const IN_A_ROW: u32 = 2;
 /// Units of a stream that are decoded ahead at most.
 const UNITS: u64 = 16;
 
-/// Readers of one content that are told from each other.
+/// Sequential readers of one content that are distinguished.
 const READERS: usize = 8;
 
-/// The readers of a content that read on, the one who read last at the end.
+/// The sequential readers of a content, the most recent last.
 #[derive(Debug, Default)]
 pub(super) struct Sequences {
     readers: Vec<Sequence>,
@@ -29,7 +29,7 @@ pub(super) struct Sequences {
     turn: u64,
 }
 
-/// One who reads on, and how far was decoded for him.
+/// A sequential reader, and how far was decoded for it.
 #[derive(Debug, Default)]
 struct Sequence {
     /// The unit that was read last.
@@ -37,21 +37,20 @@ struct Sequence {
     end: u64,
     /// Units before it that were read in a row.
     row: u32,
-    /// Where the unit that was read last ends, should it not follow: the kernel's requests come slightly
-    /// out of order.
+    /// Where the last unit ends that was read out of order: the kernel's requests are slightly reordered.
     aside: u64,
-    /// Up to here units are in work, were, or are going to be.
+    /// Up to here units are decoded, in work or planned.
     ahead: u64,
     /// When it was read.
     turn: u64,
     /// A thread decodes the units of a stream.
     busy: bool,
-    /// Tells it from those before.
+    /// Distinguishes it from earlier readers.
     number: u64,
 }
 
 impl Sequences {
-    /// Notes that a unit is read; whose it is if more may be decoded ahead of him now.
+    /// Notes that a unit is read; returns its reader if more may be decoded ahead of it now.
     fn read(&mut self, start: u64, end: u64) -> Option<&mut Sequence> {
         let exactly = self.readers.iter().rposition(|reader| reader.is_at(start));
         let at = exactly.or_else(|| self.readers.iter().rposition(|reader| reader.is_near(start)));
@@ -75,7 +74,7 @@ impl Sequences {
         reader.read(start, end).then_some(reader)
     }
 
-    /// A reader, unless the others have gone on so far without him that he has gone elsewhere.
+    /// A reader, unless the others have read so much since that it has gone elsewhere.
     fn find(&mut self, number: u64) -> Option<&mut Sequence> {
         let turn = self.turn;
         let reader = self.readers.iter_mut().find(|reader| reader.number == number)?;
@@ -95,17 +94,17 @@ impl Sequences {
 }
 
 impl Sequence {
-    /// Whether a unit is one that this reader reads, or the next one.
+    /// Whether a unit is the last one of this reader, or the next.
     fn is_at(&self, start: u64) -> bool {
         [self.start, self.end, self.aside].contains(&start)
     }
 
-    /// Whether it may be one that he wants.
+    /// Whether this reader may want it.
     fn is_near(&self, start: u64) -> bool {
         start.saturating_add(NEAR) >= self.start && start <= self.end.saturating_add(NEAR)
     }
 
-    /// Notes that he reads a unit; whether that is the next one in a row.
+    /// Notes that it reads a unit; returns whether that is the next one in a row.
     fn read(&mut self, start: u64, end: u64) -> bool {
         if start != self.end && start != self.aside {
             self.aside = end;
@@ -123,7 +122,7 @@ impl Sequence {
 }
 
 impl Decoded {
-    /// Has more decoded if this unit is read in a row.
+    /// Starts read-ahead if this unit is read in a row.
     pub(super) fn read_ahead(&self, unit: Unit) {
         let (true, Some(me)) = (self.cache.threads() > 1, self.me.get().and_then(std::sync::Weak::upgrade))
         else {
@@ -167,7 +166,7 @@ impl Decoded {
         }
     }
 
-    /// Keeps what is decoded where it is, unless somebody moves it just now: who reads afterwards reads
+    /// Locks the source against a save that relocates blocks; `None` while one does. Readers then open
     /// another content.
     fn hold_still(&self) -> Option<Option<RwLockReadGuard<'_, ()>>> {
         match &self.gate {
@@ -184,15 +183,15 @@ impl Decoded {
             && self.cache.get(self.id, piece.offset).is_none()
             && let Ok(unit) = self.locate(piece.offset)
         {
-            // An error comes again for who reads there.
+            // An error comes again for the reader.
             let _ = self.obtain(unit);
         }
         drop(reservation);
     }
 
     fn units_ahead(self: &Arc<Self>, unit: Unit) {
-        // What is found at the end puts all bytes in doubt, and nobody shall hear of that before he has
-        // come so far: the last unit is not decoded ahead.
+        // A wrong checksum at the end puts all bytes in doubt. No reader should learn of it before it has come
+        // so far: the last unit is not decoded ahead.
         let last = unit.span.end.saturating_sub(1);
         let last = last - last.saturating_sub(unit.span.start) % UNIT;
         let most = UNITS.min(self.cache.budget() / 2 / UNIT);
@@ -247,7 +246,7 @@ impl Decoded {
                 continue;
             }
             if self.locate(at).and_then(|unit| self.obtain(unit)).is_err() {
-                // It comes again for who reads there; nothing more is to be had.
+                // The error comes again for the reader; there is nothing more to decode.
                 return;
             }
         }
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_several_readers_is_known_by_where_he_reads() {
+    fn several_readers_are_distinguished_by_their_offsets() {
         let mut sequences = Sequences::default();
         let starts = [0, 4 * NEAR, 8 * NEAR];
         for step in 0..4 {
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn who_jumps_a_little_and_reads_on_there_is_the_same_reader() {
+    fn a_reader_that_skips_a_little_stays_the_same_reader() {
         let mut sequences = Sequences::default();
         assert_eq!(
             [0, 10, 50, 60, 70].map(|at| read(&mut sequences, at).is_some()),

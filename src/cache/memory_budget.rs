@@ -1,21 +1,21 @@
-//! Memory of work in flight.
+//! The memory that work in flight may take.
 //!
-//! Work that is done ahead is not begun where there is no room. Work that a reader waits for is begun when
-//! there is, or when no other such work is under way: so it always goes on, whatever it takes. A thread that
-//! does such work and comes to more of it (a stream within a stream), or that others may wait for, never
-//! waits: who holds room and waits for room held by others who do the same would wait for ever.
+//! Read-ahead starts only when memory is free. A foreground decode starts when memory is free or nothing
+//! else runs, so it always makes progress, however much it takes. A thread that holds a reservation never
+//! blocks on another one (a stream within a stream), nor does a thread that others may wait for: threads
+//! that hold memory and wait for each other's would wait for ever.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 thread_local! {
-    /// How many reservations this thread works under.
+    /// How many reservations this thread holds.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What is reserved.
-pub(super) struct Room {
+/// The budget, and what is reserved of it.
+pub(super) struct MemoryBudget {
     budget: u64,
     taken: Mutex<Taken>,
     freed: Condvar,
@@ -25,7 +25,7 @@ pub(super) struct Room {
 struct Taken {
     ahead: u64,
     demanded: u64,
-    /// How many readers' work it is.
+    /// How many foreground decodes hold it.
     demands: usize,
 }
 
@@ -35,7 +35,7 @@ impl Taken {
     }
 }
 
-impl Room {
+impl MemoryBudget {
     pub(super) fn new(budget: u64) -> Self {
         Self { budget, taken: Mutex::default(), freed: Condvar::new() }
     }
@@ -44,7 +44,7 @@ impl Room {
         self.taken().all()
     }
 
-    /// Room for work ahead, as long as all work in flight takes no more than half of the budget.
+    /// Reserves memory for read-ahead, if all work in flight then takes at most half of the budget.
     pub(super) fn reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         let mut taken = self.taken();
         taken.all().checked_add(bytes).filter(|all| *all <= self.budget / 2)?;
@@ -52,7 +52,7 @@ impl Room {
         Some(Reservation { room: self.clone(), bytes, demanded: false })
     }
 
-    /// Room for work that is waited for; `aside` is what else takes up some of the budget.
+    /// Reserves memory for a foreground decode, and waits for it; `aside` is what else takes up the budget.
     pub(super) fn demand(self: &Arc<Self>, bytes: u64, aside: impl Fn() -> u64) -> Reservation {
         let may_wait = HELD.get() == 0;
         let mut taken = self.taken();
@@ -73,16 +73,16 @@ impl Room {
     }
 }
 
-impl fmt::Debug for Room {
+impl fmt::Debug for MemoryBudget {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.taken().fmt(out)
     }
 }
 
-/// Room for work in flight, until it is dropped; one that was demanded, by the thread that demanded it.
+/// Memory that is reserved until this is dropped. The thread that demanded one drops it.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    room: Arc<Room>,
+    room: Arc<MemoryBudget>,
     bytes: u64,
     demanded: bool,
 }
@@ -102,7 +102,7 @@ impl Drop for Reservation {
     }
 }
 
-/// A job for which room was made before, so that it waits for none.
+/// A job whose memory was reserved before, so that it never blocks on a reservation.
 pub(super) fn holding<T>(job: impl FnOnce() -> T) -> impl FnOnce() -> T {
     struct Held;
     impl Drop for Held {
@@ -123,8 +123,8 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn who_demands_waits_for_others_unless_he_holds_some_and_never_for_himself() {
-        let room = &Arc::new(Room::new(100));
+    fn a_demand_waits_for_other_threads_unless_its_own_holds_a_reservation() {
+        let room = &Arc::new(MemoryBudget::new(100));
         let first = room.demand(90, || 0);
         let ((send, done), (went, goes)) = (mpsc::channel(), mpsc::channel());
         std::thread::scope(|scope| {
@@ -134,20 +134,20 @@ mod tests {
                 send.send("waited").unwrap();
             });
             goes.recv().unwrap();
-            // This thread holds some: it does not wait.
+            // This thread holds a reservation: it does not wait.
             drop(room.demand(1000, || 0));
             assert!(done.try_recv().is_err());
             drop(first);
             assert_eq!(done.recv().unwrap(), "waited");
         });
-        // One alone may take whatever it needs.
+        // A decode that runs alone may take whatever it needs.
         drop(room.demand(u64::MAX, || 0));
         assert_eq!(room.reserved(), 0);
     }
 
     #[test]
-    fn a_job_that_has_room_does_not_wait_for_more() {
-        let room = Arc::new(Room::new(0));
+    fn a_job_that_holds_a_reservation_does_not_wait_for_more() {
+        let room = Arc::new(MemoryBudget::new(0));
         let _first = room.demand(10, || 0);
         let theirs = room.clone();
         let job = holding(move || drop(theirs.demand(10, || 0)));

@@ -1,17 +1,17 @@
-//! Who decodes streams just now, told from who took the last turns.
+//! How many streams are being decoded, estimated from the last turns.
 //!
-//! One stream alone gives work to other threads than its own only at a price; several that are read at the
-//! same time give each thread its work without it. Nobody says that he has stopped, as nobody knows whether a
-//! reader comes again: who takes no turns while the others do is forgotten.
+//! Splitting one stream over several threads costs extra work. Several streams that are read at the same
+//! time keep all threads busy without it. A stream never says that its reader has stopped, since the reader
+//! may come back: a stream that takes no turn while others do is forgotten.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Turns that are remembered.
 const TURNS: usize = 16;
 
-/// The last turns, each with the number of who took it; 0 is nobody.
+/// The last turns, each with the number of the stream that took it; 0 is none.
 #[derive(Debug, Default)]
-pub(crate) struct Turns(Mutex<State>);
+pub(crate) struct FairShare(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -20,15 +20,15 @@ struct State {
     numbers: u64,
 }
 
-impl Turns {
-    /// A number for who is going to take turns.
+impl FairShare {
+    /// A number for a stream that is going to take turns.
     pub(crate) fn number(&self) -> u64 {
         let mut state = self.state();
         state.numbers += 1;
         state.numbers
     }
 
-    /// Takes a turn; how many have taken one lately, with this one.
+    /// Takes a turn; returns how many streams took one lately, this one included.
     pub(crate) fn take(&self, number: u64) -> usize {
         let mut state = self.state();
         let next = state.next;
@@ -38,7 +38,7 @@ impl Turns {
         (0..TURNS).filter(is_first).count()
     }
 
-    /// Says that this one takes no more.
+    /// Forgets a stream that takes no more turns.
     pub(crate) fn leave(&self, number: u64) {
         let mut state = self.state();
         state.last.iter_mut().filter(|last| **last == number).for_each(|last| *last = 0);
@@ -55,12 +55,12 @@ mod tests {
 
     #[test]
     fn those_who_took_the_last_turns_are_counted_once_each() {
-        let turns = Turns::default();
+        let turns = FairShare::default();
         let [one, two, three] = [(); 3].map(|()| turns.number());
         assert_eq!([one, one, two, one, two].map(|number| turns.take(number)), [1, 1, 2, 2, 2]);
         turns.leave(one);
         assert_eq!(turns.take(two), 1);
-        // Who took one, and no more, is forgotten.
+        // A stream that took one turn and no more is forgotten.
         assert_eq!(turns.take(three), 2);
         let counts: Vec<_> = (0..TURNS).map(|_| turns.take(two)).collect();
         assert_eq!(counts, [vec![2; TURNS - 1], vec![1]].concat());

@@ -1,8 +1,8 @@
-//! Small things put aside in a file that has no name, so that they take no memory.
+//! Segments of an unnamed temporary file, for small data that would take memory.
 //!
-//! The file lies in the system's folder for temporary files and is gone with the process. Each owner
-//! takes [`Segment`]s of it and fills them; what he gives back is punched out of the file. Where there
-//! can be no such file, or no more of it, there is simply nothing put aside.
+//! The file lies in the system's directory for temporary files and is gone with the process. Each owner
+//! takes [`Segment`]s of it and fills them; a segment that is dropped is punched out of the file. Where
+//! such a file can't be had, or is full, nothing is stored.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -10,15 +10,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of a segment: a page of the largest kind that holds many windows.
+/// Bytes of a segment; it holds many windows.
 const SEGMENT: u64 = 256 << 10;
 
 /// Bytes of all segments in use.
 const MOST: u64 = 1 << 30;
 
-/// The file of a mount; made when something is put aside for the first time.
+/// The file of a mount; made when the first segment is asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf(Arc<Mutex<State>>);
+pub(crate) struct TempSegments(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -38,7 +38,7 @@ pub(crate) struct Segment {
     filled: u64,
 }
 
-impl Shelf {
+impl TempSegments {
     /// A new segment, if there may be one more.
     pub(crate) fn segment(&self) -> Option<Segment> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -93,21 +93,21 @@ impl Drop for Segment {
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let punched = fallocate(&self.file, punch, self.start, SEGMENT);
         let mut state = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        // What can't be punched out stays in use.
+        // A segment that can't be punched out stays in use.
         if punched.is_ok() {
             state.used -= SEGMENT;
         }
     }
 }
 
-/// A file in a folder, for reading and writing, that no name leads to.
+/// An unnamed file in a directory, open for reading and writing.
 pub(crate) fn unnamed(folder: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
     if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder) {
         return Ok(file);
     }
-    // A file system without such files: one with a name, which is taken away again.
+    // A file system without unnamed files: a named file, unlinked at once.
     static FILES: AtomicU64 = AtomicU64::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let name = folder.join(format!(".asdf-mount-{}-{number}", std::process::id()));
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn segments_give_back_what_was_put_and_room_when_dropped() {
-        let shelf = Shelf::default();
+        let shelf = TempSegments::default();
         let (mut one, mut other) = (shelf.segment().unwrap(), shelf.segment().unwrap());
         let places: Vec<_> = (0..5_u8).map(|n| (one.put(&[n; 1000]), other.put(&[n + 100; 7]))).collect();
         for (n, (at, at_other)) in (0..).zip(places) {
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn there_are_only_so_many_segments() {
-        let shelf = Shelf::default();
+        let shelf = TempSegments::default();
         let all: Vec<_> = std::iter::from_fn(|| shelf.segment()).collect();
         assert_eq!(all.len() as u64, MOST / SEGMENT);
         drop(all);
