@@ -52,19 +52,28 @@ need_rust() {
     need_packages update-ca-certificates=ca-certificates
 }
 
-# The kernel's side of FUSE.
+# The kernel's side of FUSE; and without root what fusermount3 asks for.
 need_fuse() {
     [ -e /dev/fuse ] || ! may_be_root || as_root modprobe fuse 2>/dev/null || true
     if [ ! -e /dev/fuse ]; then
         problems+=("there is no /dev/fuse: load the kernel module (as root: modprobe fuse), or start the container with --device /dev/fuse --cap-add SYS_ADMIN")
-    elif [ "$(id -u)" = 0 ] && ! unshare --mount true 2>/dev/null; then
-        problems+=("root may not mount here: start the container with --device /dev/fuse --cap-add SYS_ADMIN")
+    elif [ "$(id -u)" = 0 ]; then
+        unshare --mount true 2>/dev/null ||
+            problems+=("root may not mount here: start the container with --device /dev/fuse --cap-add SYS_ADMIN")
+    else
+        [ -r /dev/fuse ] && [ -w /dev/fuse ] || problems+=("run as root: chmod 666 /dev/fuse")
+        [ -e /etc/mtab ] || problems+=("run as root: ln -s /proc/self/mounts /etc/mtab")
     fi
 }
 
 # Root, and file systems in images: what the tests take.
 need_root_and_loops() {
-    [ "$(id -u)" = 0 ] || problems+=("the tests mount file systems of their own: run $0 as root")
+    if [ "$(id -u)" != 0 ]; then
+        problems+=("the tests mount file systems of their own: run $0 as root")
+    elif [ ! -e /etc/mtab ]; then
+        # An installed system has it, a bare root of debootstrap does not; fusermount3 reads it.
+        ln -s /proc/self/mounts /etc/mtab
+    fi
     [ -e /dev/loop-control ] || problems+=("there is no /dev/loop-control: load the kernel module (as root: modprobe loop), or start the container with --privileged -v /dev:/dev")
 }
 

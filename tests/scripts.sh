@@ -34,7 +34,7 @@ rust() {
 
 # machine UID: an empty machine that has all but Rust, and neither apt, sudo nor rustup.
 machine() {
-    rm -rf "$here/bin" "$here/home"
+    rm -rf "${here:?}/bin" "$here/home"
     mkdir "$here/bin" "$here/home"
     : >"$here/log"
     local tool
