@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from .files import by_python_asdf, gzipped, in_asdf, picture, stored_as, zipped
-from .machine import (MIB, PEERS, PYTHON, RATARMOUNT, ROOT, Mount, at_once, have, median, noise, ours, peak_memory,
+from .machine import (MIB, PEERS, PYTHON, RATARMOUNT, ROOT, TARGET, Mount, at_once, have, median, noise, ours, peak_memory,
                       pid_of, ratio, row, seconds)
 
 C_LIBRARY = {
@@ -45,7 +45,7 @@ with asdf.open(sys.argv[1], lazy_load=True) as file:
     assert file['data'][-1] == file['data'][-1]
 """
 
-LIBRARY = ROOT / "target" / "library-bench" / "release" / "library-bench"
+LIBRARY = TARGET / "library-bench" / "release" / "library-bench"
 
 
 def fresh(here):
@@ -69,7 +69,7 @@ class FreshMount(Mount):
 
 def library():
     subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT / "scripts" / "benches" / "library", check=True,
-                   env={**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target" / "library-bench")})
+                   env={**os.environ, "CARGO_TARGET_DIR": str(TARGET / "library-bench")})
     return LIBRARY
 
 

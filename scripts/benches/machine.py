@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-BINARY = ROOT / "target" / "release" / "asdf-mount"
+TARGET = ROOT / (os.environ.get("CARGO_TARGET_DIR") or "target")
+"""Where Cargo builds."""
+BINARY = TARGET / "release" / "asdf-mount"
 PYTHON = ROOT / ".venv" / "bin" / "python"
 """Python with the newest asdf; scripts/bench makes it."""
 PEERS = ROOT / ".venv-bench" / "bin"

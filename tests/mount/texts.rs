@@ -65,3 +65,15 @@ fn the_completions_are_sound_bash() {
     assert!(text(&bench, &["--generate", "zsh"]).starts_with("#compdef asdf-mount"));
     assert!(text(&bench, &["--generate", "fish"]).contains("complete -c asdf-mount"));
 }
+
+#[test]
+fn the_bench_measures_what_cargo_built() {
+    let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
+    let asked = "from benches import coded, machine; print(machine.BINARY, coded.LIBRARY, sep='\\n')";
+    let mut python = Command::new("python3");
+    python.args(["-B", "-c", asked]).current_dir(scripts).env("CARGO_TARGET_DIR", "/built");
+    let output = python.output().unwrap();
+    succeeded(&output);
+    let paths = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(paths, "/built/release/asdf-mount\n/built/library-bench/release/library-bench\n");
+}
