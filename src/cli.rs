@@ -4,10 +4,11 @@ mod revise;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::builder::PossibleValuesParser;
 use clap::builder::styling::Styles;
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 use clap_complete::Shell;
 
@@ -52,7 +53,7 @@ MOUNTPOINT is created, and removed again at the end.";
 )]
 struct Arguments {
     /// What to mount, then the folder to mount it on
-    #[arg(value_name = "SOURCE… MOUNTPOINT", hide = true)]
+    #[arg(value_name = "SOURCE… MOUNTPOINT", hide = true, value_parser = any_path())]
     paths: Vec<PathBuf>,
 
     /// Stay in the foreground; log to stderr
@@ -92,7 +93,7 @@ struct Arguments {
     edit: bool,
 
     /// Make the text of TREE ('-' for standard input) the tree of FILE, without mounting
-    #[arg(long, value_name = "TREE", conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "log_file"])]
+    #[arg(long, value_name = "TREE", value_parser = any_path(), conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "log_file"])]
     set_tree: Option<PathBuf>,
 
     /// Finish or undo a save of each FILE that a crash interrupted
@@ -108,12 +109,33 @@ struct Arguments {
     quiet: bool,
 
     /// Log to this file (appended to) instead of stderr or syslog
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = any_path())]
     log_file: Option<PathBuf>,
 
     /// Write the man page or the completions of a shell to stdout
     #[arg(long, hide_short_help = true, value_name = "WHAT", exclusive = true)]
     generate: Option<Generated>,
+}
+
+impl Arguments {
+    /// Refuses a path that is empty, as an unset variable in a script leaves it.
+    fn have_names(&self) -> Result<()> {
+        let is_empty = |path: &Path| path.as_os_str().is_empty();
+        let options = [("--set-tree", &self.set_tree), ("--log-file", &self.log_file)];
+        let option = options.iter().find(|(_, path)| path.as_deref().is_some_and(is_empty));
+        if let Some((option, _)) = option {
+            return Err(usage(format!("{option} is given an empty name (''); name a file")));
+        }
+        match self.paths.iter().position(|path| is_empty(path)) {
+            Some(n) => Err(usage(format!("argument {} is an empty name (''); name a file or folder", n + 1))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Takes any path, also an empty one: [`Arguments::have_names`] has better words for that than clap.
+fn any_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 /// What `--generate` can write.
@@ -149,6 +171,7 @@ fn act(arguments: Arguments) -> Result<u8> {
     if let Some(what) = arguments.generate {
         return print(&generate(what)?).map(|()| exit::OK);
     }
+    arguments.have_names()?;
     if arguments.check {
         if arguments.paths.is_empty() {
             return Err(usage("--check needs at least one FILE"));
@@ -165,7 +188,7 @@ fn act(arguments: Arguments) -> Result<u8> {
         return unmount(&arguments.paths);
     }
     if arguments.recover {
-        return revise::recover(&arguments.paths);
+        return revise::recover(&arguments.paths, arguments.quiet);
     }
     let mut options = Options::parse(&arguments.options)?;
     if arguments.edit || arguments.set_tree.is_some() {
@@ -357,12 +380,25 @@ fn usage(message: impl Into<String>) -> Error {
     Error::new(Kind::Usage, message)
 }
 
-/// Takes the first paragraph of a complaint of clap's, as one line.
+/// Takes the first paragraph of a complaint of clap's, as one line, and what was meant.
 fn plain(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
     let line = lines.map(str::trim).collect::<Vec<_>>().join(" ");
-    format!("{line}; see asdf-mount --help")
+    match meant(error) {
+        Some(meant) => format!("{line}; did you mean {meant}?"),
+        None => format!("{line}; see asdf-mount --help"),
+    }
+}
+
+/// The option, or the value of one, that is nearest to what was given.
+fn meant(error: &clap::Error) -> Option<String> {
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    match kinds.iter().find_map(|kind| error.get(*kind))? {
+        ContextValue::String(name) => Some(name.clone()),
+        ContextValue::Strings(names) => Some(names.join(" or ")).filter(|names| !names.is_empty()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

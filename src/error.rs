@@ -86,6 +86,13 @@ impl Error {
         self
     }
 
+    /// Puts a semicolon and what to do behind the message.
+    #[must_use]
+    pub fn advise(mut self, to_do: impl fmt::Display) -> Self {
+        self.message = format!("{}; {to_do}", self.message);
+        self
+    }
+
     /// What the error means.
     pub fn kind(&self) -> Kind {
         self.kind

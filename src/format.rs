@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
-use crate::source::{Identity, Source};
+use crate::source::{FileSource, Identity, Source};
 
 /// How many bytes of a file's start are enough to recognise every format.
 pub const HEAD: usize = 16;
@@ -25,6 +25,20 @@ pub fn recognise(head: &[u8]) -> Option<&'static str> {
     asdf::recognises(head).then_some(asdf::NAME)
 }
 
+/// Whether the file at `path` is of a format that can be opened, by its first bytes.
+///
+/// # Errors
+/// [`Kind::Unrecognised`] if it is of none; or what keeps it from being read.
+pub fn check_kind(path: &Path) -> Result<()> {
+    let mut head = [0; HEAD];
+    let source = FileSource::open(path)?;
+    let read = crate::source::read_up_to(&source, 0, &mut head)?;
+    match recognise(&head[..read]) {
+        Some(_) => Ok(()),
+        None => Err(unrecognised(path, &head[..read])),
+    }
+}
+
 /// Opens a source in the format that its first bytes name.
 pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
     let mut head = [0; HEAD];
@@ -38,7 +52,7 @@ pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Contai
 
 fn unrecognised(file: &Path, head: &[u8]) -> Error {
     let message = match head {
-        [] => "is empty: nothing to mount".to_owned(),
+        [] => "is empty: an ASDF file begins with \"#ASDF\"".to_owned(),
         _ => format!("is not an ASDF file: it begins with \"{}\", not with \"#ASDF\"", head.escape_ascii()),
     };
     Error::new(Kind::Unrecognised, message).of(file)

@@ -59,7 +59,8 @@ pub fn start(settings: &Settings, voice: Voice) -> Result<()> {
     let output = match (&settings.file, voice) {
         (Some(path), _) => {
             let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-            let file = file.map_err(|error| Error::from(error).within("log file").of(path))?;
+            let file =
+                file.map_err(|error| Error::from(error).within(format!("--log-file {}", path.display())))?;
             Output::File(Arc::new(file))
         }
         (None, Voice::Stderr) => Output::Stderr,

@@ -27,6 +27,10 @@ pub const SUBTYPE: &str = "asdf-mount";
 /// The most `padding=` that makes sense.
 const MOST_PADDING: u64 = 1 << 30;
 
+/// The least `cache=`: a reader of half a chunk at a time would otherwise have each decoded twice, and all before
+/// it where decoding can't start in the middle.
+pub const LEAST_CACHE: u64 = 1 << 20;
+
 /// The least `max_read=` that makes sense, a page.
 const LEAST_MAX_READ: u32 = 4096;
 
@@ -203,8 +207,9 @@ impl Options {
                 self.max_read = Some(bytes);
             }
             "cache" => {
-                let bytes = size(value).ok_or_else(|| bad(name, value, "a size such as 64M or 1G"))?;
-                self.cache = Some(bytes);
+                let bytes = size(value).filter(|bytes| *bytes >= LEAST_CACHE);
+                self.cache =
+                    Some(bytes.ok_or_else(|| bad(name, value, "a size such as 64M or 1G, at least 1M"))?);
             }
             "spill" if value.is_empty() || value.contains(&0) => return Err(bad(name, value, "a folder")),
             "spill" => {
@@ -359,6 +364,9 @@ mod tests {
             "cache=M",
             "cache=-1",
             "cache=1X",
+            "cache=0",
+            "cache=5",
+            "cache=1023K",
             "cache=99999999999G",
             "max_read=1",
             "fsname=",

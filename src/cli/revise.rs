@@ -13,10 +13,11 @@ use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 
 use super::{complain, exit, print, usage};
-use crate::edit;
 use crate::edit::check::Refusal;
 use crate::edit::session::{NotSaved, Outcome, Session, Settings};
+use crate::edit::{self, Recovered};
 use crate::error::{Error, Kind, Result};
+use crate::format;
 use crate::log::{self, one_line};
 use crate::user_dirs::STATE;
 
@@ -44,7 +45,7 @@ pub(super) fn set_tree(tree: &Path, file: &Path, settings: Settings) -> Result<u
         }
         Err(NotSaved::Failed(error)) => Err(error),
         Err(NotSaved::Refused(refusal)) => {
-            complain(&format!("{}: not saved", tree.display()));
+            complain(&format!("{}: not changed: {} is refused", file.display(), tree.display()));
             complain_of(&refusal);
             Ok(exit::FAILED)
         }
@@ -89,40 +90,15 @@ pub(super) fn edit(file: &Path, settings: Settings) -> Result<u8> {
     }
 }
 
-/// Recovers each file, also after one that can't be.
-pub(super) fn recover(files: &[PathBuf]) -> Result<u8> {
+/// Recovers each file, also after one that can't be; unless `quiet`, says what was done.
+pub(super) fn recover(files: &[PathBuf], quiet: bool) -> Result<u8> {
     if files.is_empty() {
         return Err(usage("--recover needs at least one FILE"));
     }
     tell_of_state_directory();
     let mut status = exit::OK;
     for file in files {
-        let mut told = String::new();
-        match edit::recover(file) {
-            Ok(recovered) => {
-                if let Some(outcome) = recovered.outcome {
-                    let which = match outcome {
-                        edit::Outcome::Old => "before",
-                        edit::Outcome::New => "after",
-                    };
-                    told += &format!("{}: is the file {which} the save that was interrupted\n", shown(file));
-                }
-                for (journal, why) in &recovered.set_aside {
-                    let journal = shown(journal);
-                    told +=
-                        &format!("{}: a journal was not used and is kept as {journal}: {why}\n", shown(file));
-                }
-                for (lying, why) in &recovered.in_the_way {
-                    told += &format!("{}: {}\n", shown(file), one_line(&edit::in_the_way(lying, why)));
-                }
-            }
-            Err(error) => {
-                complain(&error.of(file).to_string());
-                status = exit::FAILED;
-            }
-        }
-        // The other files are recovered all the same.
-        if let Err(error) = print(told.as_bytes()) {
+        if let Err(error) = recover_one(file, quiet) {
             complain(&error.to_string());
             status = exit::FAILED;
         }
@@ -130,9 +106,49 @@ pub(super) fn recover(files: &[PathBuf]) -> Result<u8> {
     Ok(status)
 }
 
+fn recover_one(file: &Path, quiet: bool) -> Result<()> {
+    let recovered = edit::recover(file).map_err(|error| if_busy(error).of(file))?;
+    let told: String = what_was_done(&recovered)
+        .iter()
+        .map(|line| format!("{}: {}\n", shown(file), one_line(line)))
+        .collect();
+    if !quiet {
+        print(told.as_bytes())?;
+    }
+    if recovered.outcome.is_none() {
+        // What was halfway is known to be ours, whatever it looks like.
+        format::check_kind(file)?;
+    }
+    if recovered.is_nothing() && !quiet {
+        print(format!("{}: nothing to recover\n", shown(file)).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn what_was_done(recovered: &Recovered) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(outcome) = recovered.outcome {
+        let which = match outcome {
+            edit::Outcome::Old => "before",
+            edit::Outcome::New => "after",
+        };
+        lines.push(format!("is the file {which} the save that was interrupted"));
+    }
+    for (journal, why) in &recovered.set_aside {
+        lines.push(format!("a journal was not used and is kept as {}: {why}", journal.display()));
+    }
+    for (lying, why) in &recovered.in_the_way {
+        lines.push(edit::in_the_way(lying, why));
+    }
+    for left in &recovered.removed {
+        lines.push(format!("removed {}, left by a save that was interrupted", left.display()));
+    }
+    lines
+}
+
 fn open(file: &Path, settings: Settings) -> Result<Session> {
     tell_of_state_directory();
-    let mut session = Session::open(file, settings)?;
+    let mut session = Session::open(file, settings).map_err(if_busy)?;
     let target = session.target();
     if let Some(trouble) = target.lock_trouble() {
         complain(&format!("{}: goes on without a lock: {trouble}", file.display()));
@@ -152,6 +168,14 @@ fn tell_of_state_directory() {
         && error.kind() == Kind::Refused
     {
         complain(&error.to_string());
+    }
+}
+
+/// Says what to do about a file that another program has.
+fn if_busy(error: Error) -> Error {
+    match error.kind() {
+        Kind::Busy => error.advise("unmount it, or try again when that program is done"),
+        _ => error,
     }
 }
 
@@ -236,7 +260,11 @@ impl Copy {
         self.alone.store(true, Ordering::Relaxed);
         let status = status.map_err(|error| Error::from(error).within("the editor can't be started"))?;
         if !status.success() {
-            let message = format!("the editor {} ended with {status}: nothing was saved", editor.display());
+            let ended = match status.code() {
+                Some(code) => format!("exited with status {code}"),
+                None => format!("ended with {status}"),
+            };
+            let message = format!("editor '{}' {ended}; nothing saved", editor.display());
             return Err(Error::new(Kind::System(libc::ECANCELED), message));
         }
         Ok(())

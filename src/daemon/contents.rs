@@ -11,13 +11,9 @@ use crate::cache::{Cache, default_budget};
 use crate::error::{Error, Result};
 use crate::format::Context;
 use crate::fuse::Adapter;
-use crate::options::Spill;
+use crate::options::{LEAST_CACHE, Spill};
 use crate::tree::savers::Sessions;
 use crate::tree::{Ino, Kernel, Options, Ownership, Tree};
-
-/// Bytes that the cache has in any case: who reads half a chunk at a time would have it decoded twice, and all
-/// before it where there is no place to start at.
-const LEAST: u64 = 1 << 20;
 
 /// How long the end of a mount waits for seek tables that are being written.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,9 +32,12 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     let spill = plan.options.spill.folder();
     if let Spill::In(folder) = &plan.options.spill {
         // A folder that was named and will not do is better said now.
-        Cache::can_spill(folder).map_err(|error| Error::from(error).of(folder))?;
+        Cache::can_spill(folder).map_err(|error| {
+            let error = Error::from(error).within(format!("-o spill={}", folder.display()));
+            error.advise("name a folder where files can be made, or off")
+        })?;
     }
-    let cache = Arc::new(Cache::new(budget.max(LEAST)).with_spill(spill).with_store(store));
+    let cache = Arc::new(Cache::new(budget.max(LEAST_CACHE)).with_spill(spill).with_store(store));
     let context = Context { cache: cache.clone() };
     let mut options = Options::new(context);
     options.mountpoint = Some(plan.mountpoint.clone());

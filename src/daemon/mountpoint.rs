@@ -36,7 +36,7 @@ impl Mountpoint {
         let made = match fs::metadata(&path) {
             Ok(meta) if meta.is_dir() => false,
             Ok(_) => {
-                let message = "is no folder: name a folder to mount on, or what does not exist yet";
+                let message = "not a directory; give an existing or a new directory";
                 return Err(Error::new(Kind::System(libc::ENOTDIR), message).of(path));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {

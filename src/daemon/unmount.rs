@@ -32,10 +32,15 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 /// # Errors
 /// When nothing of ours is mounted there, when it is in use, or when the daemon does not end.
 pub fn unmount(wanted: &Path) -> Result<()> {
-    let path = mountpoint::resolve(wanted)?;
+    const MISSING: &str = "not mounted: there is no such folder";
+    let path = mountpoint::resolve(wanted).map_err(|error| match error.errno() {
+        libc::ENOENT => Error::new(error.kind(), MISSING).of(wanted),
+        _ => error,
+    })?;
     let refuse = |message: String| Err(Error::new(Kind::System(libc::EINVAL), message).of(&path));
     let mount = match mountinfo::top_at(&path)? {
-        None => return refuse("not a mount point".to_owned()),
+        None if path.symlink_metadata().is_err() => return refuse(MISSING.to_owned()),
+        None => return refuse("not a mount point; 'findmnt -t fuse.asdf-mount' lists them".to_owned()),
         Some(mount) if !mount.is_ours() => {
             return refuse(format!("a mount of type {}, not of asdf-mount; use umount", mount.kind));
         }

@@ -34,15 +34,16 @@ pub struct Holder {
     pub mount_point: Option<PathBuf>,
 }
 
+/// What it does with the file.
 impl std::fmt::Display for Holder {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.pid {
-            Some(pid) => write!(out, "process {pid}")?,
-            None => write!(out, "another program")?,
-        }
+        let process = |pid| format!("process {pid}");
+        let process = self.pid.map_or_else(|| "another program".to_owned(), process);
         match &self.mount_point {
-            Some(mount_point) => write!(out, ", mounted on {}", mount_point.display()),
-            None => Ok(()),
+            Some(mount_point) => {
+                write!(out, "already mounted for writing at {} ({process})", mount_point.display())
+            }
+            None => write!(out, "{process} is writing it"),
         }
     }
 }
@@ -209,7 +210,8 @@ mod tests {
         let (source, mount_point) = (Path::new("/a/b.asdf"), Path::new("/mnt/x"));
         let note = Note::write(state.path(), source, mount_point).unwrap();
         let found = noted(&note.dir, &note.name).unwrap();
-        assert_eq!(found.to_string(), format!("process {}, mounted on /mnt/x", std::process::id()));
+        let told = format!("already mounted for writing at /mnt/x (process {})", std::process::id());
+        assert_eq!(found.to_string(), told);
         std::fs::write(state.path().join(&note.name), "4000000000\n/mnt/x\n").unwrap();
         assert_eq!(noted(&note.dir, &note.name), None);
     }

@@ -435,8 +435,7 @@ fn open_locked<S: Storage>(
             Ok(()) => None,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let holder = lock::holder(&identity, path, state);
-                let what = format!("is being written by {holder}; it can be mounted read-only");
-                return Err(Error::new(Kind::Busy, what).of(path));
+                return Err(Error::new(Kind::Busy, holder.to_string()).of(path));
             }
             Err(error) if lock::unsupported(&error) => Some(error.to_string()),
             Err(error) => return Err(Error::from(error).within("locking").of(path)),

@@ -126,6 +126,7 @@ impl Tree {
                 }
                 Err(error) => match error.errno() {
                     libc::EROFS | libc::EACCES | libc::EPERM => error.to_string(),
+                    libc::EBUSY => return Err(error.advise("add -r to mount it read-only")),
                     _ => return Err(error),
                 },
             },

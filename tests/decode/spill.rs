@@ -101,7 +101,7 @@ fn a_frame_with_a_window_larger_than_the_cache_is_decoded_once_by_who_reads_on()
         .block(Block::new(data.clone()).encoding(encoding))
         .build()
         .save(folder.path(), "a.asdf");
-    for option in ["cache=0,spill=off", "cache=4M,spill=off", "cache=4M"] {
+    for option in ["cache=1M,spill=off", "cache=4M,spill=off", "cache=4M"] {
         let mounted = Mounted::new(["-o".as_ref(), option.as_ref(), source.as_os_str()]);
         let read_by_daemon = || {
             let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();

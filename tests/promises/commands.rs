@@ -112,6 +112,14 @@ impl Bench {
         self.run([OsStr::new("--recover"), self.place.source.as_os_str()])
     }
 
+    #[track_caller]
+    fn has_nothing_to_recover(&self) {
+        let output = self.recover();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        let told = format!("{}: nothing to recover\n", self.place.source.display());
+        assert_eq!(String::from_utf8_lossy(&output.stdout), told);
+    }
+
     /// The copies of texts that are kept, each in a folder that only its user may look into.
     fn copies(&self) -> Vec<String> {
         let folders = fs::read_dir(self.state()).into_iter().flatten().map(|entry| entry.unwrap().path());
@@ -223,10 +231,10 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
 fn an_editor_that_fails_saves_nothing() {
     for user in [false, true] {
         let bench = Bench::new(user);
-        failed(&bench.edit("exit 3"), &["the editor", "ended with exit status: 3: nothing was saved"]);
+        failed(&bench.edit("exit 3"), &["editor '", "' exited with status 3; nothing saved"]);
         assert_eq!(bench.copies(), [""; 0], "nothing to keep");
         let output = bench.edit("echo x >> \"$1\"; exit 3");
-        failed(&output, &["your text is kept in", "exit status: 3"]);
+        failed(&output, &["your text is kept in", "exited with status 3"]);
         assert_eq!(bench.copies(), [format!("{}x\n", bench.place.text())]);
         let output = bench
             .command([OsStr::new("--edit"), bench.place.source.as_os_str()])
@@ -234,7 +242,7 @@ fn an_editor_that_fails_saves_nothing() {
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(said(&output).contains("/nowhere/editor ended with exit status: 127"), "{output:?}");
+        assert!(said(&output).contains("editor '/nowhere/editor' exited with status 127"), "{output:?}");
         let output = bench.edit("rm \"$1\"");
         failed(&output, &["no such file"]);
         bench.is_untouched();
@@ -306,9 +314,12 @@ fn a_tree_is_set_from_a_file_or_from_stdin() {
 fn a_tree_that_can_not_be_set_changes_nothing() {
     for user in [false, true] {
         let bench = Bench::new(user);
-        failed(&bench.set_tree(bench.place.named(BAD)), &["new: not saved", "line 7", "^"]);
+        failed(
+            &bench.set_tree(bench.place.named(BAD)),
+            &["a.asdf: not changed: ", "new is refused\n", "line 7", "^"],
+        );
         failed(&bench.set_tree(""), &["an empty tree is never saved"]);
-        failed(&bench.set_tree(b"#ASDF 1.0.0\n--- \xff\n...\n"), &["not saved"]);
+        failed(&bench.set_tree(b"#ASDF 1.0.0\n--- \xff\n...\n"), &["not changed"]);
         let source = bench.place.source.clone();
         let set = |tree: &Path, file: &Path| {
             let output = bench.run([OsStr::new("--set-tree"), tree.as_os_str(), file.as_os_str()]);
@@ -379,7 +390,7 @@ fn what_was_interrupted_is_recovered_once() {
     for user in [false, true] {
         let bench = Bench::on("ext4", user);
         let (old, new) = (bench.place.text(), bench.place.named(&"longer ".repeat(3000)));
-        succeeded(&bench.recover(), "");
+        bench.has_nothing_to_recover();
         bench.is_untouched();
         let mut seen = [0, 0];
         for closed in [false, true] {
@@ -401,13 +412,14 @@ fn what_was_interrupted_is_recovered_once() {
                 let found = bench.place.holds_one_of(&[&old, &new]);
                 if left || beside {
                     let which = ["before", "after"][found];
+                    let settled = told.contains(&format!("is the file {which} the save"));
                     assert!(
-                        told.is_empty() || told.contains(&format!("is the file {which} the save")),
+                        told.contains(": removed ") && settled || !told.contains("is the file"),
                         "{told}"
                     );
-                    seen[usize::from(closed)] += usize::from(!told.is_empty());
+                    seen[usize::from(closed)] += usize::from(settled);
                 }
-                succeeded(&bench.recover(), "");
+                bench.has_nothing_to_recover();
                 bench.place.nothing_is_beside();
                 if closed {
                     run("chattr", &["-i", folder.to_str().unwrap()]);
@@ -459,8 +471,24 @@ fn a_foreign_journal_is_set_aside_and_reported() {
         assert!(told.contains(&aside.display().to_string()), "{told}");
         assert_eq!(fs::read(aside).unwrap(), foreign);
         assert!(fs::read(&bench.place.source).unwrap() == changed);
-        succeeded(&bench.recover(), "");
+        bench.has_nothing_to_recover();
     }
+}
+
+#[test]
+fn what_is_no_asdf_file_is_not_recovered() {
+    let bench = Bench::new(false);
+    for (name, text, says) in [
+        ("text", "hello", "is not an ASDF file: it begins with \"hello\""),
+        ("empty", "", "is empty: an ASDF file begins with \"#ASDF\""),
+    ] {
+        let path = bench.write(name, text);
+        let output = bench.run([OsStr::new("--recover"), path.as_os_str()]);
+        failed(&output, &[name, says]);
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+    let source = bench.place.source.clone();
+    succeeded(&bench.run([OsStr::new("-q"), OsStr::new("--recover"), source.as_os_str()]), "");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn names(output: &Output, daemon: u32, mountpoint: &Path) {
     let said = said(output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    let holder = format!("is being written by process {daemon}, mounted on {}", mountpoint.display());
+    let holder = format!("already mounted for writing at {} (process {daemon}); ", mountpoint.display());
     assert!(said.contains(&holder), "{said}, not {holder}");
 }
 
@@ -49,6 +49,7 @@ fn a_second_writer_is_refused_under_whatever_name_and_a_reader_never() {
         for name in [&place.source, &link, &hard].into_iter().skip(round) {
             let output = place.try_mount(name, &[]).unwrap_err();
             names(&output, daemon, first.root());
+            assert!(said(&output).ends_with("; add -r to mount it read-only\n"), "{output:?}");
             let set = [Path::new("--set-tree"), &tree, name];
             names(&place.run(set), daemon, first.root());
             names(&place.run([Path::new("--edit"), name]), daemon, first.root());
@@ -88,9 +89,9 @@ fn another_user_is_told_as_well() {
     let opened = File::create(whole.path("a.asdf/tree.yaml"));
     assert_eq!(errno(opened), libc::EBUSY);
     let holder = format!(
-        "is being written by process {}, mounted on {}",
-        first.daemon().unwrap(),
-        first.root().display()
+        "already mounted for writing at {} (process {})",
+        first.root().display(),
+        first.daemon().unwrap()
     );
     assert!(place.log().contains(&holder), "{}", place.log());
 }
@@ -141,9 +142,9 @@ fn a_folder_has_the_lock_of_a_file_from_its_first_draft_to_the_last() {
     // The other way round: the file is mounted, and the folder may only look.
     let first = place.mount();
     let holder = format!(
-        "is being written by process {}, mounted on {}",
-        first.daemon().unwrap(),
-        first.root().display()
+        "already mounted for writing at {} (process {})",
+        first.root().display(),
+        first.daemon().unwrap()
     );
     assert_eq!(errno(File::create(&tree)), libc::EBUSY);
     assert!(place.log().contains(&holder), "{}", place.log());
