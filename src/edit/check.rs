@@ -11,12 +11,13 @@ use std::borrow::Cow;
 use crate::content::Content;
 use crate::error::Result as ReadResult;
 use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Commented};
+use crate::yaml::survey::{self, Commented, Standing};
 
 mod arrays;
 mod core_schemas;
 mod excerpt;
 mod layout;
+mod lost;
 mod meaning;
 mod mend;
 mod prologue;
@@ -28,6 +29,9 @@ pub use excerpt::Excerpt;
 pub use refusal::{Class, MOST_FURTHER, Place, Problem, Refusal};
 
 use prologue::Prologue;
+
+/// Warnings that are told.
+const MOST_WARNINGS: usize = 30;
 
 /// How much is asked of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,7 +92,7 @@ pub struct Accepted<'n> {
 impl Old {
     /// Looks at the text that is saved now: the whole head of the file.
     pub fn of(text: &[u8]) -> Self {
-        Self::with_facts(text, facts(text))
+        Self::with_facts(text, facts(text, None))
     }
 
     fn with_facts(text: &[u8], facts: Result<Facts, Box<survey::Broken>>) -> Self {
@@ -126,7 +130,8 @@ pub fn check<'n>(
     refuse(new, layout::problems(&draft))?;
     let (mut warnings, mut next) = (Vec::new(), None);
     if level != Level::Off {
-        let facts = facts(draft.text);
+        let before = old.facts.as_ref().ok().map(|facts| &facts.survey.standing);
+        let facts = facts(draft.text, before);
         let meant = meaning::problems(&draft, &facts, old, blocks);
         next = Some(Old::with_facts(draft.text, facts));
         let mut told = meant.problems;
@@ -149,18 +154,18 @@ fn refuse(text: &[u8], faults: Vec<Fault>) -> Result<(), Box<Refusal>> {
 
 /// The first of the warnings, and how many more there are.
 fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
-    let more = faults.len().saturating_sub(1 + MOST_FURTHER);
-    let first = faults.into_iter().take(1 + MOST_FURTHER).map(|fault| fault.into_problem(text));
+    let more = faults.len().saturating_sub(MOST_WARNINGS);
+    let first = faults.into_iter().take(MOST_WARNINGS).map(|fault| fault.into_problem(text));
     let more = (more > 0).then(|| Fault::of_all(format!("and {more} more"), "").into_problem(text));
     first.chain(more).collect()
 }
 
-/// What is in a whole text.
-fn facts(text: &[u8]) -> Result<Facts, Box<survey::Broken>> {
-    match Facts::quickly_of(text) {
+/// What is in a whole text, and what is no more as it stood before.
+fn facts(text: &[u8], before: Option<&Standing>) -> Result<Facts, Box<survey::Broken>> {
+    match Facts::quickly_of(text, before) {
         Some(facts) => Ok(facts),
-        None if text.starts_with(b"%ASDF") => Facts::of(Events::of(&Commented(&Bytes(text)))),
-        None => Facts::of(Events::new(text)),
+        None if text.starts_with(b"%ASDF") => Facts::of(Events::of(&Commented(&Bytes(text))), before),
+        None => Facts::of(Events::new(text), before),
     }
 }
 

@@ -5,6 +5,7 @@
 //! scalar that [`unfit`] finds fault with keeps Python asdf from opening the file at all.
 
 mod number;
+pub mod readings;
 mod time;
 
 pub use number::beyond_int64;

@@ -19,11 +19,13 @@ use crate::error::{Error, Kind, Result};
 mod frame;
 pub mod path;
 mod rectangle;
+pub mod standing;
 mod surveyor;
 pub mod value;
 
 pub use path::{PathId, Paths, Step};
 pub use rectangle::Shape;
+pub use standing::{Changes, Standing};
 pub use value::{Node, Value};
 
 /// Findings that are kept; there may be as many as there are nodes.
@@ -41,6 +43,8 @@ pub struct Wanted<'w> {
     pub array: &'w str,
     /// Keys of the root whose values are to be handed out too.
     pub root_keys: &'w [&'w str],
+    /// What stood in an earlier text, to be compared with.
+    pub before: Option<&'w Standing>,
 }
 
 impl std::fmt::Debug for Wanted<'_> {
@@ -51,7 +55,8 @@ impl std::fmt::Debug for Wanted<'_> {
 
 impl Wanted<'_> {
     /// Nothing.
-    pub const NOTHING: Wanted<'static> = Wanted { tag: &|_| false, telling: &[], array: "", root_keys: &[] };
+    pub const NOTHING: Wanted<'static> =
+        Wanted { tag: &|_| false, telling: &[], array: "", root_keys: &[], before: None };
 }
 
 /// A node with a tag, or below a key, that was wanted.
@@ -86,6 +91,10 @@ pub struct Survey {
     pub untagged: Vec<(Option<PathId>, Mark)>,
     /// What is wrong, in the order of the text; not more than [`MOST_FINDINGS`].
     pub findings: Vec<Finding>,
+    /// What stands where.
+    pub standing: Standing,
+    /// What of the earlier text is not as it was.
+    pub changes: Changes,
     /// The paths of all that was kept.
     pub paths: Paths,
 }

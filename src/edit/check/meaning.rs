@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::arrays::{ArrayNode, Facts};
+use super::lost;
 use super::prologue::{Prologue, words};
 use super::{BlockSizes, Class, Draft, Fault, Old};
 use crate::format::asdf::ndarray::{Ndarray, Source};
@@ -66,7 +67,7 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
     Fault { class, ..draft.fault(offset(failure.place), what, to_do) }
 }
 
-fn offset(place: Mark) -> usize {
+pub(super) fn offset(place: Mark) -> usize {
     usize::try_from(place.offset).unwrap_or(usize::MAX)
 }
 
@@ -116,6 +117,8 @@ impl Comparison<'_> {
         meant.problems.extend(self.depth());
         self.findings(meant);
         meant.problems.extend(self.lost_tags());
+        lost::tags(self.draft, &self.facts.survey, meant);
+        lost::readings(self.draft, &self.facts.survey, meant);
         self.arrays(meant);
         self.other_types(meant);
     }

@@ -20,6 +20,10 @@ pub(super) struct Frame {
     /// In a mapping: the last key, and whether its value comes next.
     pub(super) key: String,
     pub(super) awaits_value: bool,
+    /// The hash of that key.
+    pub(super) key_hash: u64,
+    /// The hash of its own path.
+    pub(super) hash: u64,
     /// Whether the last key is `<<`.
     pub(super) merges: bool,
     /// Values, or items, so far.

@@ -1,9 +1,10 @@
 //! The survey at work: what it keeps while it goes along the events.
 
+mod compare;
 mod keys;
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use super::frame::{Frame, Record, Seen};
@@ -60,7 +61,8 @@ pub(super) struct Surveyor<'s, 'w> {
     kept: u64,
     /// Nodes kept for as long as the collections they are in have not ended.
     live: u64,
-    hasher: RandomState,
+    /// How far the text has been read.
+    read: u64,
 }
 
 impl Drop for Surveyor<'_, '_> {
@@ -85,13 +87,14 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             rectangles: Vec::new(),
             kept: 0,
             live: 0,
-            hasher: RandomState::new(),
+            read: 0,
         }
     }
 
     /// Takes an event; whether there is more to be looked at.
     pub(super) fn take(&mut self, event: Event<'_>) -> std::result::Result<bool, Box<Broken>> {
         let place = event.start;
+        self.read = event.end.offset;
         match event.what {
             What::Scalar { value, style, tag, anchor } => {
                 // PyYAML goes by the look of a scalar with this tag, even in quotes.
@@ -212,6 +215,11 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 self.find(Wrong::LargeInteger, place, text, what);
             }
         }
+        match self.at_key() {
+            true if tag.is_none() => self.compare_key(place, text, plain, looks),
+            true => {}
+            false => self.compare_scalar(place, text, plain, looks, tag),
+        }
         let root_key = self.root_key();
         let wanted = root_key.is_some() || tag.is_some_and(self.wanted.tag);
         let recording = self.recording() || anchor.is_some() || wanted;
@@ -266,6 +274,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 _ => None,
             };
             if let Some(frame) = self.frames.last_mut() {
+                frame.key_hash = key.unwrap_or_default();
                 frame.merges = matches!(&node, Node::Same(value) if value.scalar_type() == Some(Type::Merge));
                 frame.key = text.unwrap_or_else(|| format!("*{name}"));
             }
@@ -293,9 +302,12 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             if let Some(frame) = self.frames.last_mut() {
                 frame.key.clear();
                 frame.key.push('?');
-                frame.merges = false;
+                (frame.merges, frame.key_hash) = (false, 0);
             }
+        } else {
+            self.compare_collection(place, mapping, tag);
         }
+        let hash = self.next_hash();
         let wanted = tag.is_some_and(self.wanted.tag);
         let handed_out = wanted || self.root_key().is_some();
         let inside = wanted || anchor.is_some() || self.frames.last().is_some_and(|frame| frame.inside);
@@ -311,6 +323,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             mapping,
             place,
             key,
+            hash,
             seen: Seen::Few(hashes),
             of_pairs: matches!(of_pairs, Some("omap" | "pairs")),
             of_mappings: true,

@@ -6,6 +6,7 @@ use super::{Surveyor, shorten};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::Wrong;
+use crate::yaml::survey::standing::HASHER;
 
 impl Surveyor<'_, '_> {
     /// Whether the node that comes is a key.
@@ -17,13 +18,13 @@ impl Surveyor<'_, '_> {
     pub(super) fn key_hash(&self, text: &str, looks: Type) -> Option<u64> {
         match looks {
             Type::Other => None,
-            Type::Bool => Some(self.hasher.hash_one(i128::from(scalar::boolean(text).unwrap_or_default()))),
+            Type::Bool => Some(HASHER.hash_one(i128::from(scalar::boolean(text).unwrap_or_default()))),
             Type::Int => match scalar::integer(text) {
-                Some(value) => Some(self.hasher.hash_one(value)),
-                None => Some(self.hasher.hash_one((1, text))),
+                Some(value) => Some(HASHER.hash_one(value)),
+                None => Some(HASHER.hash_one((1, text))),
             },
-            Type::Str | Type::Value => Some(self.hasher.hash_one(text)),
-            _ => Some(self.hasher.hash_one((looks as u8, text))),
+            Type::Str | Type::Value => Some(HASHER.hash_one(text)),
+            _ => Some(HASHER.hash_one((looks as u8, text))),
         }
     }
 
@@ -56,6 +57,7 @@ impl Surveyor<'_, '_> {
         };
         let Some(frame) = self.frames.last_mut() else { return hash };
         frame.merges = looks == Type::Merge;
+        frame.key_hash = hash.unwrap_or_default();
         frame.telling |= bit.map_or(0, |bit| 1 << bit);
         frame.key.clear();
         frame.key.push_str(text);

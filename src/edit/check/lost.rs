@@ -1,0 +1,61 @@
+//! What tools drop or change by habit: tags, and scalars that another version of YAML reads otherwise.
+
+use super::meaning::{Meant, offset};
+use super::{Draft, Fault};
+use crate::yaml::survey::Survey;
+
+/// What to do about tags that are gone.
+const PUT_BACK: &str = "put the tags back, or use a tool that keeps them: without its tag Python reads a node as \
+                        a plain dict, list or text. If they are meant to go, save with -o validate=warn, or \
+                        with asdf-mount --set-tree TREE --force FILE";
+/// What to do about scalars that are read otherwise.
+const QUOTE: &str = "write the scalar as it was, or in quotes if it is meant as text";
+
+/// Tags that stood at nodes that are still there: where half of them or more are gone, a tool drops them.
+pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant) {
+    let (gone, stayed) = (&survey.changes.untagged, survey.changes.stayed);
+    if gone.count == 0 {
+        return;
+    }
+    let refused = gone.count.saturating_mul(2) >= stayed;
+    // The root and arrays may have been told of already.
+    let told: Vec<_> = meant.problems.iter().filter_map(|fault| fault.offset).collect();
+    let mut faults = Vec::new();
+    for (n, (path, place, tag)) in gone.first.iter().enumerate() {
+        let name = survey.paths.show(*path);
+        let mut what = format!("{name} has lost its tag {}", tag.escape_debug());
+        if n == 0 && refused {
+            what += &format!("; {} of {stayed} tags are gone", gone.count);
+        }
+        let fault = draft.fault(offset(*place), what, PUT_BACK);
+        if n == 0 || !fault.offset.is_some_and(|offset| told.contains(&offset)) {
+            faults.push(fault);
+        }
+    }
+    faults.extend(more(gone.count, gone.first.len(), "tags are gone", PUT_BACK));
+    let told = if refused { &mut meant.problems } else { &mut meant.warnings };
+    told.append(&mut faults);
+}
+
+/// Plain scalars that only changed in the way in which YAML 1.1 and 1.2 differ.
+pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant) {
+    let reread = &survey.changes.reread;
+    for (path, place, text) in &reread.first {
+        let name = survey.paths.show(*path);
+        let what = format!(
+            "{name}: \"{text}\" is not what Python read here before: versions of YAML differ in y, n, yes, no, \
+             on, off, 0o17, 190:20:30, dates and the like, and a tool has written what another version reads"
+        );
+        meant.warnings.push(draft.fault(offset(*place), what, QUOTE));
+    }
+    meant.warnings.extend(more(reread.count, reread.first.len(), "scalars are read otherwise", QUOTE));
+}
+
+/// How many there are beside those that are listed.
+fn more(count: u64, listed: usize, what: &str, to_do: &str) -> Option<Fault> {
+    let more = count.saturating_sub(listed as u64);
+    (more > 0).then(|| Fault::of_all(format!("{more} more {what}"), to_do))
+}
+
+#[cfg(test)]
+mod tests;

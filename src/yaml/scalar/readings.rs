@@ -1,0 +1,227 @@
+//! What readers of different versions of YAML take the same plain scalar for.
+//!
+//! Python asdf reads a tree by PyYAML, which follows YAML 1.1 but for `y` and `n`. A tool that follows
+//! another version reads `no`, `0o17` or `190:20:30` as something else, and writes down what it read.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::{Type, boolean, integer};
+
+/// What a scalar is read as, as hashes: by PyYAML, and by readers that follow YAML 1.2 and 1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readings {
+    python: u64,
+    others: [u64; 2],
+}
+
+/// A value, the same for all spellings of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Value<'t> {
+    Null,
+    Bool(bool),
+    Int(i128),
+    /// The bits of a number that is no integer.
+    Float(u64),
+    Text(&'t str),
+    /// Anything else, by its type.
+    Other(u8, &'t str),
+}
+
+impl Value<'_> {
+    fn hashed(self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl Readings {
+    /// The readings of a plain scalar without a tag that `looks` so to PyYAML; `None` if all are the same.
+    pub fn of(text: &str, looks: Type) -> Option<Self> {
+        if !may_differ(text, looks) {
+            return None;
+        }
+        let by_python = python(text, looks);
+        let others = [core(text), strict(text).unwrap_or(by_python)];
+        others
+            .iter()
+            .any(|other| *other != by_python)
+            .then(|| Self { python: by_python.hashed(), others: others.map(Value::hashed) })
+    }
+
+    /// Whether the scalar, which `looks` so to PyYAML, is what a reader that differs from PyYAML has made
+    /// of the one that these are the readings of.
+    pub fn became(&self, text: &str, looks: Type) -> bool {
+        let now = reading(text, looks);
+        now != self.python && self.others.contains(&now)
+    }
+
+    /// The readings that are not PyYAML's.
+    pub fn others(&self) -> impl Iterator<Item = u64> {
+        self.others.into_iter().filter(|other| *other != self.python)
+    }
+}
+
+/// What PyYAML reads a scalar as that looks so to it, as a hash.
+pub fn reading(text: &str, looks: Type) -> u64 {
+    python(text, looks).hashed()
+}
+
+/// Tells most scalars that all read alike, at once.
+fn may_differ(text: &str, looks: Type) -> bool {
+    match looks {
+        Type::Bool => !text.eq_ignore_ascii_case("true") && !text.eq_ignore_ascii_case("false"),
+        Type::Int => {
+            let digits = text.trim_start_matches(['+', '-']);
+            (digits.len() > 1 && digits.starts_with('0')) || !digits.bytes().all(|b| b.is_ascii_digit())
+        }
+        Type::Float => text.contains(['_', ':']),
+        Type::Timestamp => true,
+        Type::Str => match text.as_bytes() {
+            [b'y' | b'Y' | b'n' | b'N'] => true,
+            [b'0'..=b'9' | b'+' | b'-' | b'.', ..] => number(text).is_some(),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// What PyYAML makes of a scalar that looks so.
+fn python(text: &str, looks: Type) -> Value<'_> {
+    let value = match looks {
+        Type::Null => Some(Value::Null),
+        Type::Bool => boolean(text).map(Value::Bool),
+        Type::Int => integer(text).map(Value::Int),
+        Type::Float => float(text),
+        Type::Str => Some(Value::Text(text)),
+        _ => None,
+    };
+    value.unwrap_or(Value::Other(looks as u8, text))
+}
+
+/// What YAML 1.2 makes of a plain scalar, by its core schema.
+fn core(text: &str) -> Value<'_> {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        _ => number(text).unwrap_or(Value::Text(text)),
+    }
+}
+
+/// The number that a plain scalar is in YAML 1.2.
+fn number(text: &str) -> Option<Value<'_>> {
+    for (prefix, base) in [("0o", 8), ("0x", 16)] {
+        if let Some(digits) = text.strip_prefix(prefix) {
+            let are_digits = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(base));
+            return are_digits.then(|| i128::from_str_radix(digits, base).ok().map(Value::Int)).flatten();
+        }
+    }
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    match digits {
+        ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return float(text),
+        // Rust's numbers may be words.
+        _ if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') => return None,
+        _ => {}
+    }
+    match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => text.parse().ok().map(Value::Int),
+        false => text.parse().ok().map(of_float),
+    }
+}
+
+/// What YAML 1.1 makes of the scalars that PyYAML reads in another way.
+fn strict(text: &str) -> Option<Value<'_>> {
+    match text {
+        "y" | "Y" => Some(Value::Bool(true)),
+        "n" | "N" => Some(Value::Bool(false)),
+        _ => None,
+    }
+}
+
+/// The number that a float of YAML 1.1 spells.
+fn float(text: &str) -> Option<Value<'_>> {
+    let text = text.replace('_', "").to_ascii_lowercase();
+    let (digits, sign) = match text.strip_prefix('-') {
+        Some(digits) => (digits, -1.0),
+        None => (text.strip_prefix('+').unwrap_or(&text), 1.0),
+    };
+    let value = match digits {
+        ".inf" => f64::INFINITY,
+        ".nan" => f64::NAN,
+        _ => digits.split(':').try_fold(0.0, |sum, part| part.parse::<f64>().ok().map(|n| sum * 60.0 + n))?,
+    };
+    Some(of_float(sign * value))
+}
+
+fn of_float(value: f64) -> Value<'static> {
+    /// Beyond it not every integer is a float.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value.fract() == 0.0 && value.abs() <= EXACT {
+        true => Value::Int(value as i128),
+        false => Value::Float(value.to_bits()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::yaml::scalar::type_of;
+
+    fn became(old: &str, new: &str, plain: bool) -> bool {
+        Readings::of(old, type_of(old, true, None))
+            .is_some_and(|readings| readings.became(new, type_of(new, plain, None)))
+    }
+
+    #[test]
+    fn what_tools_make_of_scalars_is_known() {
+        for (old, new, plain) in [
+            ("y", "true", true),
+            ("Y", "true", true),
+            ("n", "false", true),
+            ("yes", "yes", false),
+            ("No", "No", false),
+            ("on", "on", false),
+            ("OFF", "OFF", false),
+            ("0o17", "15", true),
+            ("017", "17", true),
+            ("-017", "-17", true),
+            ("08", "8", true),
+            ("190:20:30", "190:20:30", false),
+            ("190:20:30.5", "190:20:30.5", false),
+            ("1_000", "1_000", false),
+            ("0b11", "0b11", false),
+            ("1e3", "1000.0", true),
+            ("1e3", "1000", true),
+            ("1e3", "1.0e+3", true),
+            ("-1.5e10", "-15000000000.0", true),
+            ("2001-12-14", "2001-12-14", false),
+        ] {
+            assert!(became(old, new, plain), "{old} {new}");
+        }
+    }
+
+    #[test]
+    fn other_changes_and_no_changes_are_none_of_a_tools() {
+        for (old, new, plain) in [
+            ("y", "y", true),
+            ("y", "y", false),
+            ("y", "false", true),
+            ("yes", "true", true),
+            ("yes", "no", true),
+            ("190:20:30", "685230", true),
+            ("017", "15", true),
+            ("0x1f", "31", true),
+            ("1_000", "1000", true),
+            ("5", "6", true),
+            ("5", "5", false),
+            ("true", "true", false),
+            ("1.5", "1.5", false),
+            ("2.1.0", "2.1.0", false),
+            ("infinity", "x", true),
+            ("text", "true", true),
+        ] {
+            assert!(!became(old, new, plain), "{old} {new}");
+        }
+    }
+}
