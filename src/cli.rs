@@ -14,6 +14,7 @@ use clap_complete::Shell;
 
 use crate::cache::store::Store;
 use crate::daemon::{self, Plan};
+use crate::edit::check::Level;
 use crate::error::{Error, Kind, Result};
 use crate::options::{self, Options};
 use crate::{check, exit, log};
@@ -25,7 +26,7 @@ const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
        asdf-mount --check [--json] FILE…
        asdf-mount --index FILE…
        asdf-mount --edit FILE
-       asdf-mount --set-tree TREE FILE
+       asdf-mount --set-tree TREE [--force] FILE
        asdf-mount --recover FILE…";
 
 const ABOUT: &str = "\
@@ -95,6 +96,10 @@ struct Arguments {
     /// Make the text of TREE ('-' for standard input) the tree of FILE, without mounting
     #[arg(long, value_name = "TREE", value_parser = any_path(), conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "log_file"])]
     set_tree: Option<PathBuf>,
+
+    /// With --set-tree: save also what would be refused, and only warn; the same as -o validate=warn
+    #[arg(long, requires = "set_tree", conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "recover"])]
+    force: bool,
 
     /// Finish or undo a save of each FILE that a crash interrupted
     #[arg(long, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "options", "log_file"])]
@@ -193,6 +198,9 @@ fn act(arguments: Arguments) -> Result<u8> {
     let mut options = Options::parse(&arguments.options)?;
     if arguments.edit || arguments.set_tree.is_some() {
         let [file] = &arguments.paths[..] else { return Err(usage("one FILE is needed")) };
+        if arguments.force {
+            options.edit.level = Level::Warn;
+        }
         return match &arguments.set_tree {
             Some(tree) => revise::set_tree(tree, file, options.edit),
             None => revise::edit(file, options.edit),

@@ -26,7 +26,7 @@ mod version;
 
 pub use arrays::{ArrayNode, Facts};
 pub use excerpt::Excerpt;
-pub use refusal::{Class, MOST_FURTHER, Place, Problem, Refusal};
+pub use refusal::{Class, MOST_FURTHER, Place, Problem, Refusal, report_of_warnings};
 
 use prologue::Prologue;
 
@@ -126,7 +126,7 @@ pub fn check<'n>(
 ) -> Result<Accepted<'n>, Box<Refusal>> {
     refuse(new, layout::before_mending(new, &old.head))?;
     let mended = mend::mend(new, &old.head);
-    let draft = Draft { new, text: &mended.text, mended: &mended };
+    let draft = Draft { text: &mended.text, mended: &mended };
     refuse(new, layout::problems(&draft))?;
     let (mut warnings, mut next) = (Vec::new(), None);
     if level != Level::Off {
@@ -171,8 +171,6 @@ fn facts(text: &[u8], before: Option<&Standing>) -> Result<Facts, Box<survey::Br
 
 /// A text that is checked.
 struct Draft<'d, 'n> {
-    /// As it was written.
-    new: &'n [u8],
     /// With what was put back.
     text: &'d [u8],
     mended: &'d mend::Mended<'n>,

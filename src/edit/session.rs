@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use md5::{Digest, Md5};
 
-use super::check::{self, Accepted, BlockSizes, Level, Old, Refusal};
+use super::check::{self, Accepted, BlockSizes, Level, Old, Problem, Refusal};
 use super::{SaveOptions, Saved, Target};
 use crate::cache::Cache;
 use crate::content::Content;
@@ -40,7 +40,7 @@ pub struct Outcome {
     /// What was put back into it, in words; the file's head is then not exactly the text.
     pub mends: Vec<String>,
     /// What it was nearly refused for.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Problem>,
 }
 
 /// Why a text was not saved; the file is the one before.
@@ -147,8 +147,7 @@ impl Session {
         let next = accepted.next;
         let head = self.known_head();
         self.old = next.map(|next| (head, next));
-        let warnings = accepted.warnings.iter().map(ToString::to_string).collect();
-        Ok(Outcome { saved, head, mends: accepted.mends, warnings })
+        Ok(Outcome { saved, head, mends: accepted.mends, warnings: accepted.warnings })
     }
 }
 

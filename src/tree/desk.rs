@@ -16,11 +16,12 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
-use super::attr::{Attr, Kind, Ownership, Time};
+use super::attr::{Attr, Kind, Ownership, Stat, Time};
 use super::haven::{Drawer, Haven, Kept, in_memory};
 use super::mirror::Place;
 use super::names::{ABOUT, BLOCKS, TREE};
 use super::node::{Ino, Part, Serials};
+use super::refused::ERROR;
 use super::saver::{Head, Saver, Savers, Site};
 use super::sheet::{Body, Budget, MOST_BYTES, Paper, Sheet, now};
 use super::shelf::Shelf;
@@ -84,6 +85,8 @@ pub(crate) struct State {
     pub(crate) last_save: Option<Time>,
     pub(crate) last_warnings: Vec<String>,
     pub(crate) last_refusal: Option<LastRefusal>,
+    /// When the last refusal was, as long as nobody has looked for what is told of it.
+    pub(crate) refused_at: Option<Instant>,
     /// Whether a save is being made.
     pub(crate) busy: bool,
     /// Whether the saver is kept although no draft is open.
@@ -128,6 +131,7 @@ impl Desk {
             last_save: None,
             last_warnings: Vec::new(),
             last_refusal: None,
+            refused_at: None,
             busy: false,
             keeps_saver: false,
             closed: false,
@@ -147,6 +151,15 @@ impl Desk {
 
     pub(crate) fn volume(&self) -> Result<Arc<Volume>> {
         self.present.volume(&self.place.spot, &self.room.serials, &self.room.shelf)
+    }
+
+    /// What is said of the source; what was last seen of it, if it is gone: what was written in its folder
+    /// stays.
+    pub(crate) fn stat(&self) -> Result<Stat> {
+        match self.volume() {
+            Ok(volume) => Ok(volume.look().stat),
+            Err(error) => self.present.last_seen().ok_or(error),
+        }
     }
 
     /// The text that was saved last.
@@ -288,6 +301,9 @@ impl Desk {
     pub(crate) fn lookup(&self, name: &OsStr) -> Result<Arc<Sheet>> {
         let mut state = locked(&self.state);
         self.tidy(&mut state);
+        if name == ERROR {
+            state.refused_at = None;
+        }
         state.names.get(name).cloned().ok_or_else(|| errno(libc::ENOENT))
     }
 
@@ -307,7 +323,7 @@ impl Desk {
     pub(crate) fn attr(&self, sheet: &Arc<Sheet>) -> Result<Attr> {
         let mut state = locked(&self.state);
         self.tidy(&mut state);
-        let stat = self.volume()?.look().stat;
+        let stat = self.stat()?;
         let body = locked(&sheet.body);
         let ino = Ino::new(sheet.serial, Part::Whole);
         let (kind, size, times) = match &body.paper {

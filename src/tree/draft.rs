@@ -7,18 +7,19 @@
 //! refused again, untried, until the text changes. A text whose writer was killed by a signal is not
 //! tried: half a tree may be a sound tree.
 
-use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::attr::Time;
 use super::desk::{Desk, Shown, State};
-use super::refused::{ERROR, REJECTED, changed_by_others, defect, of_joined, unfinished, unopened};
+use super::refused::{changed_by_others, defect, of_joined, unfinished, unopened};
 use super::saver::{Head, Refused, Saved, Saver};
 use super::seams;
-use super::sheet::{Paper, Sheet, now};
+use super::sheet::{Body, Paper, Sheet, now};
 use super::{errno, locked};
-use crate::error::Result;
+use crate::content::Content;
+use crate::error::{Error, Result};
 
 /// What became of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,8 +134,11 @@ impl Desk {
         let (text, joined, edits, head, times, before, saver) = {
             let mut state = locked(&self.state);
             self.write_access(&state)?;
-            let saved = self.saved_text()?;
-            let ((lineage, head), before) = (self.head(&mut state)?, self.times(&state)?);
+            let ((saved, lineage, head), before) = match self.known(&mut state) {
+                Ok(known) => known,
+                // The source may be gone, or be no ASDF file any more.
+                Err(error) => return Err(self.refuse_unknown(&mut state, sheet, error)),
+            };
             let mut body = locked(&sheet.body);
             match &body.paper {
                 Paper::Link(_) => return Err(errno(libc::EINVAL)),
@@ -150,12 +154,16 @@ impl Desk {
                 body.saved = body.edits;
                 body.lineage = lineage;
                 (state.seams, state.as_written) = (0, None);
+                drop(body);
+                self.tell_same(&mut state, sheet);
                 return Ok(Tried::Same);
             }
             // So may be what was written when it was saved, while the file has something put back into it.
             if body.refusal().is_none() && body.lineage == lineage && state.is_as_written(&body)? {
                 body.saved = body.edits;
                 (body.mtime, body.ctime) = before;
+                drop(body);
+                self.tell_same(&mut state, sheet);
                 return Ok(Tried::Saved { mended: true });
             }
             let (text, edits, times) = (body.text()?, body.edits, (body.mtime, body.ctime));
@@ -238,19 +246,13 @@ impl Desk {
             tracing::info!("{}: {note}", self.label().display());
         }
         for warning in &saved.warnings {
-            tracing::warn!("{}: what was saved would have been refused: {warning}", self.label().display());
+            tracing::warn!("{}: tree.yaml was saved with a warning: {warning}", self.label().display());
         }
         state.last_warnings = saved.warnings;
         state.head = state.shown.map(|shown| (shown.identity, saved.head));
         state.seams = joined.map_or(0, |joined| joined.seams);
         self.remember_written(&mut state, mended.then_some(&text));
-        state.rejected = None;
-        for name in [ERROR, REJECTED] {
-            // Unless it is what was saved: corrected where it lay, and put in place.
-            if !state.names.get(OsStr::new(name)).is_some_and(|told| Arc::ptr_eq(told, sheet)) {
-                self.take(&mut state, OsStr::new(name));
-            }
-        }
+        self.tell_saved(&mut state, sheet, &saved.report);
         let lineage = state.lineage;
         let mut body = locked(&sheet.body);
         body.lineage = lineage;
@@ -259,6 +261,26 @@ impl Desk {
             body.saved = edits;
         }
         Ok(Tried::Saved { mended })
+    }
+
+    /// The saved text, how often others changed it, what it is, and its times.
+    #[allow(clippy::type_complexity)]
+    fn known(&self, state: &mut State) -> Result<((Arc<dyn Content>, u64, Head), (Time, Time))> {
+        let saved = self.saved_text()?;
+        let (lineage, head) = self.head(state)?;
+        Ok(((saved, lineage, head), self.times(state)?))
+    }
+
+    /// Refuses a text because the source can't be read, if there is a text.
+    fn refuse_unknown(&self, state: &mut State, sheet: &Arc<Sheet>, error: Error) -> Error {
+        let (text, edits) = match &*locked(&sheet.body) {
+            body @ Body { paper: Paper::File(_), size: 1.., .. } => (body.text(), body.edits),
+            _ => return error,
+        };
+        match text {
+            Ok(text) => self.refuse(state, sheet, edits, &text, unopened(&error)),
+            Err(_) => error,
+        }
     }
 
     /// Lets the saver do its work; nothing of the desk is locked meanwhile but saving itself.

@@ -7,6 +7,7 @@
 use std::ffi::OsStr;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::attr::Kind;
 use super::desk::{Desk, State};
@@ -25,6 +26,10 @@ const KEPT: usize = 16;
 /// The generated files that tell of a refusal.
 pub(crate) const ERROR: &str = "tree.yaml.error";
 pub(crate) const REJECTED: &str = "tree.yaml.rejected";
+/// The generated file that tells of the warnings of the save that was made last.
+pub(crate) const WARNING: &str = "tree.yaml.warning";
+/// An editor that could not save puts the saved text back, and that at once.
+const ROLLED_BACK: Duration = Duration::from_secs(2);
 
 impl Desk {
     /// Notes a refusal: for the program, in the two files, in the state directory, in the log.
@@ -45,6 +50,7 @@ impl Desk {
         let head = Some(Head::of_bytes(text));
         let is_new = state.rejected.is_none() || state.rejected != head;
         state.rejected = head;
+        state.refused_at = Some(Instant::now());
         let told = state.names.contains_key(OsStr::new(ERROR));
         if is_new || !told {
             let why = format!("tree.yaml was not saved: {}", refused.summary);
@@ -70,6 +76,41 @@ impl Desk {
         errno(answer)
     }
 
+    /// A save was made: what tells of an earlier refusal goes, and warnings are told in a file, or go.
+    pub(crate) fn tell_saved(&self, state: &mut State, sheet: &Arc<Sheet>, report: &str) {
+        self.forget_refusal(state, sheet);
+        let result = match report.is_empty() {
+            true => self.take_unless(state, WARNING, sheet),
+            false => self.put_text(state, WARNING, report.as_bytes()),
+        };
+        if let Err(error) = result {
+            tracing::warn!("{}: {WARNING} can't be made: {error}", self.label().display());
+        }
+    }
+
+    /// A text that is saved already was saved again: what tells of an earlier refusal goes, unless it is an
+    /// editor that puts back the text that it could not replace.
+    pub(crate) fn tell_same(&self, state: &mut State, sheet: &Arc<Sheet>) {
+        if state.refused_at.is_none_or(|refused| refused.elapsed() > ROLLED_BACK) {
+            self.forget_refusal(state, sheet);
+        }
+    }
+
+    fn forget_refusal(&self, state: &mut State, sheet: &Arc<Sheet>) {
+        state.rejected = None;
+        for name in [ERROR, REJECTED] {
+            let _ = self.take_unless(state, name, sheet);
+        }
+    }
+
+    /// Takes a name away, unless it is that of what was saved: corrected where it lay, and put in place.
+    fn take_unless(&self, state: &mut State, name: &str, sheet: &Arc<Sheet>) -> Result<()> {
+        if !state.names.get(OsStr::new(name)).is_some_and(|told| Arc::ptr_eq(told, sheet)) {
+            self.take(state, OsStr::new(name));
+        }
+        Ok(())
+    }
+
     /// Puts generated text at a name; on the disk if that is possible.
     fn put_text(&self, state: &mut State, name: &str, text: &[u8]) -> Result<()> {
         self.take(state, OsStr::new(name));
@@ -83,7 +124,7 @@ impl Desk {
             file.write_all_at(text, 0)?;
             Ok::<_, Error>(file)
         })?;
-        let stat = self.volume()?.look().stat;
+        let stat = self.stat()?;
         let mut body = locked(&sheet.body);
         body.take_room(text.len() as u64, self.limit())?;
         body.paper = Paper::File(Arc::new(file));

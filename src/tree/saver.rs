@@ -116,6 +116,8 @@ pub struct Saved {
     pub notes: Vec<String>,
     /// What the text was nearly refused for.
     pub warnings: Vec<String>,
+    /// All of `tree.yaml.warning`: the warnings, and what to do.
+    pub report: String,
 }
 
 /// Why a text did not become the tree. The file is the old one then.

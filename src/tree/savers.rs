@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::saver::{Head, Refused, Saved, Saver, Savers, Site};
+use crate::edit::check::report_of_warnings;
 use crate::edit::session::{NotSaved, Outcome, Session, Settings};
 use crate::edit::{self, Condition, Locked, Recovered};
 use crate::error::{Error, Kind, Result};
@@ -242,7 +243,8 @@ fn told(outcome: Outcome) -> Saved {
         written: outcome.saved.plan.is_some(),
         mended: !outcome.mends.is_empty(),
         notes: outcome.mends,
-        warnings: outcome.warnings,
+        warnings: outcome.warnings.iter().map(ToString::to_string).collect(),
+        report: report_of_warnings(&outcome.warnings),
     }
 }
 
@@ -268,7 +270,10 @@ fn failed(error: &Error) -> Refused {
             (libc::EFBIG, "shorten the text, or save again when what limits it is gone")
         }
         Kind::Refused => (libc::EINVAL, "see to what is said above, and save again"),
-        Kind::Busy => (libc::EBUSY, "save again when the other program is done"),
+        Kind::Busy => (
+            libc::EBUSY,
+            "save again when the other program is done; where the file is gone for good, asdf-mount --set-tree gives the text to another",
+        ),
         _ => (error.errno(), "save again; the log may tell more"),
     };
     let summary = error.to_string();

@@ -37,6 +37,11 @@ const TROUBLES: usize = 64;
 pub(crate) struct Present(Mutex<Option<Arc<Volume>>>);
 
 impl Present {
+    /// What was last seen of the file, which may be gone.
+    pub(crate) fn last_seen(&self) -> Option<Stat> {
+        locked(&self.0).as_ref().map(|volume| locked(&volume.state).stat)
+    }
+
     /// The volume that lies at `spot` now.
     pub(crate) fn volume(&self, spot: &Spot, serials: &Serials, shelf: &Arc<Shelf>) -> Result<Arc<Volume>> {
         let mut present = locked(&self.0);

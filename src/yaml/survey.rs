@@ -132,8 +132,6 @@ pub enum Wrong {
     RepeatedAnchor,
     /// A key that is a collection, or has a tag of its own.
     UnhashableKey,
-    /// A key that is neither a text nor an integer nor a truth value.
-    KeyType,
     /// A node that can't be what its tag or its look says.
     Unfit,
     /// A key `<<` whose value is no mapping.
@@ -147,7 +145,7 @@ pub enum Wrong {
 impl Wrong {
     /// Whether Python asdf can't open the file because of it.
     pub fn is_fatal(self) -> bool {
-        !matches!(self, Self::DuplicateKey | Self::KeyType | Self::LargeInteger)
+        !matches!(self, Self::DuplicateKey | Self::LargeInteger)
     }
 }
 

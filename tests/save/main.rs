@@ -22,3 +22,4 @@ mod refusals;
 mod requests;
 mod scratch;
 mod tools;
+mod warnings;

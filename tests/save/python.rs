@@ -36,6 +36,39 @@ fn ruamel_saves_and_saves_again() {
     case.blocks_are_whole();
 }
 
+/// By the line `%YAML 1.1` it takes `y` for true, which PyYAML doesn't.
+#[test]
+fn what_ruamel_reads_otherwise_is_a_warning() {
+    let case = Case::new();
+    let axes = case.text.replace("\nkey0:", "\naxes: [x, y]\nkey0:");
+    fs::write(case.tree(), &axes).unwrap();
+    let script = "from ruamel.yaml import YAML\ny = YAML()\nwith open('tree.yaml') as f: t = y.load(f)\n\
+                  with open('tree.yaml', 'w') as f: y.dump(t, f)";
+    let output = run(&case, script);
+    assert!(output.status.success(), "{output:?}");
+    assert!(case.saved().contains("axes: [x, true]"), "{}", case.saved());
+    let told = fs::read_to_string(case.path("tree.yaml.warning")).unwrap();
+    assert!(told.contains("axes/1: \"true\" is not what Python read here before"), "{told}");
+}
+
+/// What a script does that reads tags as the plain values below them, and writes these.
+#[test]
+fn a_round_trip_by_pyyaml_that_drops_tags_is_refused() {
+    let case = Case::new();
+    let tagged = case.text.replace("\nkey0:", "\nwhen: !time/time-1.2.0 2020-01-01T00:00:00\nkey0:");
+    fs::write(case.tree(), &tagged).unwrap();
+    let script = "import re, yaml\nclass Loader(yaml.SafeLoader): pass\n\
+                  Loader.add_multi_constructor('', lambda l, s, n: l.construct_mapping(n, True) \
+                  if isinstance(n, yaml.MappingNode) else l.construct_scalar(n))\n\
+                  t = yaml.load(open('tree.yaml'), Loader)\n\
+                  with open('tree.yaml', 'w') as f: f.write(yaml.safe_dump(t))";
+    let output = run(&case, script);
+    assert!(!output.status.success(), "{output:?}");
+    let told = fs::read_to_string(case.path("tree.yaml.error")).unwrap();
+    assert!(told.contains("3 of 3 tags are gone") && told.contains("when has lost its tag"), "{told}");
+    assert_eq!((case.saved(), case.saves()), (tagged, 1));
+}
+
 /// It drops every tag, looks at no error, and must not get away with that.
 #[test]
 fn yq_is_refused() {

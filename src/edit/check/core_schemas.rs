@@ -73,7 +73,12 @@ fn extension(value: &Value) -> Checked {
         return trouble(value, "an extension in the history has lost its tag, extension_metadata-1.0.0");
     }
     check_kind("extension_metadata", value)?;
-    for software in ["software", "manifest_software", "package"].iter().filter_map(|key| value.get(key)) {
+    for (key, software) in
+        ["software", "manifest_software", "package"].iter().filter_map(|key| Some((key, value.get(key)?)))
+    {
+        if *key == "software" && software.scalar_type() == Some(Type::Null) {
+            continue;
+        }
         check_kind("software", software)?;
         let version = software.get("version");
         let unread = version.filter(|version| version.text().is_some_and(|text| !is_version(text)));

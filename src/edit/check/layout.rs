@@ -109,23 +109,9 @@ fn early_end(draft: &Draft<'_, '_>, tree: usize) -> Option<Fault> {
         if rest.is_empty() {
             return None;
         }
-        let (what, to_do) = match rest.iter().all(u8::is_ascii_whitespace) || is_restored_end(draft, rest) {
-            true => {
-                ("something follows the line '...', with which the tree ends", "let '...' be the last line")
-            }
-            false => (
-                "the tree would end at this line '...', and what follows would be lost",
-                "take the line out, or write the text it is in with quotes",
-            ),
-        };
+        let what = "the tree would end at this line '...', and what follows would be lost";
+        let to_do = "take the line out, or write the text it is in with quotes";
         return Some(draft.fault(at, what, to_do));
     }
     None
-}
-
-/// Whether all of `rest`, but for blanks, is what was put back.
-fn is_restored_end(draft: &Draft<'_, '_>, rest: &[u8]) -> bool {
-    let start = draft.text.len() - rest.len();
-    let written = draft.mended.original(start);
-    draft.new.get(written..).is_some_and(|written| written.iter().all(u8::is_ascii_whitespace))
 }

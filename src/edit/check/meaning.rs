@@ -326,9 +326,7 @@ fn to_do(wrong: Wrong) -> &'static str {
         Wrong::DuplicateKey => "take one of the two out: readers see only the last",
         Wrong::UndefinedAlias => "define the anchor (&name) before it is mentioned (*name)",
         Wrong::RepeatedAnchor => "give one of the two anchors another name",
-        Wrong::UnhashableKey | Wrong::KeyType => {
-            "write a text, an integer or a truth value; quotes make a text"
-        }
+        Wrong::UnhashableKey => "write a text or a number; quotes make a text",
         Wrong::Unfit => "correct it, or put it in quotes (and take its tag away) if it is meant as text",
         Wrong::Merge => "give a mapping to merge, or quote the key if it is meant as text",
         Wrong::SecondDocument => "a tree is one document: take the second one out",

@@ -9,8 +9,9 @@ use super::prologue::Prologue;
 #[derive(Debug)]
 pub(super) struct Mended<'n> {
     pub(super) text: Cow<'n, [u8]>,
-    /// In the order of the text: where in the original something was put in, and how much.
-    insertions: Vec<(usize, usize)>,
+    /// In the order of the text: where in the original something was put in, how much of the original it
+    /// takes the place of, and how much it is.
+    changes: Vec<(usize, usize, usize)>,
     /// What was put back, in words.
     pub(super) mends: Vec<String>,
 }
@@ -18,48 +19,49 @@ pub(super) struct Mended<'n> {
 impl Mended<'_> {
     /// The place in the original text that a place in the mended one comes from.
     pub(super) fn original(&self, offset: usize) -> usize {
-        let mut added = 0;
-        for (at, len) in &self.insertions {
-            if offset < at + added {
+        let (mut added, mut taken) = (0, 0);
+        for (at, removed, len) in &self.changes {
+            if offset + taken < at + added {
                 break;
             }
-            if offset < at + added + len {
+            if offset + taken < at + added + len {
                 return *at;
             }
-            added += len;
+            (added, taken) = (added + len, taken + removed);
         }
-        offset - added
+        (offset + taken).saturating_sub(added)
     }
 }
 
 /// Pieces to be put into a text.
 #[derive(Default)]
 struct Pieces {
-    pieces: Vec<(usize, Vec<u8>)>,
+    /// Where, how many bytes each takes the place of, and the piece.
+    pieces: Vec<(usize, usize, Vec<u8>)>,
     mends: Vec<String>,
 }
 
 impl Pieces {
     fn add(&mut self, at: usize, piece: impl Into<Vec<u8>>, what: &str) {
-        self.pieces.push((at, piece.into()));
+        self.pieces.push((at, 0, piece.into()));
         self.mends.push(format!("{what} put back"));
     }
 
     fn into_mended(mut self, text: &[u8]) -> Mended<'_> {
         if self.pieces.is_empty() {
-            return Mended { text: Cow::Borrowed(text), insertions: Vec::new(), mends: self.mends };
+            return Mended { text: Cow::Borrowed(text), changes: Vec::new(), mends: self.mends };
         }
-        self.pieces.sort_by_key(|(at, _)| *at);
+        self.pieces.sort_by_key(|(at, ..)| *at);
         let mut mended = Vec::with_capacity(text.len() + 1024);
         let mut from = 0;
-        for (at, piece) in &self.pieces {
+        for (at, removed, piece) in &self.pieces {
             mended.extend_from_slice(&text[from..*at]);
             mended.extend_from_slice(piece);
-            from = *at;
+            from = at + removed;
         }
         mended.extend_from_slice(&text[from..]);
-        let insertions = self.pieces.iter().map(|(at, piece)| (*at, piece.len())).collect();
-        Mended { text: Cow::Owned(mended), insertions, mends: self.mends }
+        let changes = self.pieces.iter().map(|(at, removed, piece)| (*at, *removed, piece.len())).collect();
+        Mended { text: Cow::Owned(mended), changes, mends: self.mends }
     }
 }
 
@@ -134,6 +136,9 @@ fn directives(
 fn end(pieces: &mut Pieces, new: &[u8], eol: &[u8]) {
     let what = "the last line '...' was missing and was";
     let newline = "the last newline was missing and was";
+    if let Some(from) = behind_end(new) {
+        return only_end(pieces, new, from, eol);
+    }
     let end = new.len();
     let ends_with =
         |line: &[u8]| new.ends_with(line) && (end == line.len() || new[end - line.len() - 1] == b'\n');
@@ -151,4 +156,44 @@ fn end(pieces: &mut Pieces, new: &[u8], eol: &[u8]) {
     } else {
         pieces.add(end, [eol, b"...", eol].concat(), what);
     }
+}
+
+/// Where a line `...` begins behind which only blank lines, comments and more such lines follow.
+fn behind_end(text: &[u8]) -> Option<usize> {
+    let (mut from, mut found) = (text.len(), None);
+    while from > 0 {
+        let start = memchr::memrchr(b'\n', &text[..from - 1]).map_or(0, |end| end + 1);
+        let line = &text[start..from];
+        let bare = line.strip_suffix(b"\n").unwrap_or(line);
+        match bare.trim_ascii() {
+            _ if matches!(bare, b"..." | b"...\r") => found = Some(start),
+            [] | [b'#', ..] => {}
+            _ => break,
+        }
+        from = start;
+    }
+    let goes_on = |start: &usize| {
+        memchr::memchr(b'\n', &text[*start..]).is_some_and(|end| start + end + 1 < text.len())
+    };
+    found.filter(goes_on)
+}
+
+/// Makes the line `...` that begins at `from` the last one: comments behind it move before it, and blank
+/// lines go.
+fn only_end(pieces: &mut Pieces, new: &[u8], from: usize, eol: &[u8]) {
+    let comments = new[from..].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut tail = Vec::new();
+    // In front of the line without blanks: it could be taken for a part of the text before it.
+    for comment in comments.filter(|line| line.starts_with(b"#")) {
+        tail.extend_from_slice(comment);
+        tail.extend_from_slice(eol);
+    }
+    let what = match tail.is_empty() {
+        true => "what followed the line '...' was blank and was taken away",
+        false => "comments that followed the line '...' were put before it",
+    };
+    tail.extend_from_slice(b"...");
+    tail.extend_from_slice(eol);
+    pieces.pieces.push((from, new.len() - from, tail));
+    pieces.mends.push(what.to_owned());
 }

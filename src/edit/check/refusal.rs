@@ -69,6 +69,22 @@ pub struct Refusal {
     pub further: Vec<Problem>,
 }
 
+/// What a text that is saved is warned of, in a few lines of plain text; empty if it is nothing.
+pub fn report_of_warnings(warnings: &[Problem]) -> String {
+    let mut report = String::new();
+    let mut to_do: Vec<&str> = Vec::new();
+    for warning in warnings {
+        let _ = writeln!(report, "{warning}");
+        if !warning.to_do.is_empty() && !to_do.contains(&warning.to_do.as_str()) {
+            to_do.push(&warning.to_do);
+        }
+    }
+    for to_do in to_do {
+        let _ = writeln!(report, "\nWhat to do: {to_do}");
+    }
+    report
+}
+
 /// Problems told beside the first.
 pub const MOST_FURTHER: usize = 9;
 

@@ -67,6 +67,14 @@ pub fn reading(text: &str, looks: Type) -> u64 {
     python(text, looks).hashed()
 }
 
+/// The same for keys that are the same to Python, where `1`, `1.0` and `true` are.
+pub fn key(text: &str, looks: Type) -> u64 {
+    match python(text, looks) {
+        Value::Bool(value) => Value::Int(value.into()).hashed(),
+        value => value.hashed(),
+    }
+}
+
 /// Tells most scalars that all read alike, at once.
 fn may_differ(text: &str, looks: Type) -> bool {
     match looks {

@@ -4,7 +4,8 @@ use std::hash::BuildHasher;
 
 use super::{Surveyor, shorten};
 use crate::yaml::event::Mark;
-use crate::yaml::scalar::{self, Type};
+use crate::yaml::scalar::Type;
+use crate::yaml::scalar::readings;
 use crate::yaml::survey::Wrong;
 use crate::yaml::survey::standing::HASHER;
 
@@ -18,38 +19,17 @@ impl Surveyor<'_, '_> {
     pub(super) fn key_hash(&self, text: &str, looks: Type) -> Option<u64> {
         match looks {
             Type::Other => None,
-            Type::Bool => Some(HASHER.hash_one(i128::from(scalar::boolean(text).unwrap_or_default()))),
-            Type::Int => match scalar::integer(text) {
-                Some(value) => Some(HASHER.hash_one(value)),
-                None => Some(HASHER.hash_one((1, text))),
-            },
             Type::Str | Type::Value => Some(HASHER.hash_one(text)),
-            _ => Some(HASHER.hash_one((looks as u8, text))),
+            _ => Some(HASHER.hash_one(readings::key(text, looks))),
         }
     }
 
     /// Takes a scalar as the key of the innermost collection.
     pub(super) fn scalar_key(&mut self, place: Mark, text: &str, looks: Type) -> Option<u64> {
         let hash = self.key_hash(text, looks);
-        match looks {
-            Type::Other => {
-                let what = "a key has a tag of its own, which Python can't look up".to_owned();
-                self.find(Wrong::UnhashableKey, place, text, what);
-            }
-            Type::Null | Type::Float | Type::Timestamp | Type::Binary => {
-                let what = format!(
-                    "the key \"{}\" is {}: keys may only be texts, integers and truth values",
-                    shorten(text),
-                    match looks {
-                        Type::Null => "null",
-                        Type::Float => "a float",
-                        Type::Binary => "binary",
-                        _ => "a date",
-                    }
-                );
-                self.find(Wrong::KeyType, place, text, what);
-            }
-            _ => {}
+        if looks == Type::Other {
+            let what = "a key has a tag of its own, which Python can't look up".to_owned();
+            self.find(Wrong::UnhashableKey, place, text, what);
         }
         let bit = match looks {
             Type::Str => self.wanted.telling.iter().take(8).position(|key| *key == text),
