@@ -80,7 +80,7 @@ pub struct Options {
     pub gid: Option<u32>,
     /// `umask=`: permission bits that no file has (octal, at most 0777).
     pub umask: Option<u32>,
-    /// `allow_other`: other users than the one who mounts may look inside, as far as mode bits let them.
+    /// `allow_other`: other users than the one who mounts may look inside, as far as mode and ACL let them.
     pub allow_other: bool,
     /// `fsname=`: what df and findmnt show as the source; the file's path otherwise.
     pub fsname: Option<OsString>,

@@ -11,7 +11,7 @@
 //! - `folder`: the folder that stands for a file: `tree.yaml`, `blocks/`, `.asdf-mount/`
 //! - `volume`: the lives of the file behind it; `shelf`: files that were parsed, and are kept open
 //! - `open`, `listing`: open files and directories
-//! - `attr`, `xattr`: what is said of a node
+//! - `attr`, `acl`, `xattr`: what is said of a node
 //! - `pages`: what the kernel is given to keep of blocks, or told to forget
 //! - `verify`: when the checksum of a block is checked, and what comes of it
 //! - `desk`, `sheet`, `naming`, `write`, `pen`: what is written in the folder of a file
@@ -22,6 +22,7 @@
 //! Nothing here caches what a source is for longer than [`TTL`] allows the kernel to: a file that
 //! comes, goes or changes is seen within a second.
 
+mod acl;
 mod attr;
 mod desk;
 mod draft;

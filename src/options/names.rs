@@ -8,7 +8,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ("ro, rw", "read-only, or writable as far as the source is [rw]"),
     (
         "allow_other",
-        "let other users in, as far as the mode bits let them (an ordinary user needs 'user_allow_other' in /etc/fuse.conf)",
+        "let other users in, as far as mode and ACL of the source let them (an ordinary user needs 'user_allow_other' in /etc/fuse.conf)",
     ),
     ("uid=N, gid=N", "owner and group of all files [those of the source]"),
     ("umask=OCTAL", "permission bits that no file has [0]"),

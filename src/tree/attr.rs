@@ -164,20 +164,34 @@ impl Ownership {
     /// The same of `tree.yaml` and its folder, where the source can be written.
     pub(crate) fn writable(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
         let attr = self.attr(ino, kind, size, stat);
-        let more = if kind == Kind::Link { 0 } else { (stat.mode & 0o222) as u16 & !self.umask };
+        let more = if kind == Kind::Link { 0 } else { self.mode_of(stat) & 0o222 & !self.umask };
         Attr { mode: attr.mode | more, ..attr }
+    }
+
+    /// The permissions in the source. Where it has another owner or group than the mount shows, these are
+    /// among the others here, who then get no more than these have.
+    fn mode_of(&self, stat: &Stat) -> u16 {
+        let mode = (stat.mode & 0o777) as u16;
+        let (owner, mut group, mut others) = (mode >> 6, mode >> 3 & 0o7, mode & 0o7);
+        if self.uid.is_some_and(|uid| uid != stat.uid) {
+            (group, others) = (group & owner, others & owner);
+        }
+        if self.gid.is_some_and(|gid| gid != stat.gid) {
+            others &= group;
+        }
+        owner << 6 | group << 3 | others
     }
 
     /// What the mount says of a node that comes from something with `stat`.
     pub(crate) fn attr(&self, ino: Ino, kind: Kind, size: u64, stat: &Stat) -> Attr {
-        let source = (stat.mode & 0o777) as u16;
+        let source = self.mode_of(stat);
         let mode = match kind {
             // A mirrored directory keeps what it had, without writing.
             Kind::Directory if stat.kind == Kind::Directory => source & 0o555,
             // A folder that stands for a file can be entered by who can read the file.
-            Kind::Directory => ((source | 0o400) & 0o444) | (((source | 0o400) & 0o444) >> 2),
+            Kind::Directory => (source & 0o444) | ((source & 0o444) >> 2),
             Kind::Link => 0o777,
-            _ => (source & 0o444) | 0o400,
+            _ => source & 0o444,
         };
         let mode = if kind == Kind::Link { mode } else { mode & !self.umask };
         Attr {
@@ -208,12 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_written_and_the_owner_can_always_read() {
+    fn nothing_can_be_written_nor_read_beyond_the_source() {
         let own = Ownership::default();
         let mode = |kind, source, mode| own.attr(Ino::ROOT, kind, 0, &stat(source, mode)).mode;
         assert_eq!(mode(Kind::File, Kind::File, 0o666), 0o444);
         assert_eq!(mode(Kind::File, Kind::File, 0o4755), 0o444);
-        assert_eq!(mode(Kind::File, Kind::File, 0), 0o400);
+        assert_eq!(mode(Kind::File, Kind::File, 0), 0);
+        assert_eq!(mode(Kind::Directory, Kind::File, 0o044), 0o055);
         assert_eq!(mode(Kind::Directory, Kind::Directory, 0o1777), 0o555);
         assert_eq!(mode(Kind::Directory, Kind::Directory, 0o700), 0o500);
         assert_eq!(mode(Kind::Directory, Kind::File, 0o640), 0o550);
@@ -225,5 +240,17 @@ mod tests {
         let attr = own.attr(Ino::ROOT, Kind::File, 1025, &stat(Kind::File, 0o644));
         assert_eq!((attr.uid, attr.gid, attr.mode, attr.blocks()), (1, 2, 0o400, 3));
         assert!(attr.allows(1, 9, 4) && !attr.allows(5, 2, 4) && !attr.allows(1, 1, 2));
+    }
+
+    #[test]
+    fn the_sources_owner_and_group_get_no_more_as_others() {
+        let mode = |uid, gid, mode| {
+            let own = Ownership { uid, gid, umask: 0 };
+            own.writable(Ino::ROOT, Kind::File, 0, &stat(Kind::File, mode)).mode
+        };
+        assert_eq!(mode(Some(1), None, 0o066), 0);
+        assert_eq!(mode(Some(7), Some(8), 0o604), 0o604);
+        assert_eq!(mode(None, Some(2), 0o606), 0o600);
+        assert_eq!(mode(Some(1), Some(2), 0o664), 0o664);
     }
 }

@@ -334,10 +334,12 @@ impl Desk {
             Paper::Link(text) => (Kind::Link, text.len() as u64, (body.mtime, body.ctime)),
         };
         let attr = self.room.ownership.writable(ino, kind, size, &stat);
+        // Where other users may look the source alone says what they may do with the tree.
+        let own = !(self.place.spot.origin().shared && self.is_tree(&state, sheet));
         Ok(Attr {
-            mode: body.mode.map_or(attr.mode, |mode| (mode & 0o7777) as u16),
-            uid: body.uid.unwrap_or(attr.uid),
-            gid: body.gid.unwrap_or(attr.gid),
+            mode: body.mode.filter(|_| own).map_or(attr.mode, |mode| (mode & 0o7777) as u16),
+            uid: body.uid.filter(|_| own).unwrap_or(attr.uid),
+            gid: body.gid.filter(|_| own).unwrap_or(attr.gid),
             nlink: body.nlink,
             atime: body.atime.unwrap_or(times.0),
             mtime: times.0,

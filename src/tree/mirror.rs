@@ -18,7 +18,7 @@ use super::link::{self, Shown, Surroundings};
 use super::locked;
 use super::node::Serials;
 use super::saver::{Settler, Site};
-use super::spot::{Spot, open_in, stat_in};
+use super::spot::{Spot, open_in};
 use crate::error::{self, Error, Result};
 use crate::format::HEAD;
 use crate::source::{FileSource, Identity, Source, read_up_to};
@@ -191,7 +191,7 @@ impl Scout {
         {
             return Err(hidden());
         }
-        let stat = stat_in(dir, name)?;
+        let stat = place.spot.origin().stat_in(dir, name)?;
         let place = Place { spot: place.spot.join(name), depth: place.depth + 1, ..place.clone() };
         let place = Place { followed: false, ..place };
         if stat.kind != Kind::Link {
@@ -210,7 +210,8 @@ impl Scout {
     /// Looks at the place of a source itself.
     pub(crate) fn look_at(&self, place: Place) -> Result<Seen> {
         let (dir, name) = place.spot.holder()?;
-        let stat = stat_in(dir.as_fd(), &name).map_err(|error| error.of(place.spot.label()))?;
+        let stat = place.spot.origin().stat_in(dir.as_fd(), &name);
+        let stat = stat.map_err(|error| error.of(place.spot.label()))?;
         Ok(self.seen(place.clone(), dir.as_fd(), &name, stat))
     }
 

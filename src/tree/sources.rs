@@ -157,13 +157,13 @@ fn place(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Options)
         Surroundings::new(origin, path, mountpoint.clone(), !options.allow_other)
     };
     if meta.is_dir() {
-        let origin = Origin::open(source)?;
+        let origin = Origin::of_source(source, options.allow_other)?;
         let around = around(&origin, source)?;
         return Ok(Place { spot: Spot::new(&origin, ""), around, depth: 0, followed: false });
     }
     let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = source.file_name().ok_or_else(|| Error::new(error::Kind::Usage, "has no name").of(source))?;
-    let origin = Origin::open(parent)?;
+    let origin = Origin::of_source(parent, options.allow_other)?;
     let around = around(&origin, parent)?;
     let spot = Spot::new(&origin, name);
     let followed = spot.stat()?.kind == Kind::Link;

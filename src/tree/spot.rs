@@ -16,8 +16,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::attr::{Key, Stat};
-use super::link;
 use super::saver::{Settler, Site};
+use super::{acl, link};
 use crate::error::{Error, Result};
 use crate::source::FileSource;
 
@@ -37,15 +37,22 @@ pub(crate) struct Origin {
     pub(crate) key: Key,
     /// Its path as the user gave it, for messages.
     label: PathBuf,
+    /// Whether users other than the one that mounts may look: then modes are told as ACLs leave them.
+    pub(crate) shared: bool,
 }
 
 impl Origin {
     /// Opens `dir`, which may be a link to a directory.
     pub(crate) fn open(dir: &Path) -> Result<Arc<Self>> {
+        Self::of_source(dir, false)
+    }
+
+    /// The same for a source; `shared` if users other than the one that mounts may look.
+    pub(crate) fn of_source(dir: &Path, shared: bool) -> Result<Arc<Self>> {
         let fd = rustix::fs::open(dir, HOLD.difference(OFlags::NOFOLLOW), Mode::empty())
             .map_err(|errno| Error::from(errno).of(dir))?;
         let key = Stat::from(rustix::fs::fstat(&fd).map_err(|errno| Error::from(errno).of(dir))?).key();
-        Ok(Arc::new(Self { fd, key, label: dir.to_owned() }))
+        Ok(Arc::new(Self { fd, key, label: dir.to_owned(), shared }))
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -53,7 +60,12 @@ impl Origin {
     }
 
     pub(crate) fn stat(&self) -> Result<Stat> {
-        stat_of(&self.fd)
+        self.stat_in(self.fd(), OsStr::new("."))
+    }
+
+    /// What is to be told of `name` in `dir`, which came from here; a link is not followed.
+    pub(crate) fn stat_in(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
+        if self.shared { acl::stat_in(dir, name) } else { stat_in(dir, name) }
     }
 }
 
@@ -145,7 +157,7 @@ impl Spot {
     /// What stat says now; a link is not followed.
     pub(crate) fn stat(&self) -> Result<Stat> {
         let (dir, name) = self.holder()?;
-        stat_in(dir.as_fd(), &name).map_err(|error| error.of(self.label()))
+        self.origin().stat_in(dir.as_fd(), &name).map_err(|error| error.of(self.label()))
     }
 
     /// Opens the regular file that lies here.

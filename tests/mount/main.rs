@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod acl;
 mod daemon;
 mod damage;
 mod documents;
