@@ -286,7 +286,9 @@ fn sections() -> Vec<(&'static str, String)> {
         (
             "Signals",
             "  SIGINT, SIGTERM and SIGHUP unmount; files that are open then are served for two more
-  seconds. A second signal ends the daemon at once."
+  seconds. A second signal ends the daemon at once. Where the mount can't be taken away (no
+  fusermount3, a copy in another mount namespace) the daemon ends all the same; the log says
+  what is left: a dead mount, which asdf-mount -u or, as root, umount -l takes away."
                 .to_owned(),
         ),
         (

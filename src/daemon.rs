@@ -8,8 +8,8 @@
 //! forks ------------------------------> watches for signals
 //! waits                                 opens what is to be shown
 //!                                       mounts, answers the kernel's greeting
-//!                                       starts its threads, asks the mount itself
-//! returns 0 <-------------------------- ready
+//! asks the mount <--------------------- starts its threads
+//! returns 0 --------------------------> is ready
 //!                                       serves until unmounted or told to end
 //!                                       finishes saves, keeps texts that were not saved
 //!                                       removes the mount point if it was made for the mount
@@ -44,6 +44,9 @@ use crate::options::Options;
 
 pub use self::contents::open_tree;
 pub use self::unmount::{PID_ATTRIBUTE, unmount};
+
+/// The type that the kernel gives every FUSE mount.
+const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
 /// What is to be mounted where.
 #[derive(Clone, Debug)]
@@ -107,11 +110,14 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
     }
     // After the fork both processes know of the folder. The child removes it, unless it was killed.
     let mut shared = Some(place);
-    let result = background::start(|report| {
-        log::start(&plan.log, log::Voice::Syslog)?;
-        let place = shared.take().expect("taken once, here");
-        serve(&plan, place, open, || report.ready())
-    });
+    let result = background::start(
+        |report| {
+            log::start(&plan.log, log::Voice::Syslog)?;
+            let place = shared.take().expect("taken once, here");
+            serve(&plan, place, open, || report.ready())
+        },
+        || answers(&plan.mountpoint),
+    );
     if let Some(place) = shared {
         match result {
             Ok(()) => place.leave(),
@@ -144,14 +150,14 @@ fn serve_watched<F: Filesystem>(
     let served = open(plan)?;
     life.at_end(served.close.clone());
     let path = life.place().path();
+    let config = session_config(contents::budget(&plan.options))?;
     let descriptor =
         life.mount(|| mount::mount(path, &shown_source(plan), &plan.options, served.read_only))?;
     let acl = if plan.options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    let session =
-        Session::from_fd(served.filesystem, descriptor, acl, session_config()).map_err(|error| {
-            life.give_up();
-            Error::from(error).within("the kernel does not take up the mount").of(path)
-        })?;
+    let session = Session::from_fd(served.filesystem, descriptor, acl, config).map_err(|error| {
+        life.give_up();
+        Error::from(error).within("the kernel does not take up the mount").of(path)
+    })?;
     (served.notify)(session.notifier());
     let serving = std::thread::Builder::new().name("session".to_owned()).spawn(move || session.run());
     let serving = serving.map_err(|error| {
@@ -161,7 +167,7 @@ fn serve_watched<F: Filesystem>(
     for remark in &served.remarks {
         remark_on(plan, remark);
     }
-    if let Err(error) = answers(path).and_then(|()| ready()) {
+    if let Err(error) = ready() {
         life.give_up();
         let _ = serving.join();
         return Err(error);
@@ -174,24 +180,33 @@ fn serve_watched<F: Filesystem>(
             tracing::info!("{}: ended", path.display());
             Ok(())
         }
-        Ok(Err(error)) => Err(logged(Error::from(error).within("the mount broke down").of(path))),
-        Err(_) => Err(logged(Error::new(Kind::System(libc::EIO), "the mount broke down").of(path))),
+        broken => {
+            // Some of its threads may serve yet.
+            life.give_up();
+            let error = match broken {
+                Ok(Err(error)) => Error::from(error).within("the mount broke down"),
+                _ => Error::new(Kind::System(libc::EIO), "the mount broke down"),
+            };
+            Err(logged(error.of(path)))
+        }
     }
 }
 
-fn session_config() -> Config {
+fn session_config(budget: u64) -> Result<Config> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut config = Config::default();
-    config.n_threads = Some((2 * cpus).clamp(4, 16));
+    config.n_threads = Some(memory::threads((2 * cpus).clamp(4, 16), budget)?);
     config.clone_fd = true;
-    config
+    Ok(config)
 }
 
-/// Asks the mount as any program would.
+/// Asks the mount as any program would; never in the process that serves it.
 fn answers(path: &Path) -> Result<()> {
-    match rustix::fs::statfs(path).and_then(|_| rustix::fs::stat(path)) {
-        Ok(_) => Ok(()),
-        Err(errno) => Err(Error::from(errno).within("the mount does not answer").of(path)),
+    let fault = |errno: rustix::io::Errno| Error::from(errno).within("the mount does not answer").of(path);
+    let asked = rustix::fs::statfs(path).and_then(|space| rustix::fs::stat(path).map(|_| space));
+    match asked.map_err(fault)?.f_type as u64 {
+        FUSE_SUPER_MAGIC => Ok(()),
+        _ => Err(Error::new(Kind::System(libc::EIO), "the mount was gone at once").of(path)),
     }
 }
 

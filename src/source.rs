@@ -149,7 +149,9 @@ impl FileSource {
         if !meta.is_file() {
             return Err(Error::new(Kind::Unrecognised, "is not a regular file").of(path));
         }
-        let lends = !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
+        // Where address space is limited a mapping would leave none for what must be had.
+        let limited = rustix::process::getrlimit(rustix::process::Resource::As).current.is_some();
+        let lends = !limited && !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
         let (map, lent) = (RwLock::new(None), AtomicU64::new(0));
         Ok(Self { path: path.to_owned(), file, lends, map, lent, gate: None })
     }

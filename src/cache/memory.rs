@@ -11,12 +11,14 @@ const SHARE: u64 = 8;
 
 /// The budget of a cache when nothing else is said: 256 MiB, or an eighth of the memory if that is less.
 ///
-/// The memory is that of the machine, or of the control group that the process is in.
+/// The memory is that of the machine, or of the control group that the process is in, or as much address
+/// space as it may take (`ulimit -v`).
 pub fn default_budget() -> u64 {
     let memory = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limit = limit(&groups, Path::new("/sys/fs/cgroup"));
-    let all = memory.into_iter().chain(limit).min();
+    let space = rustix::process::getrlimit(rustix::process::Resource::As).current;
+    let all = memory.into_iter().chain(limit).chain(space).min();
     all.map_or(USUAL, |all| (all / SHARE).min(USUAL))
 }
 

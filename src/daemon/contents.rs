@@ -18,6 +18,11 @@ use crate::tree::{Ino, Kernel, Options, Ownership, Tree};
 /// How long the end of a mount waits for seek tables that are being written.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Bytes that the cache of a mount may hold.
+pub(super) fn budget(options: &crate::options::Options) -> u64 {
+    options.cache.unwrap_or_else(default_budget).max(LEAST_CACHE)
+}
+
 /// Opens the sources of a plan; a file of no known format is the error.
 pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     let store = match plan.options.index_cache.then(Store::of_user) {
@@ -28,7 +33,6 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
         }
         None => Store::nowhere(),
     };
-    let budget = plan.options.cache.unwrap_or_else(default_budget);
     let spill = plan.options.spill.folder();
     if let Spill::In(folder) = &plan.options.spill {
         // A folder that was named and will not do is better said now.
@@ -37,7 +41,7 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
             error.advise("name a folder where files can be made, or off")
         })?;
     }
-    let cache = Arc::new(Cache::new(budget.max(LEAST_CACHE)).with_spill(spill).with_store(store));
+    let cache = Arc::new(Cache::new(budget(&plan.options)).with_spill(spill).with_store(store));
     let context = Context { cache: cache.clone() };
     let mut options = Options::new(context);
     options.mountpoint = Some(plan.mountpoint.clone());

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
@@ -22,6 +23,9 @@ const PROGRAM: &str = "fusermount3";
 
 /// Names another program to be used instead.
 const PATH_VARIABLE: &str = "FUSERMOUNT_PATH";
+
+/// How long a program may take to unmount: the end of a daemon must not hang on it.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Searched after `PATH`, which mount(8) takes away.
 const USUAL_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
@@ -44,10 +48,42 @@ pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
 }
 
 /// Unmounts `path`; with `lazy` also when files are open there.
+///
+/// fusermount3 finds a mount's owner in /etc/mtab; where it can't, the setuid umount(8) of util-linux finds
+/// it in /proc.
 pub(crate) fn unmount(path: &Path, lazy: bool) -> Result<()> {
-    let mut command = Command::new(find()?);
-    command.arg("-u").args(lazy.then_some("-z")).arg("--").arg(path);
-    let output = command.stdin(Stdio::null()).output().map_err(not_started)?;
+    let refused =
+        match find().and_then(|program| unmount_by(Command::new(program).arg("-u"), path, lazy, "-z")) {
+            Err(error) if error.errno() != libc::EBUSY => error,
+            result => return result,
+        };
+    let umount = || USUAL_FOLDERS.map(|folder| Path::new(folder).join("umount"));
+    let umount = umount().into_iter().find(|program| program.is_file());
+    match umount.map(|program| unmount_by(&mut Command::new(program), path, lazy, "-l")) {
+        Some(Ok(())) => Ok(()),
+        // What is in use is said by either in the same way.
+        Some(Err(error)) if error.errno() == libc::EBUSY => Err(error),
+        _ => Err(refused),
+    }
+}
+
+fn unmount_by(command: &mut Command, path: &Path, lazy: bool, lazily: &str) -> Result<()> {
+    command.args(lazy.then_some(lazily)).arg("--").arg(path);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(not_started)?;
+    let began = Instant::now();
+    while child.try_wait()?.is_none() {
+        if began.elapsed() > PATIENCE {
+            let _ = child.kill();
+            return Err(Error::new(Kind::System(libc::ETIMEDOUT), "the program that unmounts hangs").of(path));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let output = child.wait_with_output()?;
     if output.status.success() { Ok(()) } else { Err(refusal(&output).of(path)) }
 }
 
@@ -77,7 +113,15 @@ fn find() -> Result<PathBuf> {
 }
 
 fn not_found() -> Error {
-    let advice = "fusermount3 not found: install the package fuse3, or run as root";
+    let advice = match std::env::var_os(PATH_VARIABLE).filter(|named| !named.is_empty()) {
+        Some(named) => format!(
+            "{PATH_VARIABLE} names {}, which is not there: unset it and install the package fuse3, or run as root",
+            named.display()
+        ),
+        None => format!(
+            "fusermount3 not found: install the package fuse3, or run as root, or name it in {PATH_VARIABLE}"
+        ),
+    };
     Error::new(Kind::System(libc::ENOENT), advice)
 }
 
@@ -124,6 +168,13 @@ fn refusal(output: &Output) -> Error {
         (libc::EPERM, format!("fusermount3 finds no name for user {user}: /etc/passwd needs a line for it"))
     } else if said.contains("not found in /etc/mtab") {
         (libc::EPERM, "someone else's mount: only who mounted it, or root, can take it away".to_owned())
+    } else if said.contains("/etc/mtab") {
+        (
+            libc::EPERM,
+            "fusermount3 can't read /etc/mtab: as root, 'ln -s /proc/self/mounts /etc/mtab', or unmount by \
+             'umount'"
+                .to_owned(),
+        )
     } else if said.contains("/dev/fuse") {
         (libc::EACCES, format!("{said}; ask for mode 0666 on /dev/fuse, or run as root"))
     } else if said.contains("Operation not permitted") {
@@ -144,6 +195,7 @@ mod tests {
     fn what_it_complains_of_is_said_without_its_name() {
         for (said, means) in [
             ("/usr/bin/fusermount3: entry for /m not found in /etc/mtab\n", "someone else's mount"),
+            ("fusermount3: failed to open /etc/mtab: No such file or directory", "fusermount3 can't read"),
             ("/usr/bin/fusermount3: something new\n", "something new"),
             ("fusermount3: something new\n", "something new"),
             ("something new", "something new"),

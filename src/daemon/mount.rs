@@ -51,7 +51,11 @@ impl Mounted {
             if id != 0 && mountinfo::top_at(&place).ok().flatten().is_some_and(|top| top.id != id) {
                 tracing::warn!("{}: covered by another mount, which stays", place.display());
             } else if let Err(error) = unmount::detach(&place) {
-                tracing::warn!("{error}");
+                let place = place.display();
+                tracing::error!(
+                    "{error}; the daemon ends all the same and leaves a dead mount: 'asdf-mount -u {place}', \
+                     or as root 'umount -l {place}', takes it away"
+                );
             }
         }
     }

@@ -8,6 +8,7 @@
 //! id parent device root mountpoint options [optional…] - type source options
 //! ```
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -102,6 +103,47 @@ impl Mount {
 pub(crate) fn all() -> Result<Vec<Mount>> {
     let table = std::fs::read(TABLE).map_err(|error| Error::from(error).of(TABLE))?;
     Ok(parse(&table))
+}
+
+/// A mount namespace other than ours, and the processes in it that could be looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Elsewhere {
+    /// Number and name.
+    pub(crate) processes: Vec<(i32, String)>,
+}
+
+/// Which file of /proc says in which mount namespace a process is.
+fn namespace(process: &str) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok()
+}
+
+/// Whether a process is in another mount namespace than this one, as far as that can be seen.
+pub(crate) fn is_elsewhere(process: i32) -> bool {
+    let theirs = namespace(&process.to_string());
+    theirs.is_some_and(|theirs| namespace("self").is_some_and(|own| own != theirs))
+}
+
+/// The other mount namespaces in which our mount with this device number is seen.
+pub(crate) fn copies_of(device: &str) -> Vec<Elsewhere> {
+    let mut seen = HashMap::<PathBuf, Option<Elsewhere>>::new();
+    if let Some(own) = namespace("self") {
+        seen.insert(own, None);
+    }
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for process in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+        let folder = Path::new("/proc").join(process.to_string());
+        let Some(theirs) = namespace(&process.to_string()) else { continue };
+        let elsewhere = seen.entry(theirs).or_insert_with(|| {
+            let table = std::fs::read(folder.join("mountinfo")).unwrap_or_default();
+            let has_it = parse(&table).iter().any(|mount| mount.is_ours() && mount.device == device);
+            has_it.then(|| Elsewhere { processes: Vec::new() })
+        });
+        if let Some(elsewhere) = elsewhere {
+            let name = std::fs::read_to_string(folder.join("comm")).unwrap_or_default();
+            elsewhere.processes.push((process, name.trim_end().to_owned()));
+        }
+    }
+    seen.into_values().flatten().collect()
 }
 
 /// Finds the mount that a program sees at `path`, if `path` is a mount point.

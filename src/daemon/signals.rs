@@ -115,7 +115,11 @@ impl Life {
             self.leave(exit::FAILED);
         }
         std::thread::sleep(GRACE);
-        tracing::warn!("files are still open after {} s and are cut off", GRACE.as_secs());
+        tracing::warn!(
+            "the mount is still in use after {} s and is cut off: by open files, or by a copy in another mount \
+             namespace, where 'umount -l' takes away what is left",
+            GRACE.as_secs()
+        );
         self.leave(exit::OK);
     }
 

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{fusermount, mountinfo, mountpoint};
 use crate::error::{Error, Kind, Result};
@@ -17,9 +17,11 @@ use crate::options::SUBTYPE;
 /// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
 pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
 
-/// How long `-u` waits for a daemon to end after its mount is gone before it says so, and how long in
-/// all: a save of a large file may have to be finished.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a daemon may take to end after its mount is gone, before `-u` looks for what holds it.
+const SOON: Duration = Duration::from_secs(3);
+/// How long after that before `-u` says that it waits.
+const PATIENCE: Duration = Duration::from_secs(7);
+/// How long it waits in all: a save of a large file may have to be finished.
 const LONG_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// How long a daemon may take to say its number before `-u` goes on without.
@@ -46,6 +48,7 @@ pub fn unmount(wanted: &Path) -> Result<()> {
         }
         Some(mount) => mount,
     };
+    let device = mount.device.clone();
     let daemon = match daemon_of(mount) {
         Serving::By(daemon) => Some(daemon),
         Serving::Unknown => None,
@@ -61,7 +64,7 @@ pub fn unmount(wanted: &Path) -> Result<()> {
         _ => error,
     })?;
     match daemon {
-        Some((pid, handle)) if !ended_after_all(pid, &handle)? => Err(Error::new(
+        Some((pid, handle)) if !seen_off(&path, &device, pid, &handle)? => Err(Error::new(
             Kind::System(libc::ETIMEDOUT),
             format!(
                 "unmounted, but its daemon (process {pid}) has not ended after {} s",
@@ -131,15 +134,54 @@ fn handle(number: i32) -> Option<(i32, OwnedFd)> {
     (name.trim_end() == SUBTYPE).then_some((number, handle))
 }
 
-/// Waits for a daemon, and says so if that takes long.
-fn ended_after_all(pid: i32, daemon: &OwnedFd) -> Result<bool> {
-    if ended(daemon, PATIENCE)? {
+/// Waits until a daemon has ended whose mount was taken away here; says what keeps it if that takes long.
+///
+/// A copy of the mount in another mount namespace would keep it for as long as that lasts. So the daemon is
+/// told to end, which finishes its saves and cuts off the copy.
+fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<bool> {
+    if ended(daemon, SOON)? {
         return Ok(true);
     }
-    crate::log::complain(format_args!(
-        "{SUBTYPE}: unmounted; waiting for process {pid}, which may be finishing a save"
-    ));
+    let say = |what: &str| {
+        crate::log::complain(format_args!("{SUBTYPE}: {}: unmounted{what}", path.display()));
+    };
+    if mountinfo::is_elsewhere(pid) {
+        say(&format!(" here; in the mount namespace of its daemon (process {pid}) it stays"));
+        return Ok(true);
+    }
+    let copies = mountinfo::copies_of(device);
+    if copies.is_empty() {
+        if ended(daemon, PATIENCE)? {
+            return Ok(true);
+        }
+        say(&format!(
+            "; its daemon (process {pid}) is told to end: it may be finishing a save, or kept by a copy of the \
+             mount in a mount namespace that this user may not look into"
+        ));
+    } else {
+        let holders: Vec<String> = copies.iter().map(holder).collect();
+        say(&format!(
+            ", but copies of it are in other mount namespaces: {}. They are cut off now; 'umount -l' there \
+             (nsenter -m -t PROCESS) takes away what is left",
+            holders.join("; ")
+        ));
+    }
+    if let Err(errno) = pidfd_send_signal(daemon, Signal::TERM) {
+        let error = Error::from(errno).within(format!("process {pid} can't be told to end"));
+        return Err(error.of(path));
+    }
     ended(daemon, LONG_PATIENCE)
+}
+
+/// The processes of a mount namespace, or the first of them.
+fn holder(elsewhere: &mountinfo::Elsewhere) -> String {
+    const NAMED: usize = 3;
+    let named = elsewhere.processes.iter().take(NAMED).map(|(pid, name)| format!("process {pid} ({name})"));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match elsewhere.processes.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 fn ended(daemon: &OwnedFd, patience: Duration) -> Result<bool> {

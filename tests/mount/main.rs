@@ -11,6 +11,7 @@ mod common;
 mod acl;
 mod daemon;
 mod damage;
+mod detached;
 mod documents;
 mod failures;
 mod fstab;

@@ -5,7 +5,7 @@
 
 use crate::daemon::Bench;
 
-const PROLOGUE: &str = r#"
+pub(crate) const PROLOGUE: &str = r#"
     mkdir dev home
     mount -t tmpfs -o dev none dev
     mknod -m 666 dev/fuse c 10 229
@@ -143,7 +143,7 @@ fn failures_leave_nothing() {
         chmod 600 a.asdf
         refused 'a.asdf: permission denied' asdf-mount a.asdf home/new
         chmod 644 a.asdf
-        refused 'install the package fuse3, or run as root' env FUSERMOUNT_PATH=/nowhere asdf-mount a.asdf home/new
+        refused 'FUSERMOUNT_PATH names /nowhere, .*install the package fuse3, or run as root' env FUSERMOUNT_PATH=/nowhere asdf-mount a.asdf home/new
         # A daemon that is killed while it mounts says nothing; its parent does.
         printf '#!/bin/sh\nkill -KILL $PPID\n' >killer
         chmod 755 killer
