@@ -129,12 +129,15 @@ impl Chain<'_> {
             let n = self.blocks.offsets.len();
             self.blocks.offsets.push(offset);
             let end = match self.header(offset) {
-                Ok(header) if header.streamed() => return Ok(End { offset: self.size, streamed: true }),
+                Ok(header) if header.streamed() => {
+                    self.judge_streamed(n, &header)?;
+                    return Ok(End { offset: self.size, streamed: true });
+                }
                 Ok(header) => self.judge(n, &header)?,
                 Err(error) if matches!(error.kind(), crate::Kind::System(_)) => return Err(error),
                 Err(error) => {
                     self.note(Severity::Damage, offset, Some(n), error.message());
-                    None
+                    first::likely_end(self, offset)?
                 }
             };
             let next = match end {
@@ -163,6 +166,8 @@ impl Chain<'_> {
                     None if self.lost_behind(from)? => {
                         return Ok(End { offset: self.size, streamed: false });
                     }
+                    // Only its magic is damaged.
+                    None if end.is_some() && first::likely_end(self, from)?.is_some() => from,
                     None => {
                         self.trailing_bytes(n, end)?;
                         return Ok(End { offset: end.unwrap_or(self.size), streamed: false });
@@ -172,9 +177,43 @@ impl Chain<'_> {
         }
     }
 
-    /// Says what is wrong with the sizes of block `n`; where it ends, if that can be believed.
+    /// Says of block `n` that it has flags of which nobody knows what they mean.
+    fn judge_flags(&mut self, n: usize, header: &Header) {
+        if header.unknown_flags() != 0 {
+            let what = format!("the flags {:#x} have bits that no version of ASDF knows", header.flags);
+            self.note(Severity::Note, header.offset, Some(n), what);
+        }
+    }
+
+    /// Says of block `n`, which is streamed, whether its sizes speak against that.
+    fn judge_streamed(&mut self, n: usize, header: &Header) -> Result<()> {
+        self.judge_flags(n, header);
+        if let Some(end) = header.end().filter(|end| header.allocated_size > 0 && *end < self.size)
+            && matches!(self.next(end)?, Next::Block(_) | Next::Index(_))
+        {
+            let what = format!(
+                "the flags say that the data reach to the end of the file, but allocated_size is {}, and \
+                 something follows there",
+                header.allocated_size
+            );
+            self.note(Severity::Damage, header.offset, Some(n), what);
+        }
+        Ok(())
+    }
+
+    /// Says what is wrong with the flags and sizes of block `n`; where it ends, if that can be believed.
     fn judge(&mut self, n: usize, header: &Header) -> Result<Option<u64>> {
         let offset = header.offset;
+        self.judge_flags(n, header);
+        if !first::USUAL_HEADERS.contains(&header.header_size)
+            && !self.is_chained(offset)?
+            && let Some(end) = first::likely_end(self, offset)?
+        {
+            let size = header.header_size;
+            let what = format!("header_size is {size}, but with a usual one something follows the data");
+            self.note(Severity::Damage, offset, Some(n), what);
+            return Ok(Some(end));
+        }
         if header.used_size > header.allocated_size {
             let what = format!(
                 "used_size {} is more than allocated_size {}",
@@ -375,6 +414,11 @@ impl Chain<'_> {
         let Some(start) = n.checked_sub(1).map(|n| self.blocks.offsets[n]) else { return false };
         self.header(start).ok().and_then(|header| header.end()).is_some_and(|end| offset < end)
     }
+}
+
+/// Whether a byte fills room between tree and blocks.
+pub fn is_blank(byte: u8) -> bool {
+    matches!(byte, 0 | b' ' | b'\r' | b'\n')
 }
 
 fn is_ascending(offsets: &[u64]) -> bool {

@@ -29,7 +29,8 @@ pub const STREAMED: u32 = 1;
 /// The data begin with a chain of encodings (0.1.0 of January 2015 only).
 pub const ENCODED: u32 = 2;
 
-const MAGIC: [u8; 4] = *b"\xd3BLK";
+/// What a block begins with.
+pub const MAGIC: [u8; 4] = *b"\xd3BLK";
 /// What the document of 2014 says; its writers used [`MAGIC`].
 const DRAFT_MAGIC: [u8; 4] = *b"\x89BLK";
 
@@ -187,6 +188,12 @@ impl Header {
     /// Whether the data reach to the end of the file.
     pub fn streamed(&self) -> bool {
         self.flags & STREAMED != 0
+    }
+
+    /// The flags that mean nothing in any document.
+    pub fn unknown_flags(&self) -> u32 {
+        let encoded = if self.layout == Layout::Chain { ENCODED } else { 0 };
+        self.flags & !(STREAMED | encoded)
     }
 
     /// Whether the data begin with a chain of encodings.

@@ -1,12 +1,15 @@
 //! Where the first block is, behind the tree and its padding.
 //!
-//! Padding may hold any bytes but the magic; files that break this rule exist (a naive edit leaves
-//! old bytes behind). So the first magic counts, unless what follows it can't be a header.
+//! The first magic begins it, whatever follows, where only blanks stand before: a header that can't be
+//! read there is damaged. Other bytes than blanks are allowed in padding, but not the magic; files that
+//! break this rule exist (a naive edit leaves old bytes behind). Behind such bytes the first magic
+//! counts unless what follows it can't be a header. In both cases an index decides that names another
+//! block as the first, if the chain from there leads somewhere, and the one from the magic does not.
 
 use super::{Chain, Next};
 use crate::error::Result;
 use crate::format::Severity;
-use crate::format::asdf::header::{Header, LONGEST_FIELDS};
+use crate::format::asdf::header::{Header, LONGEST_FIELDS, MAGIC};
 
 /// Bytes read at once while looking for a magic.
 const PIECE: usize = 256 << 10;
@@ -17,27 +20,45 @@ const MOST_FALSE_MAGICS: usize = 4096;
 /// Header sizes above this are allowed by the standard, but not believed in doubtful places.
 const LARGEST_USUAL_HEADER: u16 = 4096;
 /// What writers write.
-const USUAL_HEADERS: [u16; 4] = [48, 44, 40, 36];
+pub(super) const USUAL_HEADERS: [u16; 4] = [48, 44, 40, 36];
 
 /// The offset of the first block's magic, or `None` if there are no blocks.
 pub(super) fn first_block(chain: &mut Chain<'_>, head_end: u64) -> Result<Option<u64>> {
-    let mut from = head_end;
-    let mut first = None;
-    for _ in 0..MOST_FALSE_MAGICS {
-        let Some(at) = next_magic(chain, from)? else { break };
-        first.get_or_insert(at);
-        if looks_like_a_block(chain, at)? {
-            let at = contradicted_by_index(chain, at)?.unwrap_or(at);
-            if first != Some(at) {
-                let what =
-                    "the padding holds a block's magic: other programs may take it for the first block";
-                chain.note(Severity::Note, first.unwrap_or(at), None, what);
-            }
+    let padding_end = chain.blanks_end(head_end)?;
+    let magic = next_magic(chain, padding_end)?;
+    if magic == Some(padding_end) {
+        return behind_magic(chain, padding_end, padding_end).map(Some);
+    }
+    // Its first bytes may have become blanks.
+    for at in padding_end.saturating_sub(3).max(head_end)..=padding_end {
+        if likely_end(chain, at)?.is_some() {
             return Ok(Some(at));
         }
-        from = at + 1;
+    }
+    among_other_bytes(chain, magic)
+}
+
+/// The first block in padding that holds more than blanks; `first` is the first magic.
+fn among_other_bytes(chain: &mut Chain<'_>, first: Option<u64>) -> Result<Option<u64>> {
+    let mut magic = first;
+    for _ in 0..MOST_FALSE_MAGICS {
+        let Some(at) = magic else { break };
+        if looks_like_a_block(chain, at)? {
+            return behind_magic(chain, first.unwrap_or(at), at).map(Some);
+        }
+        magic = next_magic(chain, at + 1)?;
     }
     Ok(first)
+}
+
+/// The first block: the one at `at`, unless an index contradicts; `first` is the first magic.
+fn behind_magic(chain: &mut Chain<'_>, first: u64, at: u64) -> Result<u64> {
+    let at = contradicted_by_index(chain, at)?.unwrap_or(at);
+    if first != at {
+        let what = "the padding holds a block's magic: other programs may take it for the first block";
+        chain.note(Severity::Note, first, None, what);
+    }
+    Ok(at)
 }
 
 /// Where the next magic is; not looked for behind a block index.
@@ -60,25 +81,33 @@ pub(super) fn next_magic(chain: &Chain<'_>, from: u64) -> Result<Option<u64>> {
 
 /// Whether a header stands here, whole or with its data cut off.
 fn looks_like_a_block(chain: &mut Chain<'_>, at: u64) -> Result<bool> {
-    let Ok(header) = chain.header(at) else { return fits_with_usual_size(chain, at) };
-    Ok(is_usual(&header) || (!header.streamed() && chain.is_chained(at)?) || fits_with_usual_size(chain, at)?)
+    if let Ok(header) = chain.header(at)
+        && (is_usual(&header) || (!header.streamed() && chain.is_chained(at)?))
+    {
+        return Ok(true);
+    }
+    Ok(likely_end(chain, at)?.is_some())
 }
 
-/// Whether it is only the `header_size` that is damaged: with a usual one a block or the end follows.
-fn fits_with_usual_size(chain: &mut Chain<'_>, at: u64) -> Result<bool> {
-    for size in USUAL_HEADERS {
-        let mut bytes = chain.window.at(at, LONGEST_FIELDS)?.to_vec();
-        let Some(field) = bytes.get_mut(4..6) else { return Ok(false) };
-        field.copy_from_slice(&size.to_be_bytes());
+/// Where the block at `at` ends if only its magic or its `header_size` is damaged: with right ones a
+/// block or the end follows.
+pub(super) fn likely_end(chain: &mut Chain<'_>, at: u64) -> Result<Option<u64>> {
+    let mut bytes = chain.window.at(at, LONGEST_FIELDS)?.to_vec();
+    let Some(&[_, _, _, _, high, low]) = bytes.first_chunk() else { return Ok(None) };
+    bytes[..4].copy_from_slice(&MAGIC);
+    let written = u16::from_be_bytes([high, low]);
+    for size in [&[written][..], &USUAL_HEADERS].concat() {
+        bytes[4..6].copy_from_slice(&size.to_be_bytes());
         let Ok(header) = Header::parse(chain.generation, at, &bytes) else { continue };
         if let Some(end) = header.end().filter(|end| is_usual(&header) && *end <= chain.size)
             && header.allocated_size > 0
+            && !header.streamed()
             && !matches!(chain.next(end)?, Next::Neither(_))
         {
-            return Ok(true);
+            return Ok(Some(end));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// Whether the fields are such as writers write.
@@ -87,7 +116,6 @@ fn is_usual(header: &Header) -> bool {
     let sizes_fit =
         (header.used_size <= header.allocated_size || header.streamed()) && header.end().is_some();
     header.header_size <= LARGEST_USUAL_HEADER
-        && header.flags <= 3
         && label.iter().all(u8::is_ascii_graphic)
         // Ten bytes as they should be are no chance: the sizes are damaged.
         && (sizes_fit || (USUAL_HEADERS.contains(&header.header_size) && [0, 4].contains(&label.len())))

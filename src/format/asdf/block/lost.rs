@@ -5,7 +5,7 @@
 //! it, where there are bytes that belong to nothing else, is believed: those blocks keep their numbers,
 //! and can't be read.
 
-use super::{Chain, End, LONGEST_GAP, is_ascending};
+use super::{Chain, End, LONGEST_GAP, is_ascending, is_blank};
 use crate::error::Result;
 use crate::format::Severity;
 use crate::format::asdf::header::LONGEST_FIELDS;
@@ -14,6 +14,8 @@ use crate::source::read_up_to;
 
 /// Bytes looked at in one go.
 const PIECE: usize = 64 << 10;
+/// Bytes looked at first.
+const FIRST_PIECE: usize = 4 << 10;
 /// Magics that are looked at behind junk.
 const MOST_MAGICS: usize = 16;
 
@@ -104,23 +106,30 @@ impl Chain<'_> {
         Ok(true)
     }
 
-    /// Whether there are only zeros and spaces, as far as is looked.
+    /// Whether there are only blanks, as far as is looked.
     fn is_padding(&self, start: u64, end: u64) -> Result<bool> {
-        let end = end.min(start.saturating_add(LONGEST_GAP));
-        let mut bytes = vec![0; PIECE];
+        let end = end.min(start.saturating_add(LONGEST_GAP)).min(self.size);
+        Ok(self.blanks_end(start)? >= end)
+    }
+
+    /// Where the first byte from `start` on is that is no blank, as far as is looked.
+    pub(super) fn blanks_end(&self, start: u64) -> Result<u64> {
+        let end = start.saturating_add(LONGEST_GAP).min(self.size);
+        // It is mostly short.
+        let mut bytes = vec![0; FIRST_PIECE];
         let mut at = start;
         while at < end {
-            let len = bytes.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
-            let read = read_up_to(self.source, at, &mut bytes[..len])?;
-            if bytes[..read].iter().any(|byte| !matches!(byte, 0 | b' ')) {
-                return Ok(false);
+            let read = read_up_to(self.source, at, &mut bytes)?;
+            if let Some(found) = bytes[..read].iter().position(|byte| !is_blank(*byte)) {
+                return Ok(at + found as u64);
             }
-            if read < len {
+            if read < bytes.len() {
                 break;
             }
             at += read as u64;
+            bytes.resize(PIECE, 0);
         }
-        Ok(true)
+        Ok(end)
     }
 
     /// Says of each lost block, the first of which is `n`, what is wrong with it.

@@ -108,8 +108,9 @@ fn what_looks_like_an_index_inside_a_block_is_none() {
 }
 
 #[test]
-fn magic_in_the_padding_is_stepped_over() {
-    for padding in [&b"   \xd3BLK      "[..], b"\0\0\xd3BLK\0\0\0\0\0\0\0\0", b"\xd3BLK", b"\xd3BLK\xd3BLK\0"]
+fn magic_in_padding_behind_other_bytes_is_stepped_over() {
+    for padding in
+        [&b"old \xd3BLK      "[..], b"\0\0?\xd3BLK\0\0\0\0\0\0\0\0", b"-\xd3BLK", b"-\xd3BLK\xd3BLK\0"]
     {
         let (bytes, starts) = file(&[padding.to_vec(), plain(b"one"), plain(b"two")]);
         for index in [vec![], index_of(&starts[1..])] {
@@ -119,10 +120,77 @@ fn magic_in_the_padding_is_stepped_over() {
         }
     }
     // A leftover of a block in the padding: only an index can tell.
-    let leftover = block(0, 50, 50, b"old");
+    let leftover = [&b"-"[..], &block(0, 50, 50, b"old")].concat();
     let (bytes, starts) = file(&[leftover, b"  ".to_vec(), plain(&[7; 99])]);
     let found = blocks_of([&bytes[..], &index_of(&starts[2..])].concat());
     assert_eq!(found.offsets, starts[2..]);
+}
+
+#[test]
+fn the_first_magic_behind_blanks_is_the_first_block_whatever_follows_it() {
+    for padding in [&b""[..], b"     ", &[0; 5000], b"\r\n\0 "] {
+        for header in [&b""[..], b"   ", &[0; 8], b"\0\x30", b"\xff\xff????", b"\xd3BLK\0", &[0xff; 60]] {
+            let first = [padding, b"\xd3BLK", header].concat();
+            let (bytes, starts) = file(&[first, plain(b"one"), plain(b"two")]);
+            let found = blocks_of(bytes.clone());
+            let at = starts[0] + padding.len() as u64;
+            assert_eq!(found.offsets, [at], "{}", header.escape_ascii());
+            assert!(severities(&found).contains(&Severity::Damage), "{:?}", found.defects);
+            // An index that knows of it says where the others are.
+            let found = blocks_of([&bytes[..], &index_of(&[at, starts[1], starts[2]])].concat());
+            assert_eq!(found.offsets, [at, starts[1], starts[2]], "{}", header.escape_ascii());
+            assert!(severities(&found).contains(&Severity::Damage), "{:?}", found.defects);
+            // One that does not contradicts.
+            let found = blocks_of([&bytes[..], &index_of(&starts[1..])].concat());
+            assert_eq!(found.offsets, starts[1..], "{}", header.escape_ascii());
+        }
+    }
+}
+
+/// A file of three blocks, the first or second of which has bytes at `at` written over.
+fn damaged(n: usize, at: usize, damage: &[u8]) -> (Blocks, Vec<u64>) {
+    let (mut bytes, starts) = file(&[b"  ".to_vec(), plain(b"one"), plain(b"two"), plain(b"three")]);
+    bytes[starts[n + 1] as usize + at..][..damage.len()].copy_from_slice(damage);
+    (blocks_of(bytes), starts[1..].to_vec())
+}
+
+#[test]
+fn flags_that_nobody_knows_are_noted_and_unmake_no_header() {
+    for n in [0, 1] {
+        for flags in [0x8000_0000_u32, 2, 4, 0xffff_fffe] {
+            let (found, starts) = damaged(n, 6, &flags.to_be_bytes());
+            assert_eq!(found.offsets, starts, "{flags:#x}");
+            assert_eq!(severities(&found), [Severity::Note], "{flags:#x}: {:?}", found.defects);
+        }
+        // With the flag of a stream among them it is one, which its sizes contradict.
+        for flags in [1_u32, 0x8000_0001, 0xffff_ffff] {
+            let (found, starts) = damaged(n, 6, &flags.to_be_bytes());
+            assert_eq!(found.offsets, starts[..=n], "{flags:#x}");
+            assert!(severities(&found).contains(&Severity::Damage), "{flags:#x}: {:?}", found.defects);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_magic_or_header_size_keeps_the_numbers_without_an_index() {
+    let damages: [(usize, &[u8]); 8] = [
+        (0, b"\xd4"),
+        (0, b"\0"),
+        (0, b"    "),
+        (0, b"????"),
+        (2, b"\xff"),
+        (4, b"\x10\0"),
+        (4, b"\0\x20"),
+        (4, b"\0\x31\x80\0\0\0"),
+    ];
+    for n in [0, 1] {
+        for (at, damage) in damages {
+            let (found, starts) = damaged(n, at, damage);
+            assert_eq!(found.offsets, starts, "{n} {at}: {:?}", found.defects);
+            let bad = |defect: &Defect| defect.block == Some(n) && defect.severity == Severity::Damage;
+            assert!(found.defects.iter().any(bad), "{n} {at}: {:?}", found.defects);
+        }
+    }
 }
 
 #[test]
