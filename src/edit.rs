@@ -19,6 +19,7 @@ mod plan;
 mod recover;
 pub mod session;
 mod settle;
+mod tail;
 mod target;
 
 use std::path::Path;

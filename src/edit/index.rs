@@ -82,7 +82,7 @@ fn skip_zeros(bytes: &[u8]) -> &[u8] {
 }
 
 /// How long an index without an end is, as far as it could be one.
-fn unfinished(list: &[u8]) -> usize {
+pub(super) fn unfinished(list: &[u8]) -> usize {
     list.iter().position(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~')).unwrap_or(list.len())
 }
 

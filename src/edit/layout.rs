@@ -8,7 +8,7 @@ use super::index::{self, Tail};
 use crate::error::{Error, Result};
 use crate::format::Severity;
 use crate::format::asdf::block::{self, Blocks};
-use crate::format::asdf::head;
+use crate::format::asdf::head::{self, Head};
 use crate::format::asdf::header::{Generation, Header, LONGEST_FIELDS};
 use crate::source::storage::Storage;
 use crate::source::{Identity, Source, read_up_to};
@@ -29,8 +29,8 @@ pub struct Layout {
     pub head_end: u64,
     /// The MD5 of that text.
     pub head_md5: [u8; 16],
-    /// Where the bytes begin that are to be kept: the first block, or bytes of which nobody knows what
-    /// they are; the end of the file if there are neither.
+    /// Where the bytes begin that are to be kept: the first block, or bytes before it of which nobody knows
+    /// what they are; the end of the file if there are neither.
     pub kept_from: u64,
     /// Where they end: at the end of the last block, or of the file.
     pub kept_to: u64,
@@ -38,8 +38,12 @@ pub struct Layout {
     pub offsets: Vec<u64>,
     /// Whether the last block reaches to the end of the file, and may grow with it.
     pub streamed: bool,
+    /// Where the last block ends, if that is known.
+    pub blocks_end: Option<u64>,
     /// What follows the last block; `None` where it is not known where that one ends.
     pub tail: Option<Tail>,
+    /// Whether all blocks are found by their headers alone, and none is damaged.
+    pub sound: bool,
 }
 
 impl Layout {
@@ -63,11 +67,13 @@ impl Layout {
             kept_to: identity.size,
             offsets: Vec::new(),
             streamed: false,
+            blocks_end: None,
             tail: None,
+            sound: true,
         };
         match blocks.offsets.first() {
             Some(first) => {
-                layout.kept_from = *first;
+                layout.kept_from = doubtful_padding(&source, &head, *first)?.unwrap_or(*first);
                 layout.after_blocks(&source, blocks)?;
             }
             None => layout.without_blocks(&source)?,
@@ -85,7 +91,9 @@ impl Layout {
         self.streamed = header.as_ref().is_some_and(Header::streamed);
         let end = header.and_then(|header| header.end()).filter(|end| *end <= size);
         self.offsets = blocks.offsets;
-        let Some(end) = end.filter(|_| !self.streamed) else { return Ok(()) };
+        self.sound = blocks.defects.iter().all(|defect| defect.severity == Severity::Note);
+        self.blocks_end = end.filter(|_| !self.streamed);
+        let Some(end) = self.blocks_end else { return Ok(()) };
         let mut tail = match size - end {
             long if long > LONGEST_TAIL => Tail::Foreign,
             len => {
@@ -95,8 +103,7 @@ impl Layout {
             }
         };
         // Behind damage an index may know of blocks that the chain does not reach.
-        let damaged = blocks.defects.iter().any(|defect| defect.severity == Severity::Damage);
-        if damaged && tail == Tail::Free && size > end {
+        if !self.sound && tail == Tail::Free && size > end {
             tail = Tail::Foreign;
         }
         if tail != Tail::Foreign {
@@ -113,7 +120,7 @@ impl Layout {
         loop {
             let read = read_up_to(source, at, &mut piece)?;
             let bytes = &piece[..read];
-            if let Some(found) = bytes.iter().position(|byte| !matches!(byte, 0 | b' ' | b'\r' | b'\n')) {
+            if let Some(found) = bytes.iter().position(|byte| !block::is_blank(*byte)) {
                 let from = at + found as u64;
                 let rest = self.identity.size.saturating_sub(from);
                 let mut bytes = vec![0; rest.min(LONGEST_TAIL) as usize];
@@ -137,6 +144,29 @@ impl Layout {
     }
 }
 
+/// Where the padding before the first block holds other bytes than blanks, if a block's magic is among
+/// them: what a reader took for padding may be a block that is damaged.
+fn doubtful_padding(source: &dyn Source, head: &Head, first: u64) -> Result<Option<u64>> {
+    let mut piece = vec![0; PIECE.min(usize::try_from(first - head.end).unwrap_or(PIECE))];
+    let (mut at, mut from) = (head.end, None);
+    while at < first {
+        let len = piece.len().min(usize::try_from(first - at).unwrap_or(usize::MAX));
+        let read = read_up_to(source, at, &mut piece[..len])?;
+        let bytes = &piece[..read];
+        let other = bytes.iter().position(|byte| !block::is_blank(*byte));
+        from = from.or(other.map(|other| at + other as u64));
+        if head.generation.find_magic(bytes).is_some() {
+            return Ok(from);
+        }
+        if read < len || at + read as u64 == first {
+            break;
+        }
+        // A magic may lie across the border.
+        at += (read - 3) as u64;
+    }
+    Ok(None)
+}
+
 /// The MD5 of the text of a file's head.
 pub(crate) fn head_md5<S: Storage>(storage: &S, file: &S::File, end: u64) -> std::io::Result<[u8; 16]> {
     let mut md5 = Md5::new();
@@ -156,10 +186,10 @@ pub(crate) fn head_md5<S: Storage>(storage: &S, file: &S::File, end: u64) -> std
 
 /// An open file of a storage, for the parsers.
 #[derive(Debug)]
-struct Opened<'a, S: Storage> {
-    storage: &'a S,
-    file: &'a S::File,
-    path: &'a Path,
+pub(super) struct Opened<'a, S: Storage> {
+    pub(super) storage: &'a S,
+    pub(super) file: &'a S::File,
+    pub(super) path: &'a Path,
 }
 
 impl<S: Storage> Source for Opened<'_, S> {

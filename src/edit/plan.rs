@@ -76,7 +76,7 @@ impl<'a> Change<'a> {
         }
         change.kept = layout.kept_from..layout.kept_to;
         // Bytes that are not a block could be taken for a part of the text.
-        let least = len + u64::from(layout.offsets.is_empty());
+        let least = len + u64::from(layout.offsets.first() != Some(&layout.kept_from));
         if least > layout.kept_from {
             change.shift = shift(least - layout.kept_from, len, options)?;
         }
@@ -116,6 +116,18 @@ impl<'a> Change<'a> {
             // What follows the blocks goes with them.
             self.kept.end = layout.identity.size;
         }
+    }
+
+    /// Whether the blocks move, and what follows them stays as it is: an index there would be stale.
+    pub(crate) fn carries_tail(&self) -> bool {
+        self.shift > 0 && self.indexed != Indexed::Written
+    }
+
+    /// The same with an index in what follows the blocks written anew: `tail` follows the bytes up to
+    /// `kept_to`.
+    pub(crate) fn with_index(mut self, kept_to: u64, tail: Vec<u8>) -> Self {
+        (self.kept.end, self.tail, self.indexed) = (kept_to, tail, Indexed::Written);
+        self
     }
 
     /// Bytes of the new file.

@@ -14,7 +14,7 @@ use super::layout::{Layout, head_md5};
 use super::place::Place;
 use super::plan::Change;
 use super::recover::{Condition, Recovered, is_strangers, judge, recover};
-use super::{Plan, SaveOptions, Saved, lock};
+use super::{Plan, SaveOptions, Saved, lock, tail};
 use crate::error::{Error, Kind, Result};
 use crate::source::storage::{Storage, System};
 use crate::user_dirs::STATE;
@@ -268,7 +268,12 @@ impl<S: Storage> Target<S> {
                 self.make_sure()?;
                 return Ok(Saved { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0 });
             }
-            let change = Change::new(&self.layout, text, options)?;
+            let mut change = Change::new(&self.layout, text, options)?;
+            if change.carries_tail()
+                && let Some(moved) = tail::moved(&self.storage, &self.file, &self.layout, change.shift)?
+            {
+                change = change.with_index(moved.from, moved.bytes);
+            }
             if let Some(saved) = self.try_plans(&change, md5, options, moving)? {
                 return Ok(saved);
             }
@@ -371,12 +376,18 @@ impl<S: Storage> Target<S> {
             return Ok(());
         }
         layout.kept_from += change.shift;
-        layout.kept_to += change.shift;
+        layout.blocks_end = layout.blocks_end.map(|end| end + change.shift);
         for offset in &mut layout.offsets {
             *offset += change.shift;
         }
-        if change.indexed == Indexed::Written {
-            layout.tail = Some(Tail::Current);
+        match (&layout.tail, layout.blocks_end) {
+            (Some(Tail::Current | Tail::Free), Some(end)) => {
+                layout.kept_to = end;
+                if change.indexed == Indexed::Written {
+                    layout.tail = Some(Tail::Current);
+                }
+            }
+            _ => layout.kept_to = change.new_size(),
         }
         Ok(())
     }

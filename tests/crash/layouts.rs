@@ -3,7 +3,7 @@
 use asdf_mount::Kind;
 use asdf_mount::edit::{Indexed, Plan, SaveOptions};
 
-use crate::files::{block, index, text};
+use crate::files::{MARKER, block, index, text};
 use crate::sim::{Abilities, Disk, Sim};
 use crate::simulated::{open, source};
 
@@ -80,8 +80,10 @@ fn what_is_not_ours_is_not_destroyed() {
     let head = text('a', 300);
     let data = block(b"data", 4, 0);
     let other_file = [&b"#ASDF 1.0.0\n--- {}\n...\n"[..], &block(b"x", 1, 0)].concat();
-    for foreign in [&b"junk"[..], &other_file, &[index(&[300]), b"\0\0junk".to_vec()].concat()] {
-        for len in [200, 300, 400] {
+    for (foreign, longest) in
+        [(&b"junk"[..], 400), (&other_file, 400), (&[index(&[300]), b"\0\0junk".to_vec()].concat(), 300)]
+    {
+        for len in [200, 300, 400].into_iter().filter(|len| *len <= longest) {
             let sim = disk(&[&head, &data, foreign]);
             assert_eq!(save(&sim, &text('b', len)).unwrap(), Indexed::Foreign);
             assert!(bytes(&sim).ends_with(&[&data, foreign].concat()));
@@ -95,6 +97,118 @@ fn what_is_not_ours_is_not_destroyed() {
     let sim = disk(&[&head, &data, &block(&[7; 100], 100, 0)[..80]]);
     assert_eq!(save(&sim, &text('b', 400)).unwrap(), Indexed::Damaged);
     assert!(bytes(&sim).ends_with(&block(&[7; 100], 100, 0)[..80]));
+}
+
+#[test]
+fn what_may_be_a_damaged_first_block_is_not_overwritten() {
+    let whole = block(b"the first", 9, 0);
+    let head = text('a', 300);
+    for (at, damage) in
+        [(4, &b"\0\0"[..]), (4, b"\xff\xff"), (6, b"\xff\xff\xff\xff"), (14, &[0xff; 24]), (0, b"????")]
+    {
+        let mut first = whole.clone();
+        first[at..at + damage.len()].copy_from_slice(damage);
+        let blocks = [&first[..], &block(b"the second", 10, 0)].concat();
+        for padding in [&b""[..], b"   \0\0", b"  junk"] {
+            let sim = disk(&[&head, padding, &blocks]);
+            for len in [250, 303, 900, 6000, 400] {
+                let before = bytes(&sim);
+                save(&sim, &text('b', len)).unwrap();
+                let now = bytes(&sim);
+                let is_there = now.windows(blocks.len()).any(|bytes| bytes == blocks);
+                assert!(is_there, "{at} {len}: {} -> {}", before.escape_ascii(), now.escape_ascii());
+            }
+        }
+    }
+}
+
+/// What follows two blocks, by where they are.
+type Tail = dyn Fn(&[usize]) -> Vec<u8>;
+
+/// Saves a text that fits and one that does not; the file's bytes from the second block's end on must be
+/// what `tail` says.
+fn assert_tails(second: &[u8], before: &Tail, after: &Tail) {
+    let (head, first) = (text('a', 300), block(b"data", 4, 0));
+    let parts = |at: usize, tail: &Tail| [&first, second, &tail(&[at, at + first.len()])].concat();
+    let sim = disk(&[&head, &parts(300, before)]);
+    save(&sim, &text('b', 250)).unwrap();
+    let kept = bytes(&sim)[300..] == parts(300, before);
+    assert!(kept, "nothing moves: {}", String::from_utf8_lossy(&before(&[300, 358])));
+    for (n, len) in [(1, 400), (2, 5000)] {
+        let mut target = open(&sim).unwrap();
+        let options = SaveOptions { padding: Some(0), only: None };
+        for again in ['c', 'd'] {
+            target.save(&text(again, len), &options).unwrap();
+            let at = target.layout().kept_from as usize;
+            assert_eq!(at, 300 + 4096 * n);
+            let now = bytes(&sim);
+            let tail = &now[at + first.len()..];
+            assert!(now[at..] == parts(at, after), "moved {n}: {}", String::from_utf8_lossy(tail));
+            assert_eq!(*target.layout(), *open(&sim).unwrap().layout(), "what is known is what is read");
+        }
+    }
+}
+
+#[test]
+fn an_index_among_bytes_that_are_not_ours_is_made_anew() {
+    let second = block(b"more data", 9, 0);
+    let around = |before: &'static [u8], after: &'static [u8]| {
+        move |at: &[usize]| [before, &index(at), after].concat()
+    };
+    let flow = |at: &[usize]| format!("#ASDF BLOCK INDEX\n--- {at:?}\n...\n").into_bytes();
+    for (junk, behind) in [
+        (&b""[..], &b"junk"[..]),
+        (b"junk", b""),
+        (b"junk\n", b"\0\0 more\n"),
+        (b"", b"#ASDF 1.0.0\n--- {}\n...\n\xd3BLK\0#ASDF BLOCK INDEX\n--- [300]\n...\n"),
+        (b"says #ASDF 1.0.0 but is no file\n", b""),
+    ] {
+        let right = around(junk, behind);
+        assert_tails(&second, &right, &right);
+        // Another style, a stale one, one that is no list, several of them: one is left, which is right.
+        assert_tails(&second, &move |at| [junk, &flow(at), behind].concat(), &right);
+        assert_tails(&second, &move |_| [junk, &index(&[300, 310]), behind].concat(), &right);
+        assert_tails(&second, &move |_| [junk, MARKER, b"\n--- what\n...\n", behind].concat(), &right);
+        assert_tails(&second, &move |at| [junk, &flow(at), &index(&[7]), behind].concat(), &right);
+    }
+    let broken = move |at: &[usize]| [MARKER, b"\n\xffjunk", &index(at), b"junk"].concat();
+    assert_tails(&second, &broken, &broken);
+    let two = |at: &[usize]| [&b"junk"[..], &index(at), b"junk", &index(at)].concat();
+    assert_tails(&second, &two, &|at| [&b"junkjunk"[..], &index(at)].concat());
+    // More of it than is looked at in one go, with the marker anywhere.
+    for len in [(256 << 10) - 5, (17 << 20) - 5] {
+        let right = move |at: &[usize]| [&vec![b'?'; len][..], &index(at), b"junk"].concat();
+        assert_tails(&second, &right, &right);
+    }
+}
+
+#[test]
+fn an_index_that_knows_more_than_damaged_headers_say_moves_with_the_blocks() {
+    let mut cut = block(&[7; 100], 1000, 0);
+    cut.truncate(54 + 100);
+    let mut no_magic = block(b"more data", 9, 0);
+    no_magic[..4].fill(b'?');
+    let mut no_size = block(b"more data", 9, 0);
+    no_size[14..22].fill(0x7f);
+    for damaged in [&cut[..], &no_magic, &no_size] {
+        for junk in [&b""[..], b"junk"] {
+            let known = move |at: &[usize]| [&index(at)[..], junk].concat();
+            assert_tails(damaged, &known, &known);
+        }
+        // There may be a third block, which nobody finds by its header.
+        let third = |at: &[usize]| [&b"????"[..], &index(&[at[0], at[1], at[1] + 63, at[1] + 70])].concat();
+        assert_tails(damaged, &third, &third);
+    }
+}
+
+#[test]
+fn more_behind_an_index_than_can_be_moved_is_refused_and_said() {
+    let (head, data) = (text('a', 300), block(b"data", 4, 0));
+    let sim = disk(&[&head, &data, &index(&[300]), &vec![b'?'; 64 << 20]]);
+    save(&sim, &text('b', 290)).unwrap();
+    let error = save(&sim, &text('b', 400)).unwrap_err();
+    assert_eq!((error.kind(), error.errno()), (Kind::TooLarge, libc::EFBIG));
+    assert!(error.message().contains("truncate -s 358 keeps all blocks"), "{error}");
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use crate::common::mount::fresh_folder;
+use crate::common::asdf::{Index, index_text};
+use crate::common::mount::{fresh_folder, program};
 use crate::common::python::{old_python, python, run};
 use crate::killed::{WAYS, kill};
-use crate::place::write;
+use crate::place::{OLD, blocks, file, write};
 
 #[test]
 fn files_of_each_plan_are_opened_by_todays_asdf_and_an_older_one() {
@@ -48,5 +50,51 @@ fn files_of_each_plan_are_opened_by_todays_asdf_and_an_older_one() {
     for python in [python(), old_python()] {
         let compared = run(&python, "check_built.py", [folder.path(), Path::new("saved")]);
         assert_eq!(compared.trim(), (3 * files).to_string());
+    }
+}
+
+/// Python believes an index whose first offset is right, and finds it wherever it stands.
+#[test]
+fn an_index_among_junk_is_right_after_the_blocks_have_moved() {
+    let folder = fresh_folder();
+    let built = file(blocks()).index(Index::Absent).build();
+    let offsets: Vec<u64> = built.blocks.iter().map(|block| block.offset).collect();
+    let right = index_text(&offsets);
+    let grown = index_text(&offsets.iter().map(|offset| offset + 8192).collect::<Vec<_>>());
+    let wrong = index_text(&[offsets[0] + 8192, 7, 8]);
+    let tails = [
+        [&right[..], b"junk"].concat(),
+        [b"junk", &right[..]].concat(),
+        [&right[..], b"\xff\0junk\n", &right, b"\0\0 more"].concat(),
+        [&right[..], &built.bytes].concat(),
+        // Wrong until the blocks move, and then believed if nobody mends it.
+        [b"junk", &wrong[..]].concat(),
+        [&wrong[..], b"junk"].concat(),
+        [b"junk", &grown[..]].concat(),
+    ];
+    for (n, tail) in tails.iter().enumerate() {
+        let path = folder.path().join(format!("tail{n}.asdf"));
+        fs::write(&path, [&built.bytes, &tail[..]].concat()).unwrap();
+        let of_blocks = folder.path().join(format!("tail{n}.blocks"));
+        fs::create_dir(&of_blocks).unwrap();
+        for (n, block) in built.blocks.iter().enumerate() {
+            fs::write(of_blocks.join(format!("{n}.bin")), &block.data).unwrap();
+        }
+        let tree = String::from_utf8(built.tree().to_vec()).unwrap();
+        let tree = tree.replace(OLD, &format!("{OLD}\nnote: {}", "longer ".repeat(100)));
+        let text = folder.path().join("text");
+        fs::write(&text, tree).unwrap();
+        let state = folder.path().join("state");
+        let mut command = Command::new(program());
+        command.arg("--set-tree").args([&text, &path]).env("XDG_STATE_HOME", &state);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "tail {n}: {output:?}");
+        let saved = fs::read(&path).unwrap();
+        let at = built.blocks[0].offset as usize + 8192;
+        assert!(saved[at..].starts_with(b"\xd3BLK"), "tail {n}: the blocks have not moved");
+    }
+    for python in [python(), old_python()] {
+        let compared = run(&python, "check_built.py", [folder.path(), Path::new("saved")]);
+        assert_eq!(compared.trim(), (3 * tails.len()).to_string());
     }
 }

@@ -1,0 +1,154 @@
+//! The block index of a file whose blocks move, where other bytes stand beside it that are not ours.
+//!
+//! Those bytes stay. An index among them would name the places where the blocks were, and readers
+//! believe it: it is written anew where it stands. Where blocks are damaged, or it lists more than are
+//! found, nobody knows better than the index which blocks there are: it keeps its list, and the offsets
+//! move with the blocks.
+
+use std::ops::Range;
+use std::path::Path;
+
+use memchr::memmem;
+
+use super::index::{text, unfinished};
+use super::layout::{Layout, Opened};
+use crate::error::{Error, Kind, Result};
+use crate::format::asdf::index::{self, MARKER};
+use crate::source::storage::Storage;
+use crate::source::{Source, read_up_to};
+
+/// Bytes from the first index on that are held in memory.
+const MOST_BYTES: u64 = 64 << 20;
+/// Bytes looked at in one go.
+const PIECE: usize = 256 << 10;
+/// What another ASDF file begins with, but for its version.
+const ANOTHER: [&[u8]; 2] = [b"#ASDF ", b"%ASDF "];
+
+/// What follows the blocks, with an index that is right where they will be.
+#[derive(Debug)]
+pub(super) struct Moved {
+    /// Where the first index begins now; the bytes before it stay.
+    pub(super) from: u64,
+    /// What stands from there on.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// What follows the blocks once they are moved by `shift`, if there is an index in it.
+///
+/// # Errors
+///
+/// [`Kind::TooLarge`] if more follows the index than can be moved together with it.
+pub(super) fn moved<S: Storage>(
+    storage: &S,
+    file: &S::File,
+    layout: &Layout,
+    shift: u64,
+) -> Result<Option<Moved>> {
+    if layout.streamed || layout.offsets.is_empty() {
+        return Ok(None);
+    }
+    let source = Opened { storage, file, path: Path::new("") };
+    let size = layout.identity.size;
+    let range = match layout.blocks_end {
+        Some(end) => find(&source, end..size)?,
+        None => behind_damage(&source, layout)?,
+    };
+    let Some(range) = range else { return Ok(None) };
+    if size - range.start > MOST_BYTES {
+        return Err(too_long(layout, size - range.start));
+    }
+    let mut bytes = vec![0; (size - range.start) as usize];
+    let read = read_up_to(&source, range.start, &mut bytes)?;
+    bytes.truncate(read);
+    let ours = read.min((range.end - range.start) as usize);
+    let theirs = bytes.split_off(ours);
+    let mut bytes = renewed(&bytes, layout, shift);
+    bytes.extend(theirs);
+    Ok(Some(Moved { from: range.start, bytes }))
+}
+
+fn too_long(layout: &Layout, len: u64) -> Error {
+    let end = layout.blocks_end.unwrap_or(layout.identity.size);
+    Error::new(
+        Kind::TooLarge,
+        format!(
+            "the blocks would have to move, and with them {len} bytes from the block index on that follow the \
+             last block: more than {MOST_BYTES} can't be moved. Shorten the text, or cut them off: truncate \
+             -s {end} keeps all blocks"
+        ),
+    )
+}
+
+/// From the first index in `range` up to where another ASDF file begins, or to the end.
+fn find(source: &dyn Source, range: Range<u64>) -> Result<Option<Range<u64>>> {
+    let mut bytes = vec![0; PIECE];
+    let (mut at, mut first) = (range.start, None);
+    while at < range.end {
+        let read = read_up_to(source, at, &mut bytes)?;
+        let piece = &bytes[..read];
+        let another = another_file(piece);
+        let index = memmem::find(&piece[..another.unwrap_or(read)], MARKER);
+        first = first.or(index.map(|index| at + index as u64));
+        if let Some(another) = another {
+            return Ok(first.map(|first| first..at + another as u64));
+        }
+        if read < PIECE {
+            break;
+        }
+        // A marker may lie across the border.
+        at += (read - MARKER.len()) as u64;
+    }
+    Ok(first.map(|first| first..range.end))
+}
+
+/// Where another ASDF file begins: its first line, which is no part of another line.
+fn another_file(bytes: &[u8]) -> Option<usize> {
+    let is_line = |at: usize, word: &[u8]| {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        before.is_none_or(|before| !matches!(before, b' '..=b'~'))
+            && bytes.get(at + word.len()).is_some_and(u8::is_ascii_digit)
+    };
+    let begins = |word: &[u8]| memmem::find_iter(bytes, word).find(|at| is_line(*at, word));
+    ANOTHER.into_iter().filter_map(begins).min()
+}
+
+/// An index of this file behind a last block that ends nobody knows where.
+fn behind_damage(source: &dyn Source, layout: &Layout) -> Result<Option<Range<u64>>> {
+    let last = layout.offsets.last().copied().unwrap_or_default();
+    let found = index::find(source, layout.identity.size, last)?;
+    // Other bytes may be data of the block.
+    let ours = |found: &index::Index| {
+        found.offsets.as_ref().is_ok_and(|listed| listed.first() == layout.offsets.first())
+    };
+    Ok(found.filter(ours).map(|found| found.offset..found.end))
+}
+
+/// `bytes` with the last index in them as it must be, and without the others.
+fn renewed(bytes: &[u8], layout: &Layout, shift: u64) -> Vec<u8> {
+    let mut renewed = Vec::with_capacity(bytes.len());
+    let mut last: Option<(usize, Vec<u64>)> = None;
+    let mut rest = bytes;
+    while let Some(at) = memmem::find(rest, MARKER) {
+        let listed = &rest[at + MARKER.len()..];
+        let until = memmem::find(listed, MARKER).unwrap_or(listed.len());
+        let end = index::end_of(&listed[..until]);
+        let len = end.unwrap_or_else(|| unfinished(&listed[..until]));
+        renewed.extend(&rest[..at]);
+        rest = &listed[len..];
+        match index::parse(&listed[..len]) {
+            Ok(offsets) => last = Some((renewed.len(), offsets)),
+            Err(_) if end.is_some() && layout.sound => last = Some((renewed.len(), Vec::new())),
+            // No reader takes it for an index.
+            Err(_) => renewed.extend([MARKER, &listed[..len]].concat()),
+        }
+    }
+    renewed.extend(rest);
+    if let Some((at, listed)) = last {
+        let knows_more = listed.len() > layout.offsets.len() && listed.starts_with(&layout.offsets);
+        let offsets = if layout.sound && !knows_more { &layout.offsets } else { &listed };
+        let by = |offset: u64| if offset < layout.kept_from { 0 } else { shift };
+        let moved: Vec<u64> = offsets.iter().map(|offset| offset.saturating_add(by(*offset))).collect();
+        renewed.splice(at..at, text(&moved));
+    }
+    renewed
+}
