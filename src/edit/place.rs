@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use md5::{Digest, Md5};
 
 use crate::error::{Error, Kind};
+use crate::source::storage::Storage;
 
 /// The longest file name that any usual file system takes.
 const LONGEST_NAME: usize = 255;
@@ -57,6 +58,33 @@ impl Place {
         };
         Self { journal: named(".asdf-mount-journal"), image: named(".asdf-mount-new"), dir, is_state }
     }
+}
+
+/// Why a save of this source has no place for its journal, if there is none.
+pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[Place]) -> Option<Error> {
+    let mut reasons = Vec::new();
+    for place in places {
+        // The state directory may have to be made, and those above it.
+        let dirs = place.dir.ancestors().take(if place.is_state { usize::MAX } else { 1 });
+        let looked = dirs.map(|dir| (dir, storage.may_change(dir)));
+        let found = looked
+            .into_iter()
+            .find(|(_, answer)| !answer.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
+        match found {
+            Some((_, Ok(()))) => return None,
+            Some((dir, Err(error))) => {
+                let hint = match error.raw_os_error() {
+                    Some(libc::EPERM) => "; see lsattr -d",
+                    _ => "",
+                };
+                reasons.push(format!("{}: {}{hint}", dir.display(), Error::from(error).message()));
+            }
+            None => reasons.push(format!("{}: it is not there", place.dir.display())),
+        }
+    }
+    let what =
+        format!("can't be saved, as nothing can be made and removed beside it ({})", reasons.join("; "));
+    Some(Error::new(Kind::ReadOnly, what))
 }
 
 /// Room for the longest suffix: `.asdf-mount-journal.aside-1000`.

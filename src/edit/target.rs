@@ -11,7 +11,7 @@ use super::apply::{Done, Job, Stopped};
 use super::index::{Indexed, Tail};
 use super::journal::exists;
 use super::layout::{Layout, head_md5};
-use super::place::Place;
+use super::place::{Place, none_usable};
 use super::plan::Change;
 use super::recover::{Condition, Recovered, is_strangers, judge, recover};
 use super::{Plan, SaveOptions, Saved, lock, tail};
@@ -51,6 +51,9 @@ impl<S: Storage> Locked<S> {
         let places = places(path, state.as_deref());
         let (file, lock_trouble) = open_locked(&storage, path, state.as_deref())?;
         let recovered = recover(&storage, &file, &places).map_err(|error| error.of(path))?;
+        if let Some(error) = none_usable(&storage, &places) {
+            return Err(error.of(path));
+        }
         let path = path.to_owned();
         Ok(Self { storage, path, state, places, file, recovered, lock_trouble, note: None })
     }

@@ -8,6 +8,7 @@
 
 mod attributes;
 mod ioctl;
+mod names;
 
 use std::fmt::Debug;
 use std::fs::{File, Metadata};
@@ -148,6 +149,12 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn unlink(&self, path: &Path) -> io::Result<()>;
     /// Locks the file for this program alone; `WouldBlock` if another has it.
     fn lock(&self, file: &Self::File) -> io::Result<()>;
+    /// Whether names can be made and taken away in a directory; the error if not, as far as that can be
+    /// told beforehand.
+    fn may_change(&self, dir: &Path) -> io::Result<()> {
+        let _ = dir;
+        Ok(())
+    }
 }
 
 /// The file system of this machine.
@@ -317,6 +324,10 @@ impl Storage for System {
 
     fn lock(&self, file: &File) -> io::Result<()> {
         Ok(rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)?)
+    }
+
+    fn may_change(&self, dir: &Path) -> io::Result<()> {
+        names::may_change(dir)
     }
 }
 

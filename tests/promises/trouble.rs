@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::Command;
 
 use crate::common::asdf::{Block, sample};
@@ -227,13 +228,15 @@ fn what_a_failing_disk_left_halfway_is_settled_by_the_next_mount() {
     assert!(halfway > 4, "{halfway}");
 }
 
+/// Immutable: nothing can be made in it. Append-only: what is made there can't be removed.
 #[test]
 fn in_a_closed_folder_the_journal_goes_to_the_state_directory() {
-    for kind in ["ext4", "xfs", "btrfs"] {
+    for (kind, attribute) in ["ext4", "xfs", "btrfs"].into_iter().flat_map(|kind| [(kind, 'i'), (kind, 'a')])
+    {
         let place = Place::on(kind);
         let folder = place.disk.path();
         let folder = folder.to_str().unwrap();
-        run("chattr", &["+i", folder]);
+        run("chattr", &[&format!("+{attribute}"), folder]);
         let before = fs::metadata(&place.source).unwrap();
         let mount = place.mount();
         for text in [longer(&place, 5000), place.named("shorter"), longer(&place, 50_000)] {
@@ -241,16 +244,72 @@ fn in_a_closed_folder_the_journal_goes_to_the_state_directory() {
             place.holds(&text);
             place.shows_blocks(&mount);
             assert_eq!(mount.tree(), text.as_bytes());
+            place.nothing_is_beside();
         }
         assert_eq!(fs::metadata(&place.source).unwrap().ino(), before.ino());
         mount.unmount();
-        run("chattr", &["-i", folder]);
+        run("chattr", &[&format!("-{attribute}"), folder]);
         place.nothing_is_beside();
         place.is_sound();
         let left: Vec<_> =
             fs::read_dir(place.state()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert!(left.is_empty(), "{left:?}");
     }
+}
+
+/// The folder is closed while the mount is there.
+#[test]
+fn a_folder_that_becomes_append_only_is_left_for_the_state_directory() {
+    let place = Place::on("ext4");
+    let folder = place.disk.path();
+    let mount = place.mount();
+    write(&mount, &longer(&place, 100)).unwrap();
+    run("chattr", &["+a", folder.to_str().unwrap()]);
+    for text in [longer(&place, 5000), place.named("shorter"), longer(&place, 50_000)] {
+        write(&mount, &text).unwrap_or_else(|error| panic!("{error}, {}", place.log()));
+        place.holds(&text);
+        place.nothing_is_beside();
+    }
+    run("chattr", &["-a", folder.to_str().unwrap()]);
+}
+
+#[test]
+fn a_file_that_could_never_be_saved_is_mounted_for_reading_and_says_why() {
+    let place = Place::on("ext4");
+    let (folder, source) = (place.disk.path(), place.source.to_str().unwrap().to_owned());
+    let folder = folder.to_str().unwrap();
+    let bound = place.folder().join("bound");
+    fs::create_dir(&bound).unwrap();
+    let bound = bound.to_str().unwrap();
+    let chattr = |to: &str, path: &str| run("chattr", &[to, path]);
+    let is_read_only = |source: &str, why: &str| {
+        // A state directory in the same folder is as closed.
+        let mount = place
+            .try_mount_as(Path::new(source), &[], |command| {
+                command.env("XDG_STATE_HOME", format!("{folder}/state"));
+            })
+            .unwrap_or_else(|output| panic!("{why}: {output:?}"));
+        let status = fs::read_to_string(mount.path(".asdf-mount/status.yaml")).unwrap();
+        assert!(status.contains("writable: false") && status.contains(why), "{status}");
+        let error = write(&mount, &longer(&place, 5000)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EROFS), "{why}");
+        place.shows_blocks(&mount);
+        mount.unmount();
+        assert!(fs::read(&place.source).unwrap() == place.built.bytes, "{why}");
+        place.nothing_is_beside();
+    };
+    for attribute in ['a', 'i'] {
+        chattr(&format!("+{attribute}"), folder);
+        is_read_only(&source, "nothing can be made and removed beside it");
+        chattr(&format!("-{attribute}"), folder);
+        chattr(&format!("+{attribute}"), &source);
+        is_read_only(&source, "can't be written: operation not permitted");
+        chattr(&format!("-{attribute}"), &source);
+    }
+    run("mount", &["--bind", folder, bound]);
+    run("mount", &["-o", "remount,bind,ro", bound]);
+    is_read_only(&format!("{bound}/a.asdf"), "can't be written");
+    run("umount", &[bound]);
 }
 
 /// Opens tree.yaml, waits for what is done to the file meanwhile, and writes; ends with the errno of close.

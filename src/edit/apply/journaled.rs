@@ -180,16 +180,16 @@ impl<S: Storage> Job<'_, S> {
         writer.end()
     }
 
-    fn prepare(&self, place: &Place) -> std::io::Result<()> {
-        if !place.is_state {
-            return Ok(());
+    /// Makes sure that what is put in a place can be removed again.
+    pub(super) fn prepare(&self, place: &Place) -> std::io::Result<()> {
+        if place.is_state {
+            let is_new = self.storage.meta_at(&place.dir).is_err();
+            self.storage.create_dir(&place.dir)?;
+            if let Some(above) = place.dir.parent().filter(|_| is_new) {
+                self.sync_dir(above)?;
+            }
         }
-        let is_new = self.storage.meta_at(&place.dir).is_err();
-        self.storage.create_dir(&place.dir)?;
-        match place.dir.parent().filter(|_| is_new) {
-            Some(above) => self.sync_dir(above),
-            None => Ok(()),
-        }
+        self.storage.may_change(&place.dir)
     }
 
     fn carry_out(&self, place: &Place, journal: Journal<S>) -> Result<(), Stopped> {

@@ -18,7 +18,7 @@ impl<S: Storage> Job<'_, S> {
                 "there is no place beside it",
             )));
         };
-        let file = self.create_image(place).map_err(unsuited_or_failed)?;
+        let file = self.prepare(place).and_then(|()| self.create_image(place)).map_err(unsuited_or_failed)?;
         match self.write_and_rename(place, &file, clone) {
             Ok(()) => {
                 // The new file is in place and whole; only whether it stays there at a crash is open.
