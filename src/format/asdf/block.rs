@@ -40,10 +40,12 @@ pub struct Blocks {
 /// Finds all blocks of a file whose head ends at `head_end`.
 pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
     let (window, blocks) = (Window::new(source), Blocks::default());
-    let mut chain = Chain { source, size, generation, window, index: None, blocks };
+    let mut chain = Chain { source, size, generation, window, index: None, index_is_spent: false, blocks };
     if !chain.is_short(head_end)? {
         chain.index = index::find(source, size, head_end)?;
     }
+    let listed = chain.index.as_ref().and_then(|index| index.offsets.as_ref().ok());
+    chain.index_is_spent = !listed.is_some_and(|listed| is_ascending(listed));
     let mut end = End { offset: head_end, streamed: false };
     if let Some(first) = first_block(&mut chain, head_end)? {
         end = chain.walk(first)?;
@@ -88,6 +90,8 @@ struct Chain<'a> {
     generation: Generation,
     window: Window<'a>,
     index: Option<Index>,
+    /// Nothing behind where the walk is can be found by the index.
+    index_is_spent: bool,
     blocks: Blocks,
 }
 
@@ -129,7 +133,7 @@ impl Chain<'_> {
             let n = self.blocks.offsets.len();
             self.blocks.offsets.push(offset);
             let end = match self.header(offset) {
-                Ok(header) if header.streamed() => {
+                Ok(header) if header.streamed() && header.data_offset() <= self.size => {
                     self.judge_streamed(n, &header)?;
                     return Ok(End { offset: self.size, streamed: true });
                 }
@@ -158,14 +162,9 @@ impl Chain<'_> {
                     return Ok(End { offset, streamed: false });
                 }
                 Next::EndOfFile => return Ok(End { offset: self.size, streamed: false }),
-                Next::Neither(from) => match self.behind_damage(from)? {
-                    Some(next) => {
-                        self.bridge(n, end, next);
-                        next
-                    }
-                    None if self.lost_behind(from)? => {
-                        return Ok(End { offset: self.size, streamed: false });
-                    }
+                Next::Neither(from) => match self.by_index(n, end, from)? {
+                    Some(Next::Block(next)) => next,
+                    Some(_) => return Ok(End { offset: self.size, streamed: false }),
                     // Only its magic is damaged.
                     None if end.is_some() && first::likely_end(self, from)?.is_some() => from,
                     None => {
@@ -239,7 +238,8 @@ impl Chain<'_> {
                 self.note(Severity::Damage, offset, Some(n), what);
                 return Ok(Some(end));
             }
-            let (size, severity) = match there < header.used_size {
+            let lost = there < header.used_size || header.data_offset() > self.size;
+            let (size, severity) = match lost {
                 true => (header.used_size, Severity::Damage),
                 // All data are there, only unused space is missing.
                 false => (header.allocated_size, Severity::Note),
@@ -271,12 +271,25 @@ impl Chain<'_> {
         Ok(if at >= self.size { Next::EndOfFile } else { Next::Neither(end) })
     }
 
+    /// Where the index says that the chain goes on, of which nothing fits at `from`.
+    ///
+    /// Asked again and again behind one damaged header after another, it must not look at all of the
+    /// index each time.
+    fn by_index(&mut self, n: usize, end: Option<u64>, from: u64) -> Result<Option<Next>> {
+        if self.index_is_spent {
+            return Ok(None);
+        }
+        if let Some(next) = self.behind_damage(from)? {
+            self.bridge(n, end, next);
+            return Ok(Some(Next::Block(next)));
+        }
+        self.index_is_spent = true;
+        Ok(self.lost_behind(from)?.then_some(Next::EndOfFile))
+    }
+
     /// The first offset of the index, from `from` on, at which a block begins whose end fits.
     fn behind_damage(&mut self, from: u64) -> Result<Option<u64>> {
         let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return Ok(None) };
-        if !is_ascending(offsets) {
-            return Ok(None);
-        }
         let mut n = offsets.partition_point(|offset| *offset < from);
         while let Some(offset) = self.listed(n).filter(|offset| *offset < self.size) {
             if self.is_chained(offset)? {
@@ -296,7 +309,7 @@ impl Chain<'_> {
     fn is_chained(&mut self, offset: u64) -> Result<bool> {
         let Ok(header) = self.header(offset) else { return Ok(false) };
         Ok(match header.end() {
-            _ if header.streamed() => true,
+            _ if header.streamed() => header.data_offset() <= self.size,
             Some(end) if end <= self.size => !matches!(self.next(end)?, Next::Neither(_)),
             _ => false,
         })
@@ -307,21 +320,21 @@ impl Chain<'_> {
     fn bridge(&mut self, n: usize, end: Option<u64>, next: u64) {
         let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return };
         let from = end.unwrap_or_else(|| self.blocks.offsets[n].saturating_add(1));
-        let lost: Vec<u64> = offsets.iter().copied().filter(|offset| (from..next).contains(offset)).collect();
+        let first = offsets.partition_point(|offset| *offset < from);
+        let lost: Vec<u64> = offsets[first..].iter().copied().take_while(|offset| *offset < next).collect();
+        if end.is_none() {
+            // Sizes that seemed to be those of a file cut short are wrong: the file goes on.
+            let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
+            of_block.for_each(|defect| defect.severity = Severity::Damage);
+        } else if lost.is_empty() {
+            let what = "bytes that belong to no block follow; the block index says where the next one is";
+            self.note(Severity::Note, from, Some(n), what);
+        }
         for offset in lost {
             let n = self.blocks.offsets.len();
             let what = "the block index lists a block here, but its header is damaged";
             self.note(Severity::Damage, offset, Some(n), what);
             self.blocks.offsets.push(offset);
-        }
-        if end.is_none() {
-            // Sizes that seemed to be those of a file cut short are wrong: the file goes on.
-            for defect in self.blocks.defects.iter_mut().filter(|defect| defect.block == Some(n)) {
-                defect.severity = Severity::Damage;
-            }
-        } else if self.blocks.offsets.len() == n + 1 {
-            let what = "bytes that belong to no block follow; the block index says where the next one is";
-            self.note(Severity::Note, from, Some(n), what);
         }
     }
 

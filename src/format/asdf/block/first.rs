@@ -29,8 +29,8 @@ pub(super) fn first_block(chain: &mut Chain<'_>, head_end: u64) -> Result<Option
     if magic == Some(padding_end) {
         return behind_magic(chain, padding_end, padding_end).map(Some);
     }
-    // Its first bytes may have become blanks.
-    for at in padding_end.saturating_sub(3).max(head_end)..=padding_end {
+    // All of its magic may have become blanks, and the first byte of header_size mostly is one.
+    for at in padding_end.saturating_sub(5).max(head_end)..=padding_end {
         if likely_end(chain, at)?.is_some() {
             return Ok(Some(at));
         }
@@ -127,5 +127,10 @@ fn contradicted_by_index(chain: &mut Chain<'_>, at: u64) -> Result<Option<u64>> 
     let Some(named) = chain.listed(0).filter(|named| *named > at && *named < chain.size) else {
         return Ok(None);
     };
-    Ok((!chain.is_chained(at)? && chain.is_chained(named)?).then_some(named))
+    let leads_nowhere = match chain.header(at) {
+        // Any odd number in a damaged header makes a stream of it.
+        Ok(header) if header.streamed() => header.allocated_size > 0 || !is_usual(&header),
+        _ => !chain.is_chained(at)?,
+    };
+    Ok((leads_nowhere && chain.is_chained(named)?).then_some(named))
 }

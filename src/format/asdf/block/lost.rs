@@ -64,7 +64,9 @@ impl Chain<'_> {
         }
         self.blocks.offsets.splice(0..0, lost.iter().copied());
         // What was taken for junk in the padding was one of them.
-        self.blocks.defects.retain(|defect| defect.block.is_some() || !lost.contains(&defect.offset));
+        self.blocks
+            .defects
+            .retain(|defect| defect.block.is_some() || lost.binary_search(&defect.offset).is_err());
         for block in self.blocks.defects.iter_mut().filter_map(|defect| defect.block.as_mut()) {
             *block += lost.len();
         }
