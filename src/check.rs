@@ -1,7 +1,7 @@
 //! `asdf-mount --check`: reads all of a file, without a mount, and says what is wrong with it;
 //! `--index` ([`tables`]) reads what leaves a seek table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -157,8 +157,10 @@ fn check(container: &dyn Container, report: &mut Report) -> Result<()> {
     check_tree(container, report)?;
     let total = (0..report.blocks).map(|n| container.block(n).map_or(0, |block| size_of(&block))).sum();
     let progress = Progress::new(&report.file, total);
+    let damaged = report.defects.iter().filter(|defect| defect.severity == Severity::Damage);
+    let damaged: HashSet<usize> = damaged.filter_map(|defect| defect.block).collect();
     for n in 0..report.blocks {
-        check_block(container, n, report, &progress)?;
+        check_block(container, n, damaged.contains(&n), report, &progress)?;
     }
     report.defects.sort_by_key(|defect| defect.offset);
     Ok(())
@@ -204,10 +206,15 @@ fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Decodes a block from start to end while its checksum is computed beside.
-fn check_block(container: &dyn Container, n: usize, report: &mut Report, progress: &Progress) -> Result<()> {
-    let known =
-        report.defects.iter().any(|defect| defect.block == Some(n) && defect.severity == Severity::Damage);
+/// Decodes a block from start to end while its checksum is computed beside; `known` says that damage of
+/// it is told already.
+fn check_block(
+    container: &dyn Container,
+    n: usize,
+    known: bool,
+    report: &mut Report,
+    progress: &Progress,
+) -> Result<()> {
     let block = container.block(n)?;
     let large = size_of(&block) > PIECE as u64;
     let (read, verified) = std::thread::scope(|scope| {
