@@ -117,6 +117,11 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     fn trouble(&self) -> Option<Error> {
         None
     }
+
+    /// Learns what another content of the same bytes has found: nothing can be had from `from` on.
+    fn inherit(&self, from: u64, trouble: &Error) {
+        let _ = (from, trouble);
+    }
 }
 
 /// Reads exactly `buf.len()` bytes, or says that they are not there.

@@ -2,6 +2,7 @@
 
 pub mod asdf;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -81,6 +82,16 @@ pub trait Container: Send + Sync + std::fmt::Debug {
     /// Checks the checksum of block `n`, reading all of it.
     fn verify(&self, n: usize) -> Result<Verified>;
 
+    /// Which arrays of the tree use which block: looked for at the first call, in a pass over the tree.
+    fn arrays(&self) -> Option<&ArrayPaths> {
+        None
+    }
+
+    /// Whether [`arrays`](Self::arrays) costs nothing any more.
+    fn knows_arrays(&self) -> bool {
+        true
+    }
+
     /// Where the tree's text ends in the file, in bytes from its start.
     fn tree_end(&self) -> u64;
 
@@ -92,6 +103,15 @@ pub trait Container: Send + Sync + std::fmt::Debug {
 
     /// What the source was when it was opened.
     fn identity(&self) -> Identity;
+}
+
+/// Which arrays of the tree use which block.
+#[derive(Clone, Debug, Default)]
+pub struct ArrayPaths {
+    /// The paths of a block's first arrays, `roman.data`; those of further ones may be left out.
+    pub found: BTreeMap<usize, Vec<String>>,
+    /// Whether all of the tree was looked through.
+    pub complete: bool,
 }
 
 /// One block: its facts and its bytes.

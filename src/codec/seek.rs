@@ -25,7 +25,7 @@ pub(super) mod kept;
 pub(super) mod spans;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::decode::{Decoder, Sequential, UNIT, WHOLE};
 use crate::error::{Error, Result};
@@ -107,11 +107,22 @@ pub(super) trait Stretches: Send {
 pub(super) struct Seekable<T> {
     table: Arc<T>,
     library: Arc<dyn Sequential>,
+    verdict: Arc<Mutex<Option<Verdict>>>,
+}
+
+/// What the library said where ours stopped, so that it is not asked again: it begins at the start.
+#[derive(Clone, Debug)]
+struct Verdict {
+    /// The decoded offset where both stopped.
+    at: u64,
+    error: Error,
+    /// See [`Decoder::suspect`].
+    suspect: Option<u64>,
 }
 
 impl<T: Table> Seekable<T> {
     pub(super) fn new(table: T, library: impl Sequential + 'static) -> Self {
-        Self { table: Arc::new(table), library: Arc::new(library) }
+        Self { table: Arc::new(table), library: Arc::new(library), verdict: Arc::default() }
     }
 }
 
@@ -137,6 +148,7 @@ impl<T: Table> Sequential for Seekable<T> {
         Ok(Box::new(Flow {
             table: self.table.clone(),
             library: self.library.clone(),
+            verdict: self.verdict.clone(),
             stopped: None,
             way: Way::Ours(stretches),
             ready: Vec::new(),
@@ -155,6 +167,7 @@ impl<T: Table> Sequential for Seekable<T> {
 struct Flow {
     table: Arc<dyn Table>,
     library: Arc<dyn Sequential>,
+    verdict: Arc<Mutex<Option<Verdict>>>,
     way: Way,
     ready: Vec<u8>,
     /// How much of `ready` was given, or passed.
@@ -172,6 +185,8 @@ enum Way {
     Ended,
     /// Ours found something wrong: the library's, once it stands at the same place.
     Library(Box<dyn Decoder>),
+    /// It said so before.
+    Judged(Verdict),
 }
 
 impl Flow {
@@ -200,6 +215,12 @@ impl Flow {
         self.ready = Vec::new();
         self.way = Way::Ours(stretches);
         Ok(())
+    }
+
+    /// Remembers what the library said, where ours stopped as well.
+    fn judged(&self, error: Error, suspect: Option<u64>) -> Error {
+        *locked(&self.verdict) = Some(Verdict { at: self.at, error: error.clone(), suspect });
+        error
     }
 
     /// Begins anew with the library, up to where ours stopped.
@@ -237,6 +258,10 @@ fn next(stretches: &mut dyn Stretches, ready: &mut Vec<u8>, out: &mut [u8], pass
         return written.map(|written| if written == 0 { Next::End } else { Next::Written(written) });
     }
     Ok(stretches.next(ready)?.map_or(Next::End, Next::Stretch))
+}
+
+fn locked(verdict: &Mutex<Option<Verdict>>) -> MutexGuard<'_, Option<Verdict>> {
+    verdict.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Says of an error in a stream where it is, if it doesn't itself.
@@ -288,23 +313,35 @@ impl Decoder for Flow {
                     }
                     Err(error) if error.lasts() => {
                         self.stopped = stretches.bit().map(|bit| (bit, self.at));
+                        let verdict = locked(&self.verdict).clone();
+                        if let Some(verdict) = verdict.filter(|verdict| verdict.at == self.at) {
+                            self.way = Way::Judged(verdict);
+                            continue;
+                        }
                         tracing::debug!("asking the library about a stream: {error}");
                         if let Err(theirs) = self.ask_library() {
                             // It gives up before ours did, and where ours did nothing more can be had.
                             let (bit, at) = (self.stopped.map(|(bit, _)| bit), self.at);
-                            return Err(if theirs.lasts() { placed(error, bit, at) } else { theirs });
+                            return Err(match theirs.lasts() {
+                                true => self.judged(placed(error, bit, at), None),
+                                false => theirs,
+                            });
                         }
                     }
                     Err(error) => return Err(error),
                 },
                 Way::Ended => return Ok(0),
+                Way::Judged(verdict) => return Err(verdict.error.clone()),
                 Way::Library(decoder) => {
                     let read = match decoder.read(out) {
                         Ok(read) => read.min(out.len()),
                         Err(error) => {
                             // The bit is ours, and right if the library stops at the same byte.
                             let bit = self.stopped.filter(|(_, at)| *at == self.at).map(|(bit, _)| bit);
-                            return Err(placed(error, bit, self.at));
+                            let (suspect, lasts) = (decoder.suspect(), error.lasts());
+                            let error = placed(error, bit, self.at);
+                            let same = bit.is_some() && lasts;
+                            return Err(if same { self.judged(error, suspect) } else { error });
                         }
                     };
                     self.at += read as u64;
@@ -326,6 +363,7 @@ impl Decoder for Flow {
     fn suspect(&self) -> Option<u64> {
         match &self.way {
             Way::Library(decoder) => decoder.suspect(),
+            Way::Judged(verdict) => verdict.suspect,
             _ => None,
         }
     }
@@ -339,7 +377,7 @@ impl Decoder for Flow {
     fn weight(&self) -> u64 {
         let way = match &self.way {
             Way::Ours(stretches) => stretches.weight(),
-            Way::Ended => 0,
+            Way::Ended | Way::Judged(_) => 0,
             Way::Library(decoder) => decoder.weight(),
         };
         way.saturating_add(self.ready.capacity() as u64)

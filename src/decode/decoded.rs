@@ -325,6 +325,10 @@ impl Content for Decoded {
         self.state().trouble.clone()
     }
 
+    fn inherit(&self, from: u64, trouble: &Error) {
+        self.state().broken(&self.limit, from, trouble);
+    }
+
     fn costs_a_pass(&self) -> bool {
         match &self.encoded {
             Encoded::Stream(stream) => stream.costs_a_pass(),

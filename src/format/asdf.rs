@@ -14,7 +14,7 @@ use self::block::Blocks;
 use self::chain::Chain;
 use self::head::Head;
 use self::header::{Header, LONGEST_FIELDS, Layout};
-use super::{Block, Container, Context, Defect, Facts, Severity, Verified};
+use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Severity, Verified};
 use crate::codec::{self, Codec};
 use crate::content::{Content, Slice, Soundness};
 use crate::error::{Error, Kind, Result};
@@ -27,6 +27,7 @@ pub mod head;
 pub mod header;
 pub mod index;
 pub mod ndarray;
+mod users;
 
 /// The format's name.
 pub const NAME: &str = "asdf";
@@ -53,9 +54,19 @@ pub struct AsdfFile {
     context: Context,
     head: Head,
     blocks: OnceLock<Result<Blocks>>,
+    arrays: OnceLock<ArrayPaths>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// What was wrong with the data of blocks that are no longer among `contents`.
-    troubles: Mutex<BTreeMap<usize, Error>>,
+    troubles: Mutex<BTreeMap<usize, Trouble>>,
+}
+
+/// What was wrong with the data of a block.
+#[derive(Clone, Debug)]
+struct Trouble {
+    /// As it is told.
+    told: Error,
+    /// The error that its readers get, and from where on, if bytes can't be had.
+    broken: Option<(u64, Error)>,
 }
 
 impl AsdfFile {
@@ -69,6 +80,7 @@ impl AsdfFile {
             context: context.clone(),
             head,
             blocks: OnceLock::new(),
+            arrays: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         })
@@ -89,6 +101,7 @@ impl AsdfFile {
             context: context.clone(),
             head,
             blocks: OnceLock::from(Ok(Blocks { offsets, defects: Vec::new() })),
+            arrays: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         }
@@ -141,6 +154,12 @@ impl AsdfFile {
             return Ok(content.clone());
         }
         let content = self.decoded(header, stored).map_err(|error| error.at(header.offset))?;
+        // What is streamed may have grown since.
+        if !header.streamed()
+            && let Some(Trouble { broken: Some((from, error)), .. }) = self.known_troubles().get(&n)
+        {
+            content.inherit(*from, error);
+        }
         if let Some((n, dropped)) = self.kept().push(n, content.clone()) {
             self.remember_trouble(n, &*dropped);
         }
@@ -201,9 +220,17 @@ impl AsdfFile {
 
     fn remember_trouble(&self, n: usize, content: &dyn Content) {
         if let Some(trouble) = content.trouble() {
-            let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-            troubles.entry(n).or_insert_with(|| self.placed(n, trouble, content));
+            let broken = match content.soundness() {
+                Soundness::Broken(from) => Some((from, trouble.clone())),
+                _ => None,
+            };
+            let told = self.placed(n, trouble, content);
+            self.known_troubles().entry(n).or_insert(Trouble { told, broken });
         }
+    }
+
+    fn known_troubles(&self) -> std::sync::MutexGuard<'_, BTreeMap<usize, Trouble>> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says of what was wrong with the data of a block where that is, in the stored and in the decoded bytes.
@@ -229,8 +256,8 @@ impl AsdfFile {
         for (n, content) in self.kept().iter() {
             self.remember_trouble(*n, &**content);
         }
-        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        let defect = |(n, error): (&usize, &Error)| Defect {
+        let troubles = self.known_troubles();
+        let defect = |(n, Trouble { told: error, .. }): (&usize, &Trouble)| Defect {
             severity: Severity::Damage,
             offset: error.offset().or_else(|| self.offset(*n).ok()).unwrap_or(0),
             block: Some(*n),
@@ -278,6 +305,15 @@ impl Container for AsdfFile {
         let header = self.header(self.offset(n)?)?;
         let stored = self.stored(n, &header)?;
         checksum::verify(&header, &stored, || self.content(n, &header))
+    }
+
+    fn arrays(&self) -> Option<&ArrayPaths> {
+        let blocks = self.block_count().ok()?;
+        Some(self.arrays.get_or_init(|| users::find(&*self.tree(), blocks)))
+    }
+
+    fn knows_arrays(&self) -> bool {
+        self.arrays.get().is_some()
     }
 
     fn tree_end(&self) -> u64 {

@@ -1,22 +1,35 @@
 //! `blocks.yaml`: a row a block, made when it is read.
 //!
-//! Every row is [`WIDTH`] bytes long, filled up with spaces inside its braces. So the size is known
-//! from the number of blocks, and any range of the text from the blocks whose rows it touches: a
-//! table of millions of blocks is never held.
+//! A row is a mapping over [`LINES`] lines of [`LINE`] bytes: the first one has what is looked for most,
+//! which block it is and which arrays use it. Lines are filled up with blanks. So the size is known from
+//! the number of blocks, and any range of the text from the blocks whose rows it touches: a table of
+//! millions of blocks is never held.
+//!
+//! ```text
+//! - {block: 0, readable: true, arrays: [roman.data],
+//!    data_size: 51200, used_size: 10234, compression: bzp2,
+//!    offset: 1121, allocated_size: 10234, header_size: 48,
+//!    flags: 0, verified: unknown, checksum: "c01bd54da2dfa4b9a8b0b1ee6ac4a3c4"}
+//! ```
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::content::Content;
 use crate::error::Result;
-use crate::format::{Block, Container, Verified};
+use crate::format::{ArrayPaths, Block, Container, Facts, Verified};
 
-/// Bytes of a row, the line break included: what the longest of all fields need.
-pub const WIDTH: u64 = 384;
-/// Characters of a label or checksum that are shown; the whole of it is an attribute of the block.
-const SHOWN: usize = 40;
+/// Bytes of a line, the line break included.
+const LINE: usize = 80;
+/// Lines of a row.
+const LINES: usize = 4;
+/// Bytes of a row.
+pub const WIDTH: u64 = (LINE * LINES) as u64;
+/// Characters of a label that are shown, and of a checksum; the whole of it is an attribute of the block.
+const LABEL_SHOWN: usize = 10;
+const CHECKSUM_SHOWN: usize = 32;
 /// Characters of an error that are shown.
-const ERROR_SHOWN: usize = 120;
+const ERROR_SHOWN: usize = 64;
 
 /// What is known of a block's checksum, if anyone had it checked.
 type Known = dyn Fn(usize) -> Option<Verified> + Send + Sync;
@@ -58,12 +71,12 @@ impl Content for Table {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let mut done = 0;
-        let mut row = String::new();
         while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
             let at = offset.saturating_add(done as u64);
             let n = at / WIDTH;
             let (Ok(index), true) = (usize::try_from(n), n < self.rows) else { break };
-            fill(&mut row, index, &self.container.block(index), (self.known)(index));
+            let arrays = self.container.arrays();
+            let row = row(index, &self.container.block(index), (self.known)(index), arrays);
             let from = row.as_bytes().get((at % WIDTH) as usize..).unwrap_or_default();
             let read = from.len().min(rest.len());
             rest[..read].copy_from_slice(&from[..read]);
@@ -71,61 +84,120 @@ impl Content for Table {
         }
         Ok(done)
     }
+
+    /// The first read looks through the tree for arrays.
+    fn is_slow(&self) -> bool {
+        !self.container.knows_arrays()
+    }
 }
 
-/// Writes row `n`.
-fn fill(row: &mut String, n: usize, block: &Result<Block>, known: Option<Verified>) {
-    row.clear();
-    // Writing to a string can't fail.
-    let _ = write!(row, "- {{block: {n}");
-    match block {
-        Ok(block) => {
-            let facts = &block.facts;
-            let _ = write!(
-                row,
-                ", offset: {}, header_size: {}, flags: {}, compression: {}, allocated_size: {}, \
-                 used_size: {}, data_size: {}, checksum: {}, verified: {}, readable: {}",
-                facts.offset,
-                facts.header_size,
-                facts.flags,
-                quoted(&facts.compression, SHOWN),
-                facts.allocated_size,
-                facts.used_size,
-                facts.data_size,
-                quoted(&facts.checksum, SHOWN),
-                known.map_or("unknown", Verified::word),
-                block.content.is_ok(),
-            );
-        }
-        Err(error) => {
-            let _ = write!(row, ", error: {}", quoted(error.message(), ERROR_SHOWN));
-        }
+/// Row `n`.
+fn row(n: usize, block: &Result<Block>, known: Option<Verified>, arrays: Option<&ArrayPaths>) -> String {
+    let readable = block.as_ref().is_ok_and(|block| block.content.is_ok());
+    let mut first = format!("- {{block: {n}, readable: {readable}, arrays: ");
+    let room = LINE - first.len() - ",\n".len();
+    first.push_str(&arrays_shown(n, arrays, room));
+    first.push(',');
+    let lines = match block {
+        Ok(block) => of_facts(first.clone(), &block.facts, known),
+        Err(error) => of_error(first.clone(), error.message()),
+    };
+    filled(&lines).unwrap_or_else(|| {
+        let lines = of_error(first, "its sizes are beyond any file: see its attributes");
+        filled(&lines).unwrap_or_else(|| " ".repeat(LINE * LINES - 1) + "\n")
+    })
+}
+
+fn of_facts(first: String, facts: &Facts, known: Option<Verified>) -> [String; LINES] {
+    let Facts { offset, header_size, flags, compression, allocated_size, used_size, data_size, checksum } =
+        facts;
+    let (compression, checksum) = (word(compression, LABEL_SHOWN), quoted(checksum, CHECKSUM_SHOWN));
+    let verified = known.map_or("unknown", Verified::word);
+    [
+        first,
+        format!("   data_size: {data_size}, used_size: {used_size}, compression: {compression},"),
+        format!("   offset: {offset}, allocated_size: {allocated_size}, header_size: {header_size},"),
+        format!("   flags: {flags}, verified: {verified}, checksum: {checksum}}}"),
+    ]
+}
+
+fn of_error(first: String, error: &str) -> [String; LINES] {
+    let error = format!("   error: {}}}", quoted(error, ERROR_SHOWN));
+    [first, error, String::new(), String::new()]
+}
+
+/// The lines as a row, filled up with blanks; `None` if they are too long.
+fn filled(lines: &[String; LINES]) -> Option<String> {
+    let used = lines.iter().map(|line| line.len() + 1).sum();
+    let mut left = (LINE * LINES).checked_sub(used)?;
+    let mut row = String::with_capacity(LINE * LINES);
+    for line in lines {
+        let blanks = left.min((LINE - 1).saturating_sub(line.len()));
+        left -= blanks;
+        let _ = writeln!(row, "{line}{:blanks$}", "");
     }
-    debug_assert!(row.len() <= WIDTH as usize - 2, "a row is {} bytes long", row.len());
-    while row.len() < WIDTH as usize - 2 {
-        row.push(' ');
+    Some(row)
+}
+
+/// The paths of the arrays that use block `n`, as many as there is room for.
+fn arrays_shown(n: usize, arrays: Option<&ArrayPaths>, room: usize) -> String {
+    let Some(arrays) = arrays else { return "[]".to_owned() };
+    let Some(paths) = arrays.found.get(&n).filter(|paths| !paths.is_empty()) else {
+        return if arrays.complete { "[]" } else { "unknown" }.to_owned();
+    };
+    const MORE: &str = ", \"...\"";
+    let room = room - "[]".len();
+    let mut shown = String::new();
+    for (at, path) in paths.iter().enumerate() {
+        let more = if at + 1 < paths.len() { MORE.len() } else { 0 };
+        let next = match shown.is_empty() {
+            true => word_from_end(path, room - more),
+            false => format!(", {}", word(path, usize::MAX)),
+        };
+        if shown.len() + next.len() + more > room {
+            shown.push_str(MORE);
+            break;
+        }
+        shown.push_str(&next);
     }
-    row.push_str("}\n");
+    format!("[{shown}]")
+}
+
+/// `text` as a scalar of at most `room` bytes, without its beginning where that is too long.
+fn word_from_end(text: &str, room: usize) -> String {
+    let whole = word(text, usize::MAX);
+    if whole.len() <= room {
+        return whole;
+    }
+    let ends = text.char_indices().map(|(at, _)| quoted(&format!("...{}", &text[at..]), usize::MAX));
+    ends.into_iter().find(|end| end.len() <= room).unwrap_or_else(|| "\"...\"".to_owned())
+}
+
+/// `text` as it is where any reader of YAML takes it for a string, or else in quotes.
+fn word(text: &str, room: usize) -> String {
+    const OTHERS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "unknown"];
+    let plain = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '.'))
+        && !OTHERS.contains(&text.to_ascii_lowercase().as_str());
+    if plain && text.len() <= room { text.to_owned() } else { quoted(text, room) }
 }
 
 /// `text` as a double-quoted scalar of at most `room` bytes between the quotes.
 fn quoted(text: &str, room: usize) -> String {
+    let escaped = |char: char| match char {
+        '"' | '\\' => format!("\\{char}"),
+        ' '..='~' => char.to_string(),
+        _ => format!("\\U{:08x}", u32::from(char)),
+    };
     let mut out = String::from("\"");
-    for char in text.chars() {
-        let start = out.len();
-        match char {
-            '"' | '\\' => out.extend(['\\', char]),
-            ' '..='~' => out.push(char),
-            _ => {
-                let _ = write!(out, "\\U{:08x}", u32::from(char));
-            }
-        }
+    let whole: usize = text.chars().map(|char| escaped(char).len()).sum();
+    for char in text.chars().map(escaped) {
         // The three dots that say that something is missing need their room as well.
-        if out.len() > room + 1 - 3 {
-            out.truncate(start);
+        if whole > room && out.len() + char.len() > room + 1 - 3 {
             out.push_str("...");
             break;
         }
+        out.push_str(&char);
     }
     out.push('"');
     out
@@ -194,9 +266,10 @@ mod tests {
     fn awkward() -> Arc<Awkward> {
         let labels =
             ["", "zlib", "\"\\'", "yes", "\u{0}\u{1f600}\u{85}\u{2028}", &"é".repeat(99), &"x".repeat(99)];
-        let mut blocks: Vec<_> = labels.iter().map(|label| block(label, u64::MAX)).collect();
+        let mut blocks: Vec<_> = labels.iter().map(|label| block(label, 9_999_999_999_999)).collect();
         blocks.push(Err(Error::damaged("\"not\" there\n".repeat(50))));
         blocks.push(block("zlib", 0));
+        blocks.push(block("zlib", u64::MAX));
         Arc::new(Awkward(blocks))
     }
 
@@ -205,18 +278,64 @@ mod tests {
         let table = Table::new(awkward(), |n| (n == 1).then_some(Verified::Mismatch)).unwrap();
         let mut text = vec![0; table.len() as usize];
         read_exact_at(&table, 0, &mut text).unwrap();
-        assert_eq!(text.len() as u64, 9 * WIDTH);
+        assert_eq!(text.len() as u64, 10 * WIDTH);
         for row in text.chunks(WIDTH as usize) {
-            assert!(row.starts_with(b"- {block: ") && row.ends_with(b"}\n") && row.is_ascii());
+            assert!(row.starts_with(b"- {block: ") && row.trim_ascii_end().ends_with(b"}") && row.is_ascii());
         }
         let rows: serde_yaml::Value = serde_yaml::from_slice(&text).unwrap();
         assert_eq!(rows[2]["compression"].as_str(), Some("\"\\'"));
         assert_eq!(rows[3]["compression"].as_str(), Some("yes"));
-        assert_eq!(rows[4]["compression"].as_str(), Some("\u{0}\u{1f600}\u{85}..."));
-        assert_eq!(rows[0]["offset"].as_u64(), Some(u64::MAX));
+        assert_eq!(rows[4]["compression"].as_str(), Some("..."));
+        assert_eq!(rows[0]["offset"].as_u64(), Some(9_999_999_999_999));
+        assert_eq!(rows[7]["offset"].as_u64(), None);
+        assert_eq!(rows[9]["offset"].as_u64(), Some(u64::MAX));
         assert_eq!(rows[1]["verified"].as_str(), Some("mismatch"));
         assert_eq!(rows[0]["readable"].as_bool(), Some(false));
         assert!(rows[7]["error"].as_str().unwrap().starts_with("\"not\" there\n"));
+    }
+
+    #[test]
+    fn lines_fit_a_terminal() {
+        let table = Table::new(awkward(), |_| Some(Verified::Mismatch)).unwrap();
+        let mut text = vec![0; table.len() as usize];
+        read_exact_at(&table, 0, &mut text).unwrap();
+        for line in text.split(|byte| *byte == b'\n') {
+            // Ten digits of flags are no number of a file that is in order.
+            assert!(line.trim_ascii_end().len() <= 90, "{}", String::from_utf8_lossy(line));
+        }
+        let facts = Facts { flags: 1, header_size: 48, ..block("bzp2", 9_999_999_999_999).unwrap().facts };
+        let paths = vec!["a".repeat(30), "b".repeat(30)];
+        let arrays = ArrayPaths { found: [(16_000_000, paths)].into(), complete: true };
+        let content = Err(Error::unsupported("no"));
+        let block = Ok(Block { facts, content, streamed: false });
+        let row = row(16_000_000, &block, Some(Verified::Mismatch), Some(&arrays));
+        assert!(row.lines().all(|line| line.len() == 79), "{row}");
+        let absurd = super::row(16_000_000, &super::tests::block("zlib", u64::MAX), None, Some(&arrays));
+        assert!(absurd.contains("sizes are beyond any file") && absurd.len() == WIDTH as usize, "{absurd}");
+    }
+
+    #[test]
+    fn arrays_are_shown_as_far_as_there_is_room_and_are_yaml() {
+        let paths = |paths: &[&str]| ArrayPaths {
+            found: [(0, paths.iter().map(ToString::to_string).collect())].into(),
+            complete: false,
+        };
+        let long = "x".repeat(50);
+        for (arrays, shown) in [
+            (paths(&["roman.data"]), "[roman.data]"),
+            (paths(&["roman.data", "roman.err"]), "[roman.data, roman.err]"),
+            (paths(&["a", "b", "roman.data.and.so.on.more"]), "[a, b, \"...\"]"),
+            (paths(&["yes", "1", "a b", "\""]), "[\"yes\", \"1\", \"a b\", \"\\\"\"]"),
+            (paths(&[&long, "b"]), "[\"...xxxxxxxxxxxxxxx\", b]"),
+            (paths(&[]), "unknown"),
+            (ArrayPaths { complete: true, ..paths(&[]) }, "[]"),
+        ] {
+            let text = arrays_shown(0, Some(&arrays), 29);
+            assert_eq!(text, shown);
+            assert!(text.len() <= 29, "{text}");
+            assert!(serde_yaml::from_str::<serde_yaml::Value>(&text).is_ok(), "{text}");
+        }
+        assert_eq!(arrays_shown(0, None, 29), "[]");
     }
 
     #[test]
@@ -225,7 +344,7 @@ mod tests {
         let mut whole = vec![0; table.len() as usize];
         read_exact_at(&table, 0, &mut whole).unwrap();
         for from in (0..whole.len() + 9).step_by(37) {
-            for len in [0, 1, 383, 384, 385, 1000, 9999] {
+            for len in [0, 1, 319, 320, 321, 1000, 9999] {
                 let mut part = vec![0; len];
                 let read = table.read_at(from as u64, &mut part).unwrap();
                 let end = (from + len).min(whole.len());

@@ -83,7 +83,7 @@ fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
             assert_eq!(of("user.asdf.used_size"), blocks[n].used_size.to_string());
             let table = fs::read_to_string(mount.path(".asdf-mount/blocks.yaml")).unwrap();
             for (n, block) in blocks.iter().enumerate() {
-                let row = table.lines().nth(n).unwrap();
+                let row = table.split("- {block: ").nth(n + 1).unwrap();
                 assert!(row.contains(&format!("data_size: {},", block.data_size)), "{row}");
                 assert!(row.contains("readable: true"), "{row}");
             }
