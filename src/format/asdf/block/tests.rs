@@ -55,12 +55,15 @@ fn severities(blocks: &Blocks) -> Vec<Severity> {
 fn the_chain_is_followed_and_every_index_is_only_a_hint() {
     let (bytes, starts) = file(&[plain(b"one"), plain(b""), block(0, 10, 4, b"fourxxxxxx")]);
     let right = index_of(&starts);
-    assert_eq!(blocks_of(bytes.clone()), Blocks { offsets: starts.clone(), defects: vec![] });
+    assert_eq!(
+        blocks_of(bytes.clone()),
+        Blocks { offsets: starts.clone(), defects: vec![], distrusted: vec![] }
+    );
     let zeros = [&right[..], &[0; 5000]].concat();
     for index in [right.clone(), zeros] {
         assert_eq!(
             blocks_of([&bytes[..], &index].concat()),
-            Blocks { offsets: starts.clone(), defects: vec![] }
+            Blocks { offsets: starts.clone(), defects: vec![], distrusted: vec![] }
         );
     }
     let wrong = [
@@ -102,9 +105,9 @@ fn what_looks_like_an_index_inside_a_block_is_none() {
     let (inner, _) = file(&[plain(b"inner")]);
     let fake = [&inner[..], &index_of(&[1, 2, 3])].concat();
     let (bytes, starts) = file(&[plain(b"one"), plain(&fake)]);
-    assert_eq!(blocks_of(bytes), Blocks { offsets: starts, defects: vec![] });
+    assert_eq!(blocks_of(bytes), Blocks { offsets: starts, defects: vec![], distrusted: vec![] });
     let (bytes, starts) = file(&[plain(b"one"), block(header::STREAMED, 0, 0, &fake)]);
-    assert_eq!(blocks_of(bytes), Blocks { offsets: starts, defects: vec![] });
+    assert_eq!(blocks_of(bytes), Blocks { offsets: starts, defects: vec![], distrusted: vec![] });
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! Streams with tables: how much is decoded ahead, and when the library is asked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// A stream that ours finds broken at once, and so does the library, which counts how often it is asked.
+#[derive(Debug)]
+struct Broken(Arc<AtomicUsize>);
+
+impl Table for Broken {
+    fn nearest(&self, _: u64) -> u64 {
+        0
+    }
+
+    fn walk(self: Arc<Self>, _: u64) -> Result<(u64, Box<dyn Stretches>)> {
+        Ok((0, Box::new(BrokenWalk)))
+    }
+}
+
+struct BrokenWalk;
+
+impl Stretches for BrokenWalk {
+    fn next(&mut self, _: &mut Vec<u8>) -> Result<Option<usize>> {
+        Err(Error::damaged("ours"))
+    }
+
+    fn wanted(&mut self, _: u64) {}
+
+    fn weight(&self) -> u64 {
+        0
+    }
+
+    fn bit(&self) -> Option<u64> {
+        Some(7)
+    }
+}
+
+impl Sequential for Broken {
+    fn start(&self) -> Result<Box<dyn Decoder>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(BrokenLibrary))
+    }
+}
+
+struct BrokenLibrary;
+
+impl Decoder for BrokenLibrary {
+    fn read(&mut self, _: &mut [u8]) -> Result<usize> {
+        Err(Error::damaged("theirs"))
+    }
+
+    fn suspect(&self) -> Option<u64> {
+        Some(3)
+    }
+}
+
+#[test]
+fn the_library_is_asked_once_about_the_same_place() {
+    let asked = Arc::<AtomicUsize>::default();
+    let stream = Seekable::new(Broken(asked.clone()), Broken(asked.clone()));
+    for _ in 0..3 {
+        let mut decoder = stream.start().unwrap();
+        let error = decoder.read(&mut [0; 9]).unwrap_err();
+        assert_eq!(error.to_string(), "compressed bit 7, decoded offset 0: theirs");
+        assert_eq!(decoder.suspect(), Some(3));
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn depth_grows_with_reading_on_and_at_once_for_a_far_seek() {
+    let mut depth = Depth::default();
+    let grown: Vec<_> = (0..8)
+        .map(|_| {
+            depth.took(UNIT as usize, u64::MAX);
+            depth.get(0, 4)
+        })
+        .collect();
+    assert_eq!(grown, [0, 1, 2, 4, 5, 5, 5, 5]);
+    assert_eq!(depth.get(0, 1), 0);
+    // What is on the way does not count.
+    let mut depth = Depth::default();
+    depth.wanted(4 * UNIT);
+    let on_the_way = [1, 2, 3, 4, 5, 6].map(|n| {
+        depth.took(UNIT as usize, n * UNIT);
+        depth.get(n * UNIT, 4)
+    });
+    assert_eq!(on_the_way, [0, 0, 0, 0, 0, 1]);
+    let mut depth = Depth::default();
+    depth.wanted(100 * UNIT);
+    assert_eq!((depth.get(0, 4), depth.get(99 * UNIT, 4)), (5, 0));
+}
