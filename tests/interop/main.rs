@@ -5,7 +5,6 @@
 //! | `python` | files written at test time by Python asdf, new and old | the numpy arrays before they were written |
 //! | `built` | files of the tests' builder | Python asdf: is the builder right? |
 //! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
-//! | `doubtful` | files whose headers are damaged | Python asdf, and the blocks before the damage |
 //! | `fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
 
 #![allow(clippy::unwrap_used)] // a test fails where it panics
@@ -14,7 +13,6 @@
 mod common;
 
 mod built;
-mod doubtful;
 mod fixtures;
 mod python;
 mod reference;
