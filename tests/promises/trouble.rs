@@ -302,7 +302,7 @@ fn a_file_that_could_never_be_saved_is_mounted_for_reading_and_says_why() {
         is_read_only(&source, "nothing can be made and removed beside it");
         chattr(&format!("-{attribute}"), folder);
         chattr(&format!("+{attribute}"), &source);
-        is_read_only(&source, "be written: operation not permitted");
+        is_read_only(&source, "be written");
         chattr(&format!("-{attribute}"), &source);
     }
     run("mount", &["--bind", folder, bound]);
