@@ -22,6 +22,7 @@ mod meaning;
 mod mend;
 mod prologue;
 mod refusal;
+mod standard;
 mod version;
 
 pub use arrays::{ArrayNode, Facts};
@@ -162,10 +163,15 @@ fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
 
 /// What is in a whole text, and what is no more as it stood before.
 fn facts(text: &[u8], before: Option<&Standing>) -> Result<Facts, Box<survey::Broken>> {
-    match Facts::quickly_of(text, before) {
+    let standard = Prologue::of(text).standard.and_then(|line| {
+        let words = prologue::words(&text[line]);
+        words.get(1).and_then(|word| std::str::from_utf8(word).ok())
+    });
+    let facts = |events| Facts::of(events, standard, before);
+    match Facts::quickly_of(text, standard, before) {
         Some(facts) => Ok(facts),
-        None if text.starts_with(b"%ASDF") => Facts::of(Events::of(&Commented(&Bytes(text))), before),
-        None => Facts::of(Events::new(text), before),
+        None if text.starts_with(b"%ASDF") => facts(Events::of(&Commented(&Bytes(text)))),
+        None => facts(Events::new(text)),
     }
 }
 

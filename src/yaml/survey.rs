@@ -17,12 +17,14 @@ use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 
 mod frame;
+pub mod leaves;
 pub mod path;
 mod rectangle;
 pub mod standing;
 mod surveyor;
 pub mod value;
 
+pub use leaves::Leaves;
 pub use path::{PathId, Paths, Step};
 pub use rectangle::Shape;
 pub use standing::{Changes, Standing};

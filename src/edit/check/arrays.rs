@@ -1,6 +1,6 @@
 //! What is in a tree as far as a save must know.
 
-use super::core_schemas;
+use super::{core_schemas, standard};
 use crate::format::asdf::ndarray::{self, Ndarray, Trouble};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
@@ -30,16 +30,21 @@ pub struct ArrayNode {
 
 impl Facts {
     /// Surveys a text in memory, if it is one that can be surveyed quickly.
-    pub(super) fn quickly_of(text: &[u8], before: Option<&Standing>) -> Option<Self> {
-        Self::by(before, |wanted, found| survey::survey_quickly(text, wanted, found)).ok()
+    pub(super) fn quickly_of(text: &[u8], standard: Option<&str>, before: Option<&Standing>) -> Option<Self> {
+        Self::by(standard, before, |wanted, found| survey::survey_quickly(text, wanted, found)).ok()
     }
 
     /// Surveys a text.
-    pub(super) fn of(events: Events<'_>, before: Option<&Standing>) -> Result<Self, Box<Broken>> {
-        Self::by(before, |wanted, found| survey::survey(events, wanted, found))
+    pub(super) fn of(
+        events: Events<'_>,
+        standard: Option<&str>,
+        before: Option<&Standing>,
+    ) -> Result<Self, Box<Broken>> {
+        Self::by(standard, before, |wanted, found| survey::survey(events, wanted, found))
     }
 
     fn by<E>(
+        standard: Option<&str>,
         before: Option<&Standing>,
         survey: impl FnOnce(Wanted<'_>, &mut dyn FnMut(&Paths, Found<'_>)) -> Result<Survey, E>,
     ) -> Result<Self, E> {
@@ -48,8 +53,17 @@ impl Facts {
         let wanted = Wanted { tag: &wanted, root_keys: &core_schemas::ROOT_KEYS, before, ..ndarray::WANTED };
         let survey = survey(wanted, &mut |_, found| {
             let (path, value) = (found.path, found.value);
+            let expected = found.tag.and_then(|tag| Some((tag, standard::expected(standard, tag)?)));
+            if let Some((tag, expected)) = expected
+                && unfit.len() < survey::MOST_FINDINGS
+            {
+                let tag = tag.escape_debug();
+                let what =
+                    format!("readers don't know {tag} in this file: its standard has version {expected}");
+                unfit.push((path, Trouble { place: value.place, what }));
+            }
             if let Some(tag) = found.tag.filter(|tag| ndarray::is_tag(tag)) {
-                if !ndarray::is_known_tag(tag) && unfit.len() < survey::MOST_FINDINGS {
+                if !ndarray::is_known_tag(tag) && expected.is_none() && unfit.len() < survey::MOST_FINDINGS {
                     let what = format!("readers don't know this version of ndarray, {}", tag.escape_debug());
                     unfit.push((path, Trouble { place: value.place, what }));
                 }

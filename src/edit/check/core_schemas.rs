@@ -25,7 +25,7 @@ fn kind(tag: &str) -> Option<&str> {
     let known = match name {
         "software" | "extension_metadata" | "subclass_metadata" | "complex" | "history_entry"
         | "externalarray" => version == "1.0.0",
-        "integer" => matches!(version, "1.0.0" | "1.1.0"),
+        "integer" => matches!(version, "1.0.0" | "1.1.0" | "1.2.0"),
         _ => false,
     };
     known.then_some(name)

@@ -159,7 +159,6 @@ fn ordinary_edits_are_taken_byte_for_byte() {
         ("# kept", "# käpt \u{2028}"),
         ("meta:", "!<tag:stsci.edu:asdf/core/x-1.0.0> meta2: &x {a: 1}\nmeta:"),
         ("!core/asdf-1.1.0", "!<tag:stsci.edu:asdf/core/asdf-1.0.0>"),
-        ("a: !core/ndarray-1.0.0", "a: !core/ndarray-1.1.0"),
         ("  shape: [2, 2]\n", "  shape:\n  - 2\n  - 2\n"),
         ("meta:", "c: &c {<<: {a: 1}}\nmeta: "),
         ("...\n", "... \n...\n"),
@@ -223,6 +222,44 @@ fn blanks_and_comments_behind_the_end_are_taken() {
     assert_eq!(accepted(&format!("{TREE}\n"), &base), (base.clone(), 5));
     let (_, place) = refused(format!("{}\n\n", TREE.replace("[10]", "[11]")));
     assert_eq!(place, Some((2, 4)));
+}
+
+#[test]
+fn an_array_has_a_version_and_elements_that_readers_take() {
+    for (to, what) in [
+        ("c: !core/ndarray-1.1.0 {data: [1]}", "its standard has version 1.0.0"),
+        ("c: !core/ndarray-1.2.0 {data: [1]}", "its standard has version 1.0.0"),
+        ("c: !core/ndarray-1.0.0 {data: [1, 300], datatype: int8}", "beyond the datatype"),
+        ("c: !core/ndarray-1.0.0 {datatype: uint8, data: [[1], [-1]]}", "beyond the datatype"),
+        ("c: !core/ndarray-1.0.0 {data: [a, b], datatype: int64}", "is an integer, and an element is none"),
+        ("c: !core/ndarray-1.0.0 {data: [.nan], datatype: int64}", "is an integer, and an element is none"),
+        ("c: !core/ndarray-1.0.0 {data: [x1], datatype: float64}", "is a float, and an element is none"),
+        ("c: !core/ndarray-1.0.0 {data: [ä], datatype: [ascii, 3]}", "is ascii"),
+        ("c: !core/ndarray-1.0.0 {data: [2001-01-01]}", "a date"),
+        (
+            "c: !core/ndarray-1.0.0 {data: [1, 2], datatype: int8, mask: !core/ndarray-1.0.0 {data: [1, 0, 1], datatype: bool8}}",
+            "the \"mask\" has 3 elements, and its ndarray has 2",
+        ),
+        ("c: !core/ndarray-1.0.0 {data: [1, 2], datatype: int8, mask: 300}", "no value of its datatype"),
+    ] {
+        let (found, _) = refused(edited("meta:", &format!("{to}\nmeta:")));
+        assert!(found.contains(what), "{to}: {found}");
+    }
+    for fine in [
+        "{data: [1, 127, null, true, 1.5, '7', \" 1_0 \"], datatype: int8}",
+        "{data: [1, .nan, '1e5', inf, null], datatype: float32}",
+        "{data: [a, 5, 2.5], datatype: [ascii, 3]}",
+        "{data: [a, x], datatype: bool8}",
+        "{data: [9223372036854775808], datatype: uint64}",
+        "{data: [1, 2], datatype: int8, mask: !core/ndarray-1.0.0 {data: [1], datatype: bool8}}",
+        "{data: [1, 2], datatype: int8, mask: 5.5}",
+    ] {
+        let new = edited("meta:", &format!("c: !core/ndarray-1.0.0 {fine}\nmeta:"));
+        match checked(new.as_bytes(), &base(), Level::Strict) {
+            Ok(accepted) => assert_eq!(accepted.text.as_ref(), new.as_bytes()),
+            Err(refusal) => panic!("{fine}: {}", refusal.report()),
+        }
+    }
 }
 
 #[test]

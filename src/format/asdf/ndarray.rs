@@ -9,7 +9,9 @@ use crate::yaml::scalar::Type;
 use crate::yaml::survey::{self, Node, Value};
 
 mod datatype;
+mod elements;
 mod extent;
+mod masks;
 
 pub use datatype::{Byteorder, Datatype, Field, Scalar};
 pub use extent::{Extent, TooLarge};
@@ -106,8 +108,7 @@ fn trouble<T>(value: &Value, what: impl Into<String>) -> Result<T> {
 }
 
 impl Ndarray {
-    /// Reads a node with this tag.
-    pub fn read(tag: &str, node: &Value) -> Result<Self> {
+    fn read_unmasked(tag: &str, node: &Value) -> Result<Self> {
         if let Node::Sequence(_, shape) | Node::LargeSequence(shape) = &node.target().node {
             return Self::inline(node, shape.clone(), None, None);
         }
@@ -145,8 +146,17 @@ impl Ndarray {
         array.byteorder = byteorder;
         array.offset = node.get("offset").map_or(Ok(0), offset)?;
         array.strides = node.get("strides").map(strides).transpose()?;
-        array.mask = node.get("mask").map_or(Ok(Mask::None), Mask::read)?;
         array.dimensions_fit(node)?;
+        Ok(array)
+    }
+
+    /// Reads a node with this tag, and what it is masked by.
+    pub fn read(tag: &str, node: &Value) -> Result<Self> {
+        let mut array = Self::read_unmasked(tag, node)?;
+        if let (Node::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
+            array.mask = Mask::read(mask)?;
+            masks::fits(&array, mask)?;
+        }
         Ok(array)
     }
 
@@ -175,6 +185,9 @@ impl Ndarray {
                 }
             }
             _ => {}
+        }
+        if let Some(leaves) = data.target().leaves.as_deref() {
+            elements::fit(leaves, datatype.as_ref())?;
         }
         let source = Source::Inline(lengths);
         Ok(Self { source, shape, datatype, byteorder: None, offset: 0, strides: None, mask: Mask::None })

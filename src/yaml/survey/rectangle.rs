@@ -1,5 +1,7 @@
 //! The shape that nested sequences have as an array, found in passing.
 
+use super::Leaves;
+
 /// The shape that a sequence has as an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -19,6 +21,7 @@ pub(super) struct Rectangle {
     leaves: Option<usize>,
     ragged: bool,
     unknown: bool,
+    pub(super) elements: Leaves,
 }
 
 impl Rectangle {

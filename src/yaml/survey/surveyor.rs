@@ -9,7 +9,9 @@ use std::rc::Rc;
 
 use super::frame::{Frame, Record, Seen};
 use super::rectangle::Rectangle;
-use super::{Alias, Broken, Finding, Found, MOST_FINDINGS, Node, PathId, Paths, Root, Shape, Step, Survey};
+use super::{
+    Alias, Broken, Finding, Found, Leaves, MOST_FINDINGS, Node, PathId, Paths, Root, Shape, Step, Survey,
+};
 use super::{Value, Wanted, Wrong, path, value};
 use crate::error::Error;
 use crate::yaml::event::{Event, Failure, Mark, Style, What};
@@ -230,7 +232,11 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 true => Node::Scalar { text: text.into(), plain },
                 false => Node::Unknown,
             },
+            leaves: None,
         });
+        if let Some(index) = self.frames.last().and_then(|frame| frame.rectangle) {
+            self.rectangles[index].elements.add(place, text, looks, tag);
+        }
         if let (Some(value), true) = (&value, wanted) {
             let path = self.here();
             (self.found)(&self.survey.paths, Found { tag, root_key, path, value });
@@ -283,7 +289,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 None => self.unhashable(place),
             }
         }
-        let value = Value { place, tag: None, node };
+        let value = Value { place, tag: None, node, leaves: None };
         if let Some(root_key) = self.root_key() {
             let found = Found { tag: None, root_key: Some(root_key), path, value: &value };
             (self.found)(&self.survey.paths, found);
@@ -378,7 +384,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             self.kept += 32;
             self.survey.untagged.push((path.flatten(), frame.place));
         }
-        let shape = self.close_rectangle(&frame).unwrap_or(Shape::Unknown);
+        let (shape, leaves) = self.close_rectangle(&frame).unwrap_or((Shape::Unknown, None));
         let outline = match frame.mapping {
             true => Outline::Mapping(Some(frame.count)),
             false => Outline::Sequence(frame.of_mappings),
@@ -392,7 +398,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             Record::TooLarge if frame.mapping => (Some(Node::Unknown), 1),
             Record::TooLarge => (Some(Node::LargeSequence(shape)), 1),
         };
-        let mut value = node.map(|node| Value { place: frame.place, tag: frame.tag.take(), node });
+        let mut value = node.map(|node| Value { place: frame.place, tag: frame.tag.take(), node, leaves });
         if let (true, Some(value)) = (frame.handed_out, &value) {
             let (tag, root_key, path) = (value.tag.as_deref(), self.root_key(), path.flatten());
             (self.found)(&self.survey.paths, Found { tag, root_key, path, value });
@@ -401,7 +407,12 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             self.kept += NODE * size as u64;
             self.anchors[anchor].outline = outline;
             if let Some(kept) = value.take().map(Rc::new) {
-                value = Some(Value { place: frame.place, tag: None, node: Node::Same(kept.clone()) });
+                value = Some(Value {
+                    place: frame.place,
+                    tag: None,
+                    node: Node::Same(kept.clone()),
+                    leaves: None,
+                });
                 self.anchors[anchor].value = Some(kept);
             }
         }
@@ -412,11 +423,14 @@ impl<'s, 'w> Surveyor<'s, 'w> {
     }
 
     /// The shape as an array, where the sequence that ends is the outermost of one.
-    fn close_rectangle(&mut self, frame: &Frame) -> Option<Shape> {
+    fn close_rectangle(&mut self, frame: &Frame) -> Option<(Shape, Option<Box<Leaves>>)> {
         let rectangle = self.rectangles.get_mut(frame.rectangle?)?;
         rectangle.close(frame.depth, frame.count);
         match frame.depth {
-            0 => Some(self.rectangles.pop()?.shape()),
+            0 => {
+                let rectangle = self.rectangles.pop()?;
+                Some((rectangle.shape(), Some(Box::new(rectangle.elements))))
+            }
             _ => None,
         }
     }
@@ -466,7 +480,7 @@ fn specific(tag: Option<&str>) -> Option<&str> {
 }
 
 fn unknown(place: Mark) -> Value {
-    Value { place, tag: None, node: Node::Unknown }
+    Value { place, tag: None, node: Node::Unknown, leaves: None }
 }
 
 /// The same node, with what is below it left out.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::Shape;
+use super::{Leaves, Shape};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 
@@ -20,6 +20,8 @@ pub struct Value {
     pub tag: Option<Rc<str>>,
     /// What it is.
     pub node: Node,
+    /// What its elements are, of the outermost sequence of an array.
+    pub leaves: Option<Box<Leaves>>,
 }
 
 /// What a node is.

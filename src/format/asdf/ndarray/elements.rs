@@ -1,0 +1,49 @@
+//! Whether the elements of an array in the tree are what its datatype can hold, as numpy has it.
+
+use super::{Datatype, Result, Scalar, Trouble};
+use crate::yaml::event::Mark;
+use crate::yaml::survey::Leaves;
+
+impl Scalar {
+    /// The least and the greatest integer, of a type of integers.
+    pub(super) fn range(self) -> Option<(i128, i128)> {
+        Some(match self {
+            Self::Int8 => (i8::MIN.into(), i8::MAX.into()),
+            Self::Int16 => (i16::MIN.into(), i16::MAX.into()),
+            Self::Int32 => (i32::MIN.into(), i32::MAX.into()),
+            Self::Int64 => (i64::MIN.into(), i64::MAX.into()),
+            Self::Uint8 => (0, u8::MAX.into()),
+            Self::Uint16 => (0, u16::MAX.into()),
+            Self::Uint32 => (0, u32::MAX.into()),
+            Self::Uint64 => (0, u64::MAX.into()),
+            _ => return None,
+        })
+    }
+}
+
+pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
+    let trouble = |place: Mark, what: &str| Err(Trouble { place, what: what.to_owned() });
+    if let Some(place) = leaves.foreign {
+        return trouble(place, "an array in the tree has a date or binary data in it");
+    }
+    let Some(Datatype::Scalar(scalar)) = datatype else { return Ok(()) };
+    if let Some((least, greatest)) = scalar.range() {
+        for (value, place) in [leaves.least, leaves.greatest].into_iter().flatten() {
+            if !(least..=greatest).contains(&value) {
+                let what =
+                    format!("an element is beyond the datatype, which goes from {least} to {greatest}");
+                return trouble(place, &what);
+            }
+        }
+        if let Some(place) = leaves.no_integer {
+            return trouble(place, "the datatype is an integer, and an element is none");
+        }
+    }
+    match (scalar, leaves.no_float, leaves.no_ascii) {
+        (Scalar::Float16 | Scalar::Float32 | Scalar::Float64, Some(place), _) => {
+            trouble(place, "the datatype is a float, and an element is none")
+        }
+        (Scalar::Ascii(_), _, Some(place)) => trouble(place, "the datatype is ascii, and an element is not"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,63 @@
+//! Whether a mask fits its array, as numpy has it.
+
+use super::{Datatype, Mask, Ndarray, Result, Scalar, Source, is_tag, trouble};
+use crate::yaml::survey::{self, Value};
+
+/// Checks the mask that `array` has, which is this node.
+pub(super) fn fits(array: &Ndarray, mask: &Value) -> Result<()> {
+    let target = mask.target();
+    match (array.mask, target.tag.as_deref().filter(|tag| is_tag(tag))) {
+        (Mask::Ndarray(_), Some(tag)) => {
+            let read = Ndarray::read_unmasked(tag, target)?;
+            if !matches!(read.datatype, None | Some(Datatype::Scalar(Scalar::Bool8))) {
+                return trouble(
+                    mask,
+                    "the \"mask\" of an ndarray is an ndarray of another datatype than bool8",
+                );
+            }
+            match (read.elements(), array.elements()) {
+                (Some(1), _) | (None, _) | (_, None) => Ok(()),
+                (Some(masked), Some(count)) if masked == count => Ok(()),
+                (Some(masked), Some(count)) => {
+                    trouble(mask, format!("the \"mask\" has {masked} elements, and its ndarray has {count}"))
+                }
+            }
+        }
+        (Mask::Value(_), _) => value_fits(array.datatype.as_ref(), mask),
+        _ => Ok(()),
+    }
+}
+
+fn value_fits(datatype: Option<&Datatype>, mask: &Value) -> Result<()> {
+    if mask.target().scalar_type().is_none() {
+        return Ok(());
+    }
+    match datatype {
+        Some(Datatype::Structured(_)) => trouble(mask, "a structured ndarray has a number as its \"mask\""),
+        Some(Datatype::Scalar(scalar)) => {
+            let range = scalar.range();
+            let beyond = |(least, greatest): (i128, i128)| {
+                mask.integer().is_some_and(|value| !(least..=greatest).contains(&value))
+            };
+            let complex = mask.target().tag.as_deref().is_some_and(|tag| tag.contains("/core/complex-"));
+            match range.is_some_and(beyond) || (range.is_some() && complex) {
+                true => trouble(mask, "the \"mask\" of an ndarray is no value of its datatype"),
+                false => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Ndarray {
+    /// How many elements it has, if that can be told without its block.
+    fn elements(&self) -> Option<u64> {
+        let lengths = match (&self.shape, &self.source) {
+            (Some(shape), _) if shape.streamed => return None,
+            (Some(shape), _) => &shape.dimensions,
+            (None, Source::Inline(survey::Shape::Array(lengths))) => lengths,
+            _ => return None,
+        };
+        lengths.iter().try_fold(1_u64, |product, length| product.checked_mul(*length))
+    }
+}

@@ -1,0 +1,90 @@
+//! What the elements of an array in the tree are, as far as a datatype may not take them.
+
+use crate::yaml::event::Mark;
+use crate::yaml::scalar::{self, Type};
+
+/// The longest integer, in digits, that is a float for certain.
+const LONGEST_FLOAT: usize = 308;
+
+/// Which elements of an array there are; each with the place of one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leaves {
+    /// The least integer, numbers being cut to integers.
+    pub least: Option<(i128, Mark)>,
+    /// The greatest one.
+    pub greatest: Option<(i128, Mark)>,
+    /// What Python makes no integer of.
+    pub no_integer: Option<Mark>,
+    /// What Python makes no float of.
+    pub no_float: Option<Mark>,
+    /// A text that is not in ASCII.
+    pub no_ascii: Option<Mark>,
+    /// A date, or binary data.
+    pub foreign: Option<Mark>,
+}
+
+impl Leaves {
+    /// Takes a scalar that looks so, with a tag of its own if that is none of YAML's.
+    pub(super) fn add(&mut self, place: Mark, text: &str, looks: Type, tag: Option<&str>) {
+        match looks {
+            Type::Int => match text.parse().ok().map(i64::into).or_else(|| scalar::integer(text)) {
+                Some(value) => self.number(place, value),
+                None => {
+                    self.number(place, if text.starts_with('-') { i128::MIN } else { i128::MAX });
+                    if text.len() > LONGEST_FLOAT {
+                        self.no_float.get_or_insert(place);
+                    }
+                }
+            },
+            Type::Float => self.float(place, text),
+            Type::Timestamp | Type::Binary => drop(self.foreign.get_or_insert(place)),
+            Type::Null | Type::Bool => {}
+            Type::Other if tag.is_some_and(|tag| tag.contains("/complex-")) => {
+                self.no_integer.get_or_insert(place);
+                self.no_float.get_or_insert(place);
+            }
+            _ => self.text(place, text),
+        }
+    }
+
+    fn number(&mut self, place: Mark, value: i128) {
+        if self.least.is_none_or(|(least, _)| value < least) {
+            self.least = Some((value, place));
+        }
+        if self.greatest.is_none_or(|(greatest, _)| value > greatest) {
+            self.greatest = Some((value, place));
+        }
+    }
+
+    fn float(&mut self, place: Mark, text: &str) {
+        match text.parse::<f64>() {
+            Ok(value) if value.is_finite() => self.number(place, value as i128),
+            Ok(_) => drop(self.no_integer.get_or_insert(place)),
+            // Not spelt as elsewhere: with underscores, by sixties, or no number at all.
+            Err(_) if text.trim_start_matches(['+', '-']).starts_with(".i") || text.starts_with(".n") => {
+                self.no_integer.get_or_insert(place);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// What Python's `int()` and `float()` make of a text.
+    fn text(&mut self, place: Mark, text: &str) {
+        if !text.is_ascii() {
+            self.no_ascii.get_or_insert(place);
+            // It may be digits of another script.
+            return;
+        }
+        let text = text.trim();
+        let bare = text.strip_prefix(['+', '-']).unwrap_or(text);
+        let grouped = !bare.split('_').any(str::is_empty);
+        let digits = text.replace('_', "");
+        match digits.parse::<i128>() {
+            Ok(value) if grouped => self.number(place, value),
+            _ => drop(self.no_integer.get_or_insert(place)),
+        }
+        if !grouped || digits.parse::<f64>().is_err() {
+            self.no_float.get_or_insert(place);
+        }
+    }
+}
