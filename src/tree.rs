@@ -17,13 +17,14 @@
 //! - `desk`, `sheet`, `naming`, `write`, `pen`: what is written in the folder of a file
 //! - `draft`, `seams`, `written`, `refused`: which text of it is tried as a save, and what comes of it
 //! - `saver`: who makes a save of a text; `savers`: the sessions that do
-//! - `haven`: the state directory
+//! - `haven`: the state directory; `beside`: which files made beside `tree.yaml` are kept there
 //!
 //! Nothing here caches what a source is for longer than [`TTL`] allows the kernel to: a file that
 //! comes, goes or changes is seen within a second.
 
 mod acl;
 mod attr;
+mod beside;
 mod desk;
 mod draft;
 #[cfg(test)]

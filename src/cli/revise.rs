@@ -1,7 +1,7 @@
 //! `--edit`, `--set-tree` and `--recover`: changing a file without a mount.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -221,6 +221,7 @@ struct Copy {
     text: PathBuf,
     /// Whether no editor runs: while one does, what is typed to interrupt it must not end this program.
     alone: Arc<AtomicBool>,
+    _lock: File,
 }
 
 impl Copy {
@@ -234,7 +235,11 @@ impl Copy {
         builder.recursive(true).create(&base).map_err(|error| Error::from(error).of(&base))?;
         // In a directory that others may write to, one that is there already may be theirs.
         builder.recursive(false).create(&dir).map_err(|error| Error::from(error).of(&dir))?;
-        let copy = Self { text: dir.join("tree.yaml"), dir, alone: Arc::new(AtomicBool::new(true)) };
+        // Locked, so that no mount takes it for one that was left long ago.
+        let lock = File::open(&dir).map_err(|error| Error::from(error).of(&dir))?;
+        let _ = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+        let (text_path, alone) = (dir.join("tree.yaml"), Arc::new(AtomicBool::new(true)));
+        let copy = Self { text: text_path, dir, alone, _lock: lock };
         for signal in [SIGINT, SIGQUIT] {
             register_conditional_default(signal, copy.alone.clone())?;
         }

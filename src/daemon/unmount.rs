@@ -1,21 +1,34 @@
 //! Unmounting: for `asdf-mount -u`, and for a daemon that ends.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::{fusermount, mountinfo, mountpoint};
 use crate::error::{Error, Kind, Result};
+use crate::log::{complain, one_line};
 use crate::options::SUBTYPE;
 
 /// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
 pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
+
+/// The extended attribute of a mount's root that holds the path where its daemon says at its end what it has
+/// kept.
+const REPORT_ATTRIBUTE: &str = "user.asdf-mount.report";
+/// The longest path.
+const LONGEST_PATH: usize = 4096;
+/// Bytes of a report that are told.
+const LONGEST_REPORT: u64 = 64 << 10;
 
 /// How long a daemon may take to end after its mount is gone, before `-u` looks for what holds it.
 const SOON: Duration = Duration::from_secs(3);
@@ -48,10 +61,10 @@ pub fn unmount(wanted: &Path) -> Result<()> {
         }
         Some(mount) => mount,
     };
-    let device = mount.device.clone();
-    let daemon = match daemon_of(mount) {
-        Serving::By(daemon) => Some(daemon),
-        Serving::Unknown => None,
+    let (device, owner) = (mount.device.clone(), mount.owner);
+    let (daemon, report) = match daemon_of(mount) {
+        Serving::By(daemon, report) => (Some(daemon), report),
+        Serving::Unknown => (None, None),
         Serving::Dead => return detach(&path),
     };
     take_away(&path, false).map_err(|error| match error.errno() {
@@ -72,7 +85,34 @@ pub fn unmount(wanted: &Path) -> Result<()> {
             ),
         )
         .of(path)),
-        _ => Ok(()),
+        _ => {
+            report.into_iter().for_each(|report| tell(&report, owner));
+            Ok(())
+        }
+    }
+}
+
+/// Tells what a daemon has kept. Its report is a file of the mount's owner's, whose next mount tells it
+/// otherwise.
+fn tell(report: &Path, owner: Option<(u32, u32)>) {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(report, flags, Mode::empty()) else { return };
+    let Ok(stat) = rustix::fs::fstat(&file) else { return };
+    let own = stat.st_uid == rustix::process::geteuid().as_raw();
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if !is_file || !own && owner.is_none_or(|(owner, _)| owner != stat.st_uid) {
+        return;
+    }
+    let mut text = Vec::new();
+    if std::fs::File::from(file).take(LONGEST_REPORT).read_to_end(&mut text).is_err() {
+        return;
+    }
+    for line in String::from_utf8_lossy(&text).lines() {
+        complain(format_args!("{SUBTYPE}: {}", one_line(line)));
+    }
+    let is_report = report.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"report-"));
+    if own && is_report {
+        let _ = std::fs::remove_file(report);
     }
 }
 
@@ -91,7 +131,8 @@ fn take_away(path: &Path, lazy: bool) -> Result<()> {
 
 /// Who answers for a mount.
 enum Serving {
-    By((i32, OwnedFd)),
+    /// By this process, which makes its report there.
+    By((i32, OwnedFd), Option<PathBuf>),
     Unknown,
     Dead,
 }
@@ -105,14 +146,22 @@ fn daemon_of(mount: mountinfo::Mount) -> Serving {
         let ask = || {
             let mut digits = [0; 20];
             let length = rustix::fs::getxattr(path, PID_ATTRIBUTE, &mut digits)?;
-            Ok(digits.get(..length).and_then(number))
+            let mut report = vec![0; LONGEST_PATH];
+            let report = rustix::fs::getxattr(path, REPORT_ATTRIBUTE, &mut report).ok().map(|length| {
+                report.truncate(length);
+                PathBuf::from(OsString::from_vec(report))
+            });
+            Ok((digits.get(..length).and_then(number), report))
         };
         let number = match ask() {
             Err(Errno::ACCESS) => mount.as_owner(ask).unwrap_or(Err(Errno::ACCESS)),
             number => number,
         };
         let serving = match number {
-            Ok(number) => number.and_then(handle).map_or(Serving::Unknown, Serving::By),
+            Ok((number, report)) => {
+                let daemon = number.and_then(handle);
+                daemon.map_or(Serving::Unknown, |daemon| Serving::By(daemon, report))
+            }
             Err(_) if mount.is_dead() => Serving::Dead,
             Err(_) => Serving::Unknown,
         };
@@ -143,7 +192,7 @@ fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<boo
         return Ok(true);
     }
     let say = |what: &str| {
-        crate::log::complain(format_args!("{SUBTYPE}: {}: unmounted{what}", path.display()));
+        complain(format_args!("{SUBTYPE}: {}: unmounted{what}", path.display()));
     };
     if mountinfo::is_elsewhere(pid) {
         say(&format!(" here; in the mount namespace of its daemon (process {pid}) it stays"));

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use super::attr::{Attr, Kind, Ownership, Stat, Time};
-use super::haven::{Drawer, Haven, Kept, in_memory};
+use super::haven::{Drawer, Haven, Kept, in_memory, stem_of};
 use super::mirror::Place;
 use super::names::{ABOUT, BLOCKS, TREE};
 use super::node::{Ino, Part, Serials};
@@ -171,7 +171,7 @@ impl Desk {
 
     /// The source's name, for files in the state directory.
     pub(crate) fn stem(&self) -> OsString {
-        self.place.spot.label().file_name().unwrap_or(OsStr::new("source")).to_owned()
+        stem_of(&self.place.spot.label())
     }
 
     pub(crate) fn label(&self) -> std::path::PathBuf {
@@ -388,7 +388,8 @@ impl Desk {
         }
     }
 
-    /// Ends all writing: a save that runs is waited for, a text that was not saved is kept.
+    /// Ends all writing: a save that runs is waited for; a text that was not saved is kept, and files
+    /// beside it.
     pub(crate) fn close(&self) {
         let mut saver = locked(&self.saver);
         let mut state = locked(&self.state);
@@ -407,9 +408,8 @@ impl Desk {
                 self.keep_unfinished(&mut state, &tree);
             }
         }
-        if let (Some(drawer), Some(haven)) = (state.drawer.take(), &self.room.haven) {
-            haven.clear(drawer);
-        }
+        let drawer = state.drawer.take();
+        self.keep_beside(&mut state, drawer);
         *saver = None;
     }
 

@@ -2,10 +2,14 @@
 //!
 //! ```text
 //! $XDG_STATE_HOME/asdf-mount/                     0700; ~/.local/state by default
-//!   scratch-galaxy.asdf-4711-1/                   0700, locked by the daemon while it lives
+//!   scratch-survey-galaxy.asdf-4711-1/            0700, locked by the daemon while it lives
 //!     .tree.yaml.swp  tree.yaml                   as they are called in the mount
-//!   galaxy.asdf-1763650000-4711-1.rejected.yaml   0600: a text that was refused
+//!   survey-galaxy.asdf-1763650000-4711-1.files/   what was made beside tree.yaml, after the mount's end
+//!   survey-galaxy.asdf-1763650000-4711-1.rejected.yaml   0600: a text that was refused
+//!   report-1763650000-4711.txt                    what a mount kept at its end, until that was told
 //! ```
+//!
+//! Names begin with those of the source's folder and file. How much is kept is bounded, see [`bound`].
 //!
 //! Scratch files lie on the disk and not in memory, since some hold unsaved work (vim's swap, emacs'
 //! `#tree.yaml#`): when the daemon is killed they are still there, under their names, and the next
@@ -15,24 +19,38 @@
 //!
 //! The directory is opened before mounting: the mount may cover it.
 
+mod bound;
+pub(crate) mod left;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
+use super::locked;
 use crate::error::{Error, Result};
-use crate::user_dirs::STATE;
+use crate::log::one_line;
+use crate::user_dirs::{self, STATE};
 
 /// What the name of a directory of scratch files begins with.
 const SCRATCH: &str = "scratch-";
-/// So much of a source's name is taken into a name here.
+/// What the name of a directory begins with in which a text is edited without a mount.
+pub(crate) const EDIT: &str = "edit-";
+/// What the name of a report begins with.
+const REPORT: &str = "report-";
+/// What the name of a directory of files ends with that were made beside `tree.yaml`.
+const FILES: &str = ".files";
+/// So much of the names of a source's folder and file is taken into a name here.
+const FOLDER: usize = 50;
 const STEM: usize = 100;
 /// Numbers tried for a name that is to be new.
 const ATTEMPTS: u64 = 10_000;
@@ -45,6 +63,11 @@ pub struct Haven {
     dir: OwnedFd,
     path: PathBuf,
     next: AtomicU64,
+    /// Bytes kept, as far as this mount knows.
+    held: AtomicU64,
+    /// The name of the report, and its lines.
+    report: OsString,
+    news: Mutex<Vec<String>>,
 }
 
 impl Haven {
@@ -58,34 +81,45 @@ impl Haven {
         let dir = STATE.open(path).map_err(|error| error.of(path))?;
         rustix::fs::accessat(&dir, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
             .map_err(|error| Error::from(error).of(path))?;
-        let haven = Self { dir, path: path.to_owned(), next: AtomicU64::new(1) };
-        haven.look_for_leftovers();
-        Ok(haven)
+        let held = AtomicU64::new(bound::trim(dir.as_fd(), bound::MOST, None));
+        let report = format!("{REPORT}{}-{}.txt", seconds(), std::process::id()).into();
+        let (path, next, news) = (path.to_owned(), AtomicU64::new(1), Mutex::default());
+        Ok(Self { dir, path, next, held, report, news })
     }
 
-    /// Says where scratch files lie whose daemon was killed; a directory that is empty is removed.
-    fn look_for_leftovers(&self) {
-        let Ok(names) = rustix::fs::Dir::read_from(&self.dir) else { return };
-        for name in names.filter_map(|entry| Some(entry.ok()?.file_name().to_owned())) {
-            let name = OsStr::from_bytes(name.to_bytes());
-            if !name.as_bytes().starts_with(SCRATCH.as_bytes()) {
-                continue;
-            }
-            let Ok(dir) = rustix::fs::openat(&self.dir, name, DIRECTORY, Mode::empty()) else { continue };
-            if rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok()
-                && rustix::fs::unlinkat(&self.dir, name, AtFlags::REMOVEDIR).is_err()
-            {
-                let path = self.path.join(name);
-                tracing::warn!("{}: scratch files of a mount that was killed lie here", path.display());
-            }
+    /// Where what is kept at the end of the mount is told of, if anything is.
+    pub(crate) fn report_path(&self) -> PathBuf {
+        self.path.join(&self.report)
+    }
+
+    /// Says in the log, and in the report, what is kept.
+    pub(crate) fn tell(&self, line: String) {
+        tracing::warn!("{line}");
+        locked(&self.news).push(line);
+    }
+
+    /// Writes the report, if there is anything to tell.
+    pub(crate) fn write_report(&self) {
+        let lines: Vec<String> = locked(&self.news).iter().map(|line| one_line(line) + "\n").collect();
+        if !lines.is_empty()
+            && let Err(error) = user_dirs::write(&self.dir, &self.report, lines.concat().as_bytes())
+        {
+            tracing::warn!("{}: {error}", self.report_path().display());
+        }
+    }
+
+    /// Counts what is newly kept, and makes room for it.
+    fn grown(&self, by: u64, newest: &OsStr) {
+        if self.held.fetch_add(by, Ordering::Relaxed).saturating_add(by) > bound::MOST {
+            let held = bound::trim(self.dir.as_fd(), bound::MOST, Some(newest));
+            self.held.store(held, Ordering::Relaxed);
         }
     }
 
     /// Keeps `text` durably under a new name made from `stem` and `what`, and says where.
     pub(crate) fn keep(&self, stem: &OsStr, what: &str, text: &[u8]) -> Result<Kept> {
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         for _ in 0..ATTEMPTS {
-            let name = self.new_name(stem, &format!("-{time}"), what);
+            let name = self.new_name(stem, &format!("-{}", seconds()), what);
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             match rustix::fs::openat(&self.dir, &name, flags, Mode::RUSR | Mode::WUSR) {
                 Err(Errno::EXIST) => {}
@@ -96,7 +130,10 @@ impl Haven {
                     let _ = rustix::fs::fsync(&self.dir);
                     let path = self.path.join(&name);
                     return match written {
-                        Ok(()) => Ok(Kept { name, path }),
+                        Ok(()) => {
+                            self.grown(text.len() as u64, &name);
+                            Ok(Kept { name, path })
+                        }
                         Err(error) => {
                             let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
                             Err(Error::from(error).of(path))
@@ -124,10 +161,30 @@ impl Haven {
             }
             let dir = rustix::fs::openat(&self.dir, &name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
                 .map_err(|error| Error::from(error).of(self.path.join(&name)))?;
-            // Where there are no locks, the next mount may tell of files that are in use: no harm.
-            let _ = rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive);
+            // Another mount has it locked for a moment at most, while it looks whether a daemon has it, and may
+            // have removed it as empty. Where there are no locks nobody takes it for one that was left.
+            let _ = rustix::fs::flock(&dir, FlockOperation::LockExclusive);
+            if rustix::fs::fstat(&dir).is_ok_and(|stat| stat.st_nlink == 0) {
+                continue;
+            }
             let path = self.path.join(&name);
             return Ok(Drawer { dir, path });
+        }
+        Err(Error::from(Errno::EXIST).of(&self.path))
+    }
+
+    /// Makes a directory of scratch files one that stays, and says where.
+    pub(crate) fn keep_drawer(&self, drawer: &Drawer, stem: &OsStr) -> Result<PathBuf> {
+        let old = drawer.path.file_name().ok_or_else(|| Error::from(Errno::NOENT))?;
+        for _ in 0..ATTEMPTS {
+            let name = self.new_name(stem, &format!("-{}", seconds()), FILES);
+            match rustix::fs::renameat_with(&self.dir, old, &self.dir, &name, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => continue,
+                renamed => renamed.map_err(|error| Error::from(error).of(&drawer.path))?,
+            }
+            let _ = rustix::fs::fsync(&drawer.dir).and_then(|()| rustix::fs::fsync(&self.dir));
+            self.grown(drawer.size(), &name);
+            return Ok(self.path.join(name));
         }
         Err(Error::from(Errno::EXIST).of(&self.path))
     }
@@ -145,12 +202,29 @@ impl Haven {
     }
 
     fn new_name(&self, stem: &OsStr, middle: &str, end: &str) -> OsString {
-        let stem = stem.as_bytes();
-        let mut name = OsStr::from_bytes(stem.get(..STEM).unwrap_or(stem)).to_owned();
+        let mut name = stem.to_owned();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         name.push(format!("{middle}-{}-{number}{end}", std::process::id()));
         name
     }
+}
+
+/// What names here begin with for the source at `path`: the names of its folder and of the file.
+pub(crate) fn stem_of(path: &Path) -> OsString {
+    let cut = |name: &OsStr, most: usize| {
+        let bytes = name.as_bytes();
+        OsStr::from_bytes(bytes.get(..most).unwrap_or(bytes)).to_owned()
+    };
+    let file = cut(path.file_name().unwrap_or(OsStr::new("source")), STEM);
+    match path.parent().and_then(Path::file_name) {
+        Some(folder) => [cut(folder, FOLDER), file].join(OsStr::new("-")),
+        None => file,
+    }
+}
+
+/// Seconds since 1970.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 /// A text that is kept for the user.
@@ -180,6 +254,29 @@ impl Drawer {
             self.remove(used);
         }
         Ok(file.into())
+    }
+
+    /// Whether this file has this name.
+    pub(crate) fn has(&self, name: &OsStr, file: &File) -> bool {
+        let named = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        let own = file.metadata();
+        matches!((named, own), (Ok(named), Ok(own)) if (named.st_dev, named.st_ino) == (own.dev(), own.ino()))
+    }
+
+    /// Removes all files but those of which `kept` says so.
+    pub(crate) fn retain(&self, kept: impl Fn(&OsStr) -> bool) {
+        for name in bound::names(self.dir.as_fd()).into_iter().filter(|name| !kept(name)) {
+            self.remove(&name);
+        }
+    }
+
+    /// Bytes of all files.
+    fn size(&self) -> u64 {
+        let size = |name: OsString| {
+            let stat = rustix::fs::statat(&self.dir, &*name, AtFlags::SYMLINK_NOFOLLOW);
+            stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
+        };
+        bound::names(self.dir.as_fd()).into_iter().map(size).sum()
     }
 
     pub(crate) fn remove(&self, name: &OsStr) {
@@ -216,7 +313,9 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let haven = Haven::open_at(&dir.path().join("a/b")).unwrap();
-        let stem = OsString::from("x".repeat(255));
+        let stem = stem_of(&Path::new(&"y".repeat(255)).join("x".repeat(255)));
+        assert_eq!(stem_of(Path::new("/survey/galaxy.asdf")), "survey-galaxy.asdf");
+        assert_eq!(stem_of(Path::new("/galaxy.asdf")), "galaxy.asdf");
         let kept = [haven.keep(&stem, ".yaml", b"one").unwrap(), haven.keep(&stem, ".yaml", b"two").unwrap()];
         assert_eq!(std::fs::read(&kept[0].path).unwrap(), b"one");
         assert_eq!(std::fs::read(&kept[1].path).unwrap(), b"two");

@@ -129,6 +129,7 @@ impl Desk {
         body.take_room(text.len() as u64, self.limit())?;
         body.paper = Paper::File(Arc::new(file));
         body.size = text.len() as u64;
+        body.generated = true;
         body.mode = Some(self.room.ownership.writable(Ino::ROOT, Kind::File, 0, &stat).mode.into());
         drop(body);
         self.put(state, OsStr::new(name), &sheet);
@@ -158,7 +159,11 @@ impl Desk {
         match haven.keep(&self.stem(), end, text) {
             Ok(kept) => {
                 let path = kept.path.display().to_string();
-                tracing::warn!("{}: {why}; it is kept in {path}", label.display());
+                let line = format!("{}: {why}; it is kept in {path}", label.display());
+                match state.closed {
+                    true => haven.tell(line),
+                    false => tracing::warn!("{line}"),
+                }
                 state.kept.push_back(kept);
                 if state.kept.len() > KEPT
                     && let Some(oldest) = state.kept.pop_front()

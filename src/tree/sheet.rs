@@ -134,6 +134,8 @@ pub(crate) struct Body {
     pub(crate) ctime: Time,
     pub(crate) nlink: u32,
     pub(crate) xattrs: BTreeMap<OsString, Vec<u8>>,
+    /// Whether this program made the text, and no other has changed it.
+    pub(crate) generated: bool,
     /// Counts the changes of the text.
     pub(crate) edits: u64,
     /// The change up to which the text is what was saved last.
@@ -179,6 +181,7 @@ impl Body {
             ctime: now,
             nlink: 1,
             xattrs: BTreeMap::new(),
+            generated: false,
             edits: 0,
             saved: 0,
             refused: None,
@@ -227,6 +230,7 @@ impl Body {
     ///
     /// `appended` says that nothing but its end did.
     pub(crate) fn edited(&mut self, appended: bool) {
+        self.generated = false;
         self.appended = appended && (self.appended || self.is_clean());
         self.edits += 1;
         self.mtime = now();

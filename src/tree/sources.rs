@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::attr::{Kind, Stat};
 use super::desk::Room;
-use super::haven::Haven;
+use super::haven::{Haven, left, stem_of};
 use super::link::{Mountpoint, Surroundings};
 use super::mirror::{Class, Entry, Place, Scout, Seen};
 use super::node::{Known, Node, Serials};
@@ -57,6 +57,8 @@ impl Tree {
             .map(|(path, ..)| path.display().to_string())
             .collect();
         let all_sealed = sealed.len() == found.len();
+        let all_files = found.iter().all(|(_, _, seen)| seen.stat.kind == Kind::File);
+        let stems = all_files.then(|| sources.iter().map(|source| stem_of(source)).collect::<Vec<_>>());
         let serials = Arc::new(Serials::new());
         let root = match found.len() {
             0 => return Err(Error::new(error::Kind::Usage, "nothing to mount: name a file or directory")),
@@ -69,10 +71,10 @@ impl Tree {
         if let Class::Folder(folder) = &root.class {
             folder.volume(&root.place, &serials, &shelf)?.opened()?.container()?;
         }
-        let mut notices = Vec::new();
+        let mut trouble = None;
         let room = options.savers.clone().map(|savers| {
             let haven = Haven::open().inspect_err(|error| {
-                notices.push(format!(
+                trouble = Some(format!(
                     "{error}: files made beside tree.yaml and refused texts are not kept when the mount ends"
                 ));
             });
@@ -94,7 +96,7 @@ impl Tree {
             shelf,
             room,
             unwritable: None,
-            notices,
+            notices: Vec::new(),
             written: Mutex::default(),
         };
         match tree.root.class {
@@ -107,6 +109,10 @@ impl Tree {
                 }
             }
         }
+        let writes = tree.room.is_some();
+        // In a mount that writes nothing no directory is missed.
+        tree.notices.extend(trouble.filter(|_| writes));
+        tree.notices.extend(left::told(stems.as_deref(), writes));
         // The kernel never looks the root up, and never forgets it.
         tree.known.remember(Node::Entry(tree.root.clone()));
         Ok(tree)

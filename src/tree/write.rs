@@ -87,9 +87,7 @@ impl Tree {
             true => format!("{what}: the mount is read-only"),
             false => what.to_owned(),
         });
-        // In a mount that writes nothing no directory is missed.
-        let notices = self.notices.iter().filter(|_| !self.is_read_only()).cloned();
-        what.into_iter().chain(notices).collect()
+        what.into_iter().chain(self.notices.iter().cloned()).collect()
     }
 
     /// How long the kernel may believe what it was told of a node: of files that can be written not at
@@ -149,6 +147,9 @@ impl Tree {
             {
                 desk.close();
             }
+        }
+        if let Some(haven) = self.room.as_ref().and_then(|room| room.haven.as_ref()) {
+            haven.write_report();
         }
     }
 

@@ -5,7 +5,7 @@
 //! of it, and `cp -a`, `rsync -X` and `getfattr -d` ask for whatever is listed.
 
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 use super::mirror::Class;
@@ -20,6 +20,8 @@ use crate::format::Facts;
 const VERIFIED: &str = "user.asdf.verified";
 /// The daemon's process number, on the mount's root.
 const PID: &str = "user.asdf-mount.pid";
+/// Where the daemon says at its end what it has kept, on the mount's root.
+const REPORT: &str = "user.asdf-mount.report";
 /// Bytes of all that programs set on one file.
 const MOST_XATTRS: usize = 64 << 10;
 
@@ -98,6 +100,11 @@ impl Tree {
         }
         if !name.as_bytes().starts_with(b"user.asdf") {
             return Ok(Xattr::Absent);
+        }
+        if name == REPORT && ino == Ino::ROOT {
+            let haven = self.room.as_ref().and_then(|room| room.haven.as_ref());
+            let path = haven.map(|haven| haven.report_path().into_os_string().into_vec());
+            return Ok(path.map_or(Xattr::Absent, Xattr::Ready));
         }
         if let (Node::Volume(volume), Part::Block(n)) = self.node(ino)?
             && let Some(check) = verified(name, &volume, n)

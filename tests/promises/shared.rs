@@ -33,7 +33,7 @@ const PROLOGUE: &str = r#"
 /// Puts everything back where the place expects it.
 const EPILOGUE: &str = "
     chown 0:0 shared/a.asdf; mv shared/a.asdf .
-    rm -rf home shared original; umount /dev/fuse dev; rmdir dev
+    rm -rf home shared original; umount -l /dev/fuse dev; rmdir dev
 ";
 
 #[track_caller]

@@ -10,6 +10,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod beside;
 mod case;
 mod commit;
 mod editors;
