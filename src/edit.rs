@@ -24,6 +24,7 @@ mod target;
 
 use std::path::Path;
 
+pub use apply::Refusals;
 pub use index::{Indexed, Tail};
 pub use layout::Layout;
 pub use lock::Holder;

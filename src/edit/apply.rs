@@ -4,11 +4,15 @@
 //! Ways that write a new file ([`replace`]) need no journal: the new one takes the old one's place by
 //! one rename. Ways that change the file itself ([`journaled`]) write the journal first.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
 use super::Plan;
 use super::layout::head_md5;
 use super::place::Place;
 use super::plan::Change;
-use crate::error::Error;
+use crate::error::{Error, Kind};
+use crate::source::Identity;
 use crate::source::storage::Storage;
 
 mod journaled;
@@ -31,6 +35,10 @@ pub(crate) struct Job<'a, S: Storage> {
     pub(crate) places: &'a [Place],
     /// What is to be done.
     pub(crate) change: &'a Change<'a>,
+    /// What the source has to be as long as no plan has changed it.
+    pub(crate) source: std::cell::Cell<Identity>,
+    /// What file systems can't do.
+    pub(crate) refusals: &'a Refusals,
     /// How many times something was made durable.
     pub(crate) syncs: std::cell::Cell<u32>,
     /// Whether a journal is there still, although nothing remains to be done: the next recovery finds so.
@@ -66,6 +74,9 @@ impl From<std::io::Error> for Stopped {
 impl<S: Storage> Job<'_, S> {
     /// Carries out `plan`.
     pub(crate) fn run(&self, plan: Plan) -> Result<Done<S::File>, Stopped> {
+        if self.refusals.has(self.change.identity.device, plan) {
+            return Err(unsuited("the file system refused that before"));
+        }
         match plan {
             Plan::InPlace => self.in_place().map(|()| Done::SameFile),
             Plan::Insert => self.insert().map(|()| Done::SameFile),
@@ -93,7 +104,7 @@ impl<S: Storage> Job<'_, S> {
 
     /// Whether the source is still the file that the change was planned for.
     fn check_unchanged(&self) -> Result<(), Stopped> {
-        let planned = self.change.identity;
+        let planned = self.source.get();
         let now = self.storage.meta(self.file)?.identity;
         let named = self.storage.meta_at(self.path).map(|meta| meta.identity);
         // What is appended to a stream is no concern of a head that stays within its room.
@@ -105,6 +116,29 @@ impl<S: Storage> Job<'_, S> {
         match (now == planned || grown()?) && named.is_ok_and(|named| named.same_file(&planned)) {
             true => Ok(()),
             false => Err(Stopped::Overtaken),
+        }
+    }
+}
+
+/// What file systems refused, so that no save tries it again there. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals(Arc<Mutex<HashSet<(u64, Plan)>>>);
+
+impl Refusals {
+    fn has(&self, device: u64, plan: Plan) -> bool {
+        self.0.lock().is_ok_and(|refused| refused.contains(&(device, plan)))
+    }
+
+    /// Takes the answer of a device to the one request that only `plan` makes.
+    fn note(&self, device: u64, plan: Plan, error: &std::io::Error) {
+        let never = match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY) => true,
+            // A range that is not of the device's clusters. A clone may have other reasons.
+            Some(libc::EINVAL) => plan == Plan::Insert,
+            _ => false,
+        };
+        if never && let Ok(mut refused) = self.0.lock() {
+            refused.insert((device, plan));
         }
     }
 }
@@ -129,6 +163,10 @@ fn cannot(error: &std::io::Error) -> bool {
                 | libc::EBUSY
         )
     )
+}
+
+fn unsuited(why: &str) -> Stopped {
+    Stopped::Unsuited(Error::new(Kind::Refused, why))
 }
 
 fn unsuited_or_failed(error: std::io::Error) -> Stopped {

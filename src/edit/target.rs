@@ -7,7 +7,7 @@ use std::time::Duration;
 use md5::{Digest, Md5};
 use rustix::fs::FlockOperation;
 
-use super::apply::{Done, Job, Stopped};
+use super::apply::{Done, Job, Refusals, Stopped};
 use super::index::{Indexed, Tail};
 use super::journal::exists;
 use super::layout::{Layout, head_md5};
@@ -40,6 +40,7 @@ pub struct Locked<S: Storage = System> {
     recovered: Recovered,
     lock_trouble: Option<String>,
     note: Option<lock::Note>,
+    refusals: Refusals,
 }
 
 impl<S: Storage> Locked<S> {
@@ -55,7 +56,8 @@ impl<S: Storage> Locked<S> {
             return Err(error.of(path));
         }
         let path = path.to_owned();
-        Ok(Self { storage, path, state, places, file, recovered, lock_trouble, note: None })
+        let (note, refusals) = Default::default();
+        Ok(Self { storage, path, state, places, file, recovered, lock_trouble, note, refusals })
     }
 
     /// What a crash had left, and what was done about it.
@@ -77,6 +79,11 @@ impl<S: Storage> Locked<S> {
         }
     }
 
+    /// Shares what file systems refused with other targets.
+    pub fn share(&mut self, refusals: &Refusals) {
+        self.refusals = refusals.clone();
+    }
+
     /// Reads where things lie in the file.
     ///
     /// # Errors
@@ -96,9 +103,19 @@ impl<S: Storage> Locked<S> {
                 return Err((Box::new(self), error));
             }
         };
-        let Self { storage, path, state, places, file, recovered, lock_trouble, note } = self;
-        let (_note, unsure) = (note, false);
-        Ok(Target { storage, path, state, places, file, layout, recovered, lock_trouble, _note, unsure })
+        Ok(Target {
+            storage: self.storage,
+            path: self.path,
+            state: self.state,
+            places: self.places,
+            file: self.file,
+            layout,
+            recovered: self.recovered,
+            lock_trouble: self.lock_trouble,
+            _note: self.note,
+            refusals: self.refusals,
+            unsure: false,
+        })
     }
 }
 
@@ -115,6 +132,8 @@ pub struct Target<S: Storage = System> {
     lock_trouble: Option<String>,
     /// Says who has the file for as long as it is kept.
     _note: Option<lock::Note>,
+    /// What file systems can't do: it is not tried again.
+    refusals: Refusals,
     /// Whether the name of the file that was put in place last may not survive a crash.
     unsure: bool,
 }
@@ -325,13 +344,14 @@ impl<S: Storage> Target<S> {
         let links = self.storage.meta(&self.file)?.links;
         let (storage, places) = (self.storage.clone(), self.places.clone());
         let (mut reasons, mut too_large) = (Vec::new(), false);
+        let (path, file, refusals) = (&self.path, &self.file, &self.refusals);
+        let (source, (syncs, left)) = (change.identity.into(), Default::default());
+        let job =
+            Job { storage: &storage, path, file, places: &places, change, source, refusals, syncs, left };
         for plan in change.plans(links, options) {
             if matches!(plan, Plan::Insert | Plan::Rewrite) {
                 moving();
             }
-            let (syncs, left) = Default::default();
-            let (path, file) = (&self.path, &self.file);
-            let job = Job { storage: &storage, path, file, places: &places, change, syncs, left };
             let done = job.run(plan);
             let fsyncs = job.syncs.get();
             match done {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::saver::{Head, Refused, Saved, Saver, Savers, Site};
 use crate::edit::check::report_of_warnings;
 use crate::edit::session::{NotSaved, Outcome, Session, Settings};
-use crate::edit::{self, Condition, Locked, Recovered};
+use crate::edit::{self, Condition, Locked, Recovered, Refusals};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::format::asdf;
@@ -20,12 +20,14 @@ pub struct Sessions {
     settings: Settings,
     /// Where the mount is, for whoever finds a file locked.
     mountpoint: PathBuf,
+    /// What file systems of the mount can't do.
+    refusals: Refusals,
 }
 
 impl Sessions {
     /// Sessions that judge and save as `settings` say, of a mount on `mountpoint`.
     pub fn new(settings: Settings, mountpoint: &Path) -> Self {
-        Self { settings, mountpoint: mountpoint.to_owned() }
+        Self { settings, mountpoint: mountpoint.to_owned(), refusals: Refusals::default() }
     }
 
     /// Locks the file by its own path, or, where the mount covers that, by the directory that was
@@ -96,6 +98,7 @@ impl Savers for Sessions {
     fn open(&self, site: Site) -> Result<Box<dyn Saver>> {
         let mut locked = self.locked(&site)?;
         locked.held_for(&self.mountpoint);
+        locked.share(&self.refusals);
         if let Some(trouble) = locked.lock_trouble() {
             tracing::warn!("{}: goes on without a lock: {trouble}", site.label().display());
         }

@@ -23,7 +23,7 @@ pub fn run(program: &str, arguments: &[&str]) {
 }
 
 impl Disk {
-    /// An empty file system: ext4, xfs (with reflink), btrfs or tmpfs.
+    /// An empty file system: tmpfs, or one of [`make`].
     pub fn new(kind: &str, mebibytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (image, mounted) = (folder.path().join("image"), folder.path().join("disk"));
@@ -33,11 +33,7 @@ impl Disk {
             run("mount", &["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs", mounted]);
         } else {
             File::create(image).unwrap().set_len(mebibytes << 20).unwrap();
-            match kind {
-                "ext4" => run("mkfs.ext4", &["-q", "-F", "-m", "0", image]),
-                "xfs" => run("mkfs.xfs", &["-q", "-m", "reflink=1", image]),
-                _ => run("mkfs.btrfs", &["-q", "-M", image]),
-            }
+            make(kind, image);
             run("mount", &["-o", "loop", image, mounted]);
         }
         Self { folder }
@@ -51,6 +47,22 @@ impl Disk {
     /// A place outside of it for a state directory.
     pub fn state(&self) -> PathBuf {
         self.folder.path().join("state")
+    }
+}
+
+/// Makes a file system in an image.
+fn make(kind: &str, image: &str) {
+    let ext = |options: &[&str]| run("mke2fs", &[&["-q", "-F", "-m", "0"], options, &[image]].concat());
+    match kind {
+        "ext2" | "ext3" | "ext4" => ext(&["-t", kind]),
+        "ext4 without extents" => ext(&["-t", "ext4", "-O", "^extents,^64bit"]),
+        "ext4 with bigalloc" => ext(&["-t", "ext4", "-O", "bigalloc"]),
+        "ext4 of 1 KiB" => ext(&["-t", "ext4", "-b", "1024"]),
+        "xfs" => run("mkfs.xfs", &["-q", "-m", "reflink=1", image]),
+        "xfs of 1 KiB" => run("mkfs.xfs", &["-q", "-m", "reflink=1", "-b", "size=1024", image]),
+        // Data and metadata take their room from the same.
+        "btrfs" => run("mkfs.btrfs", &["-q", "-M", image]),
+        _ => panic!("no file system is called {kind}"),
     }
 }
 

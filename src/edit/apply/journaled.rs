@@ -1,11 +1,14 @@
 //! Changes the source itself, after the journal is on disk.
 
 use super::ranges::{View, differing};
-use super::{Job, PIECE, Stopped, unsuited_or_failed};
+use super::{Job, PIECE, Stopped, unsuited, unsuited_or_failed};
+use crate::edit::Plan;
 use crate::edit::journal::{Header, Journal, Range, Way, Writer};
+use crate::edit::layout::head_md5;
 use crate::edit::place::{Place, elsewhere, nowhere};
 use crate::edit::settle::{Settling, Side};
 use crate::error::{Error, Kind};
+use crate::source::Identity;
 use crate::source::storage::{Extent, Extents, Storage};
 
 impl<S: Storage> Job<'_, S> {
@@ -66,7 +69,9 @@ impl<S: Storage> Job<'_, S> {
     fn make_image(&self, place: &Place) -> std::io::Result<S::File> {
         self.prepare(place)?;
         let file = self.create_image(place)?;
-        let filled = [true, false].into_iter().find_map(|clone| match self.fill(&file, clone) {
+        let ways = [Plan::Clone, Plan::Copy].into_iter();
+        let mut ways = ways.filter(|way| !self.refusals.has(self.change.identity.device, *way));
+        let filled = ways.find_map(|way| match self.fill(&file, way == Plan::Clone) {
             Err(Stopped::Unsuited(_)) => None,
             answer => Some(answer),
         });
@@ -180,6 +185,19 @@ impl<S: Storage> Job<'_, S> {
         writer.end()
     }
 
+    /// Inserts the range, or takes note that the file system can't.
+    fn insert_range(&self, at: u64, len: u64) -> Result<(), Stopped> {
+        let Err(error) = self.storage.insert(self.file, at, len) else { return Ok(()) };
+        self.refusals.note(self.change.identity.device, Plan::Insert, &error);
+        // Some change the file's time also when they refuse: that was no other program.
+        let (now, (end, md5)) = (self.storage.meta(self.file)?.identity, self.change.old_head);
+        let same = Identity { mtime: now.mtime, ..self.source.get() } == now;
+        if same && head_md5(self.storage, self.file, end)? == md5 {
+            self.source.set(now);
+        }
+        Err(unsuited_or_failed(error))
+    }
+
     /// Makes sure that what is put in a place can be removed again.
     pub(super) fn prepare(&self, place: &Place) -> std::io::Result<()> {
         if place.is_state {
@@ -206,8 +224,7 @@ impl<S: Storage> Job<'_, S> {
         let settling = Settling::new(self.storage, self.file, &journal, image);
         let done = self.check_unchanged().and_then(|()| {
             if journal.header.way == Way::Insert {
-                let (at, len) = (journal.header.insert_at, journal.header.shift);
-                self.storage.insert(self.file, at, len).map_err(unsuited_or_failed)?;
+                self.insert_range(journal.header.insert_at, journal.header.shift)?;
                 // So that a crash finds either an insertion under way and nothing written, or a
                 // whole insertion.
                 self.sync(self.file)?;
@@ -233,10 +250,6 @@ impl<S: Storage> Job<'_, S> {
         self.storage.close(journal.file);
         stopped
     }
-}
-
-fn unsuited(why: &str) -> Stopped {
-    Stopped::Unsuited(Error::new(Kind::Refused, why))
 }
 
 fn unfinished(place: &Place, stopped: &Stopped, undoing: &Error) -> Stopped {

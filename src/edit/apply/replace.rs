@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Done, Job, PIECE, Stopped, unsuited_or_failed};
+use crate::edit::Plan;
 use crate::edit::place::Place;
 use crate::edit::plan::GRAIN;
 use crate::source::storage::Storage;
@@ -73,9 +74,11 @@ impl<S: Storage> Job<'_, S> {
                 // The page of the first block goes along; its odd part is written over.
                 true => {
                     let end = change.identity.size;
-                    self.storage
-                        .clone_range(self.file, from..end, file, from + change.shift)
-                        .map_err(unsuited_or_failed)?;
+                    let cloned = self.storage.clone_range(self.file, from..end, file, from + change.shift);
+                    cloned.map_err(|error| {
+                        self.refusals.note(change.identity.device, Plan::Clone, &error);
+                        unsuited_or_failed(error)
+                    })?;
                 }
                 false => self.copy_data(change.kept.clone(), file)?,
             }
