@@ -14,6 +14,7 @@ mod index;
 mod journal;
 mod layout;
 mod lock;
+mod opened;
 mod place;
 mod plan;
 mod recover;

@@ -18,6 +18,9 @@ use crate::source::storage::Storage;
 mod journaled;
 mod ranges;
 mod replace;
+mod stream;
+
+pub(crate) use stream::not_leased;
 
 /// Bytes compared and written in one go.
 const PIECE: usize = 64 << 10;
@@ -41,6 +44,8 @@ pub(crate) struct Job<'a, S: Storage> {
     pub(crate) refusals: &'a Refusals,
     /// How many times something was made durable.
     pub(crate) syncs: std::cell::Cell<u32>,
+    /// Whether there is a lease on the source, which is open for reading only then.
+    pub(crate) leased: bool,
     /// Whether a journal is there still, although nothing remains to be done: the next recovery finds so.
     pub(crate) left: std::cell::Cell<bool>,
 }
@@ -51,7 +56,16 @@ pub(crate) enum Done<F> {
     /// The source is changed.
     SameFile,
     /// Another file has taken its place, which may not survive a crash if there was trouble.
-    NewFile(F, Option<Error>),
+    NewFile(NewFile<F>, Option<Error>),
+}
+
+/// The file that has taken the source's place.
+#[derive(Debug)]
+pub(crate) struct NewFile<F> {
+    /// Open as the source was.
+    pub(crate) file: F,
+    /// What it is locked by, if not by itself.
+    pub(crate) lock: Option<F>,
 }
 
 /// Why a plan did not come to its end; the source is the old one, unless the error says otherwise.
@@ -80,6 +94,8 @@ impl<S: Storage> Job<'_, S> {
         match plan {
             Plan::InPlace => self.in_place().map(|()| Done::SameFile),
             Plan::Insert => self.insert().map(|()| Done::SameFile),
+            // What is appended meanwhile would be written over.
+            Plan::Rewrite if self.change.moves_a_stream() => Err(unsuited("the last block is streamed")),
             Plan::Rewrite => self.rewrite().map(|()| Done::SameFile),
             Plan::Clone => self.replace(true),
             Plan::Copy => self.replace(false),
@@ -144,7 +160,7 @@ impl Refusals {
 }
 
 /// Whether an answer means that the file system can't do this at all.
-fn cannot(error: &std::io::Error) -> bool {
+pub(super) fn cannot(error: &std::io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(

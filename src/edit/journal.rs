@@ -110,6 +110,13 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// Whether a file of this size can be the one before the save. One with a stream may have grown.
+    pub(crate) fn fits_old(&self, size: u64) -> bool {
+        let may_grow =
+            self.way == Way::Insert && self.identity.size.checked_add(self.shift) == Some(self.new_size);
+        size == self.identity.size || (may_grow && size > self.identity.size)
+    }
+
     fn to_bytes(self) -> [u8; HEADER] {
         let mut bytes = Vec::with_capacity(HEADER);
         bytes.extend(MAGIC);

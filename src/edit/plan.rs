@@ -55,8 +55,7 @@ impl<'a> Change<'a> {
     ///
     /// # Errors
     ///
-    /// [`Kind::Refused`] if a reader would not find `text` to be the head, [`Kind::TooLarge`] if it
-    /// doesn't fit and the last block is streamed: someone may be writing to its end.
+    /// [`Kind::Refused`] if a reader would not find `text` to be the head.
     pub(crate) fn new(layout: &Layout, text: &'a [u8], options: &SaveOptions) -> Result<Self> {
         check_text(layout, text)?;
         let len = text.len() as u64;
@@ -79,17 +78,6 @@ impl<'a> Change<'a> {
         let least = len + u64::from(layout.offsets.first() != Some(&layout.kept_from));
         if least > layout.kept_from {
             change.shift = shift(least - layout.kept_from, len, options)?;
-        }
-        if change.shift > 0 && layout.streamed {
-            return Err(Error::new(
-                Kind::TooLarge,
-                format!(
-                    "the text is {} bytes longer than the room before the first block, and the last block is \
-                     streamed: another program may be writing to its end. Shorten the text, or save when \
-                     the stream has been closed",
-                    least - layout.kept_from
-                ),
-            ));
         }
         change.head_to = layout.kept_from + change.shift;
         if change.shift == 0 && layout.kept_from - len.max(layout.head_end) > BLANKED {
@@ -138,6 +126,11 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Whether the blocks move although another program may write to the end of the last one.
+    pub(crate) fn moves_a_stream(&self) -> bool {
+        self.streamed && self.shift > 0
+    }
+
     /// Whether anything behind the head is kept.
     pub(crate) fn keeps_anything(&self) -> bool {
         self.kept.start < self.kept.end
@@ -179,6 +172,9 @@ impl<'a> Change<'a> {
         }
         match (self.shift, links) {
             (0, _) => vec![Plan::InPlace],
+            // Programs that append to the same file lose nothing whenever they come.
+            (_, ..=1) if self.streamed => vec![Plan::Insert, Plan::Clone, Plan::Copy],
+            _ if self.streamed => vec![Plan::Insert],
             (_, ..=1) => vec![Plan::Clone, Plan::Insert, Plan::Copy, Plan::Rewrite],
             // A new file under one of the names would part it from the others.
             _ => vec![Plan::Insert, Plan::Rewrite],

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::io;
 use std::ops::Range;
 
+use super::apply::cannot;
 use super::journal::{Journal, Way};
 use crate::error::Result;
 use crate::source::storage::Storage;
@@ -80,7 +81,7 @@ impl<'a, S: Storage> Settling<'a, S> {
                 Inserted::Not | Inserted::Partly(_) => {
                     // Nothing is written before the insertion is durable.
                     self.take_out()?;
-                    let state = match self.judge_as(self.journal.header.identity.size)? {
+                    let state = match self.judge_size()? {
                         State::Foreign(why) => State::Foreign(why),
                         _ => State::Old,
                     };
@@ -113,7 +114,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         if self.journal.header.way == Way::Insert {
             match inserted(self.storage, self.file, self.journal)? {
                 Inserted::Whole => {}
-                Inserted::Not => return self.judge_as(self.journal.header.identity.size),
+                Inserted::Not => return self.judge_size(),
                 Inserted::Partly(_) => return Ok(State::Mixed),
                 Inserted::Foreign(why) => return Ok(State::Foreign(why)),
             }
@@ -205,17 +206,21 @@ impl<'a, S: Storage> Settling<'a, S> {
         })
     }
 
-    /// Whether a source into which nothing is inserted has the size `size`.
-    fn judge_as(&self, size: u64) -> Result<State> {
-        let now = self.storage.meta(self.file)?.identity.size;
-        Ok(match now == size {
+    /// Whether a source into which nothing is inserted has the size that it had.
+    fn judge_size(&self) -> Result<State> {
+        let (now, header) = (self.storage.meta(self.file)?.identity.size, &self.journal.header);
+        Ok(match header.fits_old(now) {
             true => State::Old,
-            false => State::Foreign(format!("it has {now} bytes, not {size}")),
+            false => State::Foreign(format!("it has {now} bytes, not {}", header.identity.size)),
         })
     }
 
     /// Writes what is not as on `side`, and makes it durable.
     pub(crate) fn write(&self, side: Side) -> io::Result<()> {
+        if side == Side::New && self.share_image()? {
+            self.storage.touch(self.file);
+            return self.sync();
+        }
         let size = self.size(side);
         let sized = self.size(Side::Old) != self.size(Side::New);
         if sized && self.storage.meta(self.file)?.identity.size < size {
@@ -251,6 +256,26 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
         self.storage.touch(self.file);
         self.sync()
+    }
+
+    /// Lets the source share all of the image's bytes; whether the file system can. On a file system that
+    /// writes nothing over what it has this takes no room that the image has not taken already.
+    fn share_image(&self) -> io::Result<bool> {
+        let (Some(image), len) = (self.image, self.journal.header.new_size) else { return Ok(false) };
+        // A clone cuts nothing. A stream that has grown meanwhile is not cut, either.
+        let sized = self.size(Side::Old) != len;
+        let cut = sized && self.storage.meta(self.file)?.identity.size > len;
+        if cut && self.storage.room_to_write_over(self.file).is_none() {
+            return Ok(false);
+        }
+        if cut {
+            self.storage.set_len(self.file, len)?;
+        }
+        match self.storage.clone_range(image, 0..len, self.file, 0) {
+            Ok(()) => Ok(true),
+            Err(error) if cannot(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn write_pages(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

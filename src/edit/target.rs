@@ -11,6 +11,7 @@ use super::apply::{Done, Job, Refusals, Stopped};
 use super::index::{Indexed, Tail};
 use super::journal::exists;
 use super::layout::{Layout, head_md5};
+use super::opened::{Opened, open_locked};
 use super::place::{Place, none_usable};
 use super::plan::Change;
 use super::recover::{Condition, Recovered, is_strangers, judge, recover};
@@ -19,14 +20,14 @@ use crate::error::{Error, Kind, Result};
 use crate::source::storage::{Storage, System};
 use crate::user_dirs::STATE;
 
+mod leased;
+
 /// Attempts at a file that other programs replace or change all the time.
 const ATTEMPTS: usize = 8;
 
-/// How often, and after which pauses, a lock is asked for that another program has.
-const LOCK_ATTEMPTS: usize = 30;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// With these pauses, how often a file is looked at again that another program seems to be saving.
+/// How often, and after which pauses, a file is looked at again that another program seems to be saving.
 const SAVE_ATTEMPTS: usize = 100;
+const SAVE_PAUSE: Duration = Duration::from_millis(10);
 
 /// A source that is locked and recovered, and not read yet: that takes the longer the more blocks there
 /// are.
@@ -37,6 +38,7 @@ pub struct Locked<S: Storage = System> {
     state: Option<PathBuf>,
     places: Vec<Place>,
     file: S::File,
+    lock: Option<S::File>,
     recovered: Recovered,
     lock_trouble: Option<String>,
     note: Option<lock::Note>,
@@ -50,14 +52,14 @@ impl<S: Storage> Locked<S> {
     /// As [`Target::open`] has them.
     pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
         let places = places(path, state.as_deref());
-        let (file, lock_trouble) = open_locked(&storage, path, state.as_deref())?;
+        let Opened { file, lock, lock_trouble } = open_locked(&storage, path, state.as_deref())?;
         let recovered = recover(&storage, &file, &places).map_err(|error| error.of(path))?;
         if let Some(error) = none_usable(&storage, &places) {
             return Err(error.of(path));
         }
         let path = path.to_owned();
         let (note, refusals) = Default::default();
-        Ok(Self { storage, path, state, places, file, recovered, lock_trouble, note, refusals })
+        Ok(Self { storage, path, state, places, file, lock, recovered, lock_trouble, note, refusals })
     }
 
     /// What a crash had left, and what was done about it.
@@ -109,6 +111,8 @@ impl<S: Storage> Locked<S> {
             state: self.state,
             places: self.places,
             file: self.file,
+            lock: self.lock,
+            reads_only: false,
             layout,
             recovered: self.recovered,
             lock_trouble: self.lock_trouble,
@@ -127,6 +131,10 @@ pub struct Target<S: Storage = System> {
     state: Option<PathBuf>,
     places: Vec<Place>,
     file: S::File,
+    /// What holds the lock, open for reading only; `None` where that is `file`.
+    lock: Option<S::File>,
+    /// Whether `file` is what holds the lock: no descriptor writes for a while.
+    reads_only: bool,
     layout: Layout,
     recovered: Recovered,
     lock_trouble: Option<String>,
@@ -158,8 +166,8 @@ pub(super) fn recover_at(path: &Path) -> Result<Recovered> {
 /// See [`super::recover_in`].
 pub(super) fn recover_in(path: &Path, state: Option<&Path>) -> Result<Recovered> {
     let places = places(path, state);
-    let (file, _) = open_locked(&System, path, state)?;
-    recover(&System, &file, &places).map_err(|error| error.of(path))
+    let opened = open_locked(&System, path, state)?;
+    recover(&System, &opened.file, &places).map_err(|error| error.of(path))
 }
 
 /// See [`super::is_interrupted`].
@@ -183,7 +191,7 @@ pub(super) fn condition(path: &Path, state: Option<&Path>) -> Result<Condition> 
         match judge(&System, &file, &places) {
             Ok(Condition::Halfway(_)) | Err(_) if is_written && attempts.next().is_some() => {
                 drop(file);
-                std::thread::sleep(LOCK_PAUSE);
+                std::thread::sleep(SAVE_PAUSE);
             }
             judged => return judged.map_err(|error| error.of(path)),
         }
@@ -277,30 +285,62 @@ impl<S: Storage> Target<S> {
         options: &SaveOptions,
         moving: &mut dyn FnMut(),
     ) -> Result<Saved> {
+        self.write_again()?;
         self.recover_again()?;
         let known = (self.layout.head_end, self.layout.head_md5);
         for _ in 0..ATTEMPTS {
-            if let Some(layout) = self.read_again()? {
-                if (layout.head_end, layout.head_md5) != known {
-                    return Err(conflict());
-                }
-                self.layout = layout;
-            }
-            if known == (text.len() as u64, md5) {
-                self.make_sure()?;
-                return Ok(Saved { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0 });
-            }
-            let mut change = Change::new(&self.layout, text, options)?;
-            if change.carries_tail()
-                && let Some(moved) = tail::moved(&self.storage, &self.file, &self.layout, change.shift)?
-            {
-                change = change.with_index(moved.from, moved.bytes);
-            }
-            if let Some(saved) = self.try_plans(&change, md5, options, moving)? {
+            let saved = self.attempt(known, text, md5, options, moving);
+            let writes = self.write_again();
+            if let Some(saved) = saved? {
+                // Should it not be open for writing, the next save tells.
                 return Ok(saved);
             }
+            writes?;
         }
         Err(Error::new(Kind::Busy, "another program keeps changing the file: save again when it is done"))
+    }
+
+    /// Saves the text into the file as it is now; `None` if that is changed meanwhile.
+    fn attempt(
+        &mut self,
+        known: (u64, [u8; 16]),
+        text: &[u8],
+        md5: [u8; 16],
+        options: &SaveOptions,
+        moving: &mut dyn FnMut(),
+    ) -> Result<Option<Saved>> {
+        self.see_again(known)?;
+        if known == (text.len() as u64, md5) {
+            self.make_sure()?;
+            return Ok(Some(Saved { plan: None, grew_by: 0, indexed: Indexed::Kept, fsyncs: 0 }));
+        }
+        let mut change = Change::new(&self.layout, text, options)?;
+        if change.moves_a_stream() {
+            self.hold_stream(&change)?;
+            // It may have grown until just now.
+            self.see_again(known)?;
+            change = Change::new(&self.layout, text, options)?;
+            if !self.reads_only || !change.moves_a_stream() {
+                return Ok(None);
+            }
+        }
+        if change.carries_tail()
+            && let Some(moved) = tail::moved(&self.storage, &self.file, &self.layout, change.shift)?
+        {
+            change = change.with_index(moved.from, moved.bytes);
+        }
+        self.try_plans(&change, md5, options, moving)
+    }
+
+    /// Reads the layout if the file was changed; an error if the tree was.
+    fn see_again(&mut self, known: (u64, [u8; 16])) -> Result<()> {
+        if let Some(layout) = self.read_again()? {
+            if (layout.head_end, layout.head_md5) != known {
+                return Err(conflict());
+            }
+            self.layout = layout;
+        }
+        Ok(())
     }
 
     /// Finishes or undoes a save that failed and could be neither.
@@ -333,6 +373,13 @@ impl<S: Storage> Target<S> {
         Ok(())
     }
 
+    fn open_anew(&mut self) -> Result<()> {
+        let opened = open_locked(&self.storage, &self.path, self.state.as_deref())?;
+        (self.file, self.lock, self.lock_trouble) = (opened.file, opened.lock, opened.lock_trouble);
+        self.reads_only = false;
+        Ok(())
+    }
+
     /// Carries out the first plan that can be; `None` if the file was changed meanwhile.
     fn try_plans(
         &mut self,
@@ -346,8 +393,18 @@ impl<S: Storage> Target<S> {
         let (mut reasons, mut too_large) = (Vec::new(), false);
         let (path, file, refusals) = (&self.path, &self.file, &self.refusals);
         let (source, (syncs, left)) = (change.identity.into(), Default::default());
-        let job =
-            Job { storage: &storage, path, file, places: &places, change, source, refusals, syncs, left };
+        let job = Job {
+            storage: &storage,
+            path,
+            file,
+            places: &places,
+            change,
+            source,
+            refusals,
+            leased: self.reads_only,
+            syncs,
+            left,
+        };
         for plan in change.plans(links, options) {
             if matches!(plan, Plan::Insert | Plan::Rewrite) {
                 moving();
@@ -357,8 +414,8 @@ impl<S: Storage> Target<S> {
             match done {
                 Ok(done) => {
                     let trouble = match done {
-                        Done::NewFile(file, trouble) => {
-                            (self.file, self.unsure) = (file, trouble.is_some());
+                        Done::NewFile(new, trouble) => {
+                            (self.file, self.lock, self.unsure) = (new.file, new.lock, trouble.is_some());
                             trouble
                         }
                         Done::SameFile => None,
@@ -423,7 +480,7 @@ impl<S: Storage> Target<S> {
         })?;
         if !named.identity.same_file(&self.storage.meta(&self.file)?.identity) {
             // Another file has the name: that one is to be written, and to be locked.
-            (self.file, self.lock_trouble) = open_locked(&self.storage, &self.path, self.state.as_deref())?;
+            self.open_anew()?;
         }
         if self.storage.meta(&self.file)?.identity == self.layout.identity
             && head_md5(&self.storage, &self.file, self.layout.head_end)? == self.layout.head_md5
@@ -454,53 +511,4 @@ fn places(path: &Path, state: Option<&Path>) -> Vec<Place> {
 
 fn canonical(path: &Path) -> Result<PathBuf> {
     path.canonicalize().map_err(|error| Error::from(error).of(path))
-}
-
-/// Opens the file and locks it; what speaks against a lock.
-fn open_locked<S: Storage>(
-    storage: &S,
-    path: &Path,
-    state: Option<&Path>,
-) -> Result<(S::File, Option<String>)> {
-    for _ in 0..ATTEMPTS {
-        let file = storage.open(path, true).map_err(|error| not_writable(error).of(path))?;
-        let identity = storage.meta(&file)?.identity;
-        let trouble = match lock_patiently(storage, &file) {
-            Ok(()) => None,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let holder = lock::holder(&identity, path, state);
-                return Err(Error::new(Kind::Busy, holder.to_string()).of(path));
-            }
-            Err(error) if lock::unsupported(&error) => Some(error.to_string()),
-            Err(error) => return Err(Error::from(error).within("locking").of(path)),
-        };
-        // Whoever had it may have put another file in its place.
-        if storage.meta_at(path).is_ok_and(|meta| meta.identity.same_file(&identity)) {
-            return Ok((file, trouble));
-        }
-    }
-    Err(Error::new(Kind::Busy, "is replaced by other programs all the time").of(path))
-}
-
-/// Locks the file; one that is locked is asked for again for a moment.
-///
-/// A program that has just closed the file may still be seen to have it: another of its threads was
-/// about to start a program, which had all its files until it began.
-fn lock_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
-    for _ in 0..LOCK_ATTEMPTS {
-        match storage.lock(file) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOCK_PAUSE),
-            answer => return answer,
-        }
-    }
-    storage.lock(file)
-}
-
-fn not_writable(error: io::Error) -> Error {
-    match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY) => {
-            Error::new(Kind::ReadOnly, format!("can't be written: {}", Error::from(error).message()))
-        }
-        _ => error.into(),
-    }
 }

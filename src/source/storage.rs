@@ -16,6 +16,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 
@@ -31,6 +32,9 @@ const PIECE: u64 = 1 << 20;
 const EXT4: u64 = 0xef53;
 /// What statfs calls XFS.
 const XFS: u64 = 0x5846_5342;
+
+/// What statfs calls btrfs, bcachefs and ZFS.
+const COPY_ON_WRITE: [u64; 3] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 
 /// What a save asks of a file's inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +123,12 @@ pub trait Storage: Clone + Debug + Send + Sync {
         to: &Self::File,
         to_offset: u64,
     ) -> io::Result<()>;
+    /// How many bytes are free, where also writing over bytes of a file takes some: the file system writes
+    /// nothing over what it has.
+    fn room_to_write_over(&self, file: &Self::File) -> Option<u64> {
+        let _ = file;
+        None
+    }
     /// Whether [`insert`](Self::insert) is known to leave, at a crash, nothing but a file whose extents
     /// from some place on were moved, and the others not.
     fn inserts_by_extent(&self, file: &Self::File) -> bool;
@@ -145,6 +155,32 @@ pub trait Storage: Clone + Debug + Send + Sync {
     }
     /// Gives a file another name, in place of what has it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Lets two files swap their names.
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let _ = (one, other);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Takes a lease on a file that is open for reading only: `WouldBlock` if some program has it open for
+    /// writing. One that opens it for writing then waits until the lease is given up, or until the system
+    /// has waited for that long enough.
+    fn lease(&self, file: &Self::File) -> io::Result<()> {
+        let _ = file;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Whether the file has a lease, and no program waits for its end.
+    fn has_lease(&self, file: &Self::File) -> bool {
+        let _ = file;
+        false
+    }
+    /// Gives the lease up.
+    fn end_lease(&self, file: &Self::File) -> io::Result<()> {
+        let _ = file;
+        Ok(())
+    }
+    /// Waits.
+    fn wait(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
     /// Takes a name away.
     fn unlink(&self, path: &Path) -> io::Result<()>;
     /// Locks the file for this program alone; `WouldBlock` if another has it.
@@ -265,6 +301,12 @@ impl Storage for System {
         Ok(())
     }
 
+    fn room_to_write_over(&self, file: &File) -> Option<u64> {
+        let fs = rustix::fs::fstatfs(file).ok()?;
+        let copies = COPY_ON_WRITE.contains(&(fs.f_type as u64));
+        copies.then(|| fs.f_bavail.saturating_mul(fs.f_bsize as u64))
+    }
+
     fn inserts_by_extent(&self, file: &File) -> bool {
         rustix::fs::fstatfs(file).is_ok_and(|fs| matches!(fs.f_type as u64, EXT4 | XFS))
     }
@@ -316,6 +358,23 @@ impl Storage for System {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         std::fs::rename(from, to)
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let here = rustix::fs::CWD;
+        Ok(rustix::fs::renameat_with(here, one, here, other, rustix::fs::RenameFlags::EXCHANGE)?)
+    }
+
+    fn lease(&self, file: &File) -> io::Result<()> {
+        ioctl::lease(file)
+    }
+
+    fn has_lease(&self, file: &File) -> bool {
+        ioctl::has_lease(file)
+    }
+
+    fn end_lease(&self, file: &File) -> io::Result<()> {
+        ioctl::end_lease(file)
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {

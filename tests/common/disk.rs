@@ -62,6 +62,7 @@ fn make(kind: &str, image: &str) {
         "xfs of 1 KiB" => run("mkfs.xfs", &["-q", "-m", "reflink=1", "-b", "size=1024", image]),
         // Data and metadata take their room from the same.
         "btrfs" => run("mkfs.btrfs", &["-q", "-M", image]),
+        "btrfs of two kinds of room" => run("mkfs.btrfs", &["-q", image]),
         _ => panic!("no file system is called {kind}"),
     }
 }

@@ -277,6 +277,56 @@ fn a_full_disk_leaves_the_old_file_or_the_new_one() {
     }
 }
 
+/// A file system that writes nothing over what it has needs room also to write a file anew in its place,
+/// and to undo that.
+#[test]
+fn a_full_disk_that_copies_on_write_leaves_the_old_file_or_the_new_one() {
+    let data: Vec<u8> = (0..1 << 20).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let old = Parts { text: text('a', 300_000), padding: Vec::new(), ..parts() };
+    let old = Parts { blocks: vec![block(&data, data.len(), 0)], ..old };
+    let (grown, fitting) = (text('b', 400_000), text('c', 299_000));
+    let options = SaveOptions::default();
+    for kind in ["btrfs", "btrfs of two kinds of room"] {
+        let disk = Disk::new(kind, 128);
+        let path = disk.path().join("a.asdf");
+        let ballast = File::create(disk.path().join("ballast")).unwrap();
+        for (new_text, plan) in [(&grown, Plan::Rewrite), (&fitting, Plan::InPlace)] {
+            let new = old.saved(new_text, &options).bytes();
+            let (mut refused, mut saved) = (0, 0);
+            for free in (0..5 << 20).step_by(96 << 10) {
+                let _ = fs::remove_file(&path);
+                let _ = fs::remove_file(disk.path().join("other name"));
+                ballast.set_len(0).unwrap();
+                rustix::fs::syncfs(&ballast).unwrap();
+                write_sparse(&path, &old.bytes());
+                fs::hard_link(&path, disk.path().join("other name")).unwrap();
+                let mut target = Target::open_in(System, &path, None).unwrap();
+                fill(&ballast, free);
+                let answer = target.save(new_text, &options);
+                let bytes = fs::read(&path).unwrap();
+                match answer {
+                    Ok(done) => {
+                        assert!(bytes == new && done.plan == Some(plan), "{kind}, {free}: {done:?}");
+                        saved += 1;
+                    }
+                    Err(error) => {
+                        assert_eq!(error.errno(), libc::ENOSPC, "{kind}, {free}: {error}");
+                        assert!(bytes == old.bytes(), "{kind}, {free}: {error}");
+                        refused += 1;
+                    }
+                }
+                let left = fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().file_name());
+                assert!(
+                    !left.into_iter().any(|name| name.to_string_lossy().contains("asdf-mount")),
+                    "{kind}, {free}"
+                );
+            }
+            println!("{kind}, {plan:?}: {refused} refused, {saved} saved");
+            assert!(refused > 0 && saved > 0, "{kind}, {plan:?}: {refused} refused, {saved} saved");
+        }
+    }
+}
+
 /// Takes all the space of the file system but about `free` bytes.
 fn fill(ballast: &File, free: u64) {
     let space = rustix::fs::fstatvfs(ballast).unwrap();

@@ -116,7 +116,7 @@ impl Storage for Halfway {
 #[test]
 fn a_half_shifted_file_is_mended() {
     let options = SaveOptions { padding: None, only: Some(Plan::Insert) };
-    for (kind, size) in [("ext4", 64), ("xfs", 320)] {
+    for (kind, size) in [("ext4", 64), ("xfs", 320), ("ext4 of 1 KiB", 64), ("xfs of 1 KiB", 320)] {
         let disk = Disk::new(kind, size);
         let path = disk.path().join("a.asdf");
         let parts = parts();

@@ -219,7 +219,7 @@ fn more_behind_an_index_than_can_be_moved_is_refused_and_said() {
 }
 
 #[test]
-fn a_streamed_block_is_never_moved_but_the_padding_can_be_used() {
+fn a_streamed_block_is_not_moved_without_leases_but_the_padding_can_be_used() {
     let stream = block(&[7; 500], 500, 1);
     let sim = disk(&[&text('a', 300), &[0; 100], &stream]);
     assert_eq!(save(&sim, &text('b', 400)).unwrap(), Indexed::None);
@@ -227,7 +227,7 @@ fn a_streamed_block_is_never_moved_but_the_padding_can_be_used() {
     assert_eq!(before, [text('b', 400), stream].concat());
     let error = save(&sim, &text('c', 401)).unwrap_err();
     assert_eq!((error.kind(), error.errno()), (Kind::TooLarge, libc::EFBIG));
-    assert!(error.message().contains("streamed"), "{error}");
+    assert!(error.message().contains("can't be found out on this file system"), "{error}");
     assert_eq!(bytes(&sim), before);
 }
 

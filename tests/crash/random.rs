@@ -20,7 +20,7 @@ fn some_text(dice: &mut Dice) -> Vec<u8> {
 
 #[test]
 fn random_saves_and_crashes_end_as_the_model_says() {
-    let can_all = Abilities { clones: true, inserts: true, links: 1, closed: false };
+    let can_all = Abilities { clones: true, inserts: true, links: 1, ..Abilities::default() };
     let many = [
         Abilities::of(Plan::Clone),
         Abilities::of(Plan::Insert),

@@ -30,13 +30,17 @@ pub(crate) struct Abilities {
     pub(crate) links: u64,
     /// Nothing can be made beside the source.
     pub(crate) closed: bool,
+    /// No program writes to the source, and one that comes waits.
+    pub(crate) leases: bool,
+    /// One comes as soon as another file has the source's name, and has looked it up before.
+    pub(crate) late_writer: bool,
 }
 
 impl Abilities {
     /// What it must be able to do for a growing save to be done by `plan`.
     pub(crate) fn of(plan: Plan) -> Self {
         let links = if plan == Plan::Rewrite { 2 } else { 1 };
-        Self { clones: plan == Plan::Clone, inserts: plan == Plan::Insert, links, closed: false }
+        Self { clones: plan == Plan::Clone, inserts: plan == Plan::Insert, links, ..Self::default() }
     }
 }
 

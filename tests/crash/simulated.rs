@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use asdf_mount::edit::{Indexed, Plan, SaveOptions, Saved, Target};
+use asdf_mount::source::storage::Storage;
 use asdf_mount::{Kind, Result};
 
 use crate::dice::Dice;
@@ -86,7 +87,15 @@ fn scenarios() -> Vec<Scenario> {
             }
         }
     }
+    for plan in [Plan::Clone, Plan::Insert, Plan::Copy] {
+        let can = Abilities { leases: true, ..Abilities::of(plan) };
+        let parts = Parts { text: text('a', 900), padding: Vec::new(), ..streamed.clone() };
+        let text = text('b', 2000);
+        add("a stream that nobody writes", can, plan, Indexed::None, &parts, &parts, text, None);
+    }
     let parts = Parts { text: text('a', 900), padding: Vec::new(), blocks: blocks(), tail: None };
+    let shares = Abilities { clones: true, ..Abilities::of(Plan::Rewrite) };
+    add("shares the image", shares, Plan::Rewrite, Indexed::Written, &parts, &parts, text('b', 2000), None);
     for plan in [Plan::Insert, Plan::Rewrite] {
         let can = Abilities { closed: true, ..Abilities::of(plan) };
         let text = text('b', 2000);
@@ -222,6 +231,21 @@ fn a_save_makes_the_new_file_and_nothing_else() {
         let changes = sim.counts().1;
         assert_eq!(target.save(&scenario.text, &scenario.options).unwrap().plan, None, "{shown}");
         assert_eq!(sim.counts().1, changes, "{shown}");
+    }
+}
+
+/// A program looked up the file's name before the save swapped it, and opens the old file after that.
+#[test]
+fn a_program_that_comes_late_to_a_stream_finds_the_file_that_has_the_name() {
+    for plan in [Plan::Clone, Plan::Copy] {
+        let abilities = Abilities { leases: true, late_writer: true, ..Abilities::of(plan) };
+        let parts = Parts { text: text('a', 900), blocks: vec![block(&[7; 900], 0, 1)], ..Parts::default() };
+        let sim = Disk::with(source(), &parts.bytes(), abilities).mount();
+        let before = sim.meta_at(source()).unwrap().identity;
+        let error = open(&sim).unwrap().save(&text('b', 9000), &SaveOptions::default()).unwrap_err();
+        assert!(error.message().contains("has it open for writing"), "{plan:?}: {error}");
+        assert_eq!(sim.meta_at(source()).unwrap().identity, before, "{plan:?}");
+        assert_eq!(sim.disk().names(), [source()], "{plan:?}");
     }
 }
 

@@ -69,7 +69,7 @@ impl Place {
     /// Another file.
     pub(crate) fn with(kind: &str, builder: &AsdfBuilder) -> Self {
         let mebibytes = match kind {
-            "xfs" => 320,
+            "xfs" | "xfs of 1 KiB" => 320,
             "btrfs" => 128,
             _ => 64,
         };

@@ -11,14 +11,28 @@ use crate::error::{Error, Kind};
 use crate::source::Identity;
 use crate::source::storage::{Extent, Extents, Storage};
 
+/// With less free than this a file system that writes nothing over what it has may run out of room for
+/// its own tables.
+const LEAST_ROOM: u64 = 16 << 20;
+
 impl<S: Storage> Job<'_, S> {
     /// Writes over what differs; nothing moves.
     pub(super) fn in_place(&self) -> Result<(), Stopped> {
         if self.change.shift > 0 {
             return Err(unsuited("the text does not fit before the first block"));
         }
+        let bytes = self.change.head_to + self.change.tail.len() as u64;
+        if self.is_short_of_room(bytes.saturating_mul(4)) {
+            return self.rewrite();
+        }
         let (place, journal) = self.write_journal(Way::InPlace, None, &[])?;
         self.carry_out(place, journal)
+    }
+
+    /// Whether writing over so many bytes of the source, and undoing it, may fail for want of room.
+    fn is_short_of_room(&self, bytes: u64) -> bool {
+        let room = self.storage.room_to_write_over(self.file);
+        room.is_some_and(|room| room < bytes.saturating_add(LEAST_ROOM))
     }
 
     /// Inserts a range before the first block's page, then writes over what differs.
@@ -69,8 +83,14 @@ impl<S: Storage> Job<'_, S> {
     fn make_image(&self, place: &Place) -> std::io::Result<S::File> {
         self.prepare(place)?;
         let file = self.create_image(place)?;
+        // What is not shared has to be written over the source.
+        let is_short = self.is_short_of_room(self.change.new_size().saturating_mul(2));
+        let device = self.change.identity.device;
         let ways = [Plan::Clone, Plan::Copy].into_iter();
-        let mut ways = ways.filter(|way| !self.refusals.has(self.change.identity.device, *way));
+        let mut ways = ways.filter(|way| match way {
+            Plan::Copy => !is_short,
+            way => !self.refusals.has(device, *way),
+        });
         let filled = ways.find_map(|way| match self.fill(&file, way == Plan::Clone) {
             Err(Stopped::Unsuited(_)) => None,
             answer => Some(answer),
@@ -78,6 +98,7 @@ impl<S: Storage> Job<'_, S> {
         let answer = match filled {
             Some(Ok(())) => self.sync(&file),
             Some(Err(Stopped::Failed(error))) => Err(std::io::Error::from_raw_os_error(error.errno())),
+            _ if is_short => Err(std::io::Error::from_raw_os_error(libc::ENOSPC)),
             _ => Err(std::io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
         };
         match answer {
@@ -186,8 +207,8 @@ impl<S: Storage> Job<'_, S> {
     }
 
     /// Inserts the range, or takes note that the file system can't.
-    fn insert_range(&self, at: u64, len: u64) -> Result<(), Stopped> {
-        let Err(error) = self.storage.insert(self.file, at, len) else { return Ok(()) };
+    fn insert_range(&self, file: &S::File, at: u64, len: u64) -> Result<(), Stopped> {
+        let Err(error) = self.storage.insert(file, at, len) else { return Ok(()) };
         self.refusals.note(self.change.identity.device, Plan::Insert, &error);
         // Some change the file's time also when they refuse: that was no other program.
         let (now, (end, md5)) = (self.storage.meta(self.file)?.identity, self.change.old_head);
@@ -221,19 +242,26 @@ impl<S: Storage> Job<'_, S> {
         journal: Journal<S>,
         image: Option<&S::File>,
     ) -> Result<(), Stopped> {
-        let settling = Settling::new(self.storage, self.file, &journal, image);
-        let done = self.check_unchanged().and_then(|()| {
+        let (opened, done) = match self.open_to_write() {
+            Ok(opened) => (opened, self.check_unchanged()),
+            Err(stopped) => (None, Err(stopped)),
+        };
+        let nothing_done = done.is_err();
+        let file = opened.as_ref().unwrap_or(self.file);
+        let settling = Settling::new(self.storage, file, &journal, image);
+        let done = done.and_then(|()| {
             if journal.header.way == Way::Insert {
-                self.insert_range(journal.header.insert_at, journal.header.shift)?;
+                self.insert_range(file, journal.header.insert_at, journal.header.shift)?;
                 // So that a crash finds either an insertion under way and nothing written, or a
                 // whole insertion.
-                self.sync(self.file)?;
+                self.sync(file)?;
             }
             Ok(settling.write(Side::New)?)
         });
         let stopped = match done {
             // Whatever another program did, it is not ours to undo.
             Ok(()) | Err(Stopped::Overtaken) => done,
+            Err(_) if nothing_done => done,
             Err(stopped) => match settling.back() {
                 Ok(()) => Err(stopped),
                 Err(undoing) => return Err(unfinished(place, &stopped, &undoing)),

@@ -2,11 +2,15 @@
 
 use std::ops::Range;
 
-use super::{Done, Job, PIECE, Stopped, unsuited_or_failed};
+use super::{Done, Job, NewFile, PIECE, Stopped, unsuited_or_failed};
 use crate::edit::Plan;
+use crate::edit::opened::lock_apart;
 use crate::edit::place::Place;
 use crate::edit::plan::GRAIN;
 use crate::source::storage::Storage;
+
+/// Bytes copied at once, a multiple of [`GRAIN`].
+const COPIED_AT_ONCE: u64 = 64 << 20;
 
 impl<S: Storage> Job<'_, S> {
     /// Writes the new file and puts it in the source's place.
@@ -19,9 +23,10 @@ impl<S: Storage> Job<'_, S> {
                 "there is no place beside it",
             )));
         };
+        self.lease_again()?;
         let file = self.prepare(place).and_then(|()| self.create_image(place)).map_err(unsuited_or_failed)?;
-        match self.write_and_rename(place, &file, clone) {
-            Ok(()) => {
+        match self.write_and_rename(place, file, clone) {
+            Ok(file) => {
                 // The new file is in place and whole; only whether it stays there at a crash is open.
                 let trouble = self.sync_dir(&place.dir).err().map(|error| {
                     crate::Error::from(error).within("the new file is in place, but may not survive a crash")
@@ -47,22 +52,32 @@ impl<S: Storage> Job<'_, S> {
         }
     }
 
-    fn write_and_rename(&self, place: &Place, file: &S::File, clone: bool) -> Result<(), Stopped> {
+    fn write_and_rename(
+        &self,
+        place: &Place,
+        file: S::File,
+        clone: bool,
+    ) -> Result<NewFile<S::File>, Stopped> {
         // First, as it is what most often can't be done, and so that nobody who may not read the
         // source can open the copy.
-        self.storage.keep_attributes(self.file, file).map_err(unsuited_or_failed)?;
-        self.fill(file, clone)?;
-        match self.storage.lock(file) {
+        self.storage.keep_attributes(self.file, &file).map_err(unsuited_or_failed)?;
+        self.fill(&file, clone)?;
+        let lock = lock_apart(self.storage, &place.image, &file, |file| self.storage.lock(file));
+        let lock = match lock {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Err(Stopped::Overtaken);
             }
             // Where there are no locks the source has none either.
-            _ => {}
-        }
-        self.storage.touch(file);
-        self.sync(file)?;
+            lock => lock.ok().flatten(),
+        };
+        self.storage.touch(&file);
+        self.sync(&file)?;
         self.check_unchanged()?;
-        self.storage.rename(&place.image, self.path).map_err(unsuited_or_failed)
+        if self.leased {
+            return self.exchange(place, file, lock);
+        }
+        self.storage.rename(&place.image, self.path).map_err(unsuited_or_failed)?;
+        Ok(NewFile { file, lock })
     }
 
     /// Writes the new file's bytes.
@@ -112,8 +127,11 @@ impl<S: Storage> Job<'_, S> {
             let Some(data) = self.storage.next_data(self.file, at..range.end)? else { break };
             // Whole pages, so that a file system that can share them does.
             let start = (data.start / GRAIN * GRAIN).max(at);
-            self.storage.copy_range(self.file, start..data.end, file, start + self.change.shift)?;
-            at = data.end;
+            // In between it is seen whether a program waits to write to a stream.
+            let end = data.end.min(start.saturating_add(COPIED_AT_ONCE));
+            self.check_lease()?;
+            self.storage.copy_range(self.file, start..end, file, start + self.change.shift)?;
+            at = end;
         }
         Ok(())
     }

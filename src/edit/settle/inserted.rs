@@ -49,9 +49,11 @@ pub(super) fn inserted<S: Storage>(storage: &S, file: &S::File, journal: &Journa
             };
             match now.iter().all(free) {
                 true => Inserted::Partly(still),
+                false if moved.first.is_none() && header.fits_old(size) => Inserted::Not,
                 false => Inserted::Foreign("there are bytes where a hole should be".to_owned()),
             }
         }
+        Moved { first: None, .. } if header.fits_old(size) => Inserted::Not,
         _ => Inserted::Foreign(format!("it has {size} bytes, not {old} or {longer}")),
     })
 }

@@ -1,4 +1,4 @@
-//! Two requests that no crate offers: FICLONERANGE, and FIEMAP.
+//! Requests that no crate offers: FICLONERANGE, FIEMAP, and those about leases.
 
 #![allow(unsafe_code)]
 
@@ -78,6 +78,36 @@ pub(super) fn clone_range(from: &File, range: Range<u64>, to: &File, to_offset: 
     let request = unsafe { Setter::<FICLONERANGE, CloneRange>::new(argument) };
     // SAFETY: as above.
     Ok(unsafe { rustix::ioctl::ioctl(to, request) }?)
+}
+
+/// F_SETSIG of linux/fcntl.h.
+const SET_SIGNAL: libc::c_int = 10;
+
+/// Takes a read lease.
+pub(super) fn lease(file: &File) -> io::Result<()> {
+    // The kernel tells of a lease that it wants back by a signal that ends the process, but for another
+    // choice: this one is ignored where nobody asks for it.
+    control(file, SET_SIGNAL, libc::SIGURG)?;
+    control(file, libc::F_SETLEASE, libc::F_RDLCK)?;
+    Ok(())
+}
+
+/// Whether the file has a read lease that the kernel does not want back.
+pub(super) fn has_lease(file: &File) -> bool {
+    control(file, libc::F_GETLEASE, 0).is_ok_and(|kind| kind == libc::F_RDLCK)
+}
+
+/// Gives a lease up.
+pub(super) fn end_lease(file: &File) -> io::Result<()> {
+    control(file, libc::F_SETLEASE, libc::F_UNLCK).map(|_| ())
+}
+
+fn control(file: &File, request: libc::c_int, argument: libc::c_int) -> io::Result<libc::c_int> {
+    // SAFETY: the requests take a number and touch no memory of ours; the descriptor is open.
+    match unsafe { libc::fcntl(file.as_raw_fd(), request, argument) } {
+        -1 => Err(io::Error::last_os_error()),
+        answer => Ok(answer),
+    }
 }
 
 /// Where the file's bytes lie on the disk.

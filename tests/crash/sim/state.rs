@@ -36,6 +36,7 @@ pub(super) enum Change {
     Collapse { inode: u64, from: u64, by: u64 },
     Name { path: PathBuf, inode: Option<u64> },
     Rename { from: PathBuf, to: PathBuf, inode: u64 },
+    Exchange { names: [PathBuf; 2], inodes: [u64; 2] },
 }
 
 impl Change {
@@ -47,13 +48,13 @@ impl Change {
             | Self::Time { inode, .. }
             | Self::Insert { inode, .. }
             | Self::Collapse { inode, .. } => Some(*inode),
-            Self::Name { .. } | Self::Rename { .. } => None,
+            Self::Name { .. } | Self::Rename { .. } | Self::Exchange { .. } => None,
         }
     }
 
     /// Whether it is kept in order with the others of its inode.
     pub(super) fn is_ordered(&self) -> bool {
-        !matches!(self, Self::Data { .. } | Self::Name { .. } | Self::Rename { .. })
+        self.inode().is_some() && !matches!(self, Self::Data { .. })
     }
 }
 
@@ -103,6 +104,10 @@ impl State {
             Change::Rename { from, to, inode } => {
                 self.names.remove(from);
                 self.names.insert(to.clone(), *inode);
+            }
+            Change::Exchange { names: [one, other], inodes } => {
+                self.names.insert(one.clone(), inodes[1]);
+                self.names.insert(other.clone(), inodes[0]);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The calls of a program that saves.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -111,27 +112,38 @@ impl Storage for Sim {
 
     fn clone_range(&self, from: &SimFile, range: Range<u64>, to: &SimFile, at: u64) -> io::Result<()> {
         let mut disk = self.disk();
-        disk.turn()?;
+        let failed = disk.turn();
         if !disk.abilities.clones {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
         assert!(range.start.is_multiple_of(PAGE) && at.is_multiple_of(PAGE));
         // Sharing is not modelled: a copy that takes no time.
         let end = range.end.next_multiple_of(PAGE);
-        let map: Vec<(u64, u64)> = disk.now.inodes[&from.0]
+        let map: BTreeMap<u64, u64> = disk.now.inodes[&from.0]
             .map
             .range(range.start / PAGE..end / PAGE)
-            .map(|(logical, page)| (*logical, *page))
+            .map(|(logical, page)| (logical - range.start / PAGE + at / PAGE, *page))
             .collect();
+        let pages = end / PAGE - range.start / PAGE;
+        let pages = if failed.is_err() { pages / 2 } else { pages };
+        let shared = at / PAGE..at / PAGE + pages;
+        let over = disk.now.inodes[&to.0].map.range(shared.clone()).map(|(logical, _)| *logical);
+        let holes: Vec<u64> = over.filter(|logical| !map.contains_key(logical)).collect();
+        for logical in holes {
+            disk.change(Change::Map { inode: to.0, logical, page: None });
+        }
         for (logical, page) in map {
             let bytes = disk.now.pages[&page].to_vec();
-            let logical = logical - range.start / PAGE + at / PAGE;
+            if !shared.contains(&logical) {
+                continue;
+            }
             disk.next += 1;
             let page = disk.next;
             disk.now.pages.insert(page, Arc::new(bytes.clone()));
             disk.durable.pages.insert(page, Arc::new(bytes));
             disk.change(Change::Map { inode: to.0, logical, page: Some(page) });
         }
+        failed?;
         let size = at + (range.end - range.start);
         if disk.now.inodes[&to.0].size < size {
             disk.change(Change::Size { inode: to.0, size });
@@ -210,6 +222,7 @@ impl Storage for Sim {
             disk.make_durable(|change| match change {
                 Change::Name { path, .. } => within(path),
                 Change::Rename { to, .. } => within(to),
+                Change::Exchange { names, .. } => within(&names[0]),
                 _ => false,
             });
         }
@@ -223,6 +236,29 @@ impl Storage for Sim {
         disk.change(Change::Rename { from: from.to_owned(), to: to.to_owned(), inode });
         Ok(())
     }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        let mut disk = self.disk();
+        disk.turn()?;
+        let inodes = [disk.inode(one)?, disk.inode(other)?];
+        disk.change(Change::Exchange { names: [one.to_owned(), other.to_owned()], inodes });
+        Ok(())
+    }
+
+    fn lease(&self, _file: &SimFile) -> io::Result<()> {
+        match self.disk().abilities.leases {
+            true => Ok(()),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn has_lease(&self, file: &SimFile) -> bool {
+        let disk = self.disk();
+        let named = disk.inode(Path::new(crate::simulated::SOURCE)).is_ok_and(|inode| inode == file.0);
+        disk.abilities.leases && (named || !disk.abilities.late_writer)
+    }
+
+    fn wait(&self, _time: std::time::Duration) {}
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
         let mut disk = self.disk();
