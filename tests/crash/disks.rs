@@ -191,7 +191,7 @@ fn a_second_writer_is_refused_also_after_a_new_file_took_the_place() {
     for _ in 0..2 {
         let error = open(&disk, &path).unwrap_err();
         assert_eq!((error.kind(), error.errno()), (Kind::Busy, libc::EBUSY));
-        let named = format!("process {}, mounted on /mnt/somewhere", std::process::id());
+        let named = format!("already mounted for writing at /mnt/somewhere (process {})", std::process::id());
         assert!(error.to_string().contains(&named), "{error}");
         let len = target.layout().kept_from as usize + 100;
         assert_eq!(target.save(&text('b', len), &SaveOptions::default()).unwrap().plan, Some(Plan::Copy));
