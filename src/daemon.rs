@@ -19,6 +19,7 @@
 
 mod background;
 mod contents;
+mod detach;
 mod fusermount;
 mod memory;
 mod mount;
@@ -263,7 +264,7 @@ fn clear_up(place: &Mountpoint) {
     if let Ok(Some(mount)) = mountinfo::top_at(place.path())
         && mount.is_ours()
         && mount.is_dead()
-        && let Err(error) = unmount::detach(place.path())
+        && let Err(error) = detach::detach(place.path())
     {
         tracing::warn!("{error}");
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::{fusermount, mountinfo, unmount};
+use super::{detach, fusermount, mountinfo};
 use crate::error::{Error, Kind, Result};
 use crate::options::{AccessTime, FILE_SYSTEM_TYPE, Options, SUBTYPE};
 
@@ -50,7 +50,7 @@ impl Mounted {
             // What another file system was mounted upon can't be reached by its path.
             if id != 0 && mountinfo::top_at(&place).ok().flatten().is_some_and(|top| top.id != id) {
                 tracing::warn!("{}: covered by another mount, which stays", place.display());
-            } else if let Err(error) = unmount::detach(&place) {
+            } else if let Err(error) = detach::detach(&place) {
                 let place = place.display();
                 tracing::error!(
                     "{error}; the daemon ends all the same and leaves a dead mount: 'asdf-mount -u {place}', \

@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::detach;
 use super::mountinfo::{self, Health};
-use super::unmount;
 use crate::error::{Error, Kind, Result};
 
 /// A folder to mount on; one that was made for the mount is removed when this is dropped.
@@ -134,7 +134,7 @@ fn free_of_dead_mounts(path: &Path) -> Result<()> {
                 .of(path));
             }
             (Health::Dead, true) => {
-                unmount::detach(path).map_err(|error| error.within("a dead mount can't be taken away"))?;
+                detach::detach(path).map_err(|error| error.within("a dead mount can't be taken away"))?;
             }
         }
     }

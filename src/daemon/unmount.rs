@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::{fusermount, mountinfo, mountpoint};
+use super::detach::take_away;
+use super::{detach, mountinfo, mountpoint};
 use crate::error::{Error, Kind, Result};
 use crate::log::{complain, one_line};
 use crate::options::SUBTYPE;
@@ -65,7 +65,7 @@ pub fn unmount(wanted: &Path) -> Result<()> {
     let (daemon, report) = match daemon_of(mount) {
         Serving::By(daemon, report) => (Some(daemon), report),
         Serving::Unknown => (None, None),
-        Serving::Dead => return detach(&path),
+        Serving::Dead => return detach::detach(&path),
     };
     take_away(&path, false).map_err(|error| match error.errno() {
         libc::EBUSY => Error::new(
@@ -116,20 +116,7 @@ fn tell(report: &Path, owner: Option<(u32, u32)>) {
     }
 }
 
-/// Takes the mount on `path` away at once; files that are open there stay usable until closed.
-pub(crate) fn detach(path: &Path) -> Result<()> {
-    take_away(path, true)
-}
-
-fn take_away(path: &Path, lazy: bool) -> Result<()> {
-    let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
-    match rustix::mount::unmount(path, flags) {
-        Err(Errno::PERM) => fusermount::unmount(path, lazy),
-        result => result.map_err(|errno| Error::from(errno).within("can't unmount").of(path)),
-    }
-}
-
-/// Who answers for a mount.
+/// Which daemon answers for a mount.
 enum Serving {
     /// By this process, which makes its report there.
     By((i32, OwnedFd), Option<PathBuf>),

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use crate::content::Content;
 use crate::error::Result as ReadResult;
+use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Commented, Standing};
 
@@ -217,6 +218,18 @@ impl Fault {
         });
         Problem { class: self.class, what: self.what, to_do: self.to_do, place }
     }
+}
+
+/// What is wrong, in the order of the text, and what is only to be told.
+#[derive(Debug, Default)]
+struct Meant {
+    problems: Vec<Fault>,
+    warnings: Vec<Fault>,
+}
+
+/// The offset of a place in the text.
+fn offset(place: Mark) -> usize {
+    usize::try_from(place.offset).unwrap_or(usize::MAX)
 }
 
 /// Bytes in memory that someone else holds.

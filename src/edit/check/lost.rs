@@ -1,7 +1,6 @@
 //! What tools drop or change by habit: tags, and scalars that another version of YAML reads otherwise.
 
-use super::meaning::{Meant, offset};
-use super::{Draft, Fault};
+use super::{Draft, Fault, Meant, offset};
 use crate::yaml::survey::Survey;
 
 /// What to do about tags that are gone.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::arrays::{ArrayNode, Facts};
 use super::lost;
 use super::prologue::{Prologue, words};
-use super::{BlockSizes, Class, Draft, Fault, Old};
+use super::{BlockSizes, Class, Draft, Fault, Meant, Old, offset};
 use crate::format::asdf::ndarray::{Ndarray, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Broken, Paths, Root, Wrong};
@@ -14,13 +14,6 @@ use crate::yaml::survey::{Broken, Paths, Root, Wrong};
 const DEEPEST: usize = 247;
 /// What the tag of the root of a tree begins with, in all editions.
 const ROOT_TAGS: [&str; 2] = ["tag:stsci.edu:asdf/core/asdf-", "tag:stsci.edu:asdf/0.1.0/core/asdf"];
-
-/// What is wrong, in the order of the text, and what is only to be told.
-#[derive(Debug, Default)]
-pub(super) struct Meant {
-    pub(super) problems: Vec<Fault>,
-    pub(super) warnings: Vec<Fault>,
-}
 
 /// Compares a text with the one it is to replace.
 pub(super) fn problems(
@@ -65,10 +58,6 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
     let to_do =
         if broken.too_large { "make the tree smaller" } else { "correct the text here, or shortly before" };
     Fault { class, ..draft.fault(offset(failure.place), what, to_do) }
-}
-
-pub(super) fn offset(place: Mark) -> usize {
-    usize::try_from(place.offset).unwrap_or(usize::MAX)
 }
 
 /// The lines before the document: their versions must stay, and Python asdf must get over them.

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Holds which module of the crate may import which, and finds circles of imports among its files.
+
+    scripts/imports.py          exit status 1 if a rule is broken
+    scripts/imports.py --list   each file with the files that it imports
+
+An import is a path that starts with crate, self or super, in `use` or in code. A name that a module
+re-exports counts as an import of the file that defines it. Tests are left out. A circle that only joins a
+module and the modules within it is none: the one is part of the other.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+SRC = Path("src")
+
+# What each module may import. `cache` names `content` for its store of seek tables alone.
+ALLOWED = {
+    "cli": "cache check daemon edit error exit format log options user_dirs",
+    "daemon": "cache error exit format fuse log options tree",
+    "fuse": "cache content error source tree",
+    "options": "edit error tree user_dirs",
+    "check": "cache content edit error format log source user_dirs yaml",
+    "tree": "cache content decode edit error format log source user_dirs view",
+    "view": "content error format",
+    "edit": "cache content error format source user_dirs yaml",
+    "format": "cache codec content error source yaml",
+    "codec": "cache content decode error",
+    "decode": "cache content error source",
+    "yaml": "content error",
+    "cache": "content error user_dirs",
+    "content": "cache error source",
+    "source": "error user_dirs",
+    "log": "error",
+    "exit": "error",
+    "user_dirs": "error",
+    "error": "",
+}
+
+# Modules whose files still import each other in circles.
+TANGLED = {"tree"}
+
+
+def read(path):
+    """The code of a file, without comments, strings, and the tests at its end."""
+    text = path.read_text()
+    text = re.sub(r'r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.|[^\'\\])\'|//[^\n]*|/\*.*?\*/',
+                  lambda found: '""' if found[0][0] not in "/" else "", text, flags=re.S)
+    return re.split(r"#\[cfg\(test\)\]\s*(?:pub(?:\([a-z]+\))? )?mod \w+ \{", text)[0]
+
+
+def is_test(path):
+    return path.stem in ("tests", "fake") or "tests" in path.parts
+
+
+def module_of(path):
+    """src/a/b.rs is the module ("a", "b"); lib.rs is ()."""
+    parts = path.relative_to(SRC).with_suffix("").parts
+    return () if parts in (("lib",), ("main",)) else parts
+
+
+def leaves(text):
+    """The paths of a use tree, each as (names, the name that it gets)."""
+    text = text.strip()
+    brace = text.find("{")
+    if brace < 0:
+        path, _, name = text.partition(" as ")
+        names = tuple(part.strip() for part in path.split("::"))
+        yield names, (name or names[-1]).strip()
+        return
+    prefix = tuple(part.strip() for part in text[:brace].split("::") if part.strip())
+    depth, start, inner = 0, 0, text[brace + 1 : text.rfind("}")]
+    for at, char in enumerate(inner + ","):
+        depth += (char == "{") - (char == "}")
+        if char == "," and depth == 0:
+            if inner[start:at].strip():
+                for names, name in leaves(inner[start:at]):
+                    yield prefix + names, prefix[-1] if names == ("self",) else name
+            start = at + 1
+
+
+class Crate:
+    def __init__(self):
+        self.files = {module_of(path): path for path in sorted(SRC.rglob("*.rs"))
+                      if path.name != "main.rs" and not is_test(path)}
+        self.code = {module: read(path) for module, path in self.files.items()}
+        self.uses, self.exports = {}, {}
+        for module, code in self.code.items():
+            self.uses[module], self.exports[module] = [], {}
+            for found in re.finditer(r"\b(pub(?:\([a-z: ]+\))? )?use ([^;]+);", code):
+                for names, name in leaves(found[2]):
+                    self.uses[module].append(names)
+                    if found[1]:
+                        self.exports[module][name] = names
+            rest = re.sub(r"\buse [^;]+;", "", code)
+            self.uses[module] += [tuple(path.split("::")) for path in
+                                  re.findall(r"(?<![\w:])(?:crate|super|self)(?:::\w+)+", rest)]
+            local = {name: names for names, name in ((n, n[-1]) for n in self.uses[module])}
+            for first, more in re.findall(r"(?<![\w:])([a-z_]\w*)((?:::\w+)+)", rest):
+                if first in local or module + (first,) in self.files:
+                    self.uses[module].append(local.get(first, ("self", first)) + tuple(more[2:].split("::")))
+
+    def absolute(self, module, names):
+        """A path as one from the crate's root, or None where it leads out of the crate."""
+        if names[0] == "crate":
+            return names[1:]
+        at, names = list(module), list(names)
+        if names[0] not in ("self", "super"):
+            return module + tuple(names) if module + (names[0],) in self.files else None
+        while names and names[0] in ("self", "super"):
+            if names.pop(0) == "super":
+                at = at[:-1]
+        return tuple(at + names)
+
+    def defining(self, path, seen=()):
+        """The module that defines what a path from the root names."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.files:
+                break
+        module, rest = path[:length], path[length:]
+        if rest and rest[0] in self.exports[module] and (module, rest[0]) not in seen:
+            inner = self.absolute(module, self.exports[module][rest[0]])
+            if inner is not None:
+                return self.defining(inner + rest[1:], seen + ((module, rest[0]),))
+        return module
+
+    def imports(self):
+        """For each module, the modules that it names, and which names it takes from each."""
+        arrows = {}
+        for module, uses in self.uses.items():
+            for names in uses:
+                path = self.absolute(module, names)
+                if path is None:
+                    continue
+                target = self.defining(path)
+                if target != module:
+                    arrows.setdefault(module, {}).setdefault(target, set()).add(names[-1])
+        return arrows
+
+
+def within(one, other):
+    """Whether one module lies within the other."""
+    return one[: len(other)] == other or other[: len(one)] == one
+
+
+def circles(arrows):
+    """The strongly connected components of more than one module (Tarjan)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in arrows.get(node, ()):
+            if within(node, other):
+                continue
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            component = []
+            while not component or component[-1] != node:
+                component.append(stack.pop())
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for node in sorted(arrows):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def main():
+    crate = Crate()
+    arrows = crate.imports()
+    name = "::".join
+    if "--list" in sys.argv:
+        for module, targets in sorted(arrows.items()):
+            for target, names in sorted(targets.items()):
+                print(f"{name(module)} -> {name(target)}: {', '.join(sorted(names))}")
+        return 0
+    wrong = [f"{name(module)} may not import {name(target)}" for module, targets in sorted(arrows.items())
+             for target in sorted(targets)
+             if module and target and module[0] != target[0] and target[0] not in ALLOWED[module[0]].split()]
+    for circle in circles(arrows):
+        if {module[0] for module in circle} <= TANGLED:
+            continue
+        wrong.append("a circle of imports:")
+        wrong += [f"  {name(module)} -> {name(target)}: {', '.join(sorted(names))}" for module in circle
+                  for target, names in sorted(arrows[module].items())
+                  if target in circle and not within(module, target)]
+    print("\n".join(wrong), end="\n" if wrong else "", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.setrecursionlimit(10_000)
+    sys.exit(main())
