@@ -49,7 +49,8 @@ impl Facts {
         survey: impl FnOnce(Wanted<'_>, &mut dyn FnMut(&Paths, Found<'_>)) -> Result<Survey, E>,
     ) -> Result<Self, E> {
         let (mut arrays, mut unfit) = (Vec::new(), Vec::new());
-        let wanted = |tag: &str| ndarray::is_tag(tag) || core_schemas::is_tag(tag);
+        let wanted =
+            |tag: &str| ndarray::is_tag(tag) || core_schemas::is_tag(tag) || standard::is_versioned(tag);
         let wanted = Wanted { tag: &wanted, root_keys: &core_schemas::ROOT_KEYS, before, ..ndarray::WANTED };
         let survey = survey(wanted, &mut |_, found| {
             let (path, value) = (found.path, found.value);

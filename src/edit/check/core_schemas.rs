@@ -92,9 +92,10 @@ fn extension(value: &Value) -> Checked {
 fn check_kind(kind: &str, node: &Value) -> Checked {
     let node = node.target();
     match (kind, &node.node) {
-        (_, Node::Unknown | Node::LargeSequence(_)) => Ok(()),
+        (_, Node::Unknown) => Ok(()),
         ("complex", Node::Scalar { text, .. }) if is_complex(text) => Ok(()),
         ("complex", _) => trouble(node, "this is no complex number"),
+        (_, Node::LargeSequence(_)) => Ok(()),
         (_, Node::Mapping(_)) => fields(kind, node),
         _ => trouble(node, format!("a node of type {kind} is not a mapping")),
     }
@@ -123,6 +124,14 @@ fn fields(kind: &str, node: &Value) -> Checked {
         if !is_text(value) {
             return trouble(value, format!("the \"{key}\" of a node of type {kind} is not a text"));
         }
+    }
+    let scalar = |key: &str| node.get(key).filter(|value| value.scalar_type().is_some());
+    match (kind, scalar("words"), scalar("software")) {
+        ("integer", Some(words), _) => return trouble(words, "the \"words\" of an integer are not a list"),
+        ("history_entry", _, Some(software)) if software.scalar_type() != Some(Type::Null) => {
+            return trouble(software, "the \"software\" of a node of type history_entry is not a mapping");
+        }
+        _ => {}
     }
     match node.get("sign") {
         Some(sign) if kind == "integer" && !matches!(sign.text(), Some("+" | "-")) => {

@@ -3,17 +3,33 @@
 
 /// Types whose version is another in each of some editions.
 const VERSIONED: [&str; 2] = ["ndarray", "integer"];
+/// A type that has one version in all editions.
+const COMPLEX: &str = "complex";
+const TAG: &str = "tag:stsci.edu:asdf/core/";
 
 /// The version that the edition `standard` has of the type that `tag` names, if it is not the tag's own.
 ///
 /// Without a line `#ASDF_STANDARD` readers take the first edition.
 pub(super) fn expected(standard: Option<&str>, tag: &str) -> Option<&'static str> {
-    let (name, version) = tag.strip_prefix("tag:stsci.edu:asdf/core/")?.rsplit_once('-')?;
+    let (name, version) = parts(tag)?;
     let expected = match standard {
         None | Some("1.0.0" | "1.1.0" | "1.2.0" | "1.3.0" | "1.4.0" | "1.5.0") => "1.0.0",
         Some("1.6.0") => "1.1.0",
         Some("1.7.0") => "1.2.0",
         Some(_) => return None,
     };
-    (VERSIONED.contains(&name) && version != expected).then_some(expected)
+    let expected = if name == COMPLEX { "1.0.0" } else { expected };
+    (version != expected).then_some(expected)
+}
+
+/// Whether a tag is that of a type of which readers know only the version of the file's edition.
+pub(super) fn is_versioned(tag: &str) -> bool {
+    parts(tag).is_some()
+}
+
+/// The name and the version of such a type.
+fn parts(tag: &str) -> Option<(&str, &str)> {
+    let rest = tag.strip_prefix(TAG)?;
+    let (name, version) = rest.rsplit_once('-').unwrap_or((rest, ""));
+    (name == COMPLEX || VERSIONED.contains(&name)).then_some((name, version))
 }

@@ -236,6 +236,13 @@ fn an_array_has_a_version_and_elements_that_readers_take() {
         ("c: !core/ndarray-1.0.0 {data: [x1], datatype: float64}", "is a float, and an element is none"),
         ("c: !core/ndarray-1.0.0 {data: [ä], datatype: [ascii, 3]}", "is ascii"),
         ("c: !core/ndarray-1.0.0 {data: [2001-01-01]}", "a date"),
+        ("c: !core/ndarray-1.0.0 {data: [a], datatype: complex64}", "is a complex number, and an element"),
+        ("c: !core/ndarray {data: [1]}", "its standard has version 1.0.0"),
+        ("c: !core/complex-1.1.0 1+1j", "its standard has version 1.0.0"),
+        (
+            "c: !core/ndarray-1.0.0 {data: [1], mask: !core/ndarray-1.0.0 [1]}",
+            "other elements than true and false",
+        ),
         (
             "c: !core/ndarray-1.0.0 {data: [1, 2], datatype: int8, mask: !core/ndarray-1.0.0 {data: [1, 0, 1], datatype: bool8}}",
             "the \"mask\" has 3 elements, and its ndarray has 2",

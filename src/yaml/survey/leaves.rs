@@ -17,6 +17,10 @@ pub struct Leaves {
     pub no_integer: Option<Mark>,
     /// What Python makes no float of.
     pub no_float: Option<Mark>,
+    /// What Python makes no complex number of.
+    pub no_complex: Option<Mark>,
+    /// What is no truth value.
+    pub no_bool: Option<Mark>,
     /// A text that is not in ASCII.
     pub no_ascii: Option<Mark>,
     /// A date, or binary data.
@@ -26,6 +30,9 @@ pub struct Leaves {
 impl Leaves {
     /// Takes a scalar that looks so, with a tag of its own if that is none of YAML's.
     pub(super) fn add(&mut self, place: Mark, text: &str, looks: Type, tag: Option<&str>) {
+        if !matches!(looks, Type::Bool | Type::Null) {
+            self.no_bool.get_or_insert(place);
+        }
         match looks {
             Type::Int => match text.parse().ok().map(i64::into).or_else(|| scalar::integer(text)) {
                 Some(value) => self.number(place, value),
@@ -73,6 +80,11 @@ impl Leaves {
         if !text.is_ascii() {
             self.no_ascii.get_or_insert(place);
             // It may be digits of another script.
+            if text.chars().any(|char| !char.is_ascii() && char.is_alphabetic()) {
+                for none in [&mut self.no_integer, &mut self.no_float, &mut self.no_complex] {
+                    none.get_or_insert(place);
+                }
+            }
             return;
         }
         let text = text.trim();
@@ -86,5 +98,16 @@ impl Leaves {
         if !grouped || digits.parse::<f64>().is_err() {
             self.no_float.get_or_insert(place);
         }
+        if !may_be_complex(text) {
+            self.no_complex.get_or_insert(place);
+        }
     }
+}
+
+/// Whether Python's `complex()` may make something of a text: it is made of nothing but numbers' signs.
+fn may_be_complex(text: &str) -> bool {
+    let text = text.to_ascii_lowercase().replace("infinity", "1").replace("inf", "1").replace("nan", "1");
+    let text = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(&text);
+    let signs = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'j' | b'_');
+    text.bytes().any(|byte| byte.is_ascii_digit() || byte == b'j') && text.trim().bytes().all(signs)
 }

@@ -39,11 +39,15 @@ pub(super) fn fit(leaves: &Leaves, datatype: Option<&Datatype>) -> Result<()> {
             return trouble(place, "the datatype is an integer, and an element is none");
         }
     }
-    match (scalar, leaves.no_float, leaves.no_ascii) {
-        (Scalar::Float16 | Scalar::Float32 | Scalar::Float64, Some(place), _) => {
-            trouble(place, "the datatype is a float, and an element is none")
+    let (unfit, what) = match scalar {
+        Scalar::Float16 | Scalar::Float32 | Scalar::Float64 => {
+            (leaves.no_float, "the datatype is a float, and an element is none")
         }
-        (Scalar::Ascii(_), _, Some(place)) => trouble(place, "the datatype is ascii, and an element is not"),
-        _ => Ok(()),
-    }
+        Scalar::Complex64 | Scalar::Complex128 => {
+            (leaves.no_complex, "the datatype is a complex number, and an element is none")
+        }
+        Scalar::Ascii(_) => (leaves.no_ascii, "the datatype is ascii, and an element is not"),
+        _ => (None, ""),
+    };
+    unfit.map_or(Ok(()), |place| trouble(place, what))
 }

@@ -1,6 +1,6 @@
 //! Whether a mask fits its array, as numpy has it.
 
-use super::{Datatype, Mask, Ndarray, Result, Scalar, Source, is_tag, trouble};
+use super::{Datatype, INLINE_KEY, Mask, Ndarray, Result, Scalar, Source, is_tag, trouble};
 use crate::yaml::survey::{self, Value};
 
 /// Checks the mask that `array` has, which is this node.
@@ -14,6 +14,11 @@ pub(super) fn fits(array: &Ndarray, mask: &Value) -> Result<()> {
                     mask,
                     "the \"mask\" of an ndarray is an ndarray of another datatype than bool8",
                 );
+            }
+            let leaves =
+                target.leaves.as_deref().or_else(|| target.get(INLINE_KEY)?.target().leaves.as_deref());
+            if read.datatype.is_none() && leaves.is_some_and(|leaves| leaves.no_bool.is_some()) {
+                return trouble(mask, "the \"mask\" of an ndarray has other elements than true and false");
             }
             match (read.elements(), array.elements()) {
                 (Some(1), _) | (None, _) | (_, None) => Ok(()),
@@ -34,6 +39,9 @@ fn value_fits(datatype: Option<&Datatype>, mask: &Value) -> Result<()> {
     }
     match datatype {
         Some(Datatype::Structured(_)) => trouble(mask, "a structured ndarray has a number as its \"mask\""),
+        Some(Datatype::Scalar(Scalar::Ascii(_) | Scalar::Ucs4(_))) => {
+            trouble(mask, "an ndarray of texts has a number as its \"mask\"")
+        }
         Some(Datatype::Scalar(scalar)) => {
             let range = scalar.range();
             let beyond = |(least, greatest): (i128, i128)| {
