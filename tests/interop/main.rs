@@ -5,6 +5,7 @@
 //! | `python` | files written at test time by Python asdf, new and old | the numpy arrays before they were written |
 //! | `built` | files of the tests' builder | Python asdf: is the builder right? |
 //! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
+//! | `saved` | nothing: which texts a save accepts | whether Python asdf, new and old, opens them as the same data |
 //! | `fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
 
 #![allow(clippy::unwrap_used)] // a test fails where it panics
@@ -16,3 +17,4 @@ mod built;
 mod fixtures;
 mod python;
 mod reference;
+mod saved;

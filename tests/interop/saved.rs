@@ -1,0 +1,86 @@
+//! What a save accepts, held against what Python asdf opens: the text of each variant is saved exactly if
+//! today's asdf and an older one open it as the same data.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use asdf_mount::edit::check::{Level, Old, check};
+
+use crate::common::asdf::{AsdfBuilder, Block};
+use crate::common::mount::fresh_folder;
+use crate::common::python::{old_python, python, run};
+
+mod table;
+
+use table::{KNOWN, Variant, variants};
+
+/// What the blocks hold: the elements of `data`, and a mask of six elements.
+const BLOCKS: [&[u8]; 2] = [
+    &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23],
+    &[0, 1, 0, 1, 0, 1],
+];
+
+/// The head of a file of this edition of the standard, with these lines at the end of the tree.
+fn head(standard: &str, lines: &str) -> String {
+    let version = match standard {
+        "1.6.0" => "1.1.0",
+        "1.7.0" => "1.2.0",
+        _ => "1.0.0",
+    };
+    let line = if standard.is_empty() { String::new() } else { format!("#ASDF_STANDARD {standard}\n") };
+    let root = if standard.is_empty() || standard == "1.0.0" { "1.0.0" } else { "1.1.0" };
+    let end = if lines.contains("\n...\n") { "" } else { "...\n" };
+    let text = format!(
+        "#ASDF 1.0.0\n{line}%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-{root}\nname: first light\n\
+         data: !A {{source: 0, datatype: uint8, byteorder: little, shape: [24]}}\n{lines}\n{end}"
+    );
+    text.replace("!A", &format!("!core/ndarray-{version}")).replace("!I", &format!("!core/integer-{version}"))
+}
+
+/// Writes the file that a save of `text` makes; whether the text is accepted.
+fn write(path: &Path, variant: &Variant) -> bool {
+    let (old, new) = (head(&variant.standard, &variant.was), head(&variant.standard, &variant.lines));
+    let sizes: Vec<u64> = BLOCKS.iter().map(|block| block.len() as u64).collect();
+    let accepted = check(new.as_bytes(), &Old::of(old.as_bytes()), &sizes, Level::Strict);
+    let text = accepted.as_ref().map_or(new.as_bytes(), |accepted| &accepted.text);
+    let blocks = BLOCKS.map(|block| Block::new(block.to_vec()));
+    fs::write(path, AsdfBuilder::new().head(text).no_tree().blocks(blocks).build().bytes).unwrap();
+    accepted.is_ok()
+}
+
+#[test]
+fn what_python_opens_as_the_same_data_is_saved_and_nothing_else() {
+    let folder = fresh_folder();
+    let variants = variants();
+    let accepted: Vec<bool> = variants
+        .iter()
+        .enumerate()
+        .map(|(n, variant)| write(&folder.path().join(format!("{n:04}.asdf")), variant))
+        .collect();
+    let found = |python: &Path| -> Vec<String> {
+        let told = run(python, "open_saved.py", [folder.path()]);
+        told.lines().map(|line| line.split_once('\t').unwrap().1.to_owned()).collect()
+    };
+    let found = std::thread::scope(|scope| {
+        let older = scope.spawn(|| found(&old_python()));
+        [found(&python()), older.join().unwrap()]
+    });
+    let mut wrong = String::new();
+    let mut known: BTreeMap<&str, &str> =
+        KNOWN.iter().flat_map(|(lines, why)| lines.iter().map(|lines| (*lines, *why))).collect();
+    for (n, variant) in variants.iter().enumerate() {
+        let same = found.iter().all(|found| found[n] == variant.reads);
+        let lines = variant.lines.as_str();
+        if same != accepted[n] && known.remove(lines).is_none() {
+            let (now, before) = (&found[0][n], &found[1][n]);
+            let done = if accepted[n] { "saved" } else { "refused" };
+            wrong += &format!(
+                "{done} in {:?}: {lines}\n    was {:?}, reads {}\n    today: {now}\n    older: {before}\n",
+                variant.standard, variant.was, variant.reads
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{} variants\n{wrong}", variants.len());
+    assert!(known.is_empty(), "no differences any more: {known:?}");
+}
