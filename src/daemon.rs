@@ -94,6 +94,7 @@ impl<F> std::fmt::Debug for Served<F> {
 /// Whatever kept the mount from being ready; nothing is left of it then.
 pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<Served<F>>) -> Result<()> {
     memory::give_back_large_buffers();
+    raise_open_files();
     if !plan.foreground {
         background::close_inherited();
     }
@@ -126,6 +127,15 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
         }
     }
     result
+}
+
+/// Lets this process have as many files open as it may: each open file of the mount can be one, and usual
+/// limits are for programs that wait for descriptors with `select`.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused the limit stays, and what goes beyond it is an error.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Serves the mount in this process until it ends.

@@ -113,6 +113,11 @@ impl Error {
         matches!(self.kind, Kind::Damaged | Kind::Unsupported)
     }
 
+    /// Whether the system had too little of something just now, which says nothing of the file.
+    pub fn is_shortage(&self) -> bool {
+        matches!(self.kind, Kind::System(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
+    }
+
     /// The errno that a program reading the mount sees.
     pub fn errno(&self) -> i32 {
         match self.kind {

@@ -348,8 +348,12 @@ impl Filesystem for Adapter {
 
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         guarded("access", || {
-            if mask.contains(AccessFlags::W_OK) && !self.tree.can_be_written(ino(node)) {
-                return reply.error(Errno::EROFS);
+            if mask.contains(AccessFlags::W_OK) {
+                match self.tree.can_be_written(ino(node)) {
+                    Ok(true) => {}
+                    Ok(false) => return reply.error(Errno::EROFS),
+                    Err(error) => return reply.error(reply::errno(&error)),
+                }
             }
             let wanted = (mask & (AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK)).bits() as u16;
             match self.tree.attr(ino(node)) {

@@ -56,7 +56,6 @@ mod write;
 mod written;
 mod xattr;
 
-use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -74,6 +73,8 @@ pub use verify::Verify;
 pub use write::{Change, Moment, OpenFor, Opened};
 pub use xattr::Xattr;
 
+use lru::LruCache;
+
 use crate::error::{Error, Result};
 use crate::format::{Container, Context};
 use crate::source::Source;
@@ -81,6 +82,7 @@ use attr::Stat;
 use desk::{Desk, Room};
 use mirror::{Class, Entry, Scout};
 use node::{Known, Node, Part, Serials};
+use sheet::Paper;
 use shelf::Shelf;
 use volume::Volume;
 
@@ -107,6 +109,8 @@ pub struct Options {
     pub verify: Verify,
     /// Makes saves; without it nothing can be written.
     pub savers: Option<Arc<dyn saver::Savers>>,
+    /// Gives memory back to the system, when many nodes were dropped.
+    pub give_back: fn(),
 }
 
 impl std::fmt::Debug for Options {
@@ -128,6 +132,7 @@ impl Options {
             opener: Arc::new(move |source| crate::format::open(source, &context)),
             verify: Verify::default(),
             savers: None,
+            give_back: || {},
         }
     }
 }
@@ -143,12 +148,13 @@ pub struct Tree {
     shelf: Arc<Shelf>,
     /// What is needed for writing; none in a read-only mount.
     room: Option<Arc<Room>>,
+    give_back: fn(),
     /// What can't be written although it was asked for, and why.
     unwritable: Option<String>,
     /// What else the caller should know, a line each.
     notices: Vec<String>,
-    /// The folders in which something was written: they stay until the mount ends.
-    written: Mutex<HashMap<u32, Arc<Entry>>>,
+    /// The folders in which something was written, those written last at the end.
+    written: Mutex<LruCache<u32, Arc<Entry>>>,
 }
 
 /// The space of the file system that a node comes from.
@@ -177,8 +183,8 @@ impl Tree {
 
     /// Takes back a number that was handed out `count` times.
     pub fn forget(&self, ino: Ino, count: u64) {
-        if ino.serial() != 0 {
-            self.known.forget(ino.serial(), count);
+        if ino.serial() != 0 && self.known.forget(ino.serial(), count) {
+            (self.give_back)();
         }
     }
 
@@ -196,7 +202,7 @@ impl Tree {
                 _ => Err(errno(libc::EINVAL)),
             },
             (Node::Sheet(_, sheet), _) => match &locked(&sheet.body).paper {
-                sheet::Paper::Link(text) => Ok(text.clone()),
+                Paper::Link(text) => Ok(text.clone()),
                 _ => Err(errno(libc::EINVAL)),
             },
             _ => Err(errno(libc::EINVAL)),
@@ -207,11 +213,11 @@ impl Tree {
     pub fn open(&self, ino: Ino) -> Result<Reader> {
         match self.node(ino)? {
             (Node::Entry(entry), _) => Reader::of_entry(&entry),
-            (Node::Volume(volume), part) => {
-                let writing = self.writing(&volume);
-                Reader::of_part(volume, part, &writing)
+            (Node::Volume(entry, volume), part) => {
+                let writing = || self.writing(&entry, &volume);
+                Reader::of_part(volume.clone(), part, writing)
             }
-            (Node::Sheet(..), _) => Err(errno(libc::EINVAL)),
+            (Node::Sheet(..) | Node::Tree(_), _) => Err(errno(libc::EINVAL)),
         }
     }
 
@@ -236,33 +242,40 @@ impl Tree {
         let part = ino.part().ok_or_else(|| errno(libc::ESTALE))?;
         match (self.known.get(ino.serial()), part) {
             (Some(node @ (Node::Entry(_) | Node::Sheet(..))), Part::Whole) => Ok((node, part)),
-            (Some(node @ Node::Volume(_)), part) if part != Part::Whole => Ok((node, part)),
+            (Some(Node::Entry(entry)), Part::Tree) if matches!(entry.class, Class::Folder(_)) => {
+                Ok((Node::Tree(entry), part))
+            }
+            (Some(node @ Node::Volume(..)), part) if part != Part::Whole => Ok((node, part)),
             _ => Err(errno(libc::ESTALE)),
         }
     }
 
     fn volume(&self, entry: &Entry) -> Result<Arc<Volume>> {
-        match &entry.class {
-            Class::Folder(folder) => folder.volume(&entry.place, &self.serials, &self.shelf),
-            _ => Err(errno(libc::ENOTDIR)),
-        }
+        entry.folder()?.volume(&entry.place, &self.serials, &self.shelf)
     }
 
     fn attr_of(&self, node: &Node, part: Part) -> Result<Attr> {
         match node {
             Node::Entry(entry) => self.attr_of_entry(entry),
-            Node::Volume(volume) => self.attr_of_part(volume, part),
-            Node::Sheet(entry, sheet) => match &entry.class {
-                Class::Folder(folder) => folder.used_desk().ok_or_else(|| errno(libc::ESTALE))?.attr(sheet),
-                _ => Err(errno(libc::ESTALE)),
-            },
+            Node::Tree(entry) => self.attr_of_tree(entry),
+            Node::Volume(entry, volume) => self.attr_of_part(entry, volume, part),
+            Node::Sheet(entry, sheet) => entry.folder()?.desk_of(sheet)?.attr(sheet),
+        }
+    }
+
+    /// Whether something can be written in a directory.
+    fn is_writable(&self, entry: &Entry) -> Result<bool> {
+        match (&entry.class, &self.room) {
+            (Class::Folder(folder), Some(room)) => folder.can_be_written(&entry.place, room),
+            _ => Ok(false),
         }
     }
 
     /// What is written in a folder; `None` where nothing can be.
     fn desk(&self, entry: &Entry) -> Result<Option<Arc<Desk>>> {
+        let tree = Ino::new(entry.serial, Part::Tree);
         match (&entry.class, &self.room) {
-            (Class::Folder(folder), Some(room)) => folder.desk(&entry.place, room),
+            (Class::Folder(folder), Some(room)) => folder.desk(&entry.place, room, tree),
             _ => Ok(None),
         }
     }
@@ -307,7 +320,18 @@ impl Tree {
         })
     }
 
-    fn attr_of_part(&self, volume: &Arc<Volume>, part: Part) -> Result<Attr> {
+    /// What is said of a `tree.yaml` that can be written, by its first number.
+    fn attr_of_tree(&self, entry: &Entry) -> Result<Attr> {
+        if let Some(desk) = entry.folder()?.used_desk() {
+            return desk.attr(&desk.first()?);
+        }
+        let volume = self.volume(entry)?;
+        let stat = volume.look().stat;
+        let size = volume.opened()?.container()?.tree().len();
+        Ok(self.ownership.writable(Ino::new(entry.serial, Part::Tree), Kind::File, size, &stat))
+    }
+
+    fn attr_of_part(&self, entry: &Entry, volume: &Arc<Volume>, part: Part) -> Result<Attr> {
         let _still = matches!(part, Part::Table | Part::Block(_)).then(|| volume.hold_still());
         volume.look();
         let opened = volume.opened()?;
@@ -316,7 +340,8 @@ impl Tree {
             Part::Blocks | Part::About | Part::Whole => (Kind::Directory, 0),
             Part::Tree => (Kind::File, opened.container()?.tree().len()),
             Part::Status => {
-                (Kind::File, crate::content::Content::len(&volume.status(&opened, &self.writing(volume))))
+                let writing = self.writing(entry, volume);
+                (Kind::File, crate::content::Content::len(&volume.status(&opened, &writing)))
             }
             Part::Table => (Kind::File, crate::view::blocks::size(opened.container()?.block_count()?)),
             Part::Block(n) => {

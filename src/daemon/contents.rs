@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fuser::{INodeNo, Notifier};
 
-use super::{Plan, Served};
+use super::{Plan, Served, memory};
 use crate::cache::store::Store;
 use crate::cache::{Cache, default_budget};
 use crate::error::{Error, Result};
@@ -52,6 +52,7 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     };
     options.allow_other = plan.options.allow_other;
     options.verify = plan.options.verify;
+    options.give_back = memory::give_back_small_pieces;
     if !plan.options.read_only {
         options.savers = Some(Arc::new(Sessions::new(plan.options.edit, &plan.mountpoint)));
     }

@@ -29,6 +29,15 @@ pub(super) fn give_back_large_buffers() {
     }
 }
 
+/// Gives back what was freed in small pieces, as far as whole pages are free: glibc keeps it otherwise.
+pub(super) fn give_back_small_pieces() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: the allocator takes its own locks, and gives back only what is free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Says how many of `wanted` threads can answer the kernel, in a daemon whose cache has `budget` bytes.
 ///
 /// A buffer that can't be had ends the process, so this is found out before anything is mounted. Only a

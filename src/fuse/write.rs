@@ -146,7 +146,7 @@ impl Adapter {
 
     /// Why nothing but files and symbolic links can be made.
     pub(super) fn no_such_kind(&self, parent: INodeNo) -> Errno {
-        match self.tree.can_be_written(ino(parent)) {
+        match self.tree.can_be_written(ino(parent)).unwrap_or(false) {
             true => Errno::EPERM,
             false => Errno::EROFS,
         }

@@ -9,6 +9,7 @@
 //! the lock of saves is held, which comes first.
 
 mod master;
+mod rest;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -25,7 +26,6 @@ use super::refused::ERROR;
 use super::saver::{Head, Saver, Savers, Site};
 use super::sheet::{Body, Budget, MOST_BYTES, Paper, Sheet, now};
 use super::shelf::Shelf;
-use super::spot::may_write;
 use super::volume::{Present, Volume};
 use super::{errno, locked};
 use crate::content::Content;
@@ -51,12 +51,16 @@ pub(crate) struct Room {
 /// What is written in one folder.
 #[derive(Debug)]
 pub(crate) struct Desk {
+    /// No two desks of a mount have the same.
+    serial: u32,
     pub(crate) room: Arc<Room>,
     place: Place,
     present: Arc<Present>,
     pub(crate) state: Mutex<State>,
     /// Held while a save is made; what it is made with, once it is needed.
     pub(crate) saver: Mutex<Option<Box<dyn Saver>>>,
+    /// The sheet that has the number of a `tree.yaml` to which nobody writes.
+    first: Weak<Sheet>,
 }
 
 #[derive(Debug)]
@@ -92,6 +96,8 @@ pub(crate) struct State {
     /// Whether the saver is kept although no draft is open.
     pub(crate) keeps_saver: bool,
     pub(crate) closed: bool,
+    /// Whether anything was written, or could have been.
+    pub(crate) touched: bool,
     /// When a name came or went last.
     changed: Option<Time>,
 }
@@ -105,20 +111,14 @@ pub(crate) struct Shown {
 }
 
 impl Desk {
-    /// The desk of a file that can be written; `None` if it can't.
-    pub(crate) fn of(place: &Place, present: &Arc<Present>, room: &Arc<Room>) -> Result<Option<Self>> {
-        let volume = present.volume(&place.spot, &room.serials, &room.shelf)?;
-        let opened = volume.opened()?;
-        if !opened.container().is_ok_and(|container| room.savers.can_save(&**container)) {
-            return Ok(None);
-        }
-        let (dir, name) = place.spot.holder()?;
-        if !may_write(dir.as_fd(), &name) {
-            return Ok(None);
-        }
+    /// The desk of a file that can be written; `tree` is the number that its `tree.yaml` has already.
+    pub(crate) fn of(place: &Place, present: &Arc<Present>, room: &Arc<Room>, tree: Ino) -> Result<Self> {
+        let serial = room.serials.next()?;
+        let body = Mutex::new(Body::new(Paper::Source, 0));
+        let sheet = Arc::new(Sheet { ino: tree, desk: serial, body });
         let state = State {
-            names: BTreeMap::new(),
-            master: Weak::new(),
+            names: BTreeMap::from([(TREE.into(), sheet.clone())]),
+            master: Arc::downgrade(&sheet),
             missing: None,
             head: None,
             lineage: 0,
@@ -135,18 +135,28 @@ impl Desk {
             busy: false,
             keeps_saver: false,
             closed: false,
+            touched: false,
             changed: None,
         };
-        let desk = Self {
+        Ok(Self {
+            serial,
             room: room.clone(),
             place: place.clone(),
             present: present.clone(),
             state: Mutex::new(state),
             saver: Mutex::new(None),
-        };
-        desk.restore(&mut locked(&desk.state))?;
-        locked(&desk.state).changed = None;
-        Ok(Some(desk))
+            first: Arc::downgrade(&sheet),
+        })
+    }
+
+    /// The sheet that has the number of a `tree.yaml` to which nobody writes, if it is still there.
+    pub(crate) fn first(&self) -> Result<Arc<Sheet>> {
+        self.first.upgrade().ok_or_else(|| errno(libc::ESTALE))
+    }
+
+    /// Whether a sheet belongs to this desk.
+    pub(crate) fn has(&self, sheet: &Sheet) -> bool {
+        sheet.desk == self.serial
     }
 
     pub(crate) fn volume(&self) -> Result<Arc<Volume>> {
@@ -223,30 +233,9 @@ impl Desk {
     /// Keeps the file locked until the mount ends.
     pub(crate) fn keep_saver(&self) -> Result<()> {
         self.open_saver(&mut locked(&self.saver))?;
-        locked(&self.state).keeps_saver = true;
+        let mut state = locked(&self.state);
+        (state.keeps_saver, state.touched) = (true, true);
         Ok(())
-    }
-
-    /// Gives the lock back if nobody writes.
-    pub(crate) fn rest(&self, saver: &mut Option<Box<dyn Saver>>) {
-        self.rest_in(&locked(&self.state), saver);
-    }
-
-    /// The same, unless a save is being made.
-    pub(crate) fn rest_if_free(&self) {
-        if let Ok(mut saver) = self.saver.try_lock() {
-            self.rest(&mut saver);
-        }
-    }
-
-    fn rest_in(&self, state: &State, saver: &mut Option<Box<dyn Saver>>) {
-        let idle = |sheet: &Arc<Sheet>| {
-            let body = locked(&sheet.body);
-            body.writers == 0 && body.is_clean()
-        };
-        if !state.keeps_saver && state.names.get(OsStr::new(TREE)).is_none_or(idle) {
-            *saver = None;
-        }
     }
 
     /// The bytes that all sheets may take while this folder is written to.
@@ -288,8 +277,12 @@ impl Desk {
 
     /// A new sheet that nothing names yet.
     pub(crate) fn sheet(&self, paper: Paper, lineage: u64) -> Result<Arc<Sheet>> {
-        let body = Mutex::new(Body::new(paper, lineage, self.room.budget.one_more()?));
-        Ok(Arc::new(Sheet { serial: self.room.serials.next()?, body }))
+        let mut body = Body::new(paper, lineage);
+        if !matches!(body.paper, Paper::Source) {
+            body.take_room(&self.room.budget, 0, MOST_BYTES)?;
+        }
+        let ino = Ino::new(self.room.serials.next()?, Part::Whole);
+        Ok(Arc::new(Sheet { ino, desk: self.serial, body: Mutex::new(body) }))
     }
 
     /// Whether this sheet is `tree.yaml` now.
@@ -325,7 +318,6 @@ impl Desk {
         self.tidy(&mut state);
         let stat = self.stat()?;
         let body = locked(&sheet.body);
-        let ino = Ino::new(sheet.serial, Part::Whole);
         let (kind, size, times) = match &body.paper {
             // It can be written although it can't be read just now: that settles it.
             Paper::Source if self.volume()?.is_unsettled() => (Kind::File, 0, self.times(&state)?),
@@ -333,7 +325,7 @@ impl Desk {
             Paper::File(_) => (Kind::File, body.size, (body.mtime, body.ctime)),
             Paper::Link(text) => (Kind::Link, text.len() as u64, (body.mtime, body.ctime)),
         };
-        let attr = self.room.ownership.writable(ino, kind, size, &stat);
+        let attr = self.room.ownership.writable(sheet.ino, kind, size, &stat);
         // Where other users may look the source alone says what they may do with the tree.
         let own = !(self.place.spot.origin().shared && self.is_tree(&state, sheet));
         Ok(Attr {
@@ -372,6 +364,7 @@ impl Desk {
         if let Some(drawer) = &state.drawer {
             drawer.remove(name);
         }
+        self.clear_drawer_if_unused(state);
         Some(sheet)
     }
 

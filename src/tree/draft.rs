@@ -36,7 +36,8 @@ pub(crate) enum Tried {
 
 impl Desk {
     /// Refuses to write to what is no more.
-    pub(crate) fn write_access(&self, state: &State) -> Result<()> {
+    pub(crate) fn write_access(&self, state: &mut State) -> Result<()> {
+        state.touched = true;
         if state.closed { Err(errno(libc::EROFS)) } else { Ok(()) }
     }
 
@@ -125,7 +126,7 @@ impl Desk {
     ) -> Result<Tried> {
         if let Err(error) = self.settle_source(saver) {
             let mut state = locked(&self.state);
-            self.write_access(&state)?;
+            self.write_access(&mut state)?;
             let body = locked(&sheet.body);
             let (text, edits) = (body.text()?, body.edits);
             drop(body);
@@ -133,7 +134,7 @@ impl Desk {
         }
         let (text, joined, edits, head, times, before, saver) = {
             let mut state = locked(&self.state);
-            self.write_access(&state)?;
+            self.write_access(&mut state)?;
             let ((saved, lineage, head), before) = match self.known(&mut state) {
                 Ok(known) => known,
                 // The source may be gone, or be no ASDF file any more.

@@ -77,7 +77,7 @@ fn read(entry: &Entry) -> Result<Arc<[OsString]>> {
         Class::Sources { sources, .. } => Ok(sources.iter().map(|(name, _)| name.clone()).collect()),
         Class::Folder(folder) => {
             let own = [BLOCKS, ABOUT].map(OsString::from);
-            let written = folder.used_desk().map(|desk| desk.names()).unwrap_or_default();
+            let written = folder.used_desk().map_or_else(|| vec![TREE.into()], |desk| desk.names());
             Ok(written.into_iter().chain(own).collect())
         }
         _ => Ok(entry.place.spot.names()?.into()),
@@ -143,7 +143,7 @@ impl Tree {
             (Node::Entry(entry), _) => {
                 let parent = entry.parent.as_ref().map_or(0, |parent| parent.serial);
                 let names = match &entry.class {
-                    Class::Folder(_) if self.desk(&entry).is_ok_and(|desk| desk.is_some()) => {
+                    Class::Folder(_) if self.is_writable(&entry)? => {
                         Names::Mirrored(Mirrored::open(entry.clone())?)
                     }
                     Class::Folder(_) => match self.volume(&entry)?.opened()?.container() {
@@ -157,14 +157,14 @@ impl Tree {
                 };
                 (Ino::new(parent, Part::Whole), names)
             }
-            (Node::Volume(volume), Part::Blocks) => {
+            (Node::Volume(_, volume), Part::Blocks) => {
                 let _still = volume.hold_still();
                 volume.look();
                 let count = volume.opened()?.container()?.block_count()?;
                 let count = u32::try_from(count).unwrap_or(u32::MAX).min(Ino::LAST_BLOCK);
                 (Ino::UNKNOWN, Names::Blocks(count))
             }
-            (Node::Volume(volume), Part::About) => {
+            (Node::Volume(_, volume), Part::About) => {
                 volume.look();
                 let readable = volume.opened()?.container().is_ok();
                 (Ino::UNKNOWN, fixed(if readable { &[STATUS, TABLE] } else { &[STATUS] }))
@@ -177,8 +177,8 @@ impl Tree {
     /// Hands out what is in a directory, from a position on, until `take` says that it has enough.
     ///
     /// With `attrs` each name is also looked up, as by [`Tree::lookup`], except for `.` and `..`. What
-    /// vanished since the directory was read is left out. The item that `take` answers with true was
-    /// not taken.
+    /// vanished since the directory was read is left out. The item that `take` answers with true was not
+    /// taken.
     pub fn read_dir(
         &self,
         listing: &Listing,
@@ -193,6 +193,7 @@ impl Tree {
             _ => None,
         };
         let mut names = listing.names_from(from)?;
+        let mut taken = false;
         while let Some((name, next)) = names.next() {
             let mut found = None;
             let (ino, kind) = match next {
@@ -206,9 +207,16 @@ impl Tree {
                             Ok((attr.ino, attr.kind, attrs.then_some((attr, node))))
                         }),
                     };
-                    let Ok((ino, kind, looked_up)) = item else { continue };
-                    found = looked_up;
-                    (ino, kind)
+                    match item {
+                        Ok((ino, kind, looked_up)) => {
+                            found = looked_up;
+                            (ino, kind)
+                        }
+                        // What is missing may be had at the next call, which begins here.
+                        Err(error) if error.is_shortage() && taken => break,
+                        Err(error) if error.is_shortage() => return Err(error),
+                        Err(_) => continue,
+                    }
                 }
             };
             let attr = found.as_ref().map(|(attr, _)| *attr);
@@ -221,6 +229,7 @@ impl Tree {
                 }
                 break;
             }
+            taken = true;
         }
         Ok(())
     }

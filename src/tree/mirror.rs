@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use lru::LruCache;
@@ -120,6 +121,14 @@ impl Entry {
         }
     }
 
+    /// The folder that stands for its file.
+    pub(crate) fn folder(&self) -> Result<&Folder> {
+        match &self.class {
+            Class::Folder(folder) => Ok(folder),
+            _ => Err(rustix::io::Errno::NOTDIR.into()),
+        }
+    }
+
     /// Whether what was seen is still this entry.
     ///
     /// A folder stays itself when its file is replaced: whoever stands in it sees the new one.
@@ -160,6 +169,9 @@ impl Entry {
         let own = children.get(&self.name).is_some_and(|noted| std::ptr::eq(noted.as_ptr(), &*self));
         if own && Arc::strong_count(&self) == 1 {
             children.remove(&self.name);
+            if children.len() < children.capacity() / 4 {
+                children.shrink_to_fit();
+            }
         }
     }
 }
@@ -170,6 +182,8 @@ pub(crate) struct Scout {
     remembered: Mutex<LruCache<Identity, bool>>,
     /// Looks after what a crash left halfway: its first bytes may be none of any format.
     settler: Settler,
+    /// Whether the log tells of a shortage.
+    told: AtomicBool,
 }
 
 impl std::fmt::Debug for Scout {
@@ -180,7 +194,8 @@ impl std::fmt::Debug for Scout {
 
 impl Scout {
     pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, settler: Settler) -> Self {
-        Self { recognise, remembered: Mutex::new(LruCache::new(REMEMBERED)), settler }
+        let remembered = Mutex::new(LruCache::new(REMEMBERED));
+        Self { recognise, remembered, settler, told: AtomicBool::new(false) }
     }
 
     /// Looks at `name` in the mirrored directory `parent`, which is open as `dir`.
@@ -195,14 +210,14 @@ impl Scout {
         let place = Place { spot: place.spot.join(name), depth: place.depth + 1, ..place.clone() };
         let place = Place { followed: false, ..place };
         if stat.kind != Kind::Link {
-            return Ok(self.seen(place, dir, name, stat));
+            return self.seen(place, dir, name, stat);
         }
         match link::judge(&place.spot, place.depth - 1, &place.around)? {
             Shown::Link(text) => Ok(Seen { place, stat, shape: Shape::Link(text) }),
             Shown::Followed(end) => {
                 let spot = place.spot.followed(&place.around);
                 let place = Place { spot, followed: true, ..place };
-                Ok(self.seen(place, end.dir.as_fd(), &end.name, end.stat))
+                self.seen(place, end.dir.as_fd(), &end.name, end.stat)
             }
         }
     }
@@ -212,34 +227,41 @@ impl Scout {
         let (dir, name) = place.spot.holder()?;
         let stat = place.spot.origin().stat_in(dir.as_fd(), &name);
         let stat = stat.map_err(|error| error.of(place.spot.label()))?;
-        Ok(self.seen(place.clone(), dir.as_fd(), &name, stat))
+        self.seen(place.clone(), dir.as_fd(), &name, stat)
     }
 
-    fn seen(&self, place: Place, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Seen {
+    fn seen(&self, place: Place, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {
         let shape = match stat.kind {
             Kind::Directory => Shape::Directory,
-            Kind::File if self.recognises(&place.spot, dir, name, &stat.identity) => Shape::Folder,
+            Kind::File if self.recognises(&place.spot, dir, name, &stat.identity)? => Shape::Folder,
             Kind::File => Shape::File,
             // Only what a walk ends at can come here as a link: someone made it one just now.
             Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Shape::Special,
         };
-        Seen { place, stat, shape }
+        Ok(Seen { place, stat, shape })
     }
 
-    /// Whether a format knows the file; one that can't be read is known by none.
-    fn recognises(&self, spot: &Spot, dir: BorrowedFd<'_>, name: &OsStr, identity: &Identity) -> bool {
+    /// Whether a format knows the file; one that can't be read is known by none. Where the system lacks
+    /// something just now, or the file is gone, that is an error: the next look may find a known format.
+    fn recognises(
+        &self,
+        spot: &Spot,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        identity: &Identity,
+    ) -> Result<bool> {
         if identity.size == 0 {
-            return false;
+            return Ok(false);
         }
         if let Some(known) = locked(&self.remembered).get(identity) {
-            return *known;
+            return Ok(*known);
         }
-        if let Ok(dir) = dir.try_clone_to_owned() {
-            let site = Site::new(dir, name.to_owned(), spot.label());
-            // Only files of known formats are ever saved.
-            if self.settler.settle(site).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
-                return true;
-            }
+        let held =
+            dir.try_clone_to_owned().map_err(|error| self.unread(Error::from(error).of(spot.label())))?;
+        let site = Site::new(held, name.to_owned(), spot.label());
+        // Only files of known formats are ever saved.
+        if self.settler.settle(site).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
+            return Ok(true);
         }
         let head = || -> Result<(Identity, bool)> {
             let source = open_in(dir, name, spot)?;
@@ -253,10 +275,23 @@ impl Scout {
                 if read == *identity {
                     locked(&self.remembered).put(read, known);
                 }
-                known
+                Ok(known)
             }
-            Err(_) => false,
+            Err(error) if error.is_shortage() => Err(self.unread(error)),
+            Err(error) if matches!(error.errno(), libc::ENOENT | libc::ESTALE) => Err(error),
+            Err(_) => Ok(false),
         }
+    }
+
+    /// Says once in the log what the system lacks.
+    fn unread(&self, error: Error) -> Error {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "{error}: such files can't be shown now; close some that are open in the mount, or mount with a \
+                 higher limit (ulimit -n)"
+            );
+        }
+        error
     }
 }
 

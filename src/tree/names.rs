@@ -38,11 +38,12 @@ impl Tree {
                     Ok((Node::Entry(entry.child(name, seen, &self.serials)?), Part::Whole))
                 }
                 Class::Folder(_) => {
-                    if !desk::is_reserved(name)
-                        && let Some(desk) = self.desk(&entry)?
-                    {
-                        let sheet = desk.lookup(name)?;
-                        return Ok((Node::Sheet(entry, sheet), Part::Whole));
+                    if !desk::is_reserved(name) && self.is_writable(&entry)? {
+                        return match entry.folder()?.used_desk() {
+                            Some(desk) => Ok((Node::of_sheet(entry, desk.lookup(name)?), Part::Whole)),
+                            None if name == TREE => Ok((Node::Tree(entry), Part::Tree)),
+                            None => Err(errno(libc::ENOENT)),
+                        };
                     }
                     let part = match name.to_str() {
                         Some(TREE) => Part::Tree,
@@ -54,23 +55,23 @@ impl Tree {
                     if part != Part::About {
                         volume.opened()?.container()?;
                     }
-                    Ok((Node::Volume(volume), part))
+                    Ok((Node::Volume(entry, volume), part))
                 }
                 _ => Err(errno(libc::ENOTDIR)),
             },
-            (Node::Volume(volume), Part::Blocks) => {
+            (Node::Volume(entry, volume), Part::Blocks) => {
                 let n = block_number(name).ok_or_else(no_entry)?;
                 {
                     let _still = volume.hold_still();
                     present(&volume)?.block(n)?;
                 }
-                Ok((Node::Volume(volume), Part::Block(n)))
+                Ok((Node::Volume(entry, volume), Part::Block(n)))
             }
-            (Node::Volume(volume), Part::About) => {
+            (Node::Volume(entry, volume), Part::About) => {
                 let opened = present(&volume)?;
                 match name.to_str() {
-                    Some(STATUS) => Ok((Node::Volume(volume), Part::Status)),
-                    Some(TABLE) if opened.container.is_ok() => Ok((Node::Volume(volume), Part::Table)),
+                    Some(STATUS) => Ok((Node::Volume(entry, volume), Part::Status)),
+                    Some(TABLE) if opened.container.is_ok() => Ok((Node::Volume(entry, volume), Part::Table)),
                     _ => Err(no_entry()),
                 }
             }

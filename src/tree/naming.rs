@@ -63,11 +63,12 @@ impl Tree {
                     desk.begin()?;
                 }
                 let mut state = locked(&desk.state);
-                desk.write_access(&state)?;
+                desk.write_access(&mut state)?;
                 let lineage = desk.head(&mut state)?.0;
                 let sheet = desk.sheet(Paper::Source, lineage)?;
-                let file = desk.paper(&mut state, Some(name))?;
                 let mut body = locked(&sheet.body);
+                body.take_room(&desk.room.budget, 0, desk.limit())?;
+                let file = desk.paper(&mut state, Some(name))?;
                 body.paper = Paper::File(Arc::new(file));
                 own(&mut body, maker);
                 // What is in it is not the tree.
@@ -79,7 +80,7 @@ impl Tree {
         };
         let pen = self.pen(entry.clone(), desk.clone(), sheet.clone(), open, caller)?;
         let attr = desk.attr(&sheet)?;
-        self.known.remember(Node::Sheet(entry, sheet));
+        self.known.remember(Node::of_sheet(entry, sheet));
         Ok((attr, pen))
     }
 
@@ -93,7 +94,7 @@ impl Tree {
         }
         let sheet = {
             let mut state = locked(&desk.state);
-            desk.write_access(&state)?;
+            desk.write_access(&mut state)?;
             if state.names.contains_key(name) {
                 return Err(errno(libc::EEXIST));
             }
@@ -103,7 +104,7 @@ impl Tree {
             sheet
         };
         let attr = desk.attr(&sheet)?;
-        self.known.remember(Node::Sheet(entry, sheet));
+        self.known.remember(Node::of_sheet(entry, sheet));
         Ok(attr)
     }
 
@@ -119,7 +120,7 @@ impl Tree {
         }
         let sheet = {
             let mut state = locked(&desk.state);
-            desk.write_access(&state)?;
+            desk.write_access(&mut state)?;
             if state.names.contains_key(name) {
                 return Err(errno(libc::EEXIST));
             }
@@ -142,7 +143,7 @@ impl Tree {
             sheet
         };
         let attr = desk.attr(&sheet)?;
-        self.known.remember(Node::Sheet(entry, sheet));
+        self.known.remember(Node::of_sheet(entry, sheet));
         Ok(attr)
     }
 
@@ -154,7 +155,7 @@ impl Tree {
             return Err(errno(libc::EROFS));
         }
         let mut state = locked(&desk.state);
-        desk.write_access(&state)?;
+        desk.write_access(&mut state)?;
         desk.take(&mut state, name).map(drop).ok_or_else(|| errno(libc::ENOENT))
     }
 
@@ -188,8 +189,8 @@ impl Tree {
             () => None,
         };
         {
-            let state = locked(&desk.state);
-            desk.write_access(&state)?;
+            let mut state = locked(&desk.state);
+            desk.write_access(&mut state)?;
             let old = state.names.get(name).ok_or_else(|| errno(libc::ENOENT))?;
             let there = state.names.get(new_name);
             match (how, there) {
@@ -253,7 +254,7 @@ fn snapshot(desk: &Desk, state: &mut State, sheet: &Arc<Sheet>, name: &OsStr) ->
         Paper::Source => (saved.len(), times),
         _ => (body.size, (body.mtime, body.ctime)),
     };
-    copy.take_room(len, limit)?;
+    copy.take_room(&desk.room.budget, len, limit)?;
     match &body.paper {
         Paper::Source => super::sheet::copy(&*saved, &file)?,
         Paper::File(own) => super::sheet::copy(&Whole(own, len), &file)?,

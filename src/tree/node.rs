@@ -85,7 +85,10 @@ impl Ino {
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Entry(Arc<Entry>),
-    Volume(Arc<Volume>),
+    /// A `tree.yaml` that can be written, by the number that it has while nobody writes to it.
+    Tree(Arc<Entry>),
+    /// A life of the file behind an entry, which stays for as long as a part of that is known.
+    Volume(Arc<Entry>, Arc<Volume>),
     /// A file in the folder of an entry, which stays for as long as the file is known.
     Sheet(Arc<Entry>, Arc<Sheet>),
 }
@@ -93,10 +96,15 @@ pub(crate) enum Node {
 impl Node {
     fn serial(&self) -> u32 {
         match self {
-            Self::Entry(entry) => entry.serial,
-            Self::Volume(volume) => volume.serial,
-            Self::Sheet(_, sheet) => sheet.serial,
+            Self::Entry(entry) | Self::Tree(entry) => entry.serial,
+            Self::Volume(_, volume) => volume.serial,
+            Self::Sheet(_, sheet) => sheet.ino.serial(),
         }
+    }
+
+    /// The file in the folder of `entry` that has the number of `sheet`.
+    pub(crate) fn of_sheet(entry: Arc<Entry>, sheet: Arc<Sheet>) -> Self {
+        if sheet.ino.serial() == entry.serial { Self::Tree(entry) } else { Self::Sheet(entry, sheet) }
     }
 }
 
@@ -122,35 +130,66 @@ impl Serials {
 ///
 /// One count is kept for a serial, over all of its parts.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<HashMap<u32, (Node, u64)>>);
+pub(crate) struct Known(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    nodes: HashMap<u32, (Node, u64)>,
+    /// Nodes that were dropped since memory was given back.
+    dropped: usize,
+}
+
+/// After so many dropped nodes it is worth while to give memory back: some megabytes.
+const MANY: usize = 8192;
 
 impl Known {
     /// Notes that a number with the serial of `node` was handed out.
     pub(crate) fn remember(&self, node: Node) {
-        locked(&self.0).entry(node.serial()).or_insert((node, 0)).1 += 1;
+        // A folder and its tree have one serial.
+        let node = if let Node::Tree(entry) = node { Node::Entry(entry) } else { node };
+        locked(&self.0).nodes.entry(node.serial()).or_insert((node, 0)).1 += 1;
     }
 
-    /// Notes that `count` of them were given back; the node is dropped with the last.
-    pub(crate) fn forget(&self, serial: u32, count: u64) {
-        let mut known = locked(&self.0);
-        let Some((_, left)) = known.get_mut(&serial) else { return };
+    /// Notes that `count` of them were given back; the node is dropped with the last. Says whether so many
+    /// were dropped that memory can be given back.
+    pub(crate) fn forget(&self, serial: u32, count: u64) -> bool {
+        let mut guard = locked(&self.0);
+        let known = &mut *guard;
+        let Some((_, left)) = known.nodes.get_mut(&serial) else { return false };
         *left = left.saturating_sub(count);
+        let mut many = false;
         if *left == 0 {
-            let dropped = known.remove(&serial);
-            drop(known); // what it owns is closed without the lock
-            if let Some((Node::Entry(entry) | Node::Sheet(entry, _), _)) = dropped {
-                entry.leave_parent();
+            let dropped = known.nodes.remove(&serial);
+            known.dropped += 1;
+            if known.dropped >= MANY.max(known.nodes.len()) {
+                known.dropped = 0;
+                known.nodes.shrink_to_fit();
+                many = true;
+            }
+            drop(guard); // what it owns is closed without the lock
+            match dropped {
+                Some((Node::Entry(entry) | Node::Tree(entry), _)) => entry.leave_parent(),
+                Some((Node::Volume(entry, volume), _)) => {
+                    drop(volume);
+                    entry.leave_parent();
+                }
+                Some((Node::Sheet(entry, sheet), _)) => {
+                    drop(sheet);
+                    entry.leave_parent();
+                }
+                None => {}
             }
         }
+        many
     }
 
     pub(crate) fn get(&self, serial: u32) -> Option<Node> {
-        locked(&self.0).get(&serial).map(|(node, _)| node.clone())
+        locked(&self.0).nodes.get(&serial).map(|(node, _)| node.clone())
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        locked(&self.0).len()
+        locked(&self.0).nodes.len()
     }
 }
 

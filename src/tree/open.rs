@@ -61,12 +61,16 @@ struct Now {
 
 impl Reader {
     /// Opens a part of the file behind a folder.
-    pub(crate) fn of_part(volume: Arc<Volume>, part: Part, writing: &Writing) -> Result<Self> {
+    pub(crate) fn of_part(
+        volume: Arc<Volume>,
+        part: Part,
+        writing: impl FnOnce() -> Writing,
+    ) -> Result<Self> {
         let still = volume.hold_still();
         volume.look();
         let opened = volume.opened()?;
         let what = match part {
-            Part::Status => What::Generated(Arc::new(volume.status(&opened, writing))),
+            Part::Status => What::Generated(Arc::new(volume.status(&opened, &writing()))),
             _ => {
                 let found = find(&volume, &opened, part).inspect_err(|error| {
                     volume.trouble(error);

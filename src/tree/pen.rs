@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::desk::{Desk, State};
-use super::mirror::Entry;
+use super::mirror::{Class, Entry};
 use super::sheet::{Paper, Sheet};
 use super::{errno, locked};
 use crate::error::Result;
@@ -39,7 +39,7 @@ pub struct Caller {
 #[derive(Debug)]
 pub struct Pen {
     /// Keeps the folder.
-    pub(crate) _entry: Arc<Entry>,
+    pub(crate) entry: Arc<Entry>,
     pub(crate) desk: Arc<Desk>,
     pub(crate) sheet: Arc<Sheet>,
     pub(crate) opener: u32,
@@ -93,14 +93,14 @@ impl Pen {
     /// mapping, of whatever handle.
     pub fn write(&self, offset: u64, data: &[u8], mapped: bool) -> Result<()> {
         let mut state = locked(&self.desk.state);
-        self.desk.write_access(&state)?;
+        self.desk.write_access(&mut state)?;
         self.begin_text(&mut state, true)?;
         let limit = self.desk.limit();
         let mut body = locked(&self.sheet.body);
         let offset = if self.appends && !mapped { body.size } else { offset };
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= LONGEST);
         let size = body.size.max(end.ok_or_else(|| errno(libc::EFBIG))?);
-        body.take_room(size, limit)?;
+        body.take_room(&self.desk.room.budget, size, limit)?;
         if let Paper::File(file) = &body.paper {
             file.write_all_at(data, offset)?;
         }
@@ -213,5 +213,13 @@ impl Pen {
         let mut saver = locked(&desk.saver);
         desk.left(&mut saver, &self.sheet);
         desk.rest(&mut saver);
+    }
+}
+
+impl Drop for Pen {
+    fn drop(&mut self) {
+        if let Class::Folder(folder) = &self.entry.class {
+            folder.let_go(&self.desk);
+        }
     }
 }

@@ -126,7 +126,7 @@ impl Desk {
         })?;
         let stat = self.stat()?;
         let mut body = locked(&sheet.body);
-        body.take_room(text.len() as u64, self.limit())?;
+        body.take_room(&self.room.budget, text.len() as u64, self.limit())?;
         body.paper = Paper::File(Arc::new(file));
         body.size = text.len() as u64;
         body.generated = true;

@@ -15,24 +15,32 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::attr::Time;
 use super::errno;
+use super::node::Ino;
 use crate::content::Content;
 use crate::error::Result;
 
 /// Bytes of all scratch files of a mount, besides four times the tree of the one that is written.
 pub(crate) const MOST_BYTES: u64 = 256 << 20;
-/// Scratch files and drafts of a mount: each is an open file.
+/// Scratch files and drafts of a mount, where so many files can be open.
 pub(crate) const MOST_SHEETS: u64 = 512;
 /// Bytes copied at once.
 const PIECE: usize = 256 << 10;
 
-/// What all sheets of a mount take.
-#[derive(Debug, Default)]
+/// What all sheets of a mount take that have something of their own. One that shows the source takes
+/// nothing.
+#[derive(Debug)]
 pub(crate) struct Budget {
     bytes: AtomicU64,
     sheets: AtomicU64,
+    most_sheets: u64,
 }
 
 impl Budget {
+    /// A budget of `most_sheets` scratch files and drafts: each is an open file.
+    pub(crate) fn new(most_sheets: u64) -> Self {
+        Self { bytes: AtomicU64::new(0), sheets: AtomicU64::new(0), most_sheets }
+    }
+
     /// Takes `more` bytes, if not more than `most` are taken then.
     fn take(&self, more: u64, most: u64) -> Result<()> {
         let take = |bytes: u64| bytes.checked_add(more).filter(|bytes| *bytes <= most);
@@ -53,16 +61,23 @@ impl Budget {
     }
 
     /// Takes the place of one more sheet.
-    pub(crate) fn one_more(self: &Arc<Self>) -> Result<Place> {
-        let more = |sheets: u64| Some(sheets + 1).filter(|sheets| *sheets <= MOST_SHEETS);
+    fn one_more(self: &Arc<Self>) -> Result<Place> {
+        let more = |sheets: u64| Some(sheets + 1).filter(|sheets| *sheets <= self.most_sheets);
         if self.sheets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
             tracing::warn!(
-                "there are {MOST_SHEETS} scratch files in this mount: one more was refused (ENOSPC); remove \
-                 some of the files beside tree.yaml"
+                "there are {} scratch files in this mount: one more was refused (ENOSPC); remove some of the \
+                 files beside tree.yaml",
+                self.most_sheets
             );
             return Err(errno(libc::ENOSPC));
         }
         Ok(Place { budget: self.clone(), bytes: 0 })
+    }
+
+    /// Whether more than half of it is taken.
+    pub(crate) fn is_short(&self) -> bool {
+        let (bytes, sheets) = (self.bytes.load(Ordering::Relaxed), self.sheets.load(Ordering::Relaxed));
+        bytes > MOST_BYTES / 2 || sheets > self.most_sheets / 2
     }
 
     /// Bytes still free of [`MOST_BYTES`].
@@ -113,7 +128,9 @@ pub(crate) enum Paper {
 /// A file or link beside `tree.yaml`, or that itself.
 #[derive(Debug)]
 pub(crate) struct Sheet {
-    pub(crate) serial: u32,
+    pub(crate) ino: Ino,
+    /// The number of the desk that it belongs to.
+    pub(crate) desk: u32,
     /// Taken only while the desk's own lock is held, which comes first.
     pub(crate) body: Mutex<Body>,
 }
@@ -155,7 +172,7 @@ pub(crate) struct Body {
     pub(crate) mapped: bool,
     /// Since when nobody has it open for writing although it is not saved.
     pub(crate) pending: Option<Instant>,
-    /// None once nothing names it and nobody has it open: the kernel may take its time to forget it.
+    /// Its part of the budget; none while it shows the source, or when nothing can reach it any more.
     place: Option<Place>,
 }
 
@@ -168,7 +185,7 @@ pub(crate) struct Refusal {
 }
 
 impl Body {
-    pub(crate) fn new(paper: Paper, lineage: u64, place: Place) -> Self {
+    pub(crate) fn new(paper: Paper, lineage: u64) -> Self {
         let now = now();
         Self {
             paper,
@@ -192,16 +209,27 @@ impl Body {
             writers: 0,
             mapped: false,
             pending: None,
-            place: Some(place),
+            place: None,
         }
     }
 
-    /// Takes the room that so many bytes need; see [`Place::resize`].
-    pub(crate) fn take_room(&mut self, bytes: u64, most: u64) -> Result<()> {
+    /// Takes the room that something of its own needs, of so many bytes; see [`Place::resize`].
+    pub(crate) fn take_room(&mut self, budget: &Arc<Budget>, bytes: u64, most: u64) -> Result<()> {
         match &mut self.place {
             Some(place) => place.resize(bytes, most),
-            None => Ok(()),
+            None => {
+                let mut place = budget.one_more()?;
+                place.resize(bytes, most)?;
+                self.place = Some(place);
+                Ok(())
+            }
         }
+    }
+
+    /// Has it show the source, and hands out the file that it had.
+    pub(crate) fn show_source(&mut self) -> Paper {
+        (self.size, self.place) = (0, None);
+        std::mem::replace(&mut self.paper, Paper::Source)
     }
 
     /// Frees what it takes if nobody can reach it any more.
@@ -343,7 +371,7 @@ mod tests {
 
     #[test]
     fn the_budget_is_given_back_to_the_last_byte() {
-        let budget = Arc::new(Budget::default());
+        let budget = Arc::new(Budget::new(MOST_SHEETS));
         let mut one = budget.one_more().unwrap();
         one.resize(100, 150).unwrap();
         let mut two = budget.one_more().unwrap();
@@ -358,5 +386,17 @@ mod tests {
         assert!(budget.one_more().is_err());
         drop(all);
         budget.one_more().unwrap();
+    }
+
+    #[test]
+    fn a_sheet_that_shows_the_source_takes_nothing() {
+        let budget = Arc::new(Budget::new(1));
+        let mut one = Body::new(Paper::Source, 0);
+        let mut two = Body::new(Paper::Source, 0);
+        one.take_room(&budget, 10, 100).unwrap();
+        assert_eq!(two.take_room(&budget, 0, 100).unwrap_err().errno(), libc::ENOSPC);
+        one.show_source();
+        assert_eq!(two.take_room(&budget, 101, 100).unwrap_err().errno(), libc::ENOSPC);
+        two.take_room(&budget, 100, 100).unwrap();
     }
 }

@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use lru::LruCache;
+
 use super::attr::{Kind, Stat};
 use super::desk::Room;
 use super::haven::{Haven, left, stem_of};
@@ -13,7 +15,7 @@ use super::link::{Mountpoint, Surroundings};
 use super::mirror::{Class, Entry, Place, Scout, Seen};
 use super::node::{Known, Node, Serials};
 use super::saver::Settler;
-use super::sheet::Budget;
+use super::sheet::{Budget, MOST_SHEETS};
 use super::shelf::Shelf;
 use super::spot::{Origin, Spot, may_write};
 use super::{Options, Tree};
@@ -80,7 +82,7 @@ impl Tree {
             });
             Arc::new(Room {
                 haven: haven.ok().map(Arc::new),
-                budget: Arc::new(Budget::default()),
+                budget: Arc::new(Budget::new(most_sheets())),
                 savers,
                 serials: serials.clone(),
                 shelf: shelf.clone(),
@@ -95,9 +97,10 @@ impl Tree {
             scout,
             shelf,
             room,
+            give_back: options.give_back,
             unwritable: None,
             notices: Vec::new(),
-            written: Mutex::default(),
+            written: Mutex::new(LruCache::unbounded()),
         };
         match tree.root.class {
             Class::Folder(_) => tree.lock_single()?,
@@ -208,7 +211,16 @@ fn side_by_side(found: Vec<(&PathBuf, Place, Seen)>) -> Result<Entry> {
 
 /// How many files may be kept open that nobody reads.
 fn kept_open() -> NonZeroUsize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let bound = limit.map_or(KEPT_OPEN, |limit| KEPT_OPEN.min(limit / 4));
+    let bound = KEPT_OPEN.min(open_files() / 8);
     usize::try_from(bound).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// How many scratch files there may be: each is open, and so may be a directory for it.
+fn most_sheets() -> u64 {
+    MOST_SHEETS.min(open_files() / 4)
+}
+
+/// How many files this process may have open.
+fn open_files() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -294,11 +294,6 @@ impl Volume {
         self.spot.holder().is_ok_and(|(dir, name)| may_write(dir.as_fd(), &name))
     }
 
-    /// The path for messages.
-    pub(crate) fn label(&self) -> std::path::PathBuf {
-        self.spot.label()
-    }
-
     /// Notes what went wrong while reading, for the log and the status; whether it is new.
     pub(crate) fn trouble(&self, error: &Error) -> bool {
         let told = error.to_string();

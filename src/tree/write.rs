@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::attr::{Attr, Time};
 use super::desk::{Desk, Shown, State};
-use super::mirror::{Class, Entry};
+use super::mirror::Entry;
 use super::node::{Ino, Node};
 use super::open::Reader;
 use super::pen::{Caller, Pen};
@@ -16,6 +16,15 @@ use super::volume::Volume;
 use super::{Tree, errno, locked};
 use crate::error::Result;
 use crate::view::status::Writing;
+
+/// So many folders in which something was written are kept while nobody has anything open there: beyond what
+/// is in the file they know its times and last refusal.
+const RESTING: usize = 4096;
+/// So many folders are looked at for one that can be put away.
+const LOOKED_AT: usize = 64;
+
+/// A sheet, with its folder and desk.
+type Written = (Arc<Entry>, Arc<Desk>, Arc<Sheet>);
 
 /// What an open file is.
 #[derive(Debug)]
@@ -94,38 +103,48 @@ impl Tree {
     /// all.
     pub fn ttl(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
-            Ok((Node::Sheet(..), _)) => std::time::Duration::ZERO,
+            Ok((Node::Sheet(..) | Node::Tree(_), _)) => std::time::Duration::ZERO,
             _ => super::TTL,
         }
     }
 
     /// Whether names may come into a directory without the kernel's doing, at any time.
     pub fn changes_by_itself(&self, ino: Ino) -> bool {
-        self.can_be_written(ino)
+        self.can_be_written(ino).unwrap_or(true)
     }
 
     /// Whether a file can be written, or a directory changed, as far as its permissions allow.
-    pub fn can_be_written(&self, ino: Ino) -> bool {
-        match self.node(ino) {
-            Ok((Node::Sheet(..), _)) => true,
-            Ok((Node::Entry(entry), _)) => self.desk(&entry).is_ok_and(|desk| desk.is_some()),
-            _ => false,
+    pub fn can_be_written(&self, ino: Ino) -> Result<bool> {
+        match self.node(ino)? {
+            (Node::Sheet(..) | Node::Tree(_), _) => Ok(true),
+            (Node::Entry(entry), _) => self.is_writable(&entry),
+            _ => Ok(false),
         }
     }
 
-    /// Keeps a folder until the mount ends.
+    /// Keeps a folder in which something is to be written, and puts some away that were left long ago.
     pub(crate) fn keep_written(&self, entry: &Arc<Entry>) {
-        locked(&self.written).entry(entry.serial).or_insert_with(|| entry.clone());
+        let is_short = || self.room.as_ref().is_some_and(|room| room.budget.is_short());
+        let mut written = locked(&self.written);
+        written.put(entry.serial, entry.clone());
+        let mut away = Vec::new();
+        for _ in 0..written.len().min(LOOKED_AT) {
+            if written.len() <= RESTING && !is_short() {
+                break;
+            }
+            let Some((serial, oldest)) = written.pop_lru() else { break };
+            match oldest.folder().is_ok_and(|folder| folder.put_away()) {
+                true => away.push(oldest),
+                false => drop(written.put(serial, oldest)),
+            }
+        }
+        drop(written);
+        away.into_iter().for_each(Entry::leave_parent);
     }
 
     /// Whether and how the file behind a folder is written.
-    pub(crate) fn writing(&self, volume: &Volume) -> Writing {
-        let label = volume.label();
-        let of = |entry: &Arc<Entry>| match &entry.class {
-            Class::Folder(folder) if entry.place.spot.label() == label => folder.used_desk(),
-            _ => None,
-        };
-        let desk = locked(&self.written).values().find_map(of);
+    pub(crate) fn writing(&self, entry: &Entry, volume: &Volume) -> Writing {
+        let desk = entry.folder().ok().and_then(|folder| folder.used_desk());
         let because = match (&desk, &self.room) {
             (Some(desk), _) => return desk.writing(),
             (None, None) => self.unwritable.as_deref().unwrap_or("the mount is read-only"),
@@ -140,11 +159,9 @@ impl Tree {
     /// Ends all writing: saves that run are waited for, texts that were not saved are kept. Reading
     /// goes on.
     pub fn close(&self) {
-        let written: Vec<_> = locked(&self.written).values().cloned().collect();
+        let written: Vec<_> = locked(&self.written).iter().map(|(_, entry)| entry.clone()).collect();
         for entry in written {
-            if let Class::Folder(folder) = &entry.class
-                && let Some(desk) = folder.used_desk()
-            {
+            if let Some(desk) = entry.folder().ok().and_then(|folder| folder.used_desk()) {
                 desk.close();
             }
         }
@@ -155,33 +172,43 @@ impl Tree {
 
     /// The desk of a directory in which something is to change.
     pub(crate) fn desk_in(&self, parent: Ino) -> Result<(Arc<Entry>, Arc<Desk>)> {
-        match self.node(parent)? {
-            (Node::Entry(entry), _) => match self.desk(&entry)? {
-                Some(desk) => {
-                    self.keep_written(&entry);
-                    Ok((entry, desk))
-                }
-                None => Err(errno(libc::EROFS)),
-            },
-            _ => Err(errno(libc::EROFS)),
-        }
+        let (Node::Entry(entry), _) = self.node(parent)? else { return Err(errno(libc::EROFS)) };
+        let desk = self.desk(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
+        self.keep_written(&entry);
+        Ok((entry, desk))
+    }
+
+    /// The sheet that has a number, and whose it is; `None` where that can't be written.
+    fn sheet_at(&self, ino: Ino) -> Result<Option<Written>> {
+        Ok(match self.node(ino)? {
+            (Node::Sheet(entry, sheet), _) => {
+                let desk = entry.folder()?.desk_of(&sheet)?;
+                Some((entry, desk, sheet))
+            }
+            (Node::Tree(entry), _) => {
+                let desk = self.desk(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
+                let sheet = desk.first()?;
+                Some((entry, desk, sheet))
+            }
+            _ => None,
+        })
     }
 
     /// The sheet that is to change.
-    pub(crate) fn sheet_of(&self, ino: Ino) -> Result<(Arc<Entry>, Arc<Desk>, Arc<Sheet>)> {
-        let (Node::Sheet(entry, sheet), _) = self.node(ino)? else { return Err(errno(libc::EROFS)) };
-        let desk = self.desk(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
+    pub(crate) fn sheet_of(&self, ino: Ino) -> Result<Written> {
+        let (entry, desk, sheet) = self.sheet_at(ino)?.ok_or_else(|| errno(libc::EROFS))?;
+        self.keep_written(&entry);
         Ok((entry, desk, sheet))
     }
 
     /// Opens a file.
     pub fn open_for(&self, ino: Ino, open: OpenFor, caller: Caller) -> Result<Opened> {
-        let (entry, sheet): (Arc<Entry>, Arc<Sheet>) = match self.node(ino)? {
-            (Node::Sheet(entry, sheet), _) => (entry, sheet),
-            _ if open.writing || open.truncating => return Err(errno(libc::EROFS)),
-            _ => return Ok(Opened::Reader(self.open(ino)?)),
+        let Some((entry, desk, sheet)) = self.sheet_at(ino)? else {
+            if open.writing || open.truncating {
+                return Err(errno(libc::EROFS));
+            }
+            return Ok(Opened::Reader(self.open(ino)?));
         };
-        let desk = self.desk(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
         if open.writing || open.truncating {
             self.keep_written(&entry);
         }
@@ -204,7 +231,7 @@ impl Tree {
             return Err(errno(libc::ELOOP));
         }
         if open.writing {
-            desk.write_access(&state)?;
+            desk.write_access(&mut state)?;
         }
         let truncates = open.truncating && open.writing;
         if truncates {
@@ -216,7 +243,7 @@ impl Tree {
             body.writers += u32::from(open.writing);
         }
         let pen = Pen {
-            _entry: entry,
+            entry,
             desk: desk.clone(),
             sheet,
             opener: caller.group,
@@ -234,13 +261,12 @@ impl Tree {
 
     /// Changes what is said of a file, or how long it is; `pen` is the handle by which it is done.
     pub fn change(&self, ino: Ino, change: Change, pen: Option<&Pen>) -> Result<Attr> {
-        let (entry, desk, sheet) = self.sheet_of(ino)?;
-        self.keep_written(&entry);
+        let (_, desk, sheet) = self.sheet_of(ino)?;
         if change.size.is_some() && pen.is_none() && desk.is_tree(&locked(&desk.state), &sheet) {
             desk.begin()?;
         }
         let mut state = locked(&desk.state);
-        desk.write_access(&state)?;
+        desk.write_access(&mut state)?;
         if let Some(size) = change.size {
             if let Some(pen) = pen {
                 pen.begin_text(&mut state, size > 0)?;
@@ -284,7 +310,7 @@ fn resize(desk: &Desk, state: &mut State, sheet: &Arc<Sheet>, size: u64) -> Resu
     if size > i64::MAX as u64 {
         return Err(errno(libc::EFBIG));
     }
-    body.take_room(size, limit)?;
+    body.take_room(&desk.room.budget, size, limit)?;
     if let Paper::File(file) = &body.paper {
         file.set_len(size)?;
     }

@@ -33,7 +33,7 @@ impl Desk {
         copy(&Whole(&text, size), &own)?;
         self.free_master(state, Some(sheet))?;
         let mut body = locked(&sheet.body);
-        body.take_room(size, limit)?;
+        body.take_room(&self.room.budget, size, limit)?;
         body.paper = Paper::File(Arc::new(own));
         (body.size, body.lineage, body.saved) = (size, lineage, body.edits);
         (body.mtime, body.ctime) = times;
@@ -58,7 +58,7 @@ impl Desk {
     fn kept_sheet(&self, state: &mut State, text: &[u8]) -> Result<Arc<Sheet>> {
         let sheet = self.sheet(Paper::Source, state.lineage)?;
         let mut body = locked(&sheet.body);
-        body.take_room(text.len() as u64, self.limit())?;
+        body.take_room(&self.room.budget, text.len() as u64, self.limit())?;
         let file = self.paper(state, None)?;
         file.write_all_at(text, 0)?;
         (body.paper, body.size) = (Paper::File(Arc::new(file)), text.len() as u64);

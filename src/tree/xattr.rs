@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::mirror::Class;
 use super::node::{Ino, Node, Part};
+use super::sheet::Sheet;
 use super::shelf::Opened;
 use super::volume::Volume;
 use super::{Tree, errno, locked};
@@ -90,12 +91,12 @@ fn verified(name: &OsStr, volume: &Arc<Volume>, n: u32) -> Option<Xattr> {
 impl Tree {
     /// The value of an extended attribute.
     pub fn xattr(&self, ino: Ino, name: &OsStr) -> Result<Xattr> {
-        if let (Node::Sheet(_, sheet), _) = self.node(ino)? {
+        if let Some(sheet) = self.written_sheet(ino)? {
             if name.as_bytes().starts_with(b"system.posix_acl_") {
                 // "None" would be an answer after which programs set one and leave the mode alone.
                 return Err(errno(libc::EOPNOTSUPP));
             }
-            let value = locked(&sheet.body).xattrs.get(name).cloned();
+            let value = sheet.and_then(|sheet| locked(&sheet.body).xattrs.get(name).cloned());
             return Ok(value.map_or(Xattr::Absent, Xattr::Ready));
         }
         if !name.as_bytes().starts_with(b"user.asdf") {
@@ -106,7 +107,7 @@ impl Tree {
             let path = haven.map(|haven| haven.report_path().into_os_string().into_vec());
             return Ok(path.map_or(Xattr::Absent, Xattr::Ready));
         }
-        if let (Node::Volume(volume), Part::Block(n)) = self.node(ino)?
+        if let (Node::Volume(_, volume), Part::Block(n)) = self.node(ino)?
             && let Some(check) = verified(name, &volume, n)
         {
             return Ok(check);
@@ -116,7 +117,8 @@ impl Tree {
 
     /// The names of the extended attributes, each with a zero byte after it.
     pub fn xattr_names(&self, ino: Ino) -> Result<Vec<u8>> {
-        if let (Node::Sheet(_, sheet), _) = self.node(ino)? {
+        if let Some(sheet) = self.written_sheet(ino)? {
+            let Some(sheet) = sheet else { return Ok(Vec::new()) };
             let body = locked(&sheet.body);
             return Ok(body
                 .xattrs
@@ -137,13 +139,13 @@ impl Tree {
         value: Option<&[u8]>,
         exists: Option<bool>,
     ) -> Result<()> {
-        let (entry, desk, sheet) = self.sheet_of(ino)?;
+        let (_, desk, sheet) = self.sheet_of(ino)?;
         // POSIX ACLs above all: who asks for one to be set must not believe that it was.
         if !name.as_bytes().starts_with(b"user.") {
             return Err(errno(libc::EOPNOTSUPP));
         }
-        self.keep_written(&entry);
-        let _state = locked(&desk.state);
+        let mut state = locked(&desk.state);
+        desk.write_access(&mut state)?;
         let mut body = locked(&sheet.body);
         let there = body.xattrs.contains_key(name);
         match (exists, there, value) {
@@ -162,9 +164,18 @@ impl Tree {
         Ok(())
     }
 
+    /// The sheet of a file that can be written; an inner `None` where nobody has written to it.
+    fn written_sheet(&self, ino: Ino) -> Result<Option<Option<Arc<Sheet>>>> {
+        Ok(match self.node(ino)? {
+            (Node::Sheet(_, sheet), _) => Some(Some(sheet)),
+            (Node::Tree(entry), _) => Some(entry.folder()?.used_desk().map(|desk| desk.first()).transpose()?),
+            _ => None,
+        })
+    }
+
     fn xattrs(&self, ino: Ino) -> Result<List> {
         let mut list = match self.node(ino)? {
-            (Node::Volume(volume), Part::Block(n)) => {
+            (Node::Volume(_, volume), Part::Block(n)) => {
                 let _still = volume.hold_still();
                 volume.look();
                 of_block(&volume.opened()?.block(n)?.facts)

@@ -55,11 +55,25 @@ impl Mounted {
         args: impl IntoIterator<Item = S>,
         prepare: impl FnOnce(&mut Command),
     ) -> Result<Self, Output> {
+        Self::run(Command::new(program()), args, prepare)
+    }
+
+    /// Mounts with these limits of open files, `SOFT:HARD`.
+    pub fn limited<S: AsRef<OsStr>>(limits: &str, args: impl IntoIterator<Item = S>) -> Self {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={limits}")).arg(program());
+        Self::run(command, args, |_| {}).unwrap_or_else(|output| panic!("asdf-mount failed: {output:?}"))
+    }
+
+    fn run<S: AsRef<OsStr>>(
+        mut command: Command,
+        args: impl IntoIterator<Item = S>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Self, Output> {
         let folder = fresh_folder();
         let mountpoint = folder.path().join("mnt");
         fs::create_dir(&mountpoint).unwrap();
         let (stdout, stderr) = (folder.path().join("stdout"), folder.path().join("stderr"));
-        let mut command = Command::new(program());
         command
             .args(args)
             .arg(&mountpoint)

@@ -17,6 +17,7 @@ mod failures;
 mod fstab;
 mod kept;
 mod lifecycle;
+mod limits;
 mod options;
 mod outputs;
 mod state;

@@ -16,6 +16,7 @@ mod commit;
 mod editors;
 mod ends;
 mod levels;
+mod many;
 mod mirror;
 mod noticed;
 mod python;

@@ -45,7 +45,7 @@ impl Desk {
         let lineage = self.head(state)?.0;
         let mut body = locked(&sheet.body);
         let len = text.as_ref().map_or(0, |text| text.len());
-        body.take_room(len, limit)?;
+        body.take_room(&self.room.budget, len, limit)?;
         let file = self.paper(state, name.as_deref())?;
         if let Some(text) = text {
             copy(&*text, &file)?;
@@ -62,17 +62,15 @@ impl Desk {
     pub(crate) fn make_master(&self, state: &mut State, sheet: &Arc<Sheet>) -> Result<()> {
         self.free_master(state, Some(sheet))?;
         let mut body = locked(&sheet.body);
-        let paper = std::mem::replace(&mut body.paper, Paper::Source);
-        body.size = 0;
+        let paper = body.show_source();
         body.saved = body.edits;
         (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
-        // Giving back never fails.
-        let _ = body.take_room(0, 0);
         drop(body);
         state.master = Arc::downgrade(sheet);
         if let (true, Some(drawer)) = (self.is_tree(state, sheet), &state.drawer) {
             drawer.remove(OsStr::new(TREE));
         }
+        self.clear_drawer_if_unused(state);
         if let Paper::File(file) = paper {
             close_later(file);
         }

@@ -1,0 +1,145 @@
+//! Folders of many files, mounted for writing as they are by default, under the usual limit of open files.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::case::{NEW, OLD, build, tree};
+use crate::common::asdf::{AsdfBuilder, Block};
+use crate::common::mount::{Mounted, fresh_folder, wait_until};
+
+/// The usual limit of open files, with none to raise it to.
+const USUAL: &str = "1024:1024";
+
+/// Runs a script in a mount; what it printed.
+fn sh(mount: &Mounted, script: &str) -> String {
+    let output = Command::new("bash").args(["-c", script]).current_dir(mount.root()).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{script}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Memory of the daemon, in KiB.
+fn memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn open_files(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// Folders of scratch files that there are.
+fn drawers(mount: &Mounted) -> usize {
+    fs::read_dir(mount.state())
+        .map_or(0, |found| found.filter(|entry| entry.as_ref().unwrap().path().is_dir()).count())
+}
+
+/// Has the kernel forget all that it knows of a mount and does not use.
+fn forget(mount: &Mounted) {
+    rustix::mount::mount_remount(mount.root(), rustix::mount::MountFlags::empty(), "").unwrap();
+}
+
+#[test]
+fn a_tree_that_was_only_looked_at_takes_nothing_and_one_that_was_saved_nothing_for_good() {
+    const FILES: usize = 100_000;
+    const SAVED: usize = 2_000;
+    let folder = fresh_folder();
+    let source = folder.path().join("many");
+    fs::create_dir(&source).unwrap();
+    let bytes = AsdfBuilder::new().tree(tree()).block(Block::new(vec![7; 16])).build().bytes;
+    for n in 0..FILES {
+        fs::write(source.join(format!("f{n:06}.asdf")), &bytes).unwrap();
+    }
+    let log = folder.path().join("log");
+    let mount = Mounted::limited(USUAL, [Path::new("-v"), Path::new("--log-file"), &log, source.as_path()]);
+    let pid = mount.daemon().unwrap();
+    let (files, before) = (open_files(pid), memory(pid));
+
+    let list = folder.path().join("list");
+    let found = sh(
+        &mount,
+        &format!(
+            "find . -maxdepth 2 -name tree.yaml -print0 | tee {} | xargs -0 grep -l '{OLD}' | wc -l",
+            list.display()
+        ),
+    );
+    assert_eq!(found.trim(), FILES.to_string());
+    assert_eq!(fs::read(&list).unwrap().split(|byte| *byte == 0).count(), FILES + 1);
+    let known = memory(pid);
+    let each = (known - before) * 1024 / FILES as u64;
+    assert!(each < 2048, "{each} bytes of memory for each file that the kernel knows");
+    assert!(open_files(pid) <= files + 70, "{} open files", open_files(pid));
+    assert_eq!(drawers(&mount), 0);
+
+    sh(&mount, &format!("sed -i 's/{OLD}/{NEW}/' f000*/tree.yaml f001*/tree.yaml"));
+    for n in 0..SAVED {
+        let saved = fs::read(source.join(format!("f{n:06}.asdf"))).unwrap();
+        assert!(memchr::memmem::find(&saved, NEW.as_bytes()).is_some(), "file {n}");
+    }
+    let told = fs::read_to_string(&log).unwrap();
+    assert_eq!(told.matches("tree.yaml was saved").count(), SAVED);
+    assert!(open_files(pid) <= files + 70, "{} open files", open_files(pid));
+    assert_eq!(drawers(&mount), 0);
+
+    forget(&mount);
+    let back = || memory(pid) < before + (32 << 10);
+    assert!(wait_until(back), "{before} KiB before, {known} KiB known, {} KiB after", memory(pid));
+}
+
+#[test]
+fn texts_that_something_was_put_back_into_do_not_fill_the_mount() {
+    const FILES: usize = 300;
+    let folder = fresh_folder();
+    let source = folder.path().join("some");
+    fs::create_dir(&source).unwrap();
+    let names: Vec<_> = (0..FILES).map(|n| format!("f{n}.asdf")).collect();
+    let mut text = String::new();
+    for name in &names {
+        text = build(&source.join(name)).0;
+    }
+    let mount = Mounted::limited(USUAL, [&source]);
+    let files = open_files(mount.daemon().unwrap());
+    let written = text.replace(OLD, NEW).replace("...\n", "");
+    for name in &names {
+        let tree = mount.path(name).join("tree.yaml");
+        fs::write(&tree, &written).unwrap();
+        assert_eq!(fs::read_to_string(&tree).unwrap(), written);
+    }
+    for name in &names {
+        let saved = fs::read(source.join(name)).unwrap();
+        assert!(saved.starts_with(format!("{written}...\n").as_bytes()), "{name}");
+    }
+    // What was written first gave way.
+    let first = fs::read_to_string(mount.path(&names[0]).join("tree.yaml")).unwrap();
+    assert_eq!(first, format!("{written}...\n"));
+    let now = open_files(mount.daemon().unwrap());
+    assert!(now < files + 500, "{now} open files");
+}
+
+#[test]
+fn a_file_that_was_read_before_it_was_written_is_the_same_one_after() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let folder = fresh_folder();
+    let text = build(&folder.path().join("a.asdf")).0;
+    let mount = Mounted::file(folder.path());
+    let tree = mount.path("a.asdf/tree.yaml");
+    let looked = fs::metadata(&tree).unwrap();
+    let reader = fs::File::open(&tree).unwrap();
+    let writer = fs::OpenOptions::new().write(true).open(&tree).unwrap();
+    writer.write_all_at(&text.as_bytes()[..1], 0).unwrap();
+    writer.write_all_at(b"#", text.len() as u64).unwrap();
+    // A reader that was there before sees what is written, as of any file.
+    assert_eq!(reader.metadata().unwrap().len(), text.len() as u64 + 1);
+    assert_eq!(fs::metadata(&tree).unwrap().ino(), looked.ino());
+    writer.set_len(text.len() as u64).unwrap();
+    drop(writer);
+    fs::rename(&tree, mount.path("a.asdf/old")).unwrap();
+    fs::write(&tree, text.replace(OLD, NEW)).unwrap();
+    fs::remove_file(mount.path("a.asdf/old")).unwrap();
+    let mut first = vec![0; text.len()];
+    reader.read_exact_at(&mut first, 0).unwrap();
+    assert!(first == text.as_bytes());
+    drop(reader);
+    assert_eq!(fs::read_to_string(&tree).unwrap(), text.replace(OLD, NEW));
+}
