@@ -62,7 +62,7 @@ fn however_fast_the_second_signal_comes_no_dead_mount_is_left() {
 #[test]
 fn unmounting_returns_when_all_is_put_away() {
     let case = Case::new();
-    fs::write(case.path("scratch"), "x").unwrap();
+    fs::write(case.path("scratch"), "").unwrap();
     fs::write(case.tree(), case.named(NEW)).unwrap();
     fs::File::create(case.tree()).unwrap();
     let output = Command::new(program()).arg("-u").arg(case.mount.root()).output().unwrap();
@@ -103,6 +103,6 @@ fn killed_the_daemon_leaves_scratch_files_where_the_next_mount_says() {
     again.args(["-v", "--log-file"]).arg(case.log_path()).arg(&case.source).arg(case.mount.root());
     again.env("XDG_STATE_HOME", case.mount.scratch().join("state"));
     assert!(again.status().unwrap().success());
-    assert!(case.log().contains("scratch files of a mount that was killed lie here"), "{}", case.log());
+    assert!(case.log().contains("a mount was killed and has left tree.yaml in"), "{}", case.log());
     case.is_saved(&case.text, 0);
 }
