@@ -8,6 +8,7 @@
 mod common;
 
 mod access;
+mod broken;
 mod large;
 mod memory;
 mod pages;

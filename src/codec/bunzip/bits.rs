@@ -14,9 +14,19 @@ const PIECE: usize = 64 << 10;
 /// Bytes of a window: 50 symbols of 20 bits, begun within a byte, and the rest of the last 8-byte load.
 pub(super) const WINDOW: usize = 136;
 
+/// How much is read at once for a header or a footer.
+const SHORT_PIECE: usize = 2 * WINDOW;
+
 /// A place to keep a piece, so that it need not be allocated for each block.
 #[derive(Debug, Default)]
 pub(super) struct Piece(Vec<u8>);
+
+impl Piece {
+    /// For single fields here and there: reads little of the content for each.
+    pub(super) fn short() -> Self {
+        Self(vec![0; SHORT_PIECE + WINDOW])
+    }
+}
 
 /// A reader of bits that stands at some bit of a content.
 #[derive(Debug)]
@@ -43,7 +53,9 @@ enum End {
 impl<'a> Bits<'a> {
     /// A reader at `bit` of `content`, which reads nothing yet.
     pub(super) fn new(content: &'a dyn Content, bit: u64, piece: &'a mut Piece) -> Self {
-        piece.0.resize(PIECE + WINDOW, 0);
+        if piece.0.is_empty() {
+            piece.0.resize(PIECE + WINDOW, 0);
+        }
         Self { content, piece: &mut piece.0, first: bit >> 3, filled: 0, bit, end: None }
     }
 
@@ -114,11 +126,12 @@ impl<'a> Bits<'a> {
         self.piece.copy_within(at..self.filled.max(at), 0);
         self.first += at as u64;
         self.filled -= at.min(self.filled);
-        while self.filled < PIECE {
+        let size = self.piece.len() - WINDOW;
+        while self.filled < size {
             let offset = self.first + self.filled as u64;
-            match self.content.read_at(offset, &mut self.piece[self.filled..PIECE]) {
+            match self.content.read_at(offset, &mut self.piece[self.filled..size]) {
                 Ok(0) => self.end = Some(End::Reached),
-                Ok(read) => self.filled += read.min(PIECE - self.filled),
+                Ok(read) => self.filled += read.min(size - self.filled),
                 Err(error) => self.end = Some(End::Unread(error)),
             }
             if self.end.is_some() {

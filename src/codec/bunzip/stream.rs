@@ -79,7 +79,7 @@ impl Default for Chain {
 impl Chain {
     /// Stands at the content's first byte.
     pub fn new() -> Self {
-        Self { place: Place::Outside { byte: 0, first: true }, piece: Piece::default() }
+        Self { place: Place::Outside { byte: 0, first: true }, piece: Piece::short() }
     }
 
     /// What comes next; reads headers and footers on the way, and checks them.
