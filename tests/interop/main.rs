@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `python` | files written at test time by Python asdf, new and old | the numpy arrays before they were written |
 //! | `built` | files of the tests' builder | Python asdf: is the builder right? |
+//! | `doubtful` | files with damaged block headers | Python asdf, new and old; for old layouts the data |
 //! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
 //! | `saved` | nothing: which texts a save accepts | whether Python asdf, new and old, opens them as the same data |
 //! | `fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
@@ -14,6 +15,7 @@
 mod common;
 
 mod built;
+mod doubtful;
 mod fixtures;
 mod python;
 mod reference;

@@ -206,12 +206,15 @@ impl Chain<'_> {
     fn judge(&mut self, n: usize, header: &Header) -> Result<Option<u64>> {
         let offset = header.offset;
         self.judge_flags(n, header);
-        if !first::USUAL_HEADERS.contains(&header.header_size)
+        // Before 1.0.0 each of the usual sizes has a layout of its own.
+        let doubtful =
+            self.generation != Generation::One || !first::USUAL_HEADERS.contains(&header.header_size);
+        if doubtful
             && !self.is_chained(offset)?
             && let Some(end) = first::likely_end(self, offset)?
         {
             let size = header.header_size;
-            let what = format!("header_size is {size}, but with a usual one something follows the data");
+            let what = format!("header_size is {size}, but with another one the file goes on as it should");
             self.note(Severity::Damage, offset, Some(n), what);
             self.blocks.distrusted.push(offset);
             return Ok(Some(end));
@@ -244,7 +247,8 @@ impl Chain<'_> {
             let lost = there < header.used_size || header.data_offset() > self.size;
             let (size, severity) = match lost {
                 true => (header.used_size, Severity::Damage),
-                // All data are there, only unused space is missing.
+                // All data are there, only unused space is missing. Python asdf can't seek beyond any file.
+                false if end.is_none() => (header.allocated_size, Severity::Damage),
                 false => (header.allocated_size, Severity::Note),
             };
             let what = format!("the file is cut off: {there} bytes of the block's {size} are there");
