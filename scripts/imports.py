@@ -21,7 +21,7 @@ ALLOWED = {
     "daemon": "cache error exit format fuse log options tree",
     "fuse": "cache content error source tree",
     "options": "edit error tree user_dirs",
-    "check": "cache content edit error format log source user_dirs yaml",
+    "check": "cache content edit error format log options source user_dirs yaml",
     "tree": "cache content decode edit error format log source user_dirs view",
     "view": "content error format",
     "edit": "cache content error format source user_dirs yaml",

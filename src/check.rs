@@ -19,9 +19,13 @@ use crate::source::FileSource;
 use crate::yaml::survey;
 
 mod progress;
+mod summary;
 pub mod tables;
+mod walk;
 
 use progress::Progress;
+use summary::Summary;
+use walk::Walk;
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
@@ -63,23 +67,33 @@ pub enum Status {
     Unreadable = 2,
 }
 
-/// Checks the files and prints a line a defect, or with `json` an object a file; the worst verdict.
+/// Checks the files, and those of folders, and prints a line a defect, or with `json` an object a file; the worst
+/// verdict. Unless `quiet`, one line on stderr sums it up.
 ///
 /// # Errors
 ///
 /// Only if the output can't be written.
-pub fn run(files: &[PathBuf], json: bool, out: &mut dyn Write) -> io::Result<Status> {
-    let mut worst = Status::Sound;
-    for file in files {
-        let report = file_report(file);
-        worst = worst.max(report.status);
-        match write(&report, json, out) {
+pub fn run(files: &[PathBuf], json: bool, quiet: bool, out: &mut dyn Write) -> io::Result<Status> {
+    let (mut walk, progress, mut summary) = (Walk::new(files), Progress::new(), Summary::default());
+    for found in walk.by_ref() {
+        let report = match found {
+            Ok(file) => report_on(&file, &progress),
+            Err((path, error)) => Report::new(&path).unreadable(error),
+        };
+        summary.add(report.status, report.blocks);
+        match progress.hide(|| write(&report, json, out)) {
             // A reader that has seen enough, such as head, is no failure.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(summary.status()),
             written => written?,
         }
     }
-    Ok(worst)
+    progress.end();
+    summary.passed_over = walk.passed_over();
+    if !quiet {
+        out.flush()?;
+        complain(summary);
+    }
+    Ok(summary.status())
 }
 
 fn write(report: &Report, json: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -114,11 +128,26 @@ fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+impl Report {
+    fn new(file: &Path) -> Self {
+        Self { file: file.to_owned(), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None }
+    }
+
+    fn unreadable(mut self, error: Error) -> Self {
+        self.status = Status::Unreadable;
+        self.error = Some(error.of(&self.file).to_string());
+        self
+    }
+}
+
 /// Checks one file.
 pub fn file_report(file: &Path) -> Report {
-    let mut report =
-        Report { file: file.to_owned(), status: Status::Sound, blocks: 0, defects: Vec::new(), error: None };
-    let found = open(file).and_then(|container| check(&*container, &mut report));
+    report_on(file, &Progress::new())
+}
+
+fn report_on(file: &Path, progress: &Progress) -> Report {
+    let mut report = Report::new(file);
+    let found = open(file).and_then(|container| check(&*container, &mut report, progress));
     let found = match is_halfway(file) {
         true => {
             let defect =
@@ -131,10 +160,7 @@ pub fn file_report(file: &Path) -> Report {
     match found {
         Ok(()) if report.defects.iter().all(|defect| defect.severity == Severity::Note) => {}
         Ok(()) => report.status = Status::Damaged,
-        Err(error) => {
-            report.status = Status::Unreadable;
-            report.error = Some(error.of(file).to_string());
-        }
+        Err(error) => return report.unreadable(error),
     }
     report
 }
@@ -151,16 +177,16 @@ fn open(file: &Path) -> Result<Arc<dyn Container>> {
     format::open(Arc::new(FileSource::open(file)?), &context)
 }
 
-fn check(container: &dyn Container, report: &mut Report) -> Result<()> {
+fn check(container: &dyn Container, report: &mut Report, progress: &Progress) -> Result<()> {
     report.blocks = container.block_count()?;
     report.defects = container.defects();
     check_tree(container, report)?;
     let total = (0..report.blocks).map(|n| container.block(n).map_or(0, |block| size_of(&block))).sum();
-    let progress = Progress::new(&report.file, total);
     let damaged = report.defects.iter().filter(|defect| defect.severity == Severity::Damage);
     let damaged: HashSet<usize> = damaged.filter_map(|defect| defect.block).collect();
+    progress.file(&report.file, total);
     for n in 0..report.blocks {
-        check_block(container, n, damaged.contains(&n), report, &progress)?;
+        check_block(container, n, damaged.contains(&n), report, progress)?;
     }
     report.defects.sort_by_key(|defect| defect.offset);
     Ok(())

@@ -73,7 +73,7 @@ struct Arguments {
     #[arg(short, long, conflicts_with_all = ["foreground", "read_only", "options", "log_file", "check"])]
     unmount: bool,
 
-    /// Read each FILE through and report what is damaged, without mounting
+    /// Read each FILE completely, or each ASDF file in a folder, and report what is damaged, without mounting
     #[arg(long, conflicts_with_all = ["foreground", "read_only", "options", "log_file"])]
     check: bool,
 
@@ -181,13 +181,13 @@ fn act(arguments: Arguments) -> Result<u8> {
         if arguments.paths.is_empty() {
             return Err(usage("--check needs at least one FILE"));
         }
-        return check_files(&arguments.paths, arguments.json);
+        return check_files(&arguments.paths, arguments.json, arguments.quiet);
     }
     if arguments.index {
         if arguments.paths.is_empty() {
             return Err(usage("--index needs at least one FILE"));
         }
-        return index_files(&arguments.paths);
+        return index_files(&arguments.paths, arguments.quiet);
     }
     if arguments.unmount {
         return unmount(&arguments.paths);
@@ -219,8 +219,8 @@ fn act(arguments: Arguments) -> Result<u8> {
 }
 
 /// Checks each and prints what is wrong; the worst verdict is the exit status.
-fn check_files(files: &[PathBuf], json: bool) -> Result<u8> {
-    check::run(files, json, &mut std::io::stdout().lock()).map(status_of).or_else(|error| {
+fn check_files(files: &[PathBuf], json: bool, quiet: bool) -> Result<u8> {
+    check::run(files, json, quiet, &mut std::io::stdout().lock()).map(status_of).or_else(|error| {
         // No other status would do: 1 says that a file is damaged.
         complain(&format!("the report can't be written: {}", Error::from(error)));
         Ok(exit::UNREADABLE)
@@ -228,9 +228,9 @@ fn check_files(files: &[PathBuf], json: bool) -> Result<u8> {
 }
 
 /// Makes the seek tables of each; the worst verdict is the exit status.
-fn index_files(files: &[PathBuf]) -> Result<u8> {
+fn index_files(files: &[PathBuf], quiet: bool) -> Result<u8> {
     let store = Store::of_user()?;
-    Ok(status_of(check::tables::run(files, store, &mut log::Complaints)?))
+    Ok(status_of(check::tables::run(files, store, quiet, &mut log::Complaints)?))
 }
 
 fn status_of(verdict: check::Status) -> u8 {

@@ -44,7 +44,8 @@ use crate::log;
 use crate::options::Options;
 
 pub use self::contents::open_tree;
-pub use self::unmount::{PID_ATTRIBUTE, unmount};
+pub use self::unmount::unmount;
+pub use crate::options::PID_ATTRIBUTE;
 
 /// The type that the kernel gives every FUSE mount.
 const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;

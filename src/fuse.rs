@@ -21,6 +21,7 @@ mod write;
 mod xattr;
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -123,8 +124,9 @@ fn ino(number: INodeNo) -> Ino {
     Ino(number.0)
 }
 
-/// Runs a handler. If it panics the reply it owns is dropped, which answers EIO.
-fn guarded(request: &str, handler: impl FnOnce()) {
+/// Logs a request and runs its handler. If that panics the reply it owns is dropped, which answers EIO.
+fn guarded(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
+    tracing::debug!("{request}");
     if catch_unwind(AssertUnwindSafe(handler)).is_err() {
         tracing::error!("{request} panicked: it was answered with EIO");
     }
@@ -159,7 +161,7 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        guarded("lookup", || match self.tree.lookup(ino(parent), name) {
+        guarded(format_args!("lookup {name:?} in {parent}"), || match self.tree.lookup(ino(parent), name) {
             Ok(attr) => {
                 let (of_name, of_node) = (self.tree.ttl(attr.ino), self.ttl(&attr));
                 reply.entry_with_ttls(&of_node, &of_name, &reply::attr(&attr), GENERATION);
@@ -176,11 +178,11 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
-        guarded("forget", || self.tree.forget(ino(node), count));
+        guarded(format_args!("forget {node}, {count} times"), || self.tree.forget(ino(node), count));
     }
 
     fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        guarded("getattr", || match self.tree.attr(ino(node)) {
+        guarded(format_args!("getattr {node}"), || match self.tree.attr(ino(node)) {
             Ok(attr) => reply.attr(&self.ttl(&attr), &reply::attr(&attr)),
             Err(error) => {
                 tracing::debug!("getattr: {error}");
@@ -190,14 +192,14 @@ impl Filesystem for Adapter {
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
-        guarded("readlink", || match self.tree.read_link(ino(node)) {
+        guarded(format_args!("readlink {node}"), || match self.tree.read_link(ino(node)) {
             Ok(text) => reply.data(text.as_bytes()),
             Err(error) => reply.error(reply::errno(&error)),
         });
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        guarded("open", || {
+        guarded(format_args!("open {node} {flags:?}"), || {
             let open = OpenFor {
                 writing: flags.acc_mode() != OpenAccMode::O_RDONLY,
                 appending: flags.0 & libc::O_APPEND != 0,
@@ -228,7 +230,7 @@ impl Filesystem for Adapter {
     fn read(
         &self,
         _request: &Request,
-        _node: INodeNo,
+        node: INodeNo,
         handle: FileHandle,
         offset: u64,
         size: u32,
@@ -238,7 +240,7 @@ impl Filesystem for Adapter {
     ) {
         // A program's own read says whose it is; one for the kernel's cache, or a map, is nobody's.
         let way = if owner.is_some() { reply::For::Program } else { reply::For::Cache };
-        guarded("read", || {
+        guarded(format_args!("read {node} at {offset}, {size} bytes"), || {
             let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
             match &*file {
                 Opened::Pen(pen) => reply::read_pen(pen, offset, size, reply),
@@ -255,8 +257,8 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn flush(&self, request: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        guarded("flush", || {
+    fn flush(&self, request: &Request, node: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        guarded(format_args!("flush {node}"), || {
             if !self.pen(handle).is_some_and(|file| matches!(&*file, Opened::Pen(pen) if pen.is_concerned()))
             {
                 // Nothing is to be decided, nor asked who decides.
@@ -267,26 +269,26 @@ impl Filesystem for Adapter {
         });
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        guarded("fsync", || self.with_pen(handle, reply, Pen::is_slow, Pen::sync));
+    fn fsync(&self, _: &Request, node: INodeNo, handle: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        guarded(format_args!("fsync {node}"), || self.with_pen(handle, reply, Pen::is_slow, Pen::sync));
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
         // What a name stands for was made durable when it got the name.
-        reply.ok();
+        guarded(format_args!("fsyncdir"), || reply.ok());
     }
 
     fn release(
         &self,
         _request: &Request,
-        _node: INodeNo,
+        node: INodeNo,
         handle: FileHandle,
         _flags: OpenFlags,
         _owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        guarded("release", || {
+        guarded(format_args!("release {node}"), || {
             let end = |pen: &Pen| {
                 pen.release();
                 Ok(())
@@ -297,39 +299,41 @@ impl Filesystem for Adapter {
     }
 
     fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        guarded("opendir", || self.open_dir(node, reply));
+        guarded(format_args!("opendir {node}"), || self.open_dir(node, reply));
     }
 
-    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
-        guarded("readdir", || self.read_dir(handle, offset, reply));
+    fn readdir(&self, _: &Request, node: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
+        guarded(format_args!("readdir {node} from {offset}"), || self.read_dir(handle, offset, reply));
     }
 
     fn readdirplus(
         &self,
         _request: &Request,
-        _node: INodeNo,
+        node: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        guarded("readdirplus", || self.read_dir_plus(handle, offset, reply));
+        guarded(format_args!("readdirplus {node} from {offset}"), || {
+            self.read_dir_plus(handle, offset, reply)
+        });
     }
 
-    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        guarded("releasedir", || {
+    fn releasedir(&self, _: &Request, node: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        guarded(format_args!("releasedir {node}"), || {
             self.dirs.remove(handle);
             reply.ok();
         });
     }
 
-    fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
-        guarded("statfs", || match self.tree.space() {
+    fn statfs(&self, _request: &Request, node: INodeNo, reply: ReplyStatfs) {
+        guarded(format_args!("statfs {node}"), || match self.tree.space() {
             Ok(space) => reply.statfs(
                 space.blocks,
                 space.free,
                 space.free,
                 space.files,
-                0,
+                space.files,
                 space.block_size,
                 space.name_max,
                 space.block_size,
@@ -339,15 +343,15 @@ impl Filesystem for Adapter {
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        guarded("getxattr", || self.get_xattr(node, name, size, reply));
+        guarded(format_args!("getxattr {node} {name:?}"), || self.get_xattr(node, name, size, reply));
     }
 
     fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        guarded("listxattr", || self.list_xattrs(node, size, reply));
+        guarded(format_args!("listxattr {node}"), || self.list_xattrs(node, size, reply));
     }
 
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        guarded("access", || {
+        guarded(format_args!("access {node} {mask:?}"), || {
             if mask.contains(AccessFlags::W_OK) {
                 match self.tree.can_be_written(ino(node)) {
                     Ok(true) => {}
@@ -366,7 +370,7 @@ impl Filesystem for Adapter {
 
     fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
         // The kernel then takes every file as data from start to end, which it is.
-        reply.error(Errno::ENOSYS);
+        guarded(format_args!("lseek"), || reply.error(Errno::ENOSYS));
     }
 
     fn ioctl(
@@ -380,7 +384,7 @@ impl Filesystem for Adapter {
         _size: u32,
         reply: ReplyIoctl,
     ) {
-        reply.error(Errno::ENOTTY);
+        guarded(format_args!("ioctl"), || reply.error(Errno::ENOTTY));
     }
 
     fn setattr(
@@ -403,13 +407,13 @@ impl Filesystem for Adapter {
     ) {
         let moment = write::moment;
         let change = Change { mode, uid, gid, size, atime: atime.map(moment), mtime: mtime.map(moment) };
-        guarded("setattr", || self.change(node, change, handle, reply));
+        guarded(format_args!("setattr {node} {change:?}"), || self.change(node, change, handle, reply));
     }
 
     fn write(
         &self,
         _request: &Request,
-        _node: INodeNo,
+        node: INodeNo,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
@@ -419,7 +423,9 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         let mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        guarded("write", || self.write_to(handle, offset, data, mapped, reply));
+        guarded(format_args!("write {node} at {offset}, {} bytes", data.len()), || {
+            self.write_to(handle, offset, data, mapped, reply)
+        });
     }
 
     fn create(
@@ -432,27 +438,33 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        guarded("create", || self.make(request, parent, name, mode, flags, reply));
+        guarded(format_args!("create {name:?} in {parent}"), || {
+            self.make(request, parent, name, mode, flags, reply)
+        });
     }
 
-    fn mknod(&self, _: &Request, parent: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
-        guarded("mknod", || reply.error(self.no_such_kind(parent)));
+    fn mknod(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        guarded(format_args!("mknod {name:?} in {parent}"), || reply.error(self.no_such_kind(parent)));
     }
 
-    fn mkdir(&self, _: &Request, parent: INodeNo, _: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
-        guarded("mkdir", || reply.error(self.no_such_kind(parent)));
+    fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        guarded(format_args!("mkdir {name:?} in {parent}"), || reply.error(self.no_such_kind(parent)));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        guarded("unlink", || reply::done(self.tree.unlink(ino(parent), name), reply));
+        guarded(format_args!("unlink {name:?} in {parent}"), || {
+            reply::done(self.tree.unlink(ino(parent), name), reply)
+        });
     }
 
     fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
-        reply.error(Errno::EROFS);
+        guarded(format_args!("rmdir"), || reply.error(Errno::EROFS));
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, text: &Path, reply: ReplyEntry) {
-        guarded("symlink", || self.make_link(request, parent, name, text, reply));
+        guarded(format_args!("symlink {name:?} in {parent} to {text:?}"), || {
+            self.make_link(request, parent, name, text, reply)
+        });
     }
 
     fn rename(
@@ -465,11 +477,15 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        guarded("rename", || self.change_name((parent, name), (new_parent, new_name), flags, reply));
+        guarded(format_args!("rename {name:?} in {parent} to {new_name:?} in {new_parent}"), || {
+            self.change_name((parent, name), (new_parent, new_name), flags, reply)
+        });
     }
 
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        guarded("link", || self.entry(self.tree.link(ino(node), ino(parent), name), reply));
+        guarded(format_args!("link {node} as {name:?} in {parent}"), || {
+            self.entry(self.tree.link(ino(node), ino(parent), name), reply)
+        });
     }
 
     fn setxattr(
@@ -482,16 +498,16 @@ impl Filesystem for Adapter {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        guarded("setxattr", || self.set_xattr(node, name, value, flags, reply));
+        guarded(format_args!("setxattr {node} {name:?}"), || self.set_xattr(node, name, value, flags, reply));
     }
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        guarded("removexattr", || self.remove_xattr(node, name, reply));
+        guarded(format_args!("removexattr {node} {name:?}"), || self.remove_xattr(node, name, reply));
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {
         // The C library then writes zeros itself.
-        reply.error(Errno::EOPNOTSUPP);
+        guarded(format_args!("fallocate"), || reply.error(Errno::EOPNOTSUPP));
     }
 
     fn copy_file_range(
@@ -508,6 +524,6 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         // The kernel then reads and writes.
-        reply.error(Errno::ENOSYS);
+        guarded(format_args!("copy_file_range"), || reply.error(Errno::ENOSYS));
     }
 }

@@ -67,7 +67,8 @@ pub fn start(settings: &Settings, voice: Voice) -> Result<()> {
         (None, Voice::Syslog) => Output::syslog(SYSLOG_SOCKET.into()),
     };
     let filter = filter(settings)?;
-    let timed = matches!(output, Output::File(_));
+    // The log daemon puts its own times.
+    let timed = matches!(output, Output::File(_) | Output::Stderr);
     let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(output);
     // Both fail only if a log was started before, which then goes on.
     let _ = if timed { events.try_init() } else { events.without_time().try_init() };

@@ -24,6 +24,9 @@ pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
 /// The part of [`FILE_SYSTEM_TYPE`] after `fuse.`, which is also the program's name.
 pub const SUBTYPE: &str = "asdf-mount";
 
+/// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
+pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
+
 /// The most `padding=` that makes sense.
 const MOST_PADDING: u64 = 1 << 30;
 

@@ -82,7 +82,7 @@ use attr::Stat;
 use desk::{Desk, Room};
 use mirror::{Class, Entry, Scout};
 use node::{Known, Node, Part, Serials};
-use sheet::Paper;
+use sheet::{MOST_BYTES, Paper};
 use shelf::Shelf;
 use volume::Volume;
 
@@ -162,9 +162,9 @@ pub struct Tree {
 pub struct Space {
     /// Bytes of a block.
     pub block_size: u32,
-    /// Blocks in all.
+    /// Blocks that scratch files may take; where nothing can be written, those of the source's file system.
     pub blocks: u64,
-    /// Blocks that scratch files may still take; 0 where nothing can be written.
+    /// Blocks of these that are free.
     pub free: u64,
     /// Nodes in all.
     pub files: u64,
@@ -229,10 +229,14 @@ impl Tree {
     /// The space of the file system that the mount's first source lies on.
     pub fn space(&self) -> Result<Space> {
         let stat = rustix::fs::fstatvfs(self.root.place.spot.origin().fd())?;
+        let size = stat.f_frsize.max(1);
+        // As full as its scratch files make it; one that has none is empty.
+        let scratch = self.room.as_ref().map(|room| (MOST_BYTES / size, room.budget.free() / size));
+        let (blocks, free) = scratch.unwrap_or((stat.f_blocks, stat.f_blocks));
         Ok(Space {
             block_size: u32::try_from(stat.f_frsize).unwrap_or(4096),
-            blocks: stat.f_blocks,
-            free: self.room.as_ref().map_or(0, |room| room.budget.free() / stat.f_frsize.max(1)),
+            blocks,
+            free,
             files: stat.f_files,
             name_max: u32::try_from(stat.f_namemax).unwrap_or(255),
         })

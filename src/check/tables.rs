@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::progress::Progress;
+use super::summary::Summary;
+use super::walk::Walk;
 use super::{Status, read_through};
 use crate::cache::Cache;
 use crate::cache::store::Store;
 use crate::content::Content;
-use crate::error::Result;
+use crate::error::Error;
 use crate::format::{self, Context};
 use crate::log::one_line;
 use crate::source::FileSource;
@@ -22,58 +24,87 @@ use crate::source::FileSource;
 const BUDGET: u64 = 32 << 20;
 const BUDGET_OF_THREAD: u64 = 20 << 20;
 
-/// Makes the tables of the files and keeps them in `store`; the worst verdict.
+/// Makes the tables of the files, and of those in folders, and keeps them in `store`; the worst verdict.
 ///
-/// Says on `complaints` what can't be read, a line a block or a file.
-pub fn run(files: &[PathBuf], store: Store, complaints: &mut dyn Write) -> io::Result<Status> {
+/// Says on `complaints` what can't be read, a line a block or a file, and unless `quiet` what it came to.
+pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Write) -> io::Result<Status> {
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
     let context = Context { cache: Arc::new(cache) };
-    let mut worst = Status::Sound;
-    for file in files {
-        let verdict = match index(file, &context, complaints)? {
-            Ok(verdict) => verdict,
-            Err(error) => {
-                writeln!(complaints, "asdf-mount: {}", one_line(&error.of(file).to_string()))?;
-                Status::Unreadable
-            }
-        };
-        worst = worst.max(verdict);
-    }
-    context.cache.store().settle();
-    if let Some(error) = context.cache.store().trouble() {
-        writeln!(complaints, "asdf-mount: {}", one_line(&error.to_string()))?;
-        worst = worst.max(Status::Damaged);
-    }
-    Ok(worst)
-}
-
-/// Reads the blocks of a file that have tables; the outer error is of `complaints`.
-fn index(file: &Path, context: &Context, complaints: &mut dyn Write) -> io::Result<Result<Status>> {
-    let opened = FileSource::open(file).and_then(|source| format::open(Arc::new(source), context));
-    let (container, count) = match opened.and_then(|container| Ok((container.block_count()?, container))) {
-        Ok((count, container)) => (container, count),
-        Err(error) => return Ok(Err(error)),
-    };
-    let content = |n| container.block(n).and_then(|block| block.content);
-    let wanted = |content: &Arc<dyn Content>| content.costs_a_pass();
-    let total = (0..count).filter_map(|n| content(n).ok().filter(wanted)).map(|content| content.len()).sum();
-    let progress = Progress::new(file, total);
-    let mut verdict = Status::Sound;
-    for n in 0..count {
-        let read = match content(n) {
-            Ok(content) if wanted(&content) => read_through(&*content, &progress),
-            Ok(_) => continue,
-            Err(error) => Err(error),
-        };
-        if let Err(error) | Ok(Some(error)) = read {
-            verdict = Status::Damaged;
-            // A content that can't be had at all says itself which block it is.
-            let said = error.message().starts_with(&format!("block {n}: "));
-            let error = if said { error } else { error.within(format!("block {n}")) };
-            progress
-                .hide(|| writeln!(complaints, "asdf-mount: {}", one_line(&error.of(file).to_string())))?;
+    let (mut walk, progress) = (Walk::new(files), Progress::new());
+    let mut run = Run { context: &context, progress: &progress, complaints, summary: Summary::default() };
+    run.summary.indexed = Some(0);
+    for found in walk.by_ref() {
+        match found {
+            Ok(file) => run.file(&file)?,
+            Err((path, error)) => run.unreadable(&path, error)?,
         }
     }
-    Ok(Ok(verdict))
+    let Run { mut summary, complaints, .. } = run;
+    progress.end();
+    context.cache.store().settle();
+    let mut status = summary.status();
+    if let Some(error) = context.cache.store().trouble() {
+        writeln!(complaints, "asdf-mount: {}", one_line(&error.to_string()))?;
+        status = status.max(Status::Damaged);
+    }
+    summary.passed_over = walk.passed_over();
+    if !quiet {
+        writeln!(complaints, "{summary}")?;
+    }
+    Ok(status)
+}
+
+/// The files so far.
+struct Run<'a> {
+    context: &'a Context,
+    progress: &'a Progress,
+    complaints: &'a mut dyn Write,
+    summary: Summary,
+}
+
+impl Run<'_> {
+    /// Reads the blocks of a file that have tables.
+    fn file(&mut self, file: &Path) -> io::Result<()> {
+        let opened = FileSource::open(file).and_then(|source| format::open(Arc::new(source), self.context));
+        let (container, count) = match opened.and_then(|container| Ok((container.block_count()?, container)))
+        {
+            Ok((count, container)) => (container, count),
+            Err(error) => return self.unreadable(file, error),
+        };
+        let content = |n| container.block(n).and_then(|block| block.content);
+        let wanted = |content: &Arc<dyn Content>| content.costs_a_pass();
+        let total =
+            (0..count).filter_map(|n| content(n).ok().filter(wanted)).map(|content| content.len()).sum();
+        self.progress.file(file, total);
+        let mut status = Status::Sound;
+        for n in 0..count {
+            let read = match content(n) {
+                Ok(content) if wanted(&content) => read_through(&*content, self.progress),
+                Ok(_) => continue,
+                Err(error) => Err(error),
+            };
+            if let Err(error) | Ok(Some(error)) = read {
+                status = Status::Damaged;
+                // A content that can't be had at all says itself which block it is.
+                let said = error.message().starts_with(&format!("block {n}: "));
+                let error = if said { error } else { error.within(format!("block {n}")) };
+                self.complain(&error.of(file))?;
+            } else if let Some(indexed) = &mut self.summary.indexed {
+                *indexed += 1;
+            }
+        }
+        self.summary.add(status, count);
+        Ok(())
+    }
+
+    fn unreadable(&mut self, path: &Path, error: Error) -> io::Result<()> {
+        self.summary.add(Status::Unreadable, 0);
+        self.complain(&error.of(path))
+    }
+
+    fn complain(&mut self, error: &Error) -> io::Result<()> {
+        let line = one_line(&error.to_string());
+        self.progress.hide(|| writeln!(self.complaints, "asdf-mount: {line}"))
+    }
 }

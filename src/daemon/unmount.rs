@@ -17,10 +17,7 @@ use super::detach::take_away;
 use super::{detach, mountinfo, mountpoint};
 use crate::error::{Error, Kind, Result};
 use crate::log::{complain, one_line};
-use crate::options::SUBTYPE;
-
-/// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
-pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
+use crate::options::{PID_ATTRIBUTE, SUBTYPE};
 
 /// The extended attribute of a mount's root that holds the path where its daemon says at its end what it has
 /// kept.

@@ -15,7 +15,7 @@ fn check(folder: &Path, arguments: &[&OsStr]) -> Output {
 
 /// The exit status and the lines on stdout.
 fn lines(folder: &Path, name: &OsStr) -> (i32, Vec<String>) {
-    let output = check(folder, &[name]);
+    let output = check(folder, &[OsStr::new("-q"), name]);
     assert!(output.stderr.is_empty(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     (output.status.code().unwrap(), text.lines().map(str::to_owned).collect())
@@ -153,4 +153,67 @@ fn many_damaged_blocks_take_time_in_proportion() {
     ] {
         assert!(times < 30.0, "{what}: {times} times as long for 8 times as many");
     }
+}
+
+/// Runs the program in a folder; the exit status, and what it said on stdout and stderr.
+fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
+    command.args(arguments).current_dir(folder).env("XDG_CACHE_HOME", folder.join("cache"));
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn one_line_sums_up_unless_it_is_not_wanted() {
+    let folder = tempfile::tempdir().unwrap();
+    let sound = AsdfBuilder::new().block(Block::new(b"data".repeat(9))).block(Block::new(b"x"));
+    sound.build().save(folder.path(), "a.asdf");
+    std::fs::write(folder.path().join("broken.asdf"), broken()).unwrap();
+    std::fs::write(folder.path().join("text"), "text").unwrap();
+    let said = |arguments: &[&str]| run(folder.path(), arguments).2;
+    assert_eq!(said(&["--check", "a.asdf"]), "1 file, 2 blocks, sound\n");
+    assert_eq!(said(&["--check", "a.asdf", "broken.asdf"]), "2 files, 3 blocks, 1 damaged\n");
+    assert!(said(&["--check", "text", "a.asdf"]).ends_with("\n2 files, 2 blocks, 1 unreadable\n"));
+    assert_eq!(said(&["--check", "-q", "a.asdf"]), "");
+    let (status, json, line) = run(folder.path(), &["--check", "--json", "a.asdf"]);
+    assert_eq!((status, line.as_str()), (Some(0), "1 file, 2 blocks, sound\n"));
+    assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok(), "{json}");
+    let encoded = Block::new(b"data".repeat(9)).encoding(Encoding::Zlib);
+    AsdfBuilder::new().block(encoded).block(Block::new(b"x")).build().save(folder.path(), "z.asdf");
+    assert_eq!(said(&["--index", "z.asdf", "a.asdf"]), "2 files, 4 blocks, 1 indexed\n");
+    assert_eq!(said(&["--index", "-q", "z.asdf"]), "");
+}
+
+#[test]
+fn a_folder_is_checked_at_any_depth_in_order_and_only_what_lies_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inside, outside) = (folder.path().join("in"), folder.path().join("out"));
+    std::fs::create_dir_all(inside.join("b/deep")).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    for name in ["in/c.asdf", "in/a.asdf", "in/b/deep/x.asdf", "out/o.asdf"] {
+        std::fs::write(folder.path().join(name), broken()).unwrap();
+    }
+    std::fs::write(inside.join("notes.txt"), "notes").unwrap();
+    std::fs::write(inside.join("b/empty"), "").unwrap();
+    for (target, name) in
+        [("../out", "in/folder"), ("../out/o.asdf", "in/file"), ("..", "in/b/up"), ("none", "in/dangling")]
+    {
+        std::os::unix::fs::symlink(target, folder.path().join(name)).unwrap();
+    }
+    assert!(Command::new("mkfifo").arg(inside.join("pipe")).status().unwrap().success());
+    let checked = |names: &[&str]| {
+        let (status, told, line) = run(folder.path(), &[&["--check"][..], names].concat());
+        let files: Vec<String> =
+            told.lines().map(|line| line.split(':').next().unwrap().to_owned()).collect();
+        (status, files.join(" "), line)
+    };
+    let all = "in/a.asdf in/b/deep/x.asdf in/c.asdf".to_owned();
+    let line = "3 files, 3 blocks, 3 damaged; 2 other files passed over\n".to_owned();
+    assert_eq!(checked(&["in"]), (Some(1), all, line));
+    // A link that is named is followed.
+    assert_eq!(checked(&["in/folder"]).1, "in/folder/o.asdf");
+    assert_eq!(checked(&["in/b/deep", "out/o.asdf"]).1, "in/b/deep/x.asdf out/o.asdf");
+    std::fs::remove_file(outside.join("o.asdf")).unwrap();
+    assert_eq!(checked(&["out"]), (Some(0), String::new(), "no ASDF files\n".to_owned()));
 }

@@ -79,7 +79,7 @@ impl Case {
 
     fn index(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(program());
-        command.arg("--index").args(arguments).current_dir(self.folder.path());
+        command.args(["--index", "-q"]).args(arguments).current_dir(self.folder.path());
         command.env("XDG_CACHE_HOME", self.cache()).output().unwrap()
     }
 }

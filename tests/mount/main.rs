@@ -20,6 +20,7 @@ mod lifecycle;
 mod limits;
 mod options;
 mod outputs;
+mod shown;
 mod state;
 mod table;
 mod texts;

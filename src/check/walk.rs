@@ -1,0 +1,127 @@
+//! Which files are checked: those that are named, and of a folder that is named all files of a known format in
+//! it, by name, at any depth.
+//!
+//! A symbolic link is followed where it is named, and passed over in a folder: it would lead out of the folder, or
+//! to a file that is checked anyway.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Kind, Result};
+use crate::format;
+use crate::options::PID_ATTRIBUTE;
+
+/// The files, in order; an error for what can't be looked at.
+#[derive(Debug)]
+pub(super) struct Walk<'a> {
+    named: std::slice::Iter<'a, PathBuf>,
+    levels: Vec<Level>,
+    passed_over: u64,
+}
+
+/// A folder and what is left of its names, the next one last.
+#[derive(Debug)]
+struct Level {
+    folder: PathBuf,
+    identity: (u64, u64),
+    names: Vec<OsString>,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(named: &'a [PathBuf]) -> Self {
+        Self { named: named.iter(), levels: Vec::new(), passed_over: 0 }
+    }
+
+    /// Files that were in the folders so far and are of no known format.
+    pub(super) fn passed_over(&self) -> u64 {
+        self.passed_over
+    }
+
+    fn named(&mut self, path: &Path) -> Option<std::result::Result<PathBuf, (PathBuf, Error)>> {
+        if !path.is_dir() {
+            return Some(Ok(path.to_owned()));
+        }
+        if is_our_mount(path) {
+            let error =
+                Error::new(Kind::Unrecognised, "is a mount of asdf-mount; name what is mounted there");
+            return Some(Err((path.to_owned(), error)));
+        }
+        self.enter(path.to_owned()).err().map(|error| Err((path.to_owned(), error)))
+    }
+
+    /// What lies in a folder: `None` if there is nothing to check, or if it is a folder, which comes next.
+    fn found(&mut self, path: PathBuf) -> Option<std::result::Result<PathBuf, (PathBuf, Error)>> {
+        let looked = fs::symlink_metadata(&path).map_err(Error::from).and_then(|meta| {
+            if meta.is_dir() {
+                return if is_our_mount(&path) {
+                    Ok(false)
+                } else {
+                    self.enter(path.clone()).map(|()| false)
+                };
+            }
+            if meta.is_file() { format::check_kind(&path).map(|()| true) } else { Ok(false) }
+        });
+        match looked {
+            Ok(true) => Some(Ok(path)),
+            Ok(false) => None,
+            Err(error) if error.kind() == Kind::Unrecognised => {
+                self.passed_over += 1;
+                None
+            }
+            // It was removed meanwhile.
+            Err(error) if error.kind() == Kind::System(libc::ENOENT) => None,
+            Err(error) => Some(Err((path, error))),
+        }
+    }
+
+    fn enter(&mut self, folder: PathBuf) -> Result<()> {
+        let meta = fs::metadata(&folder)?;
+        let identity = (meta.dev(), meta.ino());
+        // A file system may have a folder that lies in itself.
+        if self.levels.iter().any(|level| level.identity == identity) {
+            return Ok(());
+        }
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&folder)? {
+            names.push(entry?.file_name());
+        }
+        names.sort_unstable_by(|one, other| other.cmp(one));
+        self.levels.push(Level { folder, identity, names });
+        Ok(())
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = std::result::Result<PathBuf, (PathBuf, Error)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let found = match self.levels.last_mut() {
+                Some(level) => match level.names.pop() {
+                    Some(name) => {
+                        let path = level.folder.join(name);
+                        self.found(path)
+                    }
+                    None => {
+                        self.levels.pop();
+                        None
+                    }
+                },
+                None => {
+                    let path = self.named.next()?;
+                    self.named(path)
+                }
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+}
+
+/// Whether a folder is the root of a mount of this program: the texts in it begin as ASDF files do.
+fn is_our_mount(folder: &Path) -> bool {
+    rustix::fs::getxattr(folder, PID_ATTRIBUTE, &mut [0; 20]).is_ok()
+}
