@@ -29,6 +29,7 @@ pub use apply::Refusals;
 pub use index::{Indexed, Tail};
 pub use layout::Layout;
 pub use lock::Holder;
+pub(crate) use place::is_sidecar;
 pub use recover::{Condition, Outcome, Recovered};
 pub use target::{Locked, Target};
 

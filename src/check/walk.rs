@@ -2,13 +2,15 @@
 //! it, by name, at any depth.
 //!
 //! A symbolic link is followed where it is named, and passed over in a folder: it would lead out of the folder, or
-//! to a file that is checked anyway.
+//! to a file that is checked anyway. The files of a save that is being made, or was interrupted, are passed over
+//! as well: the file that is saved is checked.
 
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::edit;
 use crate::error::{Error, Kind, Result};
 use crate::format;
 use crate::options::PID_ATTRIBUTE;
@@ -100,6 +102,7 @@ impl Iterator for Walk<'_> {
         loop {
             let found = match self.levels.last_mut() {
                 Some(level) => match level.names.pop() {
+                    Some(name) if edit::is_sidecar(&name) => None,
                     Some(name) => {
                         let path = level.folder.join(name);
                         self.found(path)

@@ -14,6 +14,9 @@ use md5::{Digest, Md5};
 use crate::error::{Error, Kind};
 use crate::source::storage::Storage;
 
+const JOURNAL: &str = ".asdf-mount-journal";
+const IMAGE: &str = ".asdf-mount-new";
+
 /// The longest file name that any usual file system takes.
 const LONGEST_NAME: usize = 255;
 /// Journals that were set aside before one more is.
@@ -56,7 +59,7 @@ impl Place {
             name.push(suffix);
             dir.join(name)
         };
-        Self { journal: named(".asdf-mount-journal"), image: named(".asdf-mount-new"), dir, is_state }
+        Self { journal: named(JOURNAL), image: named(IMAGE), dir, is_state }
     }
 }
 
@@ -89,6 +92,13 @@ pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[Place]) -> Option<E
 
 /// Room for the longest suffix: `.asdf-mount-journal.aside-1000`.
 const SUFFIX_SPACE: usize = 40;
+
+/// Whether a file beside a source is one of its [`Place`], or was set aside from there, judged by its name.
+pub(crate) fn is_sidecar(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let stem = name.rsplit_once(".aside").map_or(&*name, |(stem, _)| stem);
+    name.starts_with('.') && (stem.ends_with(JOURNAL) || stem.ends_with(IMAGE))
+}
 
 /// Free names beside `path` for something that is set aside, best first.
 pub(crate) fn aside(path: &Path) -> impl Iterator<Item = PathBuf> {
@@ -156,6 +166,12 @@ mod tests {
         let place = Place::beside(Path::new("/a/b.asdf"));
         assert_eq!(place.journal, Path::new("/a/.b.asdf.asdf-mount-journal"));
         assert_eq!(place.image, Path::new("/a/.b.asdf.asdf-mount-new"));
+        for path in [&place.journal, &place.image, &aside(&place.journal).nth(1).unwrap()] {
+            assert!(is_sidecar(path.file_name().unwrap()), "{path:?}");
+        }
+        for name in ["b.asdf", ".b.asdf", "b.asdf-mount-new", ".b.asdf-mount-newer"] {
+            assert!(!is_sidecar(OsStr::new(name)), "{name}");
+        }
         let long = |last: &str| Place::beside(Path::new(&format!("/a/{}{last}", "x".repeat(250))));
         assert_ne!(long("y").journal, long("z").journal);
         let last = aside(&long("y").journal).last().unwrap();

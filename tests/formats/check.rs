@@ -196,6 +196,10 @@ fn a_folder_is_checked_at_any_depth_in_order_and_only_what_lies_in_it() {
     }
     std::fs::write(inside.join("notes.txt"), "notes").unwrap();
     std::fs::write(inside.join("b/empty"), "").unwrap();
+    // What an interrupted save leaves is no file of its own.
+    for name in [".a.asdf.asdf-mount-new", ".a.asdf.asdf-mount-journal.aside-2"] {
+        std::fs::write(inside.join(name), broken()).unwrap();
+    }
     for (target, name) in
         [("../out", "in/folder"), ("../out/o.asdf", "in/file"), ("..", "in/b/up"), ("none", "in/dangling")]
     {
