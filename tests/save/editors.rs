@@ -175,6 +175,15 @@ fn vi_of_busybox() {
     saves_and_mends("busybox-vi", &[]);
 }
 
+#[test]
+fn a_refusal_after_a_save_of_the_session_makes_no_editor_ask() {
+    for editor in ["emacs", "emacs-copy", "vim", "nano"] {
+        let case = Case::new();
+        drive(&case, editor, "later");
+        assert_eq!(case.saved(), case.named(WRITTEN), "{editor}");
+    }
+}
+
 /// The file has a line more than what the editor has saved, and goes on showing that, also after a refusal.
 #[test]
 fn what_was_put_back_is_not_seen_after_a_refusal() {

@@ -5,6 +5,7 @@
 # mend    first it becomes "a: b: c", which must be refused for all to see; corrected in the same session
 #         it is saved, and nobody asks whether the file was changed by others
 # again   the same, after a save of a text in which the line %YAML is gone, which is put back in the file
+# later   the same as mend, after a save of another text in the same session
 #
 # EDITOR.sh says how: $command starts it; change OLD NEW, save, quit; after_refusal, if the screen is to
 # be cleared then. And it says what the screen shows: $saved and $refused after a save; $unsaved, which
@@ -59,6 +60,12 @@ if [ "$mode" = again ]; then
   change '%YAML 1.1' '# no version'
   save; outcome
   [ $outcome = saved ] || lost "$outcome where the first should be saved"
+fi
+if [ "$mode" = later ]; then
+  change 'first light' 'first lamp'
+  save; outcome
+  [ $outcome = saved ] || lost "$outcome where the first should be saved"
+  change 'first lamp' 'first light'
 fi
 if [ "$mode" != save ]; then
   change 'first light' 'a: b: c'
