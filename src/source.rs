@@ -254,8 +254,8 @@ mod tests {
     #[test]
     fn lends_what_is_there_and_follows_growth() {
         // Not in /tmp, which may be in memory: there nothing is lent.
-        let build = concat!(env!("CARGO_MANIFEST_DIR"), "/target");
-        let mut file = tempfile::NamedTempFile::new_in(build).unwrap();
+        let test = std::env::current_exe().unwrap();
+        let mut file = tempfile::NamedTempFile::new_in(test.parent().unwrap()).unwrap();
         file.write_all(b"0123456789").unwrap();
         let source = FileSource::open(file.path()).unwrap();
         assert_eq!(source.lend(3, 4).unwrap().for_kernel(), b"3456");
