@@ -1,5 +1,6 @@
 //! The arguments, and what each asks for.
 
+mod man;
 mod revise;
 
 use std::ffi::OsString;
@@ -285,19 +286,23 @@ fn sections() -> Vec<(&'static str, String)> {
         ),
         (
             "Signals",
-            "  SIGINT, SIGTERM and SIGHUP unmount; files that are open then are served for two more
-  seconds. A second signal ends the daemon at once. Where the mount can't be taken away (no
-  fusermount3, a copy in another mount namespace) the daemon ends all the same; the log says
-  what is left: a dead mount, which asdf-mount -u or, as root, umount -l takes away."
+            "  SIGINT, SIGTERM and SIGHUP unmount; files that are open then are
+  served for two more seconds. A second signal ends the daemon at once.
+  Where the mount can't be taken away (no fusermount3, a copy in another
+  mount namespace) the daemon ends all the same; the log says what is
+  left: a dead mount, which asdf-mount -u or, as root, umount -l takes
+  away."
                 .to_owned(),
         ),
         (
             "Exit status",
             format!(
-                "  {}  done: the mount answers, or is gone; with --check or --index: all files are sound
-  {}  failed, and one line on stderr says why; with --check or --index: a file is damaged
-  {}  the arguments make no sense; with --check or --index: a file can't be read,
-     or what was found can't be written to stdout",
+                "  {}  done: the mount answers, or is gone; with --check or --index: all
+     files are sound
+  {}  failed, and one line on stderr says why; with --check or --index:
+     a file is damaged
+  {}  the arguments make no sense; with --check or --index: a file can't
+     be read, or what was found can't be written to stdout",
                 exit::OK,
                 exit::FAILED,
                 exit::USAGE
@@ -314,42 +319,28 @@ fn sections() -> Vec<(&'static str, String)> {
         ),
         (
             "Files",
-            "  /dev/fuse        through it the kernel asks
+            "  /dev/fuse        FUSE device
   /dev/log         syslog, where a daemon logs to without --log-file
   $XDG_CACHE_HOME/asdf-mount, else ~/.cache/asdf-mount
                    seek tables of blocks that were once read to their end; may be removed at any time
   /etc/fuse.conf   'user_allow_other' in it lets ordinary users mount with allow_other
   $XDG_STATE_HOME/asdf-mount, else ~/.local/state/asdf-mount
-                   texts that were refused or left unsaved, files that editors make beside tree.yaml"
+                   texts that were refused or left unsaved, files that editors make beside tree.yaml;
+                   256 MiB at most, for 90 days"
                 .to_owned(),
         ),
+        (
+            "Bugs",
+            "  Only the tree can be changed: blocks are read-only.
+  A zlib or bzip2 block is decoded once from its start before it can be read at random.
+  With allow_other a user to whom an ACL gives more than to others is refused."
+                .to_owned(),
+        ),
+        (
+            "See also",
+            "  fusermount3(1), getfattr(1), mount(8), umount(8), https://www.asdf-format.org".to_owned(),
+        ),
     ]
-}
-
-/// Writes the man page: what clap_mangen makes of the arguments, and our sections as they stand.
-fn man_page(command: clap::Command) -> std::io::Result<Vec<u8>> {
-    let man = clap_mangen::Man::new(command).section("1");
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    write_section(&mut page, "Synopsis", &USAGE.replace("       ", ""))?;
-    man.render_description_section(&mut page)?;
-    man.render_options_section(&mut page)?;
-    for (title, text) in sections() {
-        write_section(&mut page, title, &text)?;
-    }
-    Ok(page)
-}
-
-/// Writes a section of lines that are not to be filled, in roff.
-fn write_section(page: &mut Vec<u8>, title: &str, text: &str) -> std::io::Result<()> {
-    let quoted = |text: &str| text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
-    writeln!(page, ".SH \"{}\"\n.nf", quoted(&title.to_uppercase().replace("(-O)", "(-o)")))?;
-    for line in text.lines() {
-        // A dot at the start would be a request.
-        writeln!(page, "\\&{}", quoted(line))?;
-    }
-    writeln!(page, ".fi")
 }
 
 fn generate(what: Generated) -> Result<Vec<u8>> {
@@ -363,7 +354,7 @@ fn generate(what: Generated) -> Result<Vec<u8>> {
             _ => options.value_parser(PossibleValuesParser::new(options::NAMES)),
         });
     let shell = match what {
-        Generated::Man => return Ok(man_page(command)?),
+        Generated::Man => return Ok(man::page(command, &sections())?),
         Generated::Bash => Shell::Bash,
         Generated::Zsh => Shell::Zsh,
         Generated::Fish => Shell::Fish,

@@ -34,8 +34,12 @@ fn help_has_examples_options_and_statuses() {
 fn the_man_page_is_sound_roff() {
     let bench = Bench::new();
     fs::write(bench.path("asdf-mount.1"), text(&bench, &["--generate", "man"])).unwrap();
-    let page =
-        Command::new("man").args(["--warnings", "-l"]).arg(bench.path("asdf-mount.1")).output().unwrap();
+    let page = Command::new("man")
+        .args(["--warnings", "-l"])
+        .arg(bench.path("asdf-mount.1"))
+        .env("MANWIDTH", "80")
+        .output()
+        .unwrap();
     succeeded(&page);
     let page = String::from_utf8(page.stdout).unwrap();
     for title in [
@@ -47,10 +51,14 @@ fn the_man_page_is_sound_roff() {
         "EXAMPLES",
         "EXIT STATUS",
         "FILES",
+        "BUGS",
+        "SEE ALSO",
     ] {
         assert!(page.lines().any(|line| line == title), "{title} is not in\n{page}");
     }
     assert!(page.contains(r"written '\,'"), "{page}");
+    let long: Vec<_> = page.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(long.is_empty(), "{long:#?}");
 }
 
 #[test]

@@ -1,0 +1,54 @@
+//! The man page, in roff.
+
+use std::io::Write;
+
+use super::USAGE;
+
+/// Writes the man page: what clap_mangen makes of the arguments, and our sections as they stand.
+pub(super) fn page(command: clap::Command, sections: &[(&str, String)]) -> std::io::Result<Vec<u8>> {
+    let man = clap_mangen::Man::new(command).section("1");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    write_section(&mut page, "Synopsis", &USAGE.replace("       ", ""))?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    for (title, text) in sections {
+        write_section(&mut page, title, text)?;
+    }
+    Ok(page)
+}
+
+/// Writes a section of lines that are not to be filled, in roff.
+fn write_section(page: &mut Vec<u8>, title: &str, text: &str) -> std::io::Result<()> {
+    let quoted = |text: &str| text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    writeln!(page, ".SH \"{}\"\n.nf", quoted(&title.to_uppercase().replace("(-O)", "(-o)")))?;
+    for line in text.lines().flat_map(wrapped) {
+        // A dot at the start would be a request.
+        writeln!(page, "\\&{}", quoted(&line))?;
+    }
+    writeln!(page, ".fi")
+}
+
+/// Cuts a line for a terminal of 80 columns, of which man(1) leaves the first seven blank. What follows goes
+/// under the text of the line: behind its indent, or behind the second of two columns.
+fn wrapped(line: &str) -> Vec<String> {
+    const WIDTH: usize = 72;
+    let indent = line.len() - line.trim_start().len();
+    let second = line.get(indent..).and_then(|text| {
+        let gap = text.find("  ")?;
+        Some(indent + gap + text.get(gap..)?.find(|c| c != ' ')?)
+    });
+    let under = second.filter(|column| *column < WIDTH * 2 / 3).unwrap_or(indent);
+    let (mut lines, mut rest) = (Vec::new(), line.to_owned());
+    while rest.chars().count() > WIDTH {
+        let end = rest.char_indices().nth(WIDTH).map_or(rest.len(), |(at, _)| at);
+        let Some(cut) = rest.get(..=end).and_then(|head| head.rfind(' ')).filter(|cut| *cut > under) else {
+            break;
+        };
+        let next = format!("{:under$}{}", "", rest.split_off(cut).trim_start());
+        lines.push(std::mem::replace(&mut rest, next));
+    }
+    lines.push(rest);
+    lines
+}
