@@ -146,8 +146,8 @@ impl Tree {
     pub(crate) fn writing(&self, entry: &Entry, volume: &Volume) -> Writing {
         let desk = entry.folder().ok().and_then(|folder| folder.used_desk());
         let because = match (&desk, &self.room) {
-            (Some(desk), _) => return desk.writing(),
-            (None, None) => self.unwritable.as_deref().unwrap_or("the mount is read-only"),
+            (_, None) => self.unwritable.as_deref().unwrap_or("the mount is read-only"),
+            (Some(desk), Some(_)) => return desk.writing(),
             (None, Some(_)) if volume.may_be_written() => {
                 return Writing { writable: true, ..Writing::default() };
             }
