@@ -322,12 +322,13 @@ impl Desk {
             // It can be written although it can't be read just now: that settles it.
             Paper::Source if self.volume()?.is_unsettled() => (Kind::File, 0, self.times(&state)?),
             Paper::Source => (Kind::File, self.saved_text()?.len(), self.times(&state)?),
-            // What the file will be again at the last close. An editor that asks for it after a refused fsync
-            // (emacs) compares it at its next save, and would find that the file has changed.
-            Paper::File(_) if body.refusal().is_some() && self.is_tree(&state, sheet) => {
-                (Kind::File, self.saved_text()?.len(), self.times(&state)?)
+            Paper::File(_) => {
+                let again = body.refusal().filter(|_| self.is_tree(&state, sheet));
+                let (size, times) = again
+                    .and_then(|_| self.after_refusal(&state).ok())
+                    .unwrap_or((body.size, (body.mtime, body.ctime)));
+                (Kind::File, size, times)
             }
-            Paper::File(_) => (Kind::File, body.size, (body.mtime, body.ctime)),
             Paper::Link(text) => (Kind::Link, text.len() as u64, (body.mtime, body.ctime)),
         };
         let attr = self.room.ownership.writable(sheet.ino, kind, size, &stat);

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Weak};
 
+use super::attr::Time;
 use super::desk::{Desk, State};
 use super::locked;
 use super::names::TREE;
@@ -41,6 +42,16 @@ impl Desk {
         drop(body);
         state.master = Weak::new();
         Ok(())
+    }
+
+    /// The size and times that [`show_saved`](Self::show_saved) gives back to a refused text at its last close.
+    ///
+    /// They are shown from the refusal on: an editor that asks for them after a refused fsync (emacs) compares
+    /// them at its next save, and would find that the file has changed.
+    pub(crate) fn after_refusal(&self, state: &State) -> Result<(u64, (Time, Time))> {
+        let written = state.as_written.as_ref().map(|written| locked(&written.body).size);
+        let size = written.map_or_else(|| self.saved_text().map(|text| text.len()), Ok)?;
+        Ok((size, self.times(state)?))
     }
 
     /// Remembers the text that was saved last as it was written, if the source has another.

@@ -187,7 +187,7 @@ fn a_refusal_after_a_save_of_the_session_makes_no_editor_ask() {
 /// The file has a line more than what the editor has saved, and goes on showing that, also after a refusal.
 #[test]
 fn what_was_put_back_is_not_seen_after_a_refusal() {
-    for editor in ["vim", "vim-copy", "nano"] {
+    for editor in ["vim", "vim-copy", "nano", "emacs"] {
         let case = Case::new();
         drive(&case, editor, "again");
         let commented = case.named(WRITTEN).replace("%YAML 1.1\n", "# no version\n");
