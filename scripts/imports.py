@@ -17,15 +17,14 @@ SRC = Path("src")
 
 # What each module may import. `cache` names `content` for its store of seek tables alone.
 ALLOWED = {
-    "cli": "cache check daemon edit error exit format log options user_dirs",
+    "cli": "cache check daemon error exit format log options user_dirs",
     "daemon": "cache error exit format fuse log options tree",
     "fuse": "cache content error source tree",
-    "options": "edit error tree user_dirs",
-    "check": "cache content edit error format log options source user_dirs yaml",
-    "tree": "cache content decode edit error format log source user_dirs view",
+    "options": "error format tree user_dirs",
+    "check": "cache content error format log options source user_dirs yaml",
+    "tree": "cache content decode error format log source user_dirs view",
     "view": "content error format",
-    "edit": "cache content error format source user_dirs yaml",
-    "format": "cache codec content error source yaml",
+    "format": "cache codec content error source user_dirs yaml",
     "codec": "cache content decode error",
     "decode": "cache content error source",
     "yaml": "content error",

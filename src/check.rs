@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::cache::Cache;
 use crate::content::Content;
-use crate::edit::{self, Condition};
 use crate::error::{Error, Result};
+use crate::format::asdf::edit::{self, Condition};
 use crate::format::asdf::ndarray::{self, Ndarray};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::{complain, one_line};

@@ -15,8 +15,8 @@ use clap_complete::Shell;
 
 use crate::cache::store::Store;
 use crate::daemon::{self, Plan};
-use crate::edit::check::Level;
 use crate::error::{Error, Kind, Result};
+use crate::format::asdf::edit::check::Level;
 use crate::options::{self, Options};
 use crate::{check, exit, log};
 

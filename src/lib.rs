@@ -10,7 +10,6 @@
 //! | [`fuse`] | translates the kernel's requests, nothing else |
 //! | [`tree`] | the mount's nodes, neutral of fuser and of every format |
 //! | [`view`] | what is derived from a container: status, block table |
-//! | [`edit`] | from an accepted text to a save: plans, journal, recovery |
 //! | [`format`](mod@format) | what knows one kind of file; [`format::Container`] is what each opens to |
 //! | [`codec`], [`yaml`] | stored bytes to content; what we ask of YAML |
 //! | [`decode`] | decoded bytes at any offset: units, read-ahead, idle decoders |
@@ -28,7 +27,6 @@ pub mod codec;
 pub mod content;
 pub mod daemon;
 pub mod decode;
-pub mod edit;
 pub mod error;
 pub mod exit;
 pub mod format;

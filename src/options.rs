@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use crate::edit::{self, check::Level};
 use crate::error::{Error, Kind, Result};
+use crate::format::asdf::edit::{self, check::Level};
 use crate::tree::Verify;
 use list::{Item, split};
 pub(crate) use names::NAMES;

@@ -10,9 +10,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::edit;
 use crate::error::{Error, Kind, Result};
 use crate::format;
+use crate::format::asdf::edit;
 use crate::options::PID_ATTRIBUTE;
 
 /// The files, in order; an error for what can't be looked at.

@@ -13,11 +13,11 @@ use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 
 use super::{complain, exit, print, usage};
-use crate::edit::check::Refusal;
-use crate::edit::session::{NotSaved, Outcome, Session, Settings};
-use crate::edit::{self, Recovered};
 use crate::error::{Error, Kind, Result};
 use crate::format;
+use crate::format::asdf::edit::check::Refusal;
+use crate::format::asdf::edit::session::{NotSaved, Outcome, Session, Settings};
+use crate::format::asdf::edit::{self, Recovered};
 use crate::log::{self, one_line};
 use crate::user_dirs::STATE;
 

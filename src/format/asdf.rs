@@ -23,6 +23,7 @@ use crate::source::{Identity, Source, read_up_to};
 pub mod block;
 pub mod chain;
 pub mod checksum;
+pub mod edit;
 pub mod head;
 pub mod header;
 pub mod index;

@@ -1,16 +1,16 @@
-//! Saves through the sessions of [`crate::edit`]: checked, planned, journalled.
+//! Saves through the sessions of [`crate::format::asdf::edit`]: checked, planned, journalled.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use super::saver::{Head, Refused, Saved, Saver, Savers, Site};
-use crate::edit::check::report_of_warnings;
-use crate::edit::session::{NotSaved, Outcome, Session, Settings};
-use crate::edit::{self, Condition, Locked, Recovered, Refusals};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::format::asdf;
+use crate::format::asdf::edit::check::report_of_warnings;
+use crate::format::asdf::edit::session::{NotSaved, Outcome, Session, Settings};
+use crate::format::asdf::edit::{self, Condition, Locked, Recovered, Refusals};
 use crate::source::storage::System;
 use crate::user_dirs::STATE;
 

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use asdf_mount::cache::Cache;
-use asdf_mount::edit::{Indexed, Locked, Plan, Refusals, SaveOptions, Target};
 use asdf_mount::format::Context;
+use asdf_mount::format::asdf::edit::{Indexed, Locked, Plan, Refusals, SaveOptions, Target};
 use asdf_mount::source::FileSource;
 use asdf_mount::source::storage::System;
 use asdf_mount::{Kind, Result};

@@ -1,6 +1,6 @@
 //! Small ASDF files, and what they must be after a save.
 
-use asdf_mount::edit::SaveOptions;
+use asdf_mount::format::asdf::edit::SaveOptions;
 
 pub(crate) const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 

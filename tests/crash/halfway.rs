@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use asdf_mount::Kind;
-use asdf_mount::edit::{Outcome, Plan, SaveOptions, Target};
+use asdf_mount::format::asdf::edit::{Outcome, Plan, SaveOptions, Target};
 use asdf_mount::source::storage::{Extents, Meta, Storage, System};
 
 use crate::disk::Disk;

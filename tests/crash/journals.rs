@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use asdf_mount::edit::{Outcome, Plan, SaveOptions};
+use asdf_mount::format::asdf::edit::{Outcome, Plan, SaveOptions};
 use asdf_mount::source::storage::Storage;
 
 use crate::dice::Dice;

@@ -1,7 +1,7 @@
 //! Files of every kind can be saved, or are refused with a reason and left alone.
 
 use asdf_mount::Kind;
-use asdf_mount::edit::{Indexed, Plan, SaveOptions};
+use asdf_mount::format::asdf::edit::{Indexed, Plan, SaveOptions};
 
 use crate::files::{MARKER, block, index, text};
 use crate::sim::{Abilities, Disk, Sim};

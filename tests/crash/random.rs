@@ -1,6 +1,6 @@
 //! Random saves, crashes and remounts against a model: a text, blocks, an index.
 
-use asdf_mount::edit::{Plan, SaveOptions};
+use asdf_mount::format::asdf::edit::{Plan, SaveOptions};
 
 use crate::dice::Dice;
 use crate::files::{Parts, text};

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use asdf_mount::edit::Plan;
+use asdf_mount::format::asdf::edit::Plan;
 use asdf_mount::source::Identity;
 use asdf_mount::source::storage::Meta;
 

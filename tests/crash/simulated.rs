@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use asdf_mount::edit::{Indexed, Plan, SaveOptions, Saved, Target};
+use asdf_mount::format::asdf::edit::{Indexed, Plan, SaveOptions, Saved, Target};
 use asdf_mount::source::storage::Storage;
 use asdf_mount::{Kind, Result};
 

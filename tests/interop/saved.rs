@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use asdf_mount::edit::check::{Level, Old, check};
+use asdf_mount::format::asdf::edit::check::{Level, Old, check};
 
 use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::mount::fresh_folder;

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::edit::journal::Journal;
 use crate::error::Result;
+use crate::format::asdf::edit::journal::Journal;
 use crate::source::storage::{Extent, Extents, Storage};
 
 /// How far a range was inserted.

@@ -2,12 +2,12 @@
 
 use super::ranges::{View, differing};
 use super::{Job, PIECE, Stopped, unsuited, unsuited_or_failed};
-use crate::edit::Plan;
-use crate::edit::journal::{Header, Journal, Range, Way, Writer};
-use crate::edit::layout::head_md5;
-use crate::edit::place::{Place, elsewhere, nowhere};
-use crate::edit::settle::{Settling, Side};
 use crate::error::{Error, Kind};
+use crate::format::asdf::edit::Plan;
+use crate::format::asdf::edit::journal::{Header, Journal, Range, Way, Writer};
+use crate::format::asdf::edit::layout::head_md5;
+use crate::format::asdf::edit::place::{Place, elsewhere, nowhere};
+use crate::format::asdf::edit::settle::{Settling, Side};
 use crate::source::Identity;
 use crate::source::storage::{Extent, Extents, Storage};
 

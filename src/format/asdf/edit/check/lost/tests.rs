@@ -1,4 +1,4 @@
-use crate::edit::check::{Accepted, Level, Old, Refusal, check};
+use crate::format::asdf::edit::check::{Accepted, Level, Old, Refusal, check};
 
 const HEAD: &str =
     "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::{Done, Job, NewFile, PIECE, Stopped, unsuited_or_failed};
-use crate::edit::Plan;
-use crate::edit::opened::lock_apart;
-use crate::edit::place::Place;
-use crate::edit::plan::GRAIN;
+use crate::format::asdf::edit::Plan;
+use crate::format::asdf::edit::opened::lock_apart;
+use crate::format::asdf::edit::place::Place;
+use crate::format::asdf::edit::plan::GRAIN;
 use crate::source::storage::Storage;
 
 /// Bytes copied at once, a multiple of [`GRAIN`].

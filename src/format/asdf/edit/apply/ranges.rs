@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use super::PIECE;
-use crate::edit::plan::{Change, GRAIN};
+use crate::format::asdf::edit::plan::{Change, GRAIN};
 use crate::source::storage::Storage;
 
 /// The source as it is when a range has been inserted at `insert_at`, read before that was done.

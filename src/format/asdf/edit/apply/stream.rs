@@ -15,10 +15,10 @@
 use std::time::Duration;
 
 use super::{Job, NewFile, Stopped, unsuited, unsuited_or_failed};
-use crate::edit::opened::lease_patiently;
-use crate::edit::place::Place;
-use crate::edit::plan::Change;
 use crate::error::{Error, Kind};
+use crate::format::asdf::edit::opened::lease_patiently;
+use crate::format::asdf::edit::place::Place;
+use crate::format::asdf::edit::plan::Change;
 use crate::source::storage::Storage;
 
 /// How often, after which pauses, it is seen whether a program still comes for the old file.

@@ -1,9 +1,9 @@
 //! A source to whose end other programs may write is written while none does.
 
-use crate::edit::apply::not_leased;
-use crate::edit::opened::{lease_patiently, not_writable};
-use crate::edit::plan::Change;
 use crate::error::Result;
+use crate::format::asdf::edit::apply::not_leased;
+use crate::format::asdf::edit::opened::{lease_patiently, not_writable};
+use crate::format::asdf::edit::plan::Change;
 use crate::source::storage::Storage;
 
 use super::Target;
