@@ -16,13 +16,17 @@ from pathlib import Path
 SRC = Path("src")
 
 # What each module may import. `cache` names `content` for its store of seek tables alone.
+# `host` and `folder` name `overlay` for the recovery of interrupted saves alone.
 ALLOWED = {
     "cli": "cache check daemon error exit format log options user_dirs",
-    "daemon": "cache error exit format fuse log options tree",
-    "fuse": "cache content error source tree",
-    "options": "error format tree user_dirs",
+    "daemon": "cache error exit format fuse log options overlay vfs",
+    "fuse": "cache content error host overlay source vfs",
+    "options": "error folder format user_dirs",
     "check": "cache content error format log options source user_dirs yaml",
-    "tree": "cache content decode error format log source user_dirs view",
+    "vfs": "cache content decode error folder format host overlay source sync view",
+    "overlay": "content error folder format host log source sync user_dirs view",
+    "folder": "cache content error format host overlay source sync view",
+    "host": "error format overlay source sync",
     "view": "content error format",
     "format": "cache codec content error source user_dirs yaml",
     "codec": "cache content decode error",
@@ -34,11 +38,12 @@ ALLOWED = {
     "log": "error",
     "exit": "error",
     "user_dirs": "error",
+    "sync": "",
     "error": "",
 }
 
 # Modules whose files still import each other in circles.
-TANGLED = {"tree"}
+TANGLED = {"folder", "host", "overlay", "vfs"}
 
 
 def read(path):

@@ -170,6 +170,11 @@ impl From<rustix::io::Errno> for Error {
     }
 }
 
+/// The error that the system gives this number.
+pub(crate) fn errno(errno: i32) -> Error {
+    io::Error::from_raw_os_error(errno).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,7 +37,9 @@ use fuser::{
 };
 
 use crate::cache::Workers;
-use crate::tree::{Attr, Caching, Change, Ino, Listing, OpenFor, Opened, Pen, Reader, TTL, Tree};
+use crate::overlay::change::Change;
+use crate::overlay::write_handle::OpenFor;
+use crate::vfs::{Attr, Caching, Ino, Listing, OpenFile, Reader, TTL, Tree, Writer};
 use handle::Handles;
 
 /// What is asked of the kernel if it offers it.
@@ -68,7 +70,7 @@ const GENERATION: Generation = Generation(0);
 #[derive(Debug)]
 pub struct Adapter {
     tree: Arc<Tree>,
-    files: Arc<Handles<Opened>>,
+    files: Arc<Handles<OpenFile>>,
     dirs: Handles<Listing>,
     decoding: Workers,
     checking: Workers,
@@ -103,15 +105,15 @@ impl Adapter {
             saving.wait(LAST_ANSWERS);
             // Who saved by fsync is about to close its file, and shall not hear of an error after that.
             if was_saving {
-                files.wait_while_any(|file| matches!(file, Opened::Pen(_)), LAST_CLOSING);
+                files.wait_while_any(|file| matches!(file, OpenFile::Writer(_)), LAST_CLOSING);
             }
             saving.wait(LAST_ANSWERS);
         }
     }
 
     /// The handle of a file that can be written.
-    fn pen(&self, handle: FileHandle) -> Option<Arc<Opened>> {
-        self.files.get(handle).filter(|opened| matches!(**opened, Opened::Pen(_)))
+    fn writer(&self, handle: FileHandle) -> Option<Arc<OpenFile>> {
+        self.files.get(handle).filter(|opened| matches!(**opened, OpenFile::Writer(_)))
     }
 
     /// How long the kernel may believe what it is told of a node.
@@ -210,13 +212,13 @@ impl Filesystem for Adapter {
                 Ok(opened_file) => {
                     let (handle, file) = self.files.add(opened_file);
                     match &*file {
-                        Opened::Pen(_) => reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO),
-                        Opened::Reader(reader) if reader.is_slow() => self.decoding.run(move || {
-                            if let Opened::Reader(reader) = &*file {
+                        OpenFile::Writer(_) => reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO),
+                        OpenFile::Reader(reader) if reader.is_slow() => self.decoding.run(move || {
+                            if let OpenFile::Reader(reader) = &*file {
                                 opened(reader, handle, reply);
                             }
                         }),
-                        Opened::Reader(reader) => opened(reader, handle, reply),
+                        OpenFile::Reader(reader) => opened(reader, handle, reply),
                     }
                 }
                 Err(error) => {
@@ -243,34 +245,38 @@ impl Filesystem for Adapter {
         guarded(format_args!("read {node} at {offset}, {size} bytes"), || {
             let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
             match &*file {
-                Opened::Pen(pen) => reply::read_pen(pen, offset, size, reply),
-                Opened::Reader(reader) if reader.is_slow() => {
+                OpenFile::Writer(writer) => reply::read_writer(writer, offset, size, reply),
+                OpenFile::Reader(reader) if reader.is_slow() => {
                     let Some(reply) = reply::read_at_hand(reader, offset, size, reply) else { return };
                     self.decoding.run(move || {
-                        if let Opened::Reader(reader) = &*file {
+                        if let OpenFile::Reader(reader) = &*file {
                             reply::read(reader, offset, size, way, reply);
                         }
                     });
                 }
-                Opened::Reader(reader) => reply::read(reader, offset, size, way, reply),
+                OpenFile::Reader(reader) => reply::read(reader, offset, size, way, reply),
             }
         });
     }
 
     fn flush(&self, request: &Request, node: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         guarded(format_args!("flush {node}"), || {
-            if !self.pen(handle).is_some_and(|file| matches!(&*file, Opened::Pen(pen) if pen.is_concerned()))
+            if !self
+                .writer(handle)
+                .is_some_and(|file| matches!(&*file, OpenFile::Writer(writer) if writer.is_concerned()))
             {
                 // Nothing is to be decided, nor asked who decides.
                 return reply.ok();
             }
             let caller = caller::closing(request);
-            self.with_pen(handle, reply, |_| true, move |pen| pen.flush(caller));
+            self.with_writer(handle, reply, |_| true, move |writer| writer.flush(caller));
         });
     }
 
     fn fsync(&self, _: &Request, node: INodeNo, handle: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        guarded(format_args!("fsync {node}"), || self.with_pen(handle, reply, Pen::is_slow, Pen::sync));
+        guarded(format_args!("fsync {node}"), || {
+            self.with_writer(handle, reply, |writer| writer.is_slow(), |writer| writer.sync())
+        });
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
@@ -289,11 +295,11 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         guarded(format_args!("release {node}"), || {
-            let end = |pen: &Pen| {
-                pen.release();
+            let end = |writer: &Writer| {
+                writer.release();
                 Ok(())
             };
-            self.with_pen(handle, reply, Pen::is_slow_release, end);
+            self.with_writer(handle, reply, |writer| writer.is_slow_release(), end);
             self.files.remove(handle);
         });
     }

@@ -29,13 +29,17 @@ pub mod daemon;
 pub mod decode;
 pub mod error;
 pub mod exit;
+pub mod folder;
 pub mod format;
 pub mod fuse;
+pub mod host;
 pub mod log;
 pub mod options;
+pub mod overlay;
 pub mod source;
-pub mod tree;
+mod sync;
 pub mod user_dirs;
+pub mod vfs;
 pub mod view;
 pub mod yaml;
 

@@ -11,8 +11,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::error::{Error, Kind, Result};
+use crate::folder::verify::Verify;
 use crate::format::asdf::edit::{self, check::Level};
-use crate::tree::Verify;
 use list::{Item, split};
 pub(crate) use names::NAMES;
 pub use names::TABLE;

@@ -22,7 +22,7 @@ use asdf_mount::error::{Error, Kind, Result};
 use asdf_mount::format::{Block, Container, Context, Defect, Facts, Verified};
 use asdf_mount::fuse::Adapter;
 use asdf_mount::source::{Identity, Source};
-use asdf_mount::tree::{Options, Tree};
+use asdf_mount::vfs::{Options, Tree};
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
 const LARGE: u64 = 4 << 20;

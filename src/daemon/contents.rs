@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::format::Context;
 use crate::fuse::Adapter;
 use crate::options::{LEAST_CACHE, Spill};
-use crate::tree::savers::Sessions;
-use crate::tree::{Ino, Kernel, Options, Ownership, Tree};
+use crate::overlay::savers::Sessions;
+use crate::vfs::{Ino, Kernel, Options, Ownership, Tree};
 
 /// How long the end of a mount waits for seek tables that are being written.
 const PATIENCE: Duration = Duration::from_secs(20);

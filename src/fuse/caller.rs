@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fuser::Request;
 
-use crate::tree::Caller;
+use crate::overlay::write_handle::Caller;
 
 /// `PF_SIGNALED` among the flags of a thread in `/proc/PID/stat`: a signal is ending it.
 const SIGNALED: u64 = 0x400;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fuser::{Errno, FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyDirectoryPlus, ReplyOpen};
 
 use super::{Adapter, GENERATION, ino, reply};
-use crate::tree::{Listing, TTL};
+use crate::vfs::{Listing, TTL};
 
 impl Adapter {
     pub(super) fn open_dir(&self, node: INodeNo, reply: ReplyOpen) {

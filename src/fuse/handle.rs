@@ -79,7 +79,7 @@ mod tests {
     fn who_waits_for_a_kind_is_woken_by_the_end_of_its_last() {
         for end in [Handles::remove, |handles: &Handles<u8>, _| handles.clear()] {
             let handles = Handles::new();
-            let (_, (pen, _)) = (handles.add(b'r'), handles.add(b'p'));
+            let (_, (writer, _)) = (handles.add(b'r'), handles.add(b'p'));
             let (looks, looked) = mpsc::channel();
             let began = Instant::now();
             std::thread::scope(|scope| {
@@ -90,10 +90,10 @@ mod tests {
                         *what == b'p'
                     };
                     handles.wait_while_any(is_pen, LONG);
-                    assert!(handles.get(pen).is_none());
+                    assert!(handles.get(writer).is_none());
                 });
                 looked.recv().unwrap();
-                end(handles, pen);
+                end(handles, writer);
             });
             assert!(began.elapsed() < LONG / 2);
         }

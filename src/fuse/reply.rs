@@ -7,7 +7,8 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyData, ReplyEmpty};
 
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::tree::{Attr, Given, Kind, Pen, Reader, Time};
+use crate::host::stat::{Kind, Time};
+use crate::vfs::{Attr, Given, Reader, Writer};
 
 /// From this length on bytes are lent to the kernel instead of being copied here first; for less, the
 /// mapping costs more than the copy.
@@ -96,13 +97,13 @@ pub(crate) fn done(result: Result<()>, reply: ReplyEmpty) {
 }
 
 /// Answers a read of a file that can be written.
-pub(crate) fn read_pen(pen: &Pen, offset: u64, size: u32, reply: ReplyData) {
+pub(crate) fn read_writer(writer: &Writer, offset: u64, size: u32, reply: ReplyData) {
     BUFFER.with_borrow_mut(|buffer| {
         let wanted = size as usize;
         if buffer.len() < wanted {
             buffer.resize(wanted, 0);
         }
-        match pen.read(offset, &mut buffer[..wanted]) {
+        match writer.read(offset, &mut buffer[..wanted]) {
             Ok(read) => reply.data(&buffer[..read.min(wanted)]),
             Err(error) => reply.error(errno(&error)),
         }

@@ -10,13 +10,16 @@ use fuser::{
 
 use super::{Adapter, GENERATION, caller, ino, reply};
 use crate::error::Result;
-use crate::tree::{Attr, Change, Maker, Moment, OpenFor, Opened, Pen, Renaming};
+use crate::overlay::change::{Change, TimeSpec};
+use crate::overlay::naming::{Maker, Renaming, is_slow_rename};
+use crate::overlay::write_handle::OpenFor;
+use crate::vfs::{Attr, OpenFile, Writer};
 
 /// A time of the kernel's in the tree's words.
-pub(super) fn moment(time: TimeOrNow) -> Moment {
+pub(super) fn moment(time: TimeOrNow) -> TimeSpec {
     match time {
-        TimeOrNow::Now => Moment::Now,
-        TimeOrNow::SpecificTime(time) => Moment::At(time),
+        TimeOrNow::Now => TimeSpec::Now,
+        TimeOrNow::SpecificTime(time) => TimeSpec::At(time),
     }
 }
 
@@ -27,32 +30,32 @@ fn maker(request: &Request, mode: u32) -> Maker {
 impl Adapter {
     /// Does something with the handle of a file that can be written; with any other nothing is to be
     /// done. What is slow is done by a worker.
-    pub(super) fn with_pen(
+    pub(super) fn with_writer(
         &self,
         handle: FileHandle,
         reply: ReplyEmpty,
-        is_slow: impl FnOnce(&Pen) -> bool,
-        job: impl FnOnce(&Pen) -> Result<()> + Send + 'static,
+        is_slow: impl FnOnce(&Writer) -> bool,
+        job: impl FnOnce(&Writer) -> Result<()> + Send + 'static,
     ) {
-        let Some(file) = self.pen(handle) else { return reply.ok() };
-        let Opened::Pen(pen) = &*file else { return reply.ok() };
-        if !is_slow(pen) {
-            return reply::done(job(pen), reply);
+        let Some(file) = self.writer(handle) else { return reply.ok() };
+        let OpenFile::Writer(writer) = &*file else { return reply.ok() };
+        if !is_slow(writer) {
+            return reply::done(job(writer), reply);
         }
         self.saving.run(move || {
-            if let Opened::Pen(pen) = &*file {
-                reply::done(job(pen), reply);
+            if let OpenFile::Writer(writer) = &*file {
+                reply::done(job(writer), reply);
             }
         });
     }
 
     pub(super) fn change(&self, node: INodeNo, change: Change, handle: Option<FileHandle>, reply: ReplyAttr) {
-        let file = handle.and_then(|handle| self.pen(handle));
-        let pen = file.as_deref().and_then(|file| match file {
-            Opened::Pen(pen) => Some(pen),
-            Opened::Reader(_) => None,
+        let file = handle.and_then(|handle| self.writer(handle));
+        let writer = file.as_deref().and_then(|file| match file {
+            OpenFile::Writer(writer) => Some(writer),
+            OpenFile::Reader(_) => None,
         });
-        match self.tree.change(ino(node), change, pen) {
+        match self.tree.change(ino(node), change, writer) {
             Ok(attr) => reply.attr(&self.tree.ttl(attr.ino), &reply::attr(&attr)),
             Err(error) => reply.error(reply::errno(&error)),
         }
@@ -66,9 +69,9 @@ impl Adapter {
         mapped: bool,
         reply: ReplyWrite,
     ) {
-        let Some(file) = self.pen(handle) else { return reply.error(Errno::EBADF) };
-        let Opened::Pen(pen) = &*file else { return reply.error(Errno::EBADF) };
-        match (pen.write(offset, data, mapped), u32::try_from(data.len())) {
+        let Some(file) = self.writer(handle) else { return reply.error(Errno::EBADF) };
+        let OpenFile::Writer(writer) = &*file else { return reply.error(Errno::EBADF) };
+        match (writer.write(offset, data, mapped), u32::try_from(data.len())) {
             (Ok(()), Ok(len)) => reply.written(len),
             (Err(error), _) => reply.error(reply::errno(&error)),
             (_, Err(_)) => reply.error(Errno::EINVAL),
@@ -91,8 +94,8 @@ impl Adapter {
             only_new: flags & libc::O_EXCL != 0,
         };
         match self.tree.create(ino(parent), name, maker(request, mode), open, caller::of(request)) {
-            Ok((attr, pen)) => {
-                let (handle, _) = self.files.add(Opened::Pen(pen));
+            Ok((attr, writer)) => {
+                let (handle, _) = self.files.add(OpenFile::Writer(writer));
                 let flags = FopenFlags::FOPEN_DIRECT_IO;
                 reply.created(&self.tree.ttl(attr.ino), &reply::attr(&attr), GENERATION, handle, flags);
             }
@@ -135,7 +138,7 @@ impl Adapter {
             RenameFlags::RENAME_EXCHANGE => Renaming::Exchange,
             _ => return reply.error(Errno::EINVAL),
         };
-        if !self.tree.is_slow_rename(name, new_name, how) {
+        if !is_slow_rename(name, new_name, how) {
             return reply::done(self.tree.rename(ino(parent), name, ino(new_parent), new_name, how), reply);
         }
         let (tree, name, new_name) = (self.tree.clone(), name.to_owned(), new_name.to_owned());

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
 
 use super::{Adapter, ino, reply};
-use crate::tree::Xattr;
+use crate::vfs::Xattr;
 
 /// Answers a request for an attribute's value or for the list of them.
 fn answer(value: &[u8], size: u32, reply: ReplyXattr) {

@@ -1,0 +1,363 @@
+//! The lives of a file behind a folder.
+//!
+//! A [`MountedFile`] is one life of the file: from when it was first looked into until another file takes
+//! its name. Written in place it lives on, in a new generation: it is parsed anew. Replaced, the
+//! folder goes on with a new mounted file, whose parts have numbers of their own, and what is open of the
+//! old one can be read to its end.
+//!
+//! A mounted file alone keeps nothing open: what was parsed is held by the handles that read it, and by the
+//! [`OpenFiles`].
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::time::{Duration, Instant};
+
+use crate::content::{Content, Text};
+use crate::error::{self, Error, Result};
+use crate::folder::open_files::{OpenFiles, Revision, Snapshot};
+use crate::folder::serials::Serials;
+use crate::folder::verify::{Checks, Verifier};
+use crate::host::location::{Location, may_write};
+use crate::host::stat::{Kind, Stat};
+use crate::source::{Gate, Identity};
+use crate::sync::locked;
+use crate::view;
+
+/// A source is looked at again no more often than this.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// So many different troubles of a file are told in its status.
+const TROUBLES: usize = 64;
+
+/// The present life of a file behind a folder.
+#[derive(Debug, Default)]
+pub(crate) struct CurrentFile(Mutex<Option<Arc<MountedFile>>>);
+
+impl CurrentFile {
+    /// What was last seen of the file, which may be gone.
+    pub(crate) fn last_seen(&self) -> Option<Stat> {
+        locked(&self.0).as_ref().map(|mounted| locked(&mounted.state).stat)
+    }
+
+    /// The mounted file that lies at `location` now.
+    pub(crate) fn mounted(
+        &self,
+        location: &Location,
+        serials: &Serials,
+        open_files: &Arc<OpenFiles>,
+    ) -> Result<Arc<MountedFile>> {
+        let mut current = locked(&self.0);
+        if let Some(mounted) = current.as_ref().filter(|mounted| mounted.look().attached) {
+            return Ok(mounted.clone());
+        }
+        let stat = location.stat()?;
+        if stat.kind != Kind::File {
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        if let Some(mounted) = current.as_ref().filter(|mounted| mounted.is(&stat)) {
+            return Ok(mounted.clone());
+        }
+        let mounted = Arc::new(MountedFile::new(serials.next()?, location.clone(), stat, open_files.clone()));
+        *current = Some(mounted.clone());
+        Ok(mounted)
+    }
+}
+
+/// One life of the file behind a folder.
+#[derive(Debug)]
+pub(crate) struct MountedFile {
+    pub(crate) serial: u32,
+    location: Location,
+    open_files: Arc<OpenFiles>,
+    state: Mutex<State>,
+    troubles: Mutex<Vec<String>>,
+    pub(crate) checks: Checks,
+    /// Held by who reads the source, and against them while a save moves bytes in it.
+    gate: Gate,
+}
+
+#[derive(Debug)]
+struct State {
+    looked: Instant,
+    stat: Stat,
+    attached: bool,
+    /// Of the newest parse.
+    generation: u64,
+    base_version: u64,
+    /// Who the file was after the last save made here.
+    own: Option<Identity>,
+    /// What is parsed, while a save is made: nobody looks at the source then.
+    saving: Option<Arc<Snapshot>>,
+    parsed: Option<Identity>,
+    opened: Weak<Snapshot>,
+    /// Saves made here: one may leave size and time of the file as they were, if it is quick.
+    saves: u64,
+    /// Whether the last save could be neither finished nor undone.
+    unsettled: bool,
+}
+
+/// What a look at the source found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) stat: Stat,
+    /// Whether the file still lies where it did; else only what is open of it can be read.
+    pub(crate) attached: bool,
+    pub(crate) saves: u64,
+}
+
+impl MountedFile {
+    fn new(serial: u32, location: Location, stat: Stat, open_files: Arc<OpenFiles>) -> Self {
+        let state = State {
+            looked: Instant::now(),
+            stat,
+            attached: true,
+            generation: 0,
+            base_version: 0,
+            own: None,
+            saving: None,
+            parsed: None,
+            opened: Weak::new(),
+            saves: 0,
+            unsettled: false,
+        };
+        Self {
+            serial,
+            location,
+            open_files,
+            state: Mutex::new(state),
+            troubles: Mutex::default(),
+            checks: Checks::default(),
+            gate: Gate::default(),
+        }
+    }
+
+    /// Looks at the source, unless that was done a moment ago.
+    pub(crate) fn look(&self) -> Look {
+        let mut state = locked(&self.state);
+        if state.saving.is_none() && state.looked.elapsed() >= LOOK_AGAIN {
+            state.looked = Instant::now();
+            match self.location.stat() {
+                Ok(stat) if same_life(&state.stat, &stat) => {
+                    state.stat = stat;
+                    state.attached = true;
+                }
+                _ => self.detach(&mut state),
+            }
+        }
+        Look { stat: state.stat, attached: state.attached, saves: state.saves }
+    }
+
+    /// Takes a stat of the name; whether it is this file.
+    fn is(&self, stat: &Stat) -> bool {
+        let mut state = locked(&self.state);
+        if state.saving.is_some() {
+            return true;
+        }
+        if same_life(&state.stat, stat) {
+            state.stat = *stat;
+            state.attached = true;
+            state.looked = Instant::now();
+            return true;
+        }
+        self.detach(&mut state);
+        false
+    }
+
+    /// The file parsed as it is now; of one that lies there no more, what is still open.
+    pub(crate) fn opened(&self) -> Result<Arc<Snapshot>> {
+        let mut state = locked(&self.state);
+        if let Some(opened) = &state.saving {
+            return Ok(opened.clone());
+        }
+        if state.unsettled {
+            return Err(Error::new(
+                error::Kind::Unfinished,
+                "a save could be neither finished nor undone: save again, or unmount and use asdf-mount --recover",
+            )
+            .of(self.location.label()));
+        }
+        let live = state.opened.upgrade();
+        if !state.attached {
+            return live.ok_or_else(|| rustix::io::Errno::STALE.into());
+        }
+        let is_now =
+            |opened: &Arc<Snapshot>| opened.identity == state.stat.identity && opened.saves == state.saves;
+        if let Some(opened) = live.filter(is_now) {
+            self.open_files.keep(self.serial, &opened);
+            return Ok(opened);
+        }
+        if let Err(error) = self.location.settle(&self.open_files.settler) {
+            if error.kind() == error::Kind::Unfinished {
+                self.trouble(&error);
+            }
+            return Err(error);
+        }
+        let source = Arc::new(self.location.open_file()?.with_gate(self.gate.clone()));
+        let identity = crate::source::Source::identity(&*source)?;
+        if !identity.same_file(&state.stat.identity) {
+            self.detach(&mut state);
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        let container = match (self.open_files.opener)(source) {
+            // Lack of memory or descriptors is no property of the file.
+            Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
+            container => container,
+        };
+        let identity = container.as_ref().map_or(identity, |container| container.identity());
+        if state.parsed.is_some_and(|parsed| parsed != identity) {
+            state.generation += 1;
+            state.base_version += u64::from(state.own != Some(identity));
+        }
+        state.parsed = Some(identity);
+        state.stat.identity = identity;
+        let (generation, saves, base_version) = (state.generation, state.saves, state.base_version);
+        let opened = Arc::new(Snapshot { identity, generation, saves, base_version, container });
+        state.opened = Arc::downgrade(&opened);
+        drop(state);
+        if let Err(error) = &opened.container {
+            self.trouble(error);
+        }
+        self.open_files.keep(self.serial, &opened);
+        Ok(opened)
+    }
+
+    /// Begins a save: what is parsed now is what is read until it ends.
+    pub(crate) fn begin_save(&self) -> Result<Arc<Snapshot>> {
+        let opened = self.opened()?;
+        locked(&self.state).saving = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// Ends a save: the file that has the name now is still this one, whatever its number, if the save
+    /// left it there (`own`); says who it is. One that is half the old file and half the new one
+    /// (`unsettled`) is not read until it is settled.
+    pub(crate) fn end_save(&self, own: bool, unsettled: bool) -> Result<Identity> {
+        let stat = self.location.stat();
+        let mut state = locked(&self.state);
+        state.saves += 1;
+        state.unsettled = unsettled;
+        let ended = state.saving.take();
+        state.looked = Instant::now();
+        match stat {
+            Ok(stat) if !own && same_life(&state.stat, &stat) => {
+                state.stat = stat;
+                Ok(stat.identity)
+            }
+            Ok(_) if !own => {
+                self.detach(&mut state);
+                Err(rustix::io::Errno::STALE.into())
+            }
+            Ok(stat) if stat.kind == Kind::File => {
+                state.attached = true;
+                state.own = Some(stat.identity);
+                state.stat = stat;
+                drop(state);
+                drop(ended); // closes a file, which is done after the lock was let go
+                Ok(stat.identity)
+            }
+            found => {
+                self.detach(&mut state);
+                found.map_or_else(Err, |_| Err(rustix::io::Errno::STALE.into()))
+            }
+        }
+    }
+
+    /// Whether a save left the file halfway.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        locked(&self.state).unsettled
+    }
+
+    /// Notes that the file is one again, by what this program did to it.
+    pub(crate) fn settled(&self) {
+        // Nobody knows the file as it is now: it is looked at as after a save.
+        let _ = self.end_save(true, false);
+    }
+
+    /// Keeps bytes of the source where they are for as long as the answer is held.
+    pub(crate) fn hold_still(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, unless that had to be waited for.
+    pub(crate) fn is_still(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.gate.try_read().ok()
+    }
+
+    /// Waits until nobody reads the source, and lets nobody read it while the answer is held.
+    pub(crate) fn hold_off(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process may write the file, as far as permissions go.
+    pub(crate) fn may_be_written(&self) -> bool {
+        self.location.holder().is_ok_and(|(dir, name)| may_write(dir.as_fd(), &name))
+    }
+
+    /// Notes what went wrong while reading, for the log and the status; whether it is new.
+    pub(crate) fn trouble(&self, error: &Error) -> bool {
+        let told = error.to_string();
+        let mut troubles = locked(&self.troubles);
+        let is_new = troubles.len() < TROUBLES && !troubles.contains(&told);
+        if is_new {
+            tracing::warn!("{told}");
+            troubles.push(told);
+        }
+        is_new
+    }
+
+    /// The text of `status.yaml`.
+    pub(crate) fn status(&self, opened: &Snapshot, writing: &view::status::Writing) -> Text {
+        let troubles = locked(&self.troubles).clone();
+        let container = opened.container.as_ref().map(|container| &**container);
+        Text::new(view::status::text(
+            &self.location.label(),
+            container,
+            opened.generation,
+            &troubles,
+            writing,
+        ))
+    }
+
+    /// The text of `blocks.yaml`.
+    pub(crate) fn table(self: &Arc<Self>, opened: &Snapshot) -> Result<Arc<dyn Content>> {
+        let (mounted, revision) = (self.clone(), opened.revision());
+        let known = move |n| mounted.checks.known(revision, u32::try_from(n).ok()?);
+        Ok(Arc::new(view::blocks::Table::new(opened.container()?.clone(), known)?))
+    }
+
+    pub(crate) fn verifier(&self) -> &Verifier {
+        &self.open_files.verifier
+    }
+
+    /// The newest revision.
+    pub(crate) fn revision(&self) -> Revision {
+        let state = locked(&self.state);
+        (state.generation, state.saves)
+    }
+
+    /// The newest generation.
+    pub(crate) fn generation(&self) -> u64 {
+        locked(&self.state).generation
+    }
+
+    /// Says that block `n` was found wrong.
+    pub(crate) fn report_wrong(&self, n: u32) {
+        (self.open_files.on_wrong)(self.serial, n);
+    }
+
+    /// The file lies at its name no more: only its handles keep it, and its size is asked of them.
+    fn detach(&self, state: &mut State) {
+        state.attached = false;
+        state.saving = None;
+        self.open_files.let_go(self.serial);
+        if let Some(opened) = state.opened.upgrade()
+            && let Ok(container) = &opened.container
+            && let Ok(identity) = container.source().identity()
+        {
+            state.stat.identity = identity;
+        }
+    }
+}
+
+fn same_life(old: &Stat, new: &Stat) -> bool {
+    new.kind == Kind::File && old.identity.same_file(&new.identity)
+}

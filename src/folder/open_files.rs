@@ -1,0 +1,116 @@
+//! Files that were parsed, and which of them are kept open.
+//!
+//! What was parsed ([`Snapshot`]) is held by the handles that read it and, on the [`OpenFiles`], by a bounded
+//! list of those used last.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+
+use lru::LruCache;
+
+use crate::error::{self, Error, Result};
+use crate::folder::verify::{Verifier, Verify};
+use crate::format::{Block, Container};
+use crate::overlay::saver::Settler;
+use crate::source::{Identity, Source};
+use crate::sync::locked;
+
+/// Opens a source in whatever format it is.
+pub(crate) type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;
+
+/// Told of a file, by its serial number, and of its block that is found wrong.
+pub(crate) type OnWrong = Box<dyn Fn(u32, u32) + Send + Sync>;
+
+/// Opens files, and keeps those used last open.
+pub(crate) struct OpenFiles {
+    pub(crate) opener: Opener,
+    /// Looks after what a crash left halfway, before it is read.
+    pub(crate) settler: Settler,
+    kept: Mutex<LruCache<u32, Arc<Snapshot>>>,
+    pub(crate) verifier: Verifier,
+    /// Told of a file, by its serial number, and of its block that is found wrong.
+    pub(crate) on_wrong: OnWrong,
+}
+
+impl std::fmt::Debug for OpenFiles {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("OpenFiles").field("kept", &locked(&self.kept).len()).finish_non_exhaustive()
+    }
+}
+
+impl OpenFiles {
+    pub(crate) fn new(
+        opener: Opener,
+        bound: NonZeroUsize,
+        settler: Settler,
+        verify: Verify,
+        on_wrong: OnWrong,
+    ) -> Self {
+        Self {
+            opener,
+            settler,
+            kept: Mutex::new(LruCache::new(bound)),
+            verifier: Verifier::new(verify),
+            on_wrong,
+        }
+    }
+
+    pub(crate) fn keep(&self, serial: u32, opened: &Arc<Snapshot>) {
+        let dropped = locked(&self.kept).push(serial, opened.clone());
+        drop(dropped); // closes a file, which is done after the lock was let go
+    }
+
+    pub(crate) fn let_go(&self, serial: u32) {
+        let dropped = locked(&self.kept).pop(&serial);
+        drop(dropped);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn clear(&self) {
+        locked(&self.kept).clear();
+    }
+}
+
+/// A generation, and how many saves were made here before.
+pub(crate) type Revision = (u64, u64);
+
+/// A file that was parsed, or the reason why it can't be.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) identity: Identity,
+    pub(crate) generation: u64,
+    /// After how many saves made here.
+    pub(crate) saves: u64,
+    /// The same for all generations that came of saves made here.
+    pub(crate) base_version: u64,
+    pub(crate) container: Result<Arc<dyn Container>>,
+}
+
+impl Snapshot {
+    pub(crate) fn revision(&self) -> Revision {
+        (self.generation, self.saves)
+    }
+
+    pub(crate) fn container(&self) -> Result<&Arc<dyn Container>> {
+        self.container.as_ref().map_err(Clone::clone)
+    }
+
+    /// Whether the file was written since it was opened, though nobody may have noticed yet.
+    pub(crate) fn is_outlived(&self) -> bool {
+        self.container()
+            .is_ok_and(|container| container.source().identity().is_ok_and(|now| now != container.identity()))
+    }
+
+    /// Block `n`; an error of the system stays what it is, any other means that there is none.
+    pub(crate) fn block(&self, n: u32) -> Result<Block> {
+        let index = usize::try_from(n).map_err(|_| no_block(n))?;
+        self.container()?.block(index).map_err(|error| match error.kind() {
+            error::Kind::System(_) => error,
+            _ => no_block(n),
+        })
+    }
+}
+
+pub(crate) fn no_block(n: u32) -> Error {
+    Error::new(error::Kind::NotFound, format!("there is no block {n}"))
+}

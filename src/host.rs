@@ -1,0 +1,14 @@
+//! Mirrored directories, as the system shows them: locations, links, and which files a format recognises.
+//!
+//! This module alone calls openat and stat for what a mount shows. It knows no inode numbers and no format.
+//!
+//! - `location`: where a source lies, reached from directories that were opened before mounting
+//! - `link`: where symbolic links lead, and as what they are shown
+//! - `detect`: what lies at a name; which files a format recognises
+//! - `stat`, `acl`: what the system says of a file, and what access control lists leave of it
+
+pub(crate) mod acl;
+pub(crate) mod detect;
+pub(crate) mod link;
+pub(crate) mod location;
+pub(crate) mod stat;

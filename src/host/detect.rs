@@ -1,0 +1,194 @@
+//! Mirrored directories: what lies at a name, and as what it is shown.
+//!
+//! Nothing is listed or opened before a program asks. A name is looked at with one stat; of a regular file the
+//! first bytes are read too, to see whether a format recognises it. The answer is kept for as long as device,
+//! inode, size and modification time stay as they are.
+
+use std::ffi::{OsStr, OsString};
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use lru::LruCache;
+
+use crate::error::{self, Error, Result};
+use crate::format::HEAD;
+use crate::host::link::{self, LinkPolicy, Shown};
+use crate::host::location::{Location, open_in};
+use crate::host::stat::{Kind, Stat};
+use crate::overlay::saver::{Settler, Site};
+use crate::source::{Identity, Source, read_up_to};
+use crate::sync::locked;
+
+/// How many files are remembered as recognised or not: some megabytes.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(32 << 10).expect("is not zero");
+
+/// Where an entry lies, and what its links are judged by.
+#[derive(Clone, Debug)]
+pub(crate) struct Position {
+    pub(crate) location: Location,
+    pub(crate) links: Arc<LinkPolicy>,
+    /// Directories between it and the top of its mirror.
+    pub(crate) depth: usize,
+    /// Whether a link was followed to it.
+    pub(crate) followed: bool,
+}
+
+/// What was found at a name.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) position: Position,
+    pub(crate) stat: Stat,
+    pub(crate) shape: Shape,
+}
+
+/// As what it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    Directory,
+    Folder,
+    File,
+    Link(OsString),
+    Special,
+}
+
+impl Seen {
+    /// The kind that programs see.
+    pub(crate) fn kind(&self) -> Kind {
+        match self.shape {
+            Shape::Directory | Shape::Folder => Kind::Directory,
+            Shape::File => Kind::File,
+            Shape::Link(_) => Kind::Link,
+            Shape::Special => self.stat.kind,
+        }
+    }
+}
+
+/// Looks at names, and remembers which files were recognised.
+pub(crate) struct FormatDetector {
+    recognise: fn(&[u8]) -> Option<&'static str>,
+    remembered: Mutex<LruCache<Identity, bool>>,
+    /// Looks after what a crash left halfway: its first bytes may be none of any format.
+    settler: Settler,
+    /// Whether the log tells of a shortage.
+    told: AtomicBool,
+}
+
+impl std::fmt::Debug for FormatDetector {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("FormatDetector").finish_non_exhaustive()
+    }
+}
+
+impl FormatDetector {
+    pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, settler: Settler) -> Self {
+        let remembered = Mutex::new(LruCache::new(REMEMBERED));
+        Self { recognise, remembered, settler, told: AtomicBool::new(false) }
+    }
+
+    /// Looks at `name` in the mirrored directory `parent`, which is open as `dir`.
+    pub(crate) fn look(&self, parent: &Position, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Seen> {
+        let position = parent;
+        if let Some(mountpoint) = &position.links.mountpoint
+            && mountpoint.is_at(dir, name)?
+        {
+            return Err(hidden());
+        }
+        let stat = position.location.origin().stat_in(dir, name)?;
+        let position = Position {
+            location: position.location.join(name),
+            depth: position.depth + 1,
+            ..position.clone()
+        };
+        let position = Position { followed: false, ..position };
+        if stat.kind != Kind::Link {
+            return self.seen(position, dir, name, stat);
+        }
+        match link::judge(&position.location, position.depth - 1, &position.links)? {
+            Shown::Link(text) => Ok(Seen { position, stat, shape: Shape::Link(text) }),
+            Shown::Followed(end) => {
+                let location = position.location.followed(&position.links);
+                let position = Position { location, followed: true, ..position };
+                self.seen(position, end.dir.as_fd(), &end.name, end.stat)
+            }
+        }
+    }
+
+    /// Looks at the place of a source itself.
+    pub(crate) fn look_at(&self, position: Position) -> Result<Seen> {
+        let (dir, name) = position.location.holder()?;
+        let stat = position.location.origin().stat_in(dir.as_fd(), &name);
+        let stat = stat.map_err(|error| error.of(position.location.label()))?;
+        self.seen(position.clone(), dir.as_fd(), &name, stat)
+    }
+
+    fn seen(&self, position: Position, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {
+        let shape = match stat.kind {
+            Kind::Directory => Shape::Directory,
+            Kind::File if self.recognises(&position.location, dir, name, &stat.identity)? => Shape::Folder,
+            Kind::File => Shape::File,
+            // Only what a walk ends at can come here as a link: someone made it one just now.
+            Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Shape::Special,
+        };
+        Ok(Seen { position, stat, shape })
+    }
+
+    /// Whether a format knows the file; one that can't be read is known by none. Where the system lacks
+    /// something just now, or the file is gone, that is an error: the next look may find a known format.
+    fn recognises(
+        &self,
+        location: &Location,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        identity: &Identity,
+    ) -> Result<bool> {
+        if identity.size == 0 {
+            return Ok(false);
+        }
+        if let Some(known) = locked(&self.remembered).get(identity) {
+            return Ok(*known);
+        }
+        let held =
+            dir.try_clone_to_owned().map_err(|error| self.unread(Error::from(error).of(location.label())))?;
+        let site = Site::new(held, name.to_owned(), location.label());
+        // Only files of known formats are ever saved.
+        if self.settler.settle(site).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
+            return Ok(true);
+        }
+        let head = || -> Result<(Identity, bool)> {
+            let source = open_in(dir, name, location)?;
+            let mut head = [0; HEAD];
+            let read = read_up_to(&source, 0, &mut head)?;
+            let known = head.get(..read).and_then(self.recognise).is_some();
+            Ok((source.identity()?, known))
+        };
+        match head() {
+            Ok((read, known)) => {
+                if read == *identity {
+                    locked(&self.remembered).put(read, known);
+                }
+                Ok(known)
+            }
+            Err(error) if error.is_shortage() => Err(self.unread(error)),
+            Err(error) if matches!(error.errno(), libc::ENOENT | libc::ESTALE) => Err(error),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Says once in the log what the system lacks.
+    fn unread(&self, error: Error) -> Error {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "{error}: such files can't be shown now; close some that are open in the mount, or mount with a \
+                 higher limit (ulimit -n)"
+            );
+        }
+        error
+    }
+}
+
+/// The answer for the mount's own directory inside a source.
+fn hidden() -> Error {
+    Error::new(error::Kind::NotFound, "is where the mount itself lies")
+}

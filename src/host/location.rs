@@ -1,0 +1,246 @@
+//! Locations: where in a source something lies, and the few ways to get at it.
+//!
+//! A location is a path below an anchor, and an anchor is a directory that was opened (`O_PATH`) before
+//! mounting, or what a symbolic link leads to. No path is ever given to the system as a whole from
+//! `/`: so a mount over its own source sees what lies under it, and not itself, and a path that
+//! someone swaps for a link leads nowhere.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::host::stat::{Key, Stat};
+use crate::host::{acl, link};
+use crate::overlay::saver::{Settler, Site};
+use crate::source::FileSource;
+
+/// To hold a directory without reading it.
+const HOLD: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// To read a file; a FIFO or a device that took its place meanwhile must not block or be touched.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// A directory that was opened before mounting.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    fd: OwnedFd,
+    pub(crate) key: Key,
+    /// Its path as the user gave it, for messages.
+    label: PathBuf,
+    /// Whether users other than the one that mounts may look: then modes are told as ACLs leave them.
+    pub(crate) shared: bool,
+}
+
+impl Origin {
+    /// Opens `dir`, which may be a link to a directory.
+    pub(crate) fn open(dir: &Path) -> Result<Arc<Self>> {
+        Self::of_source(dir, false)
+    }
+
+    /// The same for a source; `shared` if users other than the one that mounts may look.
+    pub(crate) fn of_source(dir: &Path, shared: bool) -> Result<Arc<Self>> {
+        let fd = rustix::fs::open(dir, HOLD.difference(OFlags::NOFOLLOW), Mode::empty())
+            .map_err(|errno| Error::from(errno).of(dir))?;
+        let key = Stat::from(rustix::fs::fstat(&fd).map_err(|errno| Error::from(errno).of(dir))?).key();
+        Ok(Arc::new(Self { fd, key, label: dir.to_owned(), shared }))
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) fn stat(&self) -> Result<Stat> {
+        self.stat_in(self.fd(), OsStr::new("."))
+    }
+
+    /// What is to be told of `name` in `dir`, which came from here; a link is not followed.
+    pub(crate) fn stat_in(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
+        if self.shared { acl::stat_in(dir, name) } else { stat_in(dir, name) }
+    }
+}
+
+/// What a location's path begins at.
+#[derive(Clone, Debug)]
+enum Anchor {
+    Origin(Arc<Origin>),
+    /// What the symbolic link at this location leads to.
+    Link(Arc<Location>, Arc<link::LinkPolicy>),
+}
+
+/// Where something lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Location {
+    anchor: Anchor,
+    /// Below the anchor; empty for the anchor itself.
+    path: PathBuf,
+}
+
+/// An open directory: the origin's own, or one that was opened just now.
+#[derive(Debug)]
+pub(crate) enum Dir<'a> {
+    Held(BorrowedFd<'a>),
+    Opened(OwnedFd),
+}
+
+impl AsFd for Dir<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Held(fd) => *fd,
+            Self::Opened(fd) => fd.as_fd(),
+        }
+    }
+}
+
+impl Location {
+    pub(crate) fn new(origin: &Arc<Origin>, path: impl Into<PathBuf>) -> Self {
+        Self { anchor: Anchor::Origin(origin.clone()), path: path.into() }
+    }
+
+    /// What the link at this location leads to.
+    pub(crate) fn followed(self, link_policy: &Arc<link::LinkPolicy>) -> Self {
+        Self { anchor: Anchor::Link(Arc::new(self), link_policy.clone()), path: PathBuf::new() }
+    }
+
+    /// The location of `name` in the directory at this one.
+    pub(crate) fn join(&self, name: &OsStr) -> Self {
+        Self { anchor: self.anchor.clone(), path: self.path.join(name) }
+    }
+
+    pub(crate) fn origin(&self) -> &Arc<Origin> {
+        match &self.anchor {
+            Anchor::Origin(origin) => origin,
+            Anchor::Link(link, _) => link.origin(),
+        }
+    }
+
+    /// The path below the origin, unless it lies behind a link.
+    pub(crate) fn inside(&self) -> Option<&Path> {
+        matches!(self.anchor, Anchor::Origin(_)).then_some(&*self.path)
+    }
+
+    /// The path for messages: the one that the user gave, and below it the names in the mount.
+    pub(crate) fn label(&self) -> PathBuf {
+        let base = match &self.anchor {
+            Anchor::Origin(origin) => origin.label.clone(),
+            Anchor::Link(link, _) => link.label(),
+        };
+        if self.path.as_os_str().is_empty() { base } else { base.join(&self.path) }
+    }
+
+    /// The directory that holds this location, and the name in it (`.` for an anchor itself).
+    pub(crate) fn holder(&self) -> Result<(Dir<'_>, OsString)> {
+        let (base, name) = match &self.anchor {
+            Anchor::Origin(origin) => (Dir::Held(origin.fd()), OsString::from(".")),
+            Anchor::Link(link, links) => {
+                let end = link::walk(link, links)?;
+                (Dir::Opened(end.dir), end.name)
+            }
+        };
+        let Some(last) = self.path.file_name() else { return Ok((base, name)) };
+        let mut dir = if name == "." { base } else { Dir::Opened(step(base.as_fd(), &name)?) };
+        if let Some(parent) = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            dir = Dir::Opened(descend(dir.as_fd(), parent)?);
+        }
+        Ok((dir, last.to_owned()))
+    }
+
+    /// What stat says now; a link is not followed.
+    pub(crate) fn stat(&self) -> Result<Stat> {
+        let (dir, name) = self.holder()?;
+        self.origin().stat_in(dir.as_fd(), &name).map_err(|error| error.of(self.label()))
+    }
+
+    /// Opens the regular file that lies here.
+    pub(crate) fn open_file(&self) -> Result<FileSource> {
+        let (dir, name) = self.holder()?;
+        open_in(dir.as_fd(), &name, self)
+    }
+
+    /// Has a save of the file that lies here settled, or found out, if a crash interrupted one.
+    pub(crate) fn settle(&self, settler: &Settler) -> Result<()> {
+        let (dir, name) = self.holder()?;
+        let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
+        settler.settle(Site::new(dir, name, self.label()))
+    }
+
+    /// Opens the directory that lies here, so as to hold it or look into it.
+    pub(crate) fn open_dir(&self) -> Result<Dir<'_>> {
+        let (dir, name) = self.holder()?;
+        if name == "." {
+            return Ok(dir);
+        }
+        let opened = step(dir.as_fd(), &name).map_err(|error| error.of(self.label()))?;
+        Ok(Dir::Opened(opened))
+    }
+
+    /// The names in the directory that lies here, without `.` and `..`.
+    pub(crate) fn names(&self) -> Result<Vec<OsString>> {
+        let list = || -> Result<Vec<OsString>> {
+            let (dir, name) = self.holder()?;
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let fd = rustix::fs::openat(dir.as_fd(), name.as_os_str(), flags, Mode::empty())?;
+            let mut names = Vec::new();
+            for found in rustix::fs::Dir::new(fd)? {
+                let found = found?;
+                let name = OsStr::from_bytes(found.file_name().to_bytes());
+                if name != "." && name != ".." {
+                    names.push(name.to_owned());
+                }
+            }
+            Ok(names)
+        };
+        list().map_err(|error| error.of(self.label()))
+    }
+}
+
+/// What stat says of `name` in `dir`; a link is not followed.
+pub(crate) fn stat_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
+    Ok(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?.into())
+}
+
+/// What stat says of an open file.
+pub(crate) fn stat_of(fd: impl AsFd) -> Result<Stat> {
+    Ok(rustix::fs::fstat(fd)?.into())
+}
+
+/// Whether this process may write `name` in `dir`; where that can't be told, it may be tried.
+pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
+    let access = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, rustix::fs::AtFlags::EACCESS);
+    !matches!(access, Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
+}
+
+/// Opens the regular file `name` in `dir`, which lies at `location`.
+pub(crate) fn open_in(dir: BorrowedFd<'_>, name: &OsStr, location: &Location) -> Result<FileSource> {
+    let fd = rustix::fs::openat(dir, name, READ, Mode::empty())
+        .map_err(|errno| Error::from(errno).of(location.label()))?;
+    FileSource::from_file(File::from(fd), &location.label())
+}
+
+/// Holds the directory `name` in `dir`; a link is refused.
+pub(crate) fn step(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
+    Ok(rustix::fs::openat(dir, name, HOLD, Mode::empty())?)
+}
+
+/// Holds the directory at `path` below `dir`; no part of it may be a link.
+fn descend(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH;
+    match rustix::fs::openat2(dir, path, HOLD, Mode::empty(), resolve) {
+        Ok(fd) => return Ok(fd),
+        // An older kernel, a sandbox that forbids the call, or a path longer than the system takes.
+        Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::AGAIN) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let mut names = path.iter();
+    let first = names.next().unwrap_or(OsStr::new("."));
+    names.try_fold(step(dir, first)?, |held, name| step(held.as_fd(), name))
+}

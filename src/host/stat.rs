@@ -1,0 +1,85 @@
+//! What the system says of a file or directory.
+
+use rustix::fs::FileType;
+
+use crate::source::Identity;
+
+/// Seconds since 1970, and nanoseconds.
+pub(crate) type Time = (i64, u32);
+
+/// Which file or directory of the system: device and inode number.
+pub(crate) type Key = (u64, u64);
+
+/// What stat said, in widths that do not depend on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) kind: Kind,
+    pub(crate) identity: Identity,
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) rdev: u64,
+    pub(crate) atime: Time,
+    pub(crate) ctime: Time,
+}
+
+impl Stat {
+    pub(crate) fn key(&self) -> Key {
+        (self.identity.device, self.identity.inode)
+    }
+}
+
+impl From<rustix::fs::Stat> for Stat {
+    // The fields are of another type on every machine.
+    #[allow(clippy::unnecessary_cast)]
+    fn from(stat: rustix::fs::Stat) -> Self {
+        Self {
+            kind: Kind::of(FileType::from_raw_mode(stat.st_mode as _)),
+            identity: Identity {
+                device: stat.st_dev as u64,
+                inode: stat.st_ino as u64,
+                size: u64::try_from(stat.st_size).unwrap_or(0),
+                mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+            },
+            mode: stat.st_mode as u32 & 0o7777,
+            uid: stat.st_uid as u32,
+            gid: stat.st_gid as u32,
+            rdev: stat.st_rdev as u64,
+            atime: (stat.st_atime as i64, stat.st_atime_nsec as u32),
+            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+        }
+    }
+}
+
+/// The kinds of files that stat tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+}
+
+impl Kind {
+    fn of(kind: FileType) -> Self {
+        match kind {
+            FileType::Directory => Self::Directory,
+            FileType::Symlink => Self::Link,
+            FileType::Fifo => Self::Fifo,
+            FileType::Socket => Self::Socket,
+            FileType::CharacterDevice => Self::CharDevice,
+            FileType::BlockDevice => Self::BlockDevice,
+            _ => Self::File,
+        }
+    }
+}

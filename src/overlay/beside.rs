@@ -1,0 +1,234 @@
+//! What becomes, at the end of a mount, of the files that programs made beside `tree.yaml`.
+//!
+//! They live in the state directory while the mount does, and what is worth keeping stays there. That is
+//! every file that is not empty, except
+//!
+//! - the text that is saved: a file with the same bytes as the tree;
+//! - an editor's lock: `.#NAME` (emacs, joe, mcedit: a link, or a file where links are not to be had),
+//!   `.~lock.NAME#` (LibreOffice);
+//! - an editor's swap file: `.NAME.swp`, `.swo` … (vim; nano's lock has the same name), `.NAME.kate-swp`.
+//!   vim's is kept if it says that it holds changes that were not saved.
+//!
+//! So an editor's emergency and automatic copies are kept, which hold unsaved work (`#NAME#`, `NAME.save`,
+//! `DEADJOE`), and its backups (`NAME~`, `NAME.bak`, `NAME.orig`), which hold what was saved before.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::overlay::file::{Backing, OverlayFile, Whole, copy};
+use crate::overlay::refusal::REJECTED;
+use crate::overlay::state_dir::{ScratchDir, StateDir};
+use crate::overlay::{Overlay, State};
+use crate::sync::locked;
+use crate::view::TREE;
+
+/// So many names stand in one line.
+const MOST_NAMES: usize = 20;
+/// Where vim's swap file says whether it holds changes that are not in the file, and what it says then
+/// (`b0_fname[B0_FNAME_SIZE_ORG - 1]` and `B0_DIRTY` of memline.c).
+const VIM_DIRTY_AT: u64 = 1007;
+const VIM_DIRTY: u8 = 0x55;
+/// What vim's swap file begins with.
+const VIM_MAGIC: &[u8] = b"b0VIM";
+
+impl Overlay {
+    /// Keeps what is worth it of the files beside `tree.yaml`, and removes the rest.
+    pub(super) fn keep_beside(&self, state: &mut State, scratch_dir: Option<ScratchDir>) {
+        let label = self.label();
+        let worth: Vec<(OsString, Arc<File>, u64)> = state
+            .names
+            .iter()
+            .filter(|(name, _)| *name != TREE)
+            .filter_map(|(name, overlay_file)| {
+                let (file, size) = self.worth_keeping(state, name, overlay_file)?;
+                Some((name.clone(), file, size))
+            })
+            .collect();
+        let names = || listed(worth.iter().map(|(name, ..)| name.as_os_str()));
+        match (&self.shared.state_dir, scratch_dir) {
+            (None, _) if worth.is_empty() => {}
+            (None, _) => {
+                tracing::error!(
+                    "{}: {} beside tree.yaml can't be kept: there is no state directory",
+                    label.display(),
+                    names()
+                );
+            }
+            (Some(_), None) if worth.is_empty() => {}
+            (Some(state_dir), Some(scratch_dir)) if worth.is_empty() => state_dir.clear(scratch_dir),
+            (Some(state_dir), scratch_dir) => match self.keep_files(state_dir, scratch_dir, &worth) {
+                Ok(dir) => {
+                    state_dir.tell(format!(
+                        "{}: what was made beside tree.yaml is kept: {} in {}",
+                        label.display(),
+                        names(),
+                        dir.display()
+                    ));
+                    for (name, ..) in worth.iter().filter(|(name, ..)| is_vim_swap(name)) {
+                        let swap = dir.join(name);
+                        state_dir.tell(format!(
+                            "{}: vim had changes that were not saved: recover them with 'vim -r {}'",
+                            label.display(),
+                            swap.display()
+                        ));
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(
+                        "{}: {} beside tree.yaml can't be kept: {error}",
+                        label.display(),
+                        names()
+                    );
+                }
+            },
+        }
+    }
+
+    /// The file of an overlay file that is worth keeping, and its size.
+    fn worth_keeping(
+        &self,
+        state: &State,
+        name: &OsStr,
+        overlay_file: &Arc<OverlayFile>,
+    ) -> Option<(Arc<File>, u64)> {
+        let body = locked(&overlay_file.body);
+        let Backing::File(file) = &body.backing else { return None };
+        let is_kept_elsewhere = || {
+            let last = state.last_refusal.as_ref();
+            body.generated && (name != REJECTED || last.is_some_and(|last| last.kept_in.is_some()))
+        };
+        if body.size == 0 || is_kept_elsewhere() || is_editors_own(name, file) {
+            return None;
+        }
+        let is_saved = self.saved_text().and_then(|saved| body.same_as(&*saved)).unwrap_or(false);
+        let is_written = state.is_saved_verbatim(&body).unwrap_or(false);
+        (!is_saved && !is_written).then(|| (file.clone(), body.size))
+    }
+
+    /// Makes a directory of scratch files one that is kept, with these files and no others.
+    fn keep_files(
+        &self,
+        state_dir: &StateDir,
+        scratch_dir: Option<ScratchDir>,
+        worth: &[(OsString, Arc<File>, u64)],
+    ) -> Result<PathBuf> {
+        let scratch_dir = scratch_dir.map_or_else(|| state_dir.scratch_dir(&self.stem()), Ok)?;
+        for (name, file, size) in worth {
+            // A name in the directory follows that in the mount as far as that was possible.
+            match scratch_dir.has(name, file) {
+                true => file.sync_data()?,
+                false => {
+                    let copied = scratch_dir.file(Some(name))?;
+                    copy(&Whole(file, *size), &copied)?;
+                    copied.sync_data()?;
+                }
+            }
+        }
+        scratch_dir.retain(|name| worth.iter().any(|(kept, ..)| kept == name));
+        state_dir.keep_drawer(&scratch_dir, &self.stem())
+    }
+}
+
+/// Whether a file is an editor's swap or lock file, which nobody misses.
+fn is_editors_own(name: &OsStr, file: &File) -> bool {
+    let name = name.as_bytes();
+    let is = |start: &[u8], end: &[u8]| {
+        name.len() > start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+    };
+    match () {
+        () if is(b".#", b"") || is(b".~lock.", b"#") || is(b".", b".kate-swp") => true,
+        () => is_vim_swap(OsStr::from_bytes(name)) && !has_changes(file),
+    }
+}
+
+/// Whether a name is one that vim gives a swap file: `.NAME.swp`, and then `.swo` down to `.swa`, `.svz` …
+pub(super) fn is_vim_swap(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    let end = name.len().checked_sub(4).and_then(|at| name.get(at..));
+    let is_end = end.is_some_and(|end| {
+        end.starts_with(b".s") && (b'a'..=b'w').contains(&end[2]) && end[3].is_ascii_lowercase()
+    });
+    name.starts_with(b".") && name.len() > 5 && is_end
+}
+
+/// Whether vim's swap file says that it holds changes that were not saved.
+fn has_changes(swap: &File) -> bool {
+    let mut start = [0; VIM_MAGIC.len()];
+    let mut dirty = [0];
+    swap.read_exact_at(&mut start, 0).is_ok()
+        && start == VIM_MAGIC
+        && swap.read_exact_at(&mut dirty, VIM_DIRTY_AT).is_ok()
+        && dirty == [VIM_DIRTY]
+}
+
+/// Names in a line; of many only the first.
+pub(super) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a OsStr>) -> String {
+    let more = names.len().saturating_sub(MOST_NAMES);
+    let first: Vec<_> = names.take(MOST_NAMES).map(|name| name.display().to_string()).collect();
+    match more {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn swap_and_lock_files_are_told_by_their_names_and_vims_by_what_it_says() {
+        let file = |bytes: &[u8]| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(bytes).unwrap();
+            file
+        };
+        let plain = file(b"text");
+        let mut swap = vec![0; 4096];
+        swap[..5].copy_from_slice(VIM_MAGIC);
+        let clean = file(&swap);
+        swap[VIM_DIRTY_AT as usize] = VIM_DIRTY;
+        let dirty = file(&swap);
+        for name in [
+            ".tree.yaml.swp",
+            ".tree.yaml.swo",
+            ".tree.yaml.svz",
+            ".#tree.yaml",
+            ".~lock.tree.yaml#",
+            ".tree.yaml.kate-swp",
+        ] {
+            assert!(is_editors_own(OsStr::new(name), &plain), "{name}");
+        }
+        let vims = OsStr::new(".tree.yaml.swp");
+        assert!(is_editors_own(vims, &clean) && !is_editors_own(vims, &dirty));
+        for name in [
+            "notes.txt",
+            "tree.yaml~",
+            "#tree.yaml#",
+            "DEADJOE",
+            "tree.yaml.save",
+            "tree.yaml.orig",
+            ".tree.yaml.un~",
+            "tree.yaml.swp",
+            ".swp",
+            ".x.sxp",
+            ".#",
+        ] {
+            assert!(!is_editors_own(OsStr::new(name), &dirty), "{name}");
+        }
+    }
+
+    #[test]
+    fn of_many_names_the_first_are_told() {
+        let names: Vec<OsString> = (0..23).map(|n| format!("f{n}").into()).collect();
+        let line = listed(names.iter().map(OsString::as_os_str));
+        assert!(line.starts_with("f0, f1, ") && line.ends_with("f19 and 3 more"), "{line}");
+        assert_eq!(listed(names[..1].iter().map(OsString::as_os_str)), "f0");
+    }
+}

@@ -1,0 +1,114 @@
+//! What programs change about a file: its size, permissions and times.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::error::{Result, errno};
+use crate::host::stat::Time;
+use crate::overlay::file::{Backing, OverlayFile, now, time_of};
+use crate::overlay::write_handle::WriteHandle;
+use crate::overlay::{Overlay, Shown, State};
+use crate::sync::locked;
+
+/// A time that a file is to have.
+#[derive(Clone, Copy, Debug)]
+pub enum TimeSpec {
+    /// The present.
+    Now,
+    /// This one.
+    At(std::time::SystemTime),
+}
+
+impl TimeSpec {
+    fn time(self) -> Time {
+        match self {
+            Self::Now => now(),
+            Self::At(time) => time_of(time),
+        }
+    }
+}
+
+/// What is to be changed about a file.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Change {
+    /// Permissions.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Bytes.
+    pub size: Option<u64>,
+    /// Last access.
+    pub atime: Option<TimeSpec>,
+    /// Last change of the bytes.
+    pub mtime: Option<TimeSpec>,
+}
+
+impl Overlay {
+    /// Changes what is said of a file, or how long it is; `writer` is the handle by which it is done.
+    pub(crate) fn change(
+        &self,
+        overlay_file: &Arc<OverlayFile>,
+        change: Change,
+        writer: Option<&WriteHandle>,
+    ) -> Result<()> {
+        if change.size.is_some() && writer.is_none() && self.is_tree(&locked(&self.state), overlay_file) {
+            self.begin()?;
+        }
+        let mut state = locked(&self.state);
+        self.write_access(&mut state)?;
+        if let Some(size) = change.size {
+            if let Some(writer) = writer {
+                writer.begin_text(&mut state, size > 0)?;
+            }
+            self.resize(&mut state, overlay_file, size)?;
+            if let Some(writer) = writer {
+                writer.wrote.store(true, Ordering::Relaxed);
+            }
+        }
+        let times = change.mtime.map(|mtime| (mtime.time(), now()));
+        let mounted = self.mounted()?;
+        let shown = self.times(&state)?;
+        let mut body = locked(&overlay_file.body);
+        body.mode = change.mode.map(|mode| mode & 0o7777).or(body.mode);
+        body.uid = change.uid.or(body.uid);
+        body.gid = change.gid.or(body.gid);
+        body.atime = change.atime.map(TimeSpec::time).or(body.atime);
+        let others = change.mode.is_some() || change.uid.is_some() || change.gid.is_some();
+        if times.is_some() || others || change.atime.is_some() {
+            let (mtime, ctime) = times.unwrap_or((
+                if matches!(body.backing, Backing::Source) { shown.0 } else { body.mtime },
+                now(),
+            ));
+            match body.backing {
+                Backing::Source => {
+                    let identity = mounted.look().stat.identity;
+                    state.shown = Some(Shown { identity, mtime, ctime });
+                }
+                _ => (body.mtime, body.ctime) = (mtime, ctime),
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts or lengthens an overlay file's text.
+    pub(crate) fn resize(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, size: u64) -> Result<()> {
+        self.copy_up(state, overlay_file, size > 0)?;
+        let limit = self.limit();
+        let mut body = locked(&overlay_file.body);
+        if size > i64::MAX as u64 {
+            return Err(errno(libc::EFBIG));
+        }
+        body.take_room(&self.shared.quota, size, limit)?;
+        if let Backing::File(file) = &body.backing {
+            file.set_len(size)?;
+        }
+        body.size = size;
+        body.edited(false);
+        if size == 0 && body.writers == 0 {
+            body.pending = Some(std::time::Instant::now());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! What an overlay gives back when nobody writes: the lock, descriptors, and at last itself.
+
+use std::ffi::OsStr;
+use std::sync::{Arc, TryLockError};
+
+use crate::overlay::file::{Backing, OverlayFile};
+use crate::overlay::saver::Saver;
+use crate::overlay::{Overlay, State};
+use crate::sync::locked;
+use crate::view::TREE;
+
+impl Overlay {
+    /// Gives the lock back if nobody writes.
+    pub(crate) fn rest(&self, saver: &mut Option<Box<dyn Saver>>) {
+        self.rest_in(&locked(&self.state), saver);
+    }
+
+    /// The same, unless a save is being made.
+    pub(crate) fn rest_if_free(&self) {
+        if let Ok(mut saver) = self.saver.try_lock() {
+            self.rest(&mut saver);
+        }
+    }
+
+    pub(super) fn rest_in(&self, state: &State, saver: &mut Option<Box<dyn Saver>>) {
+        let idle = |overlay_file: &Arc<OverlayFile>| {
+            let body = locked(&overlay_file.body);
+            body.writers == 0 && body.is_clean()
+        };
+        if !state.keeps_saver && state.names.get(OsStr::new(TREE)).is_none_or(idle) {
+            *saver = None;
+        }
+    }
+
+    /// Removes the directory of scratch files if no name stands for one: each is an open descriptor.
+    pub(crate) fn clear_scratch_dir_if_unused(&self, state: &mut State) {
+        let is_file =
+            |overlay_file: &Arc<OverlayFile>| matches!(locked(&overlay_file.body).backing, Backing::File(_));
+        if state.scratch_dir.is_some()
+            && !state.names.values().any(is_file)
+            && let (Some(scratch_dir), Some(state_dir)) = (state.scratch_dir.take(), &self.shared.state_dir)
+        {
+            state_dir.clear(scratch_dir);
+        }
+    }
+
+    /// Whether anything was written, or could have been.
+    pub(crate) fn is_touched(&self) -> bool {
+        locked(&self.state).touched
+    }
+
+    /// Gives up everything but what the source has too, if nothing else lies here and nobody has anything
+    /// open; whether it did. What is then left are the facts of the last save.
+    pub(crate) fn put_away(&self) -> bool {
+        let mut saver = match self.saver.try_lock() {
+            Ok(saver) => saver,
+            Err(TryLockError::Poisoned(saver)) => saver.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        let mut state = locked(&self.state);
+        self.rest_in(&state, &mut saver);
+        if saver.is_some() || state.busy || state.closed || state.keeps_saver || state.names.len() != 1 {
+            return false;
+        }
+        let Some(tree) = state.names.get(OsStr::new(TREE)).cloned() else { return false };
+        {
+            let body = locked(&tree.body);
+            if body.handles > 0 || !body.is_clean() || !body.xattrs.is_empty() {
+                return false;
+            }
+        }
+        if self.mounted().is_ok_and(|mounted| mounted.is_unsettled()) {
+            return false;
+        }
+        state.saved_verbatim = None;
+        self.make_pristine(&mut state, &tree).is_ok()
+    }
+}

@@ -1,0 +1,96 @@
+//! The folder that stands for a file: the file's present life, and what is written beside it.
+//!
+//! A file to which nobody writes has no overlay: that would take memory for each file that was looked at.
+//! Opening its `tree.yaml` makes one. It goes with the last handle if nothing was written, and otherwise when
+//! many others were written since.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::error::{Result, errno};
+use crate::folder::mounted_file::{CurrentFile, MountedFile};
+use crate::folder::open_files::OpenFiles;
+use crate::folder::serials::Serials;
+use crate::host::detect::Position;
+use crate::host::location::may_write;
+use crate::overlay::file::OverlayFile;
+use crate::overlay::{Overlay, Shared};
+use crate::sync::locked;
+
+/// The folder of an entry: its present life, and what is written in it.
+#[derive(Debug, Default)]
+pub(crate) struct LazyOverlay {
+    current: Arc<CurrentFile>,
+    overlay: Mutex<Option<Arc<Overlay>>>,
+    /// Whether the file was found to be one that can be written.
+    is_writable: AtomicBool,
+}
+
+impl LazyOverlay {
+    /// The mounted file that lies at `place` now.
+    pub(crate) fn mounted(
+        &self,
+        position: &Position,
+        serials: &Serials,
+        open_files: &Arc<OpenFiles>,
+    ) -> Result<Arc<MountedFile>> {
+        self.current.mounted(&position.location, serials, open_files)
+    }
+
+    /// Whether the file can be written; `shared` is what all folders share.
+    pub(crate) fn can_be_written(&self, position: &Position, shared: &Shared) -> Result<bool> {
+        if self.is_writable.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let opened = self.mounted(position, &shared.serials, &shared.open_files)?.opened()?;
+        if !opened.container().is_ok_and(|container| shared.savers.can_save(&**container)) {
+            return Ok(false);
+        }
+        let (dir, name) = position.location.holder()?;
+        let is_writable = may_write(dir.as_fd(), &name);
+        self.is_writable.store(is_writable, Ordering::Relaxed);
+        Ok(is_writable)
+    }
+
+    /// What is written in the folder, if its file can be written.
+    pub(crate) fn overlay(&self, position: &Position, shared: &Arc<Shared>) -> Result<Option<Arc<Overlay>>> {
+        let mut overlay = locked(&self.overlay);
+        if overlay.is_none() && self.can_be_written(position, shared)? {
+            *overlay = Some(Arc::new(Overlay::of(position, &self.current, shared)?));
+        }
+        Ok(overlay.clone())
+    }
+
+    /// What was written in the folder already.
+    pub(crate) fn used_overlay(&self) -> Option<Arc<Overlay>> {
+        locked(&self.overlay).clone()
+    }
+
+    /// The overlay that an overlay file belongs to, unless it was put away.
+    pub(crate) fn overlay_of(&self, overlay_file: &OverlayFile) -> Result<Arc<Overlay>> {
+        self.used_overlay().filter(|overlay| overlay.has(overlay_file)).ok_or_else(|| errno(libc::ESTALE))
+    }
+
+    /// Lets go of the overlay that a handle had if nobody else has it and nothing was written.
+    pub(crate) fn let_go(&self, own: &Arc<Overlay>) {
+        let mut overlay = locked(&self.overlay);
+        // Nobody comes by it but through here: none can while this is locked.
+        if overlay.as_ref().is_some_and(|overlay| Arc::ptr_eq(overlay, own))
+            && Arc::strong_count(own) == 2
+            && !own.is_touched()
+        {
+            *overlay = None;
+        }
+    }
+
+    /// Puts the overlay away if nobody uses it; whether there is none now.
+    pub(crate) fn put_away(&self) -> bool {
+        let mut overlay = locked(&self.overlay);
+        let unused = |overlay: &Arc<Overlay>| Arc::strong_count(overlay) == 1 && overlay.put_away();
+        if overlay.as_ref().is_some_and(unused) {
+            *overlay = None;
+        }
+        overlay.is_none()
+    }
+}

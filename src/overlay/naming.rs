@@ -1,0 +1,303 @@
+//! Names that programs make, take away and change in the folder of a file.
+//!
+//! Only the top of such a folder can be changed; everything else answers EROFS.
+
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::error::{Result, errno};
+use crate::overlay::draft::Tried;
+use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
+use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
+use crate::overlay::{Overlay, State, is_reserved};
+use crate::sync::locked;
+use crate::view::TREE;
+
+/// The longest name.
+const LONGEST_NAME: usize = 255;
+
+/// Who makes a file, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Maker {
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Permissions.
+    pub mode: u32,
+}
+
+/// How a name is to be changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renaming {
+    /// What has the new name gives way.
+    Over,
+    /// The new name must be free.
+    NoReplace,
+    /// Both change their names.
+    Exchange,
+}
+
+impl Overlay {
+    /// Makes a file and opens it.
+    pub(crate) fn create(
+        self: &Arc<Self>,
+        name: &OsStr,
+        maker: Maker,
+        open: OpenFor,
+        caller: Caller,
+    ) -> Result<WriteHandle> {
+        may_be_named(name)?;
+        let there = locked(&self.state).names.get(name).cloned();
+        let (overlay_file, open) = match there {
+            Some(_) if open.only_new => return Err(errno(libc::EEXIST)),
+            Some(overlay_file) => (overlay_file, open),
+            None => {
+                if name == TREE {
+                    self.begin()?;
+                }
+                let mut state = locked(&self.state);
+                self.write_access(&mut state)?;
+                let base_version = self.head(&mut state)?.0;
+                let overlay_file = self.overlay_file(Backing::Source, base_version)?;
+                let mut body = locked(&overlay_file.body);
+                body.take_room(&self.shared.quota, 0, self.limit())?;
+                let file = self.backing(&mut state, Some(name))?;
+                body.backing = Backing::File(Arc::new(file));
+                own(&mut body, maker);
+                // What is in it is not the tree.
+                body.edits = 1;
+                drop(body);
+                self.put(&mut state, name, &overlay_file);
+                (overlay_file, OpenFor { truncating: false, ..open })
+            }
+        };
+        self.open(overlay_file, open, caller)
+    }
+
+    /// Makes a symbolic link.
+    pub(crate) fn symlink(&self, name: &OsStr, text: OsString, maker: Maker) -> Result<Arc<OverlayFile>> {
+        may_be_named(name)?;
+        if name == TREE {
+            // The tree is a text, and not where one might be.
+            return Err(errno(libc::EINVAL));
+        }
+        let overlay_file = {
+            let mut state = locked(&self.state);
+            self.write_access(&mut state)?;
+            if state.names.contains_key(name) {
+                return Err(errno(libc::EEXIST));
+            }
+            let overlay_file = self.overlay_file(Backing::Link(text), state.base_version)?;
+            own(&mut locked(&overlay_file.body), Maker { mode: 0o777, ..maker });
+            self.put(&mut state, name, &overlay_file);
+            overlay_file
+        };
+        Ok(overlay_file)
+    }
+
+    /// Gives a file one more name; returns the file that has it, which may be a copy. `from` is where the file
+    /// lies.
+    ///
+    /// Another name for `tree.yaml` is a copy of what it is now: programs that link it want a backup.
+    pub(crate) fn link(
+        &self,
+        from: &Self,
+        overlay_file: Arc<OverlayFile>,
+        name: &OsStr,
+    ) -> Result<Arc<OverlayFile>> {
+        may_be_named(name)?;
+        if from.serial != self.serial {
+            return Err(errno(libc::EXDEV));
+        }
+        let overlay_file = {
+            let mut state = locked(&self.state);
+            self.write_access(&mut state)?;
+            if state.names.contains_key(name) {
+                return Err(errno(libc::EEXIST));
+            }
+            if name == TREE {
+                // A link is not a save; the tree comes by rename.
+                return Err(errno(libc::EINVAL));
+            }
+            let overlay_file = match self.is_tree(&state, &overlay_file) {
+                true => snapshot(self, &mut state, &overlay_file, name)?,
+                false => {
+                    locked(&overlay_file.body).nlink += 1;
+                    let old = state.names.iter().find(|(_, named)| Arc::ptr_eq(named, &overlay_file));
+                    if let Some((old, _)) = old {
+                        self.follow_link(&state, old, name);
+                    }
+                    overlay_file
+                }
+            };
+            self.put(&mut state, name, &overlay_file);
+            overlay_file
+        };
+        Ok(overlay_file)
+    }
+
+    /// Takes a name away. For `tree.yaml` that is never the end of the tree: it comes back, or another
+    /// text takes its place.
+    pub(crate) fn unlink(&self, name: &OsStr) -> Result<()> {
+        if is_reserved(name) {
+            return Err(errno(libc::EROFS));
+        }
+        let mut state = locked(&self.state);
+        self.write_access(&mut state)?;
+        self.take(&mut state, name).map(drop).ok_or_else(|| errno(libc::ENOENT))
+    }
+
+    /// Changes the name of a file. One that is to be `tree.yaml` is tried as a save first.
+    pub(crate) fn rename(&self, name: &OsStr, to: &Self, new_name: &OsStr, how: Renaming) -> Result<()> {
+        if is_reserved(name) || is_reserved(new_name) {
+            return Err(errno(libc::EROFS));
+        }
+        may_be_named(new_name)?;
+        if to.serial != self.serial {
+            return Err(errno(libc::EXDEV));
+        }
+        // The overlay file that is to be the tree.
+        let becomes = match () {
+            () if new_name == TREE => Some(name),
+            () if how == Renaming::Exchange && name == TREE => Some(new_name),
+            () => None,
+        };
+        {
+            let mut state = locked(&self.state);
+            self.write_access(&mut state)?;
+            let old = state.names.get(name).ok_or_else(|| errno(libc::ENOENT))?;
+            let there = state.names.get(new_name);
+            match (how, there) {
+                (Renaming::NoReplace, Some(_)) => return Err(errno(libc::EEXIST)),
+                (Renaming::Exchange, None) => return Err(errno(libc::ENOENT)),
+                // Two names of one file: nothing is to be done.
+                (Renaming::Over, Some(there)) if Arc::ptr_eq(old, there) => return Ok(()),
+                _ => {}
+            }
+        }
+        let Some(becomes) = becomes else {
+            move_name(self, &mut locked(&self.state), name, new_name, how);
+            return Ok(());
+        };
+        let mut saver = locked(&self.saver);
+        let found = locked(&self.state).names.get(becomes).cloned();
+        let overlay_file = found.ok_or_else(|| errno(libc::ENOENT))?;
+        let tried = match self.attempt(&mut saver, &overlay_file, true) {
+            Ok(tried) => tried,
+            Err(error) => {
+                self.rest(&mut saver);
+                return Err(error);
+            }
+        };
+        let mut state = locked(&self.state);
+        move_name(self, &mut state, name, new_name, how);
+        if tried == Tried::Empty {
+            locked(&overlay_file.body).edits += 1;
+        }
+        self.settle(&mut state, &overlay_file, tried)?;
+        part_from_other_names(self, &mut state, &overlay_file)?;
+        drop(state);
+        self.rest(&mut saver);
+        Ok(())
+    }
+}
+
+/// Whether a renaming may take as long as a save.
+pub(crate) fn is_slow_rename(name: &OsStr, new_name: &OsStr, how: Renaming) -> bool {
+    new_name == TREE || (how == Renaming::Exchange && name == TREE)
+}
+
+/// Whether a file can have this name.
+fn may_be_named(name: &OsStr) -> Result<()> {
+    match () {
+        () if is_reserved(name) => Err(errno(libc::EROFS)),
+        () if name.len() > LONGEST_NAME => Err(errno(libc::ENAMETOOLONG)),
+        () => Ok(()),
+    }
+}
+
+fn own(body: &mut Body, maker: Maker) {
+    body.mode = Some(maker.mode & 0o7777);
+    (body.uid, body.gid) = (Some(maker.uid), Some(maker.gid));
+}
+
+/// A copy of an overlay file as it is now, which nothing names yet.
+fn snapshot(
+    overlay: &Overlay,
+    state: &mut State,
+    overlay_file: &Arc<OverlayFile>,
+    name: &OsStr,
+) -> Result<Arc<OverlayFile>> {
+    let attr_of = |body: &Body| (body.mode, body.uid, body.gid, body.atime, body.xattrs.clone());
+    let copied = overlay.overlay_file(Backing::Source, state.base_version)?;
+    let file = overlay.backing(state, Some(name))?;
+    let (limit, times, saved) = (overlay.limit(), overlay.times(state)?, overlay.saved_text()?);
+    let body = locked(&overlay_file.body);
+    let mut copy = locked(&copied.body);
+    let (len, times) = match &body.backing {
+        Backing::Source => (saved.len(), times),
+        _ => (body.size, (body.mtime, body.ctime)),
+    };
+    copy.take_room(&overlay.shared.quota, len, limit)?;
+    match &body.backing {
+        Backing::Source => crate::overlay::file::copy(&*saved, &file)?,
+        Backing::File(own) => crate::overlay::file::copy(&Whole(own, len), &file)?,
+        Backing::Link(_) => return Err(errno(libc::EINVAL)),
+    }
+    copy.backing = Backing::File(Arc::new(file));
+    copy.size = len;
+    (copy.mtime, copy.ctime) = times;
+    (copy.mode, copy.uid, copy.gid, copy.atime, copy.xattrs) = attr_of(&body);
+    drop(copy);
+    drop(body);
+    Ok(copied)
+}
+
+/// Other names of what has become the tree are copies from now on: no change of theirs is one of the
+/// tree.
+fn part_from_other_names(
+    overlay: &Overlay,
+    state: &mut State,
+    overlay_file: &Arc<OverlayFile>,
+) -> Result<()> {
+    let others: Vec<OsString> = state
+        .names
+        .iter()
+        .filter(|(name, named)| *name != TREE && Arc::ptr_eq(named, overlay_file))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in others {
+        let copy = snapshot(overlay, state, overlay_file, &name)?;
+        state.names.insert(name, copy);
+        let mut body = locked(&overlay_file.body);
+        body.nlink = body.nlink.saturating_sub(1).max(1);
+    }
+    Ok(())
+}
+
+/// Moves names; what they stand for was seen to.
+fn move_name(overlay: &Overlay, state: &mut State, name: &OsStr, new_name: &OsStr, how: Renaming) {
+    if how == Renaming::Exchange {
+        let (one, two) = (state.names.get(name).cloned(), state.names.get(new_name).cloned());
+        if let (Some(one), Some(two)) = (one, two) {
+            overlay.put(state, name, &two);
+            overlay.put(state, new_name, &one);
+            overlay.follow_rename(state, name, new_name, true);
+        }
+        return;
+    }
+    let Some(overlay_file) = state.names.get(name).cloned() else { return };
+    overlay.follow_rename(state, name, new_name, false);
+    if let Some(gone) = state.names.get(new_name).cloned() {
+        let mut body = locked(&gone.body);
+        body.nlink = body.nlink.saturating_sub(1);
+        body.free_if_gone();
+    }
+    state.names.remove(name);
+    if name == TREE {
+        state.missing = Some(Instant::now());
+    }
+    overlay.put(state, new_name, &overlay_file);
+}

@@ -1,0 +1,154 @@
+//! The pristine, the overlay file that shows the source: which one it is, and when `tree.yaml` becomes it again.
+//!
+//! A `tree.yaml` that is gone, or that was left unsaved by its last writer, comes back after a while
+//! ([`GONE`], [`PENDING`]): it was never a tree that was deleted. Both are looked after whenever
+//! somebody asks for a name, so that no thread has to.
+
+use std::ffi::OsStr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::host::stat::Time;
+use crate::overlay::file::{Backing, OverlayFile, copy, now};
+use crate::overlay::{Overlay, State};
+use crate::source::storage::close_later;
+use crate::sync::locked;
+use crate::view::TREE;
+
+/// After this time a `tree.yaml` that was removed or renamed away is there again: longer than any
+/// program takes between moving the old one out of the way and making the new one.
+const GONE: Duration = Duration::from_secs(10);
+/// After this time a `tree.yaml` that was left empty, or cut without being open, shows the saved text.
+const PENDING: Duration = Duration::from_secs(60);
+impl Overlay {
+    /// Gives the pristine a file of its own, unless it is `except`.
+    pub(crate) fn copy_up_pristine(
+        &self,
+        state: &mut State,
+        except: Option<&Arc<OverlayFile>>,
+    ) -> Result<()> {
+        let Some(pristine) = state.pristine.upgrade() else { return Ok(()) };
+        if except.is_some_and(|except| Arc::ptr_eq(except, &pristine)) {
+            return Ok(());
+        }
+        self.copy_up(state, &pristine, true)?;
+        state.pristine = Weak::new();
+        Ok(())
+    }
+
+    /// Gives an overlay file that shows the source a file of its own, with the text or empty.
+    pub(crate) fn copy_up(
+        &self,
+        state: &mut State,
+        overlay_file: &Arc<OverlayFile>,
+        with_text: bool,
+    ) -> Result<()> {
+        if !matches!(locked(&overlay_file.body).backing, Backing::Source) {
+            return Ok(());
+        }
+        let (times, limit) = (self.times(state)?, self.limit());
+        let name = state
+            .names
+            .iter()
+            .find(|(_, named)| Arc::ptr_eq(named, overlay_file))
+            .map(|(name, _)| name.clone());
+        let text = if with_text { Some(self.saved_text()?) } else { None };
+        let base_version = self.head(state)?.0;
+        let mut body = locked(&overlay_file.body);
+        let len = text.as_ref().map_or(0, |text| text.len());
+        body.take_room(&self.shared.quota, len, limit)?;
+        let file = self.backing(state, name.as_deref())?;
+        if let Some(text) = text {
+            copy(&*text, &file)?;
+        }
+        body.backing = Backing::File(Arc::new(file));
+        body.size = len;
+        body.base_version = base_version;
+        (body.mtime, body.ctime) = times;
+        body.saved = body.edits;
+        Ok(())
+    }
+
+    /// Makes an overlay file the pristine: it shows the source.
+    pub(crate) fn make_pristine(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<()> {
+        self.copy_up_pristine(state, Some(overlay_file))?;
+        let mut body = locked(&overlay_file.body);
+        let backing = body.show_source();
+        body.saved = body.edits;
+        (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
+        drop(body);
+        state.pristine = Arc::downgrade(overlay_file);
+        if let (true, Some(scratch_dir)) = (self.is_tree(state, overlay_file), &state.scratch_dir) {
+            scratch_dir.remove(OsStr::new(TREE));
+        }
+        self.clear_scratch_dir_if_unused(state);
+        if let Backing::File(file) = backing {
+            close_later(file);
+        }
+        Ok(())
+    }
+
+    /// Puts `tree.yaml` back where there is none.
+    pub(crate) fn restore(&self, state: &mut State) -> Result<()> {
+        if state.names.contains_key(OsStr::new(TREE)) {
+            return Ok(());
+        }
+        let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
+        state.names.insert(TREE.into(), overlay_file.clone());
+        state.missing = None;
+        state.changed = Some(now());
+        self.show_saved(state, &overlay_file)
+    }
+
+    /// Looks after what was left undone for too long, and after a source that others changed.
+    pub(super) fn tidy(&self, state: &mut State) {
+        if state.busy || state.closed {
+            return;
+        }
+        let Some(tree) = state.names.get(OsStr::new(TREE)).cloned() else {
+            if state.missing.is_none_or(|since| since.elapsed() > GONE) {
+                tracing::info!("{}: tree.yaml was removed, and is there again", self.label().display());
+                let _ = self.restore(state).inspect_err(|error| tracing::warn!("{error}"));
+            }
+            return;
+        };
+        let (late, outdated, size) = {
+            let body = locked(&tree.body);
+            let late = body.pending.is_some_and(|since| since.elapsed() > PENDING) && body.writers == 0;
+            let own = matches!(body.backing, Backing::File(_)) && body.is_clean() && body.writers == 0;
+            (late, own && !self.as_saved(state), body.size)
+        };
+        if late && size == 0 {
+            tracing::warn!("{}: tree.yaml was left empty: the saved text is back", self.label().display());
+        } else if late {
+            self.keep_unfinished(state, &tree);
+        }
+        if late || outdated {
+            let shown = match outdated {
+                true => {
+                    state.saved_verbatim = None;
+                    self.make_pristine(state, &tree)
+                }
+                false => self.show_saved(state, &tree),
+            };
+            let _ = shown.inspect_err(|error| tracing::warn!("{error}"));
+            if let Ok(mut saver) = self.saver.try_lock() {
+                self.rest_in(state, &mut saver);
+            }
+        }
+    }
+
+    /// Whether the source is as the last save left it.
+    fn as_saved(&self, state: &State) -> bool {
+        let Ok(mounted) = self.mounted() else { return true };
+        state.shown.is_some_and(|shown| shown.identity == mounted.look().stat.identity)
+    }
+
+    /// The times of the saved text: of the last change and of the last change of anything.
+    pub(crate) fn times(&self, state: &State) -> Result<(Time, Time)> {
+        let stat = self.mounted()?.look().stat;
+        let shown = state.shown.filter(|shown| state.busy || shown.identity == stat.identity);
+        Ok(shown.map_or((stat.identity.mtime, stat.ctime), |shown| (shown.mtime, shown.ctime)))
+    }
+}

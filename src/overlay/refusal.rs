@@ -1,0 +1,213 @@
+//! Texts that were not saved: what is told of them, and where they are kept.
+//!
+//! Of a refused text the program hears an errno; the reason stands beside `tree.yaml` in one generated
+//! file, the text in another. It is kept in the state directory too, as is a text that its program left
+//! unsaved: neither goes with the mount.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::errno;
+use crate::error::{Error, Result};
+use crate::overlay::appended::Joined;
+use crate::overlay::file::{Backing, OverlayFile, Refusal, now};
+use crate::overlay::saver::{Head, Refused};
+use crate::overlay::state_dir::in_memory;
+use crate::overlay::{Overlay, State};
+use crate::sync::locked;
+use crate::view::TREE;
+use crate::view::status::{LastRefusal, instant};
+
+/// Refused texts of one folder that are kept in the state directory; the oldest goes first.
+const KEPT: usize = 16;
+/// The generated files that tell of a refusal.
+pub(crate) const ERROR: &str = "tree.yaml.error";
+pub(crate) const REJECTED: &str = "tree.yaml.rejected";
+/// The generated file that tells of the warnings of the save that was made last.
+pub(crate) const WARNING: &str = "tree.yaml.warning";
+/// An editor that could not save puts the saved text back, and that at once.
+const ROLLED_BACK: Duration = Duration::from_secs(2);
+
+impl Overlay {
+    /// Notes a refusal: for the program, in the two files, in the state directory, in the log.
+    pub(crate) fn refuse(
+        &self,
+        state: &mut State,
+        overlay_file: &Arc<OverlayFile>,
+        edits: u64,
+        text: &[u8],
+        refused: Refused,
+    ) -> Error {
+        let answer = match refused.errno {
+            // Editors would offer to try as another user.
+            libc::EPERM | libc::EACCES => libc::EROFS,
+            errno => errno,
+        };
+        locked(&overlay_file.body).refused =
+            Some(Refusal { edits, errno: answer, for_good: refused.for_good });
+        let head = Some(Head::of_bytes(text));
+        let is_new = state.rejected.is_none() || state.rejected != head;
+        state.rejected = head;
+        state.refused_at = Some(Instant::now());
+        let told = state.names.contains_key(OsStr::new(ERROR));
+        if is_new || !told {
+            let why = format!("tree.yaml was not saved: {}", refused.summary);
+            let kept = match is_new {
+                true => self.keep(state, ".rejected.yaml", text, &why),
+                false => state.last_refusal.as_ref().and_then(|last| last.kept_in.clone()),
+            };
+            let mut explanation = refused.explanation;
+            if let Some(path) = &kept {
+                explanation += &format!("\nThe text is in {REJECTED}, and in {path}.\n");
+            }
+            for (name, text) in [(ERROR, explanation.as_bytes()), (REJECTED, text)] {
+                if let Err(error) = self.put_text(state, name, text) {
+                    tracing::warn!("{}: {name} can't be made: {error}", self.label().display());
+                }
+            }
+            state.last_refusal =
+                Some(LastRefusal { time: instant(now()), reason: refused.summary, kept_in: kept });
+        }
+        if let Err(error) = self.restore(state) {
+            tracing::warn!("{}: {error}", self.label().display());
+        }
+        errno(answer)
+    }
+
+    /// A save was made: what tells of an earlier refusal goes, and warnings are told in a file, or go.
+    pub(crate) fn tell_saved(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, report: &str) {
+        self.forget_refusal(state, overlay_file);
+        let result = match report.is_empty() {
+            true => self.take_unless(state, WARNING, overlay_file),
+            false => self.put_text(state, WARNING, report.as_bytes()),
+        };
+        if let Err(error) = result {
+            tracing::warn!("{}: {WARNING} can't be made: {error}", self.label().display());
+        }
+    }
+
+    /// A text that is saved already was saved again: what tells of an earlier refusal goes, unless it is an
+    /// editor that puts back the text that it could not replace.
+    pub(crate) fn tell_same(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
+        if state.refused_at.is_none_or(|refused| refused.elapsed() > ROLLED_BACK) {
+            self.forget_refusal(state, overlay_file);
+        }
+    }
+
+    fn forget_refusal(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
+        state.rejected = None;
+        for name in [ERROR, REJECTED] {
+            let _ = self.take_unless(state, name, overlay_file);
+        }
+    }
+
+    /// Takes a name away, unless it is that of what was saved: corrected where it lay, and put in place.
+    fn take_unless(&self, state: &mut State, name: &str, overlay_file: &Arc<OverlayFile>) -> Result<()> {
+        if !state.names.get(OsStr::new(name)).is_some_and(|told| Arc::ptr_eq(told, overlay_file)) {
+            self.take(state, OsStr::new(name));
+        }
+        Ok(())
+    }
+
+    /// Puts generated text at a name; on the disk if that is possible.
+    fn put_text(&self, state: &mut State, name: &str, text: &[u8]) -> Result<()> {
+        self.take(state, OsStr::new(name));
+        let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
+        let file = self.backing(state, Some(OsStr::new(name))).and_then(|file| {
+            file.write_all_at(text, 0)?;
+            Ok(file)
+        });
+        let file = file.or_else(|_| {
+            let file = in_memory()?;
+            file.write_all_at(text, 0)?;
+            Ok::<_, Error>(file)
+        })?;
+        let mut body = locked(&overlay_file.body);
+        body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
+        body.backing = Backing::File(Arc::new(file));
+        body.size = text.len() as u64;
+        body.generated = true;
+        drop(body);
+        self.put(state, OsStr::new(name), &overlay_file);
+        Ok(())
+    }
+
+    /// Keeps the text of a draft that nobody will save, and says where.
+    pub(crate) fn keep_unfinished(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
+        let text = match locked(&overlay_file.body).text() {
+            Ok(text) if text.is_empty() => return,
+            Ok(text) => text,
+            Err(error) => {
+                return tracing::error!("{}: an unfinished text is lost: {error}", self.label().display());
+            }
+        };
+        let what = "an unfinished text of tree.yaml was not saved";
+        self.keep(state, ".unfinished.yaml", &text, what);
+    }
+
+    /// Keeps a text in the state directory; the log says where, and why.
+    fn keep(&self, state: &mut State, end: &str, text: &[u8], why: &str) -> Option<String> {
+        let label = self.label();
+        let Some(state_dir) = &self.shared.state_dir else {
+            tracing::error!("{}: {why}; it can't be kept: there is no state directory", label.display());
+            return None;
+        };
+        match state_dir.keep(&self.stem(), end, text) {
+            Ok(kept) => {
+                let path = kept.path.display().to_string();
+                let line = format!("{}: {why}; it is kept in {path}", label.display());
+                match state.closed {
+                    true => state_dir.tell(line),
+                    false => tracing::warn!("{line}"),
+                }
+                state.kept.push_back(kept);
+                if state.kept.len() > KEPT
+                    && let Some(oldest) = state.kept.pop_front()
+                {
+                    state_dir.drop_kept(&oldest);
+                }
+                Some(path)
+            }
+            Err(error) => {
+                tracing::error!("{}: {why}; it can't be kept: {error}", label.display());
+                None
+            }
+        }
+    }
+}
+
+/// Says that the lines of a text that was joined are counted without its inner_ends.
+pub(crate) fn of_joined(refused: Refused, joined: Option<&Joined>) -> Refused {
+    let Some(_) = joined else { return refused };
+    let explanation = refused.explanation
+        + "\nLines are counted without the line '...' behind which something was appended.\n";
+    Refused { explanation, ..refused }
+}
+
+pub(crate) fn changed_by_others() -> Refused {
+    let summary = "another program changed the tree since this text was begun".to_owned();
+    let explanation = format!(
+        "{summary}.\n\nNothing was saved. Open {TREE} again to see what it is now, and make your changes there."
+    ) + "\n";
+    Refused { errno: libc::EBUSY, summary, explanation, for_good: true, unsettled: false }
+}
+
+pub(crate) fn defect() -> Refused {
+    let summary = "a defect in asdf-mount kept the text from being saved".to_owned();
+    let explanation = format!("{summary}\n");
+    Refused { errno: libc::EIO, summary, explanation, for_good: false, unsettled: false }
+}
+
+pub(crate) fn unfinished() -> Refused {
+    let summary = "the program that wrote the text was killed before it was done".to_owned();
+    let explanation = format!("{summary}.\n\nNothing was saved: a half of a tree may be a sound tree.\n");
+    Refused { errno: libc::EINVAL, summary, explanation, for_good: true, unsettled: false }
+}
+
+pub(crate) fn unopened(error: &Error) -> Refused {
+    let summary = error.to_string();
+    let explanation = format!("{summary}.\n\nNothing was saved.\n");
+    Refused { errno: error.errno(), summary, explanation, for_good: false, unsettled: false }
+}

@@ -1,0 +1,352 @@
+//! The user's state directory: scratch files while a mount lives, and texts that must not be lost.
+//!
+//! ```text
+//! $XDG_STATE_HOME/asdf-mount/                     0700; ~/.local/state by default
+//!   scratch-survey-galaxy.asdf-4711-1/            0700, locked by the daemon while it lives
+//!     .tree.yaml.swp  tree.yaml                   as they are called in the mount
+//!   survey-galaxy.asdf-1763650000-4711-1.files/   what was made beside tree.yaml, after the mount's end
+//!   survey-galaxy.asdf-1763650000-4711-1.rejected.yaml   0600: a text that was refused
+//!   report-1763650000-4711.txt                    what a mount kept at its end, until that was told
+//! ```
+//!
+//! Names begin with those of the source's folder and file. How much is kept is bounded, see [`bound`].
+//!
+//! Scratch files lie on the disk and not in memory, since some hold unsaved work (vim's swap, emacs'
+//! `#tree.yaml#`): when the daemon is killed they are still there, under their names, and the next
+//! mount says where. The runtime directory would not do: it is small, in memory, and gone with the
+//! session. What is read and written goes through descriptors alone; the names serve only for that
+//! case, so that what somebody does in this directory can harm no save.
+//!
+//! The directory is opened before mounting: the mount may cover it.
+
+mod bound;
+pub(crate) mod left;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+use crate::log::one_line;
+use crate::sync::locked;
+use crate::user_dirs::{self, STATE};
+
+/// What the name of a directory of scratch files begins with.
+const SCRATCH: &str = "scratch-";
+/// What the name of a directory begins with in which a text is edited without a mount.
+pub(crate) const EDIT: &str = "edit-";
+/// What the name of a report begins with.
+const REPORT: &str = "report-";
+/// What the name of a directory of files ends with that were made beside `tree.yaml`.
+const FILES: &str = ".files";
+/// So much of the names of a source's folder and file is taken into a name here.
+const FOLDER: usize = 50;
+const STEM: usize = 100;
+/// Numbers tried for a name that is to be new.
+const ATTEMPTS: u64 = 10_000;
+
+const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// The state directory, held open.
+#[derive(Debug)]
+pub(crate) struct StateDir {
+    dir: OwnedFd,
+    path: PathBuf,
+    next: AtomicU64,
+    /// Bytes kept, as far as this mount knows.
+    held: AtomicU64,
+    /// The name of the report, and its lines.
+    report: OsString,
+    news: Mutex<Vec<String>>,
+}
+
+impl StateDir {
+    /// Opens the state directory of this user, and makes it if there is none.
+    pub(crate) fn open() -> Result<Self> {
+        Self::open_at(&STATE.path()?)
+    }
+
+    /// Opens `path` as the state directory, and makes it if it is missing.
+    pub(crate) fn open_at(path: &Path) -> Result<Self> {
+        let dir = STATE.open(path).map_err(|error| error.of(path))?;
+        rustix::fs::accessat(&dir, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
+            .map_err(|error| Error::from(error).of(path))?;
+        let held = AtomicU64::new(bound::trim(dir.as_fd(), bound::MOST, None));
+        let report = format!("{REPORT}{}-{}.txt", seconds(), std::process::id()).into();
+        let (path, next, news) = (path.to_owned(), AtomicU64::new(1), Mutex::default());
+        Ok(Self { dir, path, next, held, report, news })
+    }
+
+    /// Where what is kept at the end of the mount is told of, if anything is.
+    pub(crate) fn report_path(&self) -> PathBuf {
+        self.path.join(&self.report)
+    }
+
+    /// Says in the log, and in the report, what is kept.
+    pub(crate) fn tell(&self, line: String) {
+        tracing::warn!("{line}");
+        locked(&self.news).push(line);
+    }
+
+    /// Writes the report, if there is anything to tell.
+    pub(crate) fn write_report(&self) {
+        let lines: Vec<String> = locked(&self.news).iter().map(|line| one_line(line) + "\n").collect();
+        if !lines.is_empty()
+            && let Err(error) = user_dirs::write(&self.dir, &self.report, lines.concat().as_bytes())
+        {
+            tracing::warn!("{}: {error}", self.report_path().display());
+        }
+    }
+
+    /// Counts what is newly kept, and makes room for it.
+    fn grown(&self, by: u64, newest: &OsStr) {
+        if self.held.fetch_add(by, Ordering::Relaxed).saturating_add(by) > bound::MOST {
+            let held = bound::trim(self.dir.as_fd(), bound::MOST, Some(newest));
+            self.held.store(held, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps `text` durably under a new name made from `stem` and `what`, and says where.
+    pub(crate) fn keep(&self, stem: &OsStr, what: &str, text: &[u8]) -> Result<Kept> {
+        for _ in 0..ATTEMPTS {
+            let name = self.new_name(stem, &format!("-{}", seconds()), what);
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            match rustix::fs::openat(&self.dir, &name, flags, Mode::RUSR | Mode::WUSR) {
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(Error::from(error).of(self.path.join(name))),
+                Ok(file) => {
+                    let mut file = File::from(file);
+                    let written = file.write_all(text).and_then(|()| file.sync_data());
+                    let _ = rustix::fs::fsync(&self.dir);
+                    let path = self.path.join(&name);
+                    return match written {
+                        Ok(()) => {
+                            self.grown(text.len() as u64, &name);
+                            Ok(Kept { name, path })
+                        }
+                        Err(error) => {
+                            let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
+                            Err(Error::from(error).of(path))
+                        }
+                    };
+                }
+            }
+        }
+        Err(Error::from(Errno::EXIST).of(&self.path))
+    }
+
+    /// Removes what was kept.
+    pub(crate) fn drop_kept(&self, kept: &Kept) {
+        let _ = rustix::fs::unlinkat(&self.dir, &kept.name, AtFlags::empty());
+    }
+
+    /// Makes a directory for the scratch files of one folder.
+    pub(crate) fn scratch_dir(&self, stem: &OsStr) -> Result<ScratchDir> {
+        for _ in 0..ATTEMPTS {
+            let mut name = OsString::from(SCRATCH);
+            name.push(self.new_name(stem, "", ""));
+            match rustix::fs::mkdirat(&self.dir, &name, Mode::RWXU) {
+                Err(Errno::EXIST) => continue,
+                made => made.map_err(|error| Error::from(error).of(self.path.join(&name)))?,
+            }
+            let dir = rustix::fs::openat(&self.dir, &name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+                .map_err(|error| Error::from(error).of(self.path.join(&name)))?;
+            // Another mount has it locked for a moment at most, while it looks whether a daemon has it, and may
+            // have removed it as empty. Where there are no locks nobody takes it for one that was left.
+            let _ = rustix::fs::flock(&dir, FlockOperation::LockExclusive);
+            if rustix::fs::fstat(&dir).is_ok_and(|stat| stat.st_nlink == 0) {
+                continue;
+            }
+            let path = self.path.join(&name);
+            return Ok(ScratchDir { dir, path });
+        }
+        Err(Error::from(Errno::EXIST).of(&self.path))
+    }
+
+    /// Makes a directory of scratch files one that stays, and says where.
+    pub(crate) fn keep_drawer(&self, scratch_dir: &ScratchDir, stem: &OsStr) -> Result<PathBuf> {
+        let old = scratch_dir.path.file_name().ok_or_else(|| Error::from(Errno::NOENT))?;
+        for _ in 0..ATTEMPTS {
+            let name = self.new_name(stem, &format!("-{}", seconds()), FILES);
+            match rustix::fs::renameat_with(&self.dir, old, &self.dir, &name, RenameFlags::NOREPLACE) {
+                Err(Errno::EXIST) => continue,
+                renamed => renamed.map_err(|error| Error::from(error).of(&scratch_dir.path))?,
+            }
+            let _ = rustix::fs::fsync(&scratch_dir.dir).and_then(|()| rustix::fs::fsync(&self.dir));
+            self.grown(scratch_dir.size(), &name);
+            return Ok(self.path.join(name));
+        }
+        Err(Error::from(Errno::EXIST).of(&self.path))
+    }
+
+    /// Removes the directory of a scratch_dir with all that is in it.
+    pub(crate) fn clear(&self, scratch_dir: ScratchDir) {
+        if let Ok(names) = rustix::fs::Dir::read_from(&scratch_dir.dir) {
+            for entry in names.flatten() {
+                let _ = rustix::fs::unlinkat(&scratch_dir.dir, entry.file_name(), AtFlags::empty());
+            }
+        }
+        if let Some(name) = scratch_dir.path.file_name() {
+            let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::REMOVEDIR);
+        }
+    }
+
+    fn new_name(&self, stem: &OsStr, middle: &str, end: &str) -> OsString {
+        let mut name = stem.to_owned();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        name.push(format!("{middle}-{}-{number}{end}", std::process::id()));
+        name
+    }
+}
+
+/// What names here begin with for the source at `path`: the names of its folder and of the file.
+pub(crate) fn stem_of(path: &Path) -> OsString {
+    let cut = |name: &OsStr, most: usize| {
+        let bytes = name.as_bytes();
+        OsStr::from_bytes(bytes.get(..most).unwrap_or(bytes)).to_owned()
+    };
+    let file = cut(path.file_name().unwrap_or(OsStr::new("source")), STEM);
+    match path.parent().and_then(Path::file_name) {
+        Some(folder) => [cut(folder, FOLDER), file].join(OsStr::new("-")),
+        None => file,
+    }
+}
+
+/// Seconds since 1970.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// A text that is kept for the user.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    name: OsString,
+    pub(crate) path: PathBuf,
+}
+
+/// A directory for the scratch files of one folder. Names in it follow those in the mount as far as
+/// that is possible; nothing depends on them.
+#[derive(Debug)]
+pub(crate) struct ScratchDir {
+    dir: OwnedFd,
+    path: PathBuf,
+}
+
+impl ScratchDir {
+    /// An empty file, under this name if there is one.
+    pub(crate) fn file(&self, name: Option<&OsStr>) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let used = name.unwrap_or(OsStr::new(" "));
+        self.remove(used);
+        let file = rustix::fs::openat(&self.dir, used, flags, Mode::RUSR | Mode::WUSR);
+        let file = file.map_err(|error| Error::from(error).of(self.path.join(used)))?;
+        if name.is_none() {
+            self.remove(used);
+        }
+        Ok(file.into())
+    }
+
+    /// Whether this file has this name.
+    pub(crate) fn has(&self, name: &OsStr, file: &File) -> bool {
+        let named = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        let own = file.metadata();
+        matches!((named, own), (Ok(named), Ok(own)) if (named.st_dev, named.st_ino) == (own.dev(), own.ino()))
+    }
+
+    /// Removes all files but those of which `kept` says so.
+    pub(crate) fn retain(&self, kept: impl Fn(&OsStr) -> bool) {
+        for name in bound::names(self.dir.as_fd()).into_iter().filter(|name| !kept(name)) {
+            self.remove(&name);
+        }
+    }
+
+    /// Bytes of all files.
+    fn size(&self) -> u64 {
+        let size = |name: OsString| {
+            let stat = rustix::fs::statat(&self.dir, &*name, AtFlags::SYMLINK_NOFOLLOW);
+            stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
+        };
+        bound::names(self.dir.as_fd()).into_iter().map(size).sum()
+    }
+
+    pub(crate) fn remove(&self, name: &OsStr) {
+        let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+    }
+
+    pub(crate) fn rename(&self, old: &OsStr, new: &OsStr, exchange: bool) {
+        let dir = self.dir.as_fd();
+        if exchange && rustix::fs::renameat_with(dir, old, dir, new, RenameFlags::EXCHANGE).is_ok() {
+            return;
+        }
+        if rustix::fs::renameat(dir, old, dir, new).is_err() && !exchange {
+            // What has the name now is not what lies here under it: a link, or the source's own text.
+            self.remove(new);
+        }
+    }
+
+    pub(crate) fn link(&self, old: &OsStr, new: &OsStr) {
+        let _ = rustix::fs::linkat(&self.dir, old, &self.dir, new, AtFlags::empty());
+    }
+}
+
+/// An empty file without a place on the disk, where no state directory can be had.
+pub(crate) fn in_memory() -> Result<File> {
+    Ok(rustix::fs::memfd_create("asdf-mount scratch", MemfdFlags::CLOEXEC)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_new_private_and_whole() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::open_at(&dir.path().join("a/b")).unwrap();
+        let stem = stem_of(&Path::new(&"y".repeat(255)).join("x".repeat(255)));
+        assert_eq!(stem_of(Path::new("/survey/galaxy.asdf")), "survey-galaxy.asdf");
+        assert_eq!(stem_of(Path::new("/galaxy.asdf")), "galaxy.asdf");
+        let kept = [
+            state_dir.keep(&stem, ".yaml", b"one").unwrap(),
+            state_dir.keep(&stem, ".yaml", b"two").unwrap(),
+        ];
+        assert_eq!(std::fs::read(&kept[0].path).unwrap(), b"one");
+        assert_eq!(std::fs::read(&kept[1].path).unwrap(), b"two");
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&kept[0].path), mode(&state_dir.path)), (0o600, 0o700));
+        state_dir.drop_kept(&kept[0]);
+        assert!(!kept[0].path.exists() && kept[1].path.exists());
+    }
+
+    #[test]
+    fn a_drawer_follows_names_and_goes_with_its_mount_but_not_with_a_crash() {
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::open_at(dir.path()).unwrap();
+        let scratch_dir = state_dir.scratch_dir(OsStr::new("a.asdf")).unwrap();
+        let mut file = scratch_dir.file(Some(OsStr::new("x"))).unwrap();
+        file.write_all(b"work").unwrap();
+        scratch_dir.file(None).unwrap();
+        scratch_dir.rename(OsStr::new("x"), OsStr::new("y"), false);
+        let path = scratch_dir.path.clone();
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
+        // Another mount of the same user meets it while its daemon lives, and after.
+        drop(StateDir::open_at(dir.path()).unwrap());
+        drop(scratch_dir);
+        drop(StateDir::open_at(dir.path()).unwrap());
+        assert_eq!(std::fs::read(path.join("y")).unwrap(), b"work");
+        let other = state_dir.scratch_dir(OsStr::new("a.asdf")).unwrap();
+        other.file(Some(OsStr::new("z"))).unwrap();
+        state_dir.clear(other);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,193 @@
+//! How much the state directory keeps, and for how long.
+//!
+//! What was kept longer than [`LONGEST`] is removed; while all of it takes more than [`MOST`] bytes the
+//! oldest is. Nothing else is: not what a daemon that lives has there, and no journal, which a file that a
+//! crash left halfway needs.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
+
+use crate::overlay::state_dir::{DIRECTORY, EDIT, FILES, REPORT, SCRATCH};
+use crate::user_dirs::UNFINISHED;
+
+/// Bytes that are kept in all.
+pub(super) const MOST: u64 = 256 << 20;
+/// How long anything is kept.
+const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+/// After so long no program is writing a file any more that is still unfinished.
+const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Something that is kept.
+#[derive(Debug)]
+struct Entry {
+    name: OsString,
+    size: u64,
+    /// Seconds since 1970.
+    changed: u64,
+}
+
+/// Removes what is too old, and the oldest while there is too much; never `newest`. How many bytes are
+/// kept then.
+pub(super) fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let mut entries = entries(dir, now);
+    entries.sort_by_key(|entry| entry.changed);
+    let mut held: u64 = entries.iter().map(|entry| entry.size).sum();
+    for entry in entries {
+        let old = entry.changed.saturating_add(LONGEST.as_secs()) < now;
+        if (held > most || old) && newest != Some(&*entry.name) && remove(dir, &entry.name) {
+            tracing::info!("{} is removed from the state directory", entry.name.display());
+            held = held.saturating_sub(entry.size);
+        }
+    }
+    held
+}
+
+/// All that is kept. Files that were left unfinished long ago are removed on the way.
+fn entries(dir: BorrowedFd<'_>, now: u64) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for name in names(dir) {
+        let Ok(stat) = rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let (mut size, mut changed) = (length(&stat), seconds(&stat));
+        match (FileType::from_raw_mode(stat.st_mode), is_kept(&name)) {
+            (FileType::RegularFile, _) if begins(&name, UNFINISHED) => {
+                if changed.saturating_add(ABANDONED.as_secs()) < now {
+                    let _ = rustix::fs::unlinkat(dir, &*name, AtFlags::empty());
+                }
+                continue;
+            }
+            (FileType::RegularFile, true) => {}
+            (FileType::Directory, true) => {
+                let Some(files) = unused(dir, &name) else { continue };
+                for file in files {
+                    size = size.saturating_add(length(&file));
+                    changed = changed.max(seconds(&file));
+                }
+            }
+            _ => continue,
+        }
+        entries.push(Entry { name, size, changed });
+    }
+    entries
+}
+
+/// Whether a name is of something that is kept for the user, or was left by a program that was killed.
+fn is_kept(name: &OsStr) -> bool {
+    let ends = |end: &str| name.as_bytes().ends_with(end.as_bytes());
+    let aside = [".asdf-mount-journal.aside", ".asdf-mount-new.aside"];
+    begins(name, SCRATCH)
+        || begins(name, EDIT)
+        || begins(name, REPORT)
+        || [FILES, ".rejected.yaml", ".unfinished.yaml"].into_iter().any(ends)
+        || aside.iter().any(|aside| memchr::memmem::find(name.as_bytes(), aside.as_bytes()).is_some())
+}
+
+/// The files of a directory that no program has locked.
+fn unused(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<Stat>> {
+    let opened = rustix::fs::openat(dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
+    rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let stat = |name: &OsString| rustix::fs::statat(&opened, &**name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    use std::os::fd::AsFd;
+    Some(names(opened.as_fd()).iter().filter_map(stat).collect())
+}
+
+/// The names in a directory, without `.` and `..`.
+pub(super) fn names(dir: BorrowedFd<'_>) -> Vec<OsString> {
+    let entries = rustix::fs::Dir::read_from(dir).into_iter().flatten().flatten();
+    let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
+    names.filter(|name| name != "." && name != "..").collect()
+}
+
+/// Removes a file, or a directory with what is in it.
+pub(super) fn remove(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
+    // By the descriptor: a mount may cover the path.
+    let path = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
+    rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok() || remove_directory(path)
+}
+
+fn remove_directory(path: PathBuf) -> bool {
+    std::fs::remove_dir_all(path).is_ok()
+}
+
+pub(super) fn begins(name: &OsStr, start: &str) -> bool {
+    name.as_bytes().starts_with(start.as_bytes())
+}
+
+fn length(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+fn seconds(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_mtime).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes_where_there_is_too_much_and_what_is_too_old_always() {
+        let folder = tempfile::tempdir().unwrap();
+        let day = Duration::from_secs(24 * 60 * 60);
+        let make = |name: &str, len: usize, days: u32| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, vec![1; len]).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(SystemTime::now() - day * days).unwrap();
+            if name.contains('/') {
+                let dir = std::fs::File::open(path.parent().unwrap()).unwrap();
+                dir.set_modified(SystemTime::now() - day * days).unwrap();
+            }
+        };
+        make("d-old.asdf-1-1-1.rejected.yaml", 10, 91);
+        make("d-old.asdf-1-1-1.files/notes", 10, 91);
+        make("scratch-d-old.asdf-1-1/.tree.yaml.swp", 10, 91);
+        make("edit-old-1/tree.yaml", 10, 91);
+        make("0123.asdf-mount-journal.aside-2", 10, 91);
+        make("0123.asdf-mount-journal", 10, 91);
+        make("anything else", 10, 91);
+        make("d-b.asdf-1-1-1.unfinished.yaml", 1000, 89);
+        make("d-b.asdf-1-1-2.rejected.yaml", 1000, 2);
+        make("d-b.asdf-1-1-3.files/notes", 1000, 1);
+        let dir = rustix::fs::open(folder.path(), DIRECTORY, Mode::empty()).unwrap();
+        let left = || {
+            let mut names = names(dir.as_fd());
+            names.sort();
+            names.into_iter().map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        trim(dir.as_fd(), MOST, None);
+        let of_b = ["d-b.asdf-1-1-1.unfinished.yaml", "d-b.asdf-1-1-2.rejected.yaml", "d-b.asdf-1-1-3.files"];
+        let others = ["0123.asdf-mount-journal", "anything else"];
+        assert_eq!(left(), [&others[..], &of_b].concat());
+        // The size of a directory itself is the file system's to say.
+        let all = trim(dir.as_fd(), MOST, None);
+        trim(dir.as_fd(), all - 1, None);
+        assert_eq!(left(), [&others[..], &of_b[1..]].concat());
+        trim(dir.as_fd(), 0, Some(OsStr::new(of_b[1])));
+        assert_eq!(left(), [&others[..], &of_b[1..2]].concat());
+    }
+
+    #[test]
+    fn what_a_program_has_locked_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = rustix::fs::open(folder.path(), DIRECTORY, Mode::empty()).unwrap();
+        let used = folder.path().join("scratch-a-1-1");
+        std::fs::create_dir(&used).unwrap();
+        std::fs::write(used.join("x"), "work").unwrap();
+        let lock = std::fs::File::open(&used).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        trim(dir.as_fd(), 0, None);
+        assert!(used.join("x").exists());
+        drop(lock);
+        trim(dir.as_fd(), 0, None);
+        assert!(!used.exists());
+    }
+}

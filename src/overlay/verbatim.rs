@@ -1,0 +1,91 @@
+//! What was saved, as it was written: where something was put back into a text, the source has more.
+//!
+//! `tree.yaml` goes on showing what was written, since the editor that saved it knows its size; and so it
+//! does again when it was written over and that was refused, or left. A copy is kept for that, which
+//! nothing names, until another text is saved or another program changes the source.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Weak};
+
+use crate::error::Result;
+use crate::host::stat::Time;
+use crate::overlay::file::{Backing, Body, OverlayFile, Whole, copy};
+use crate::overlay::{Overlay, State};
+use crate::sync::locked;
+use crate::view::TREE;
+
+impl Overlay {
+    /// Makes an overlay file show the text that was saved last, as it was written: an editor that saved it knows
+    /// its size.
+    pub(crate) fn show_saved(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<()> {
+        if state.saved_verbatim.is_none() {
+            return self.make_pristine(state, overlay_file);
+        }
+        // Who changed the source's head has made another text of it.
+        let base_version = self.head(state)?.0;
+        let Some(written) = state.saved_verbatim.clone() else {
+            return self.make_pristine(state, overlay_file);
+        };
+        let (times, limit) = (self.times(state)?, self.limit());
+        let (text, size) = match &*locked(&written.body) {
+            Body { backing: Backing::File(text), size, .. } => (text.clone(), *size),
+            _ => return self.make_pristine(state, overlay_file),
+        };
+        let own = self.backing(state, self.is_tree(state, overlay_file).then_some(OsStr::new(TREE)))?;
+        copy(&Whole(&text, size), &own)?;
+        self.copy_up_pristine(state, Some(overlay_file))?;
+        let mut body = locked(&overlay_file.body);
+        body.take_room(&self.shared.quota, size, limit)?;
+        body.backing = Backing::File(Arc::new(own));
+        (body.size, body.base_version, body.saved) = (size, base_version, body.edits);
+        (body.mtime, body.ctime) = times;
+        (body.refused, body.cut, body.pending, body.mapped) = (None, None, None, false);
+        drop(body);
+        state.pristine = Weak::new();
+        Ok(())
+    }
+
+    /// The size and times that [`show_saved`](Self::show_saved) gives back to a refused text at its last close.
+    ///
+    /// They are shown from the refusal on: an editor that asks for them after a refused fsync (emacs) compares
+    /// them at its next save, and would find that the file has changed.
+    pub(crate) fn after_refusal(&self, state: &State) -> Result<(u64, (Time, Time))> {
+        let written = state.saved_verbatim.as_ref().map(|written| locked(&written.body).size);
+        let size = written.map_or_else(|| self.saved_text().map(|text| text.len()), Ok)?;
+        Ok((size, self.times(state)?))
+    }
+
+    /// Remembers the text that was saved last as it was written, if the source has another.
+    pub(crate) fn remember_verbatim(&self, state: &mut State, text: Option<&[u8]>) {
+        let kept = text.map(|text| self.verbatim_file(state, text)).transpose();
+        let kept = kept.inspect_err(|error| {
+            tracing::warn!(
+                "{}: what was put back will be seen after a refusal: {error}",
+                self.label().display()
+            );
+        });
+        state.saved_verbatim = kept.ok().flatten();
+    }
+
+    fn verbatim_file(&self, state: &mut State, text: &[u8]) -> Result<Arc<OverlayFile>> {
+        let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
+        let mut body = locked(&overlay_file.body);
+        body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
+        let file = self.backing(state, None)?;
+        file.write_all_at(text, 0)?;
+        (body.backing, body.size) = (Backing::File(Arc::new(file)), text.len() as u64);
+        drop(body);
+        Ok(overlay_file)
+    }
+}
+
+impl State {
+    /// Whether a text is what was written when it was saved.
+    pub(crate) fn is_saved_verbatim(&self, body: &Body) -> Result<bool> {
+        match self.saved_verbatim.as_ref().map(|written| locked(&written.body)).as_deref() {
+            Some(Body { backing: Backing::File(text), size, .. }) => body.same_as(&Whole(text, *size)),
+            _ => Ok(false),
+        }
+    }
+}

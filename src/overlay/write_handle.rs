@@ -1,0 +1,271 @@
+//! Write handles: open files that can be written, and which request has a text tried as a save.
+//!
+//! | request | what happens |
+//! |---|---|
+//! | WRITE, SETATTR, OPEN with O_TRUNC, CREATE | never a save |
+//! | FLUSH of a handle that wrote, by the process that opened it | the text is tried |
+//! | FLUSH by any other process | nothing is saved: `{ a; b; } > tree.yaml` flushes with the end of each; but a text that ends with the line `...` is checked, and refused if that is in vain |
+//! | FSYNC of a handle that wrote | the text is tried |
+//! | RENAME of another file onto `tree.yaml` | its text is tried first; refused, nothing is renamed |
+//! | RELEASE of the last handle that may write | what was never tried is tried; refused text gives way to the saved one |
+//!
+//! Why another process's flush is heard at all: in `cat text > tree.yaml` some shells (dash since 0.5.11)
+//! open the file themselves and look at no answer of close; only `cat` does. Nothing that it or another
+//! could append makes a text sound that has ended and is not.
+
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::error::{Result, errno};
+use crate::overlay::file::{Backing, OverlayFile};
+use crate::overlay::{Overlay, State};
+use crate::sync::locked;
+
+/// The largest text that can be written; far beyond any tree.
+const LONGEST: u64 = 1 << 40;
+
+/// The process that a request came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Its thread group; 0 if that can't be known.
+    pub group: u32,
+    /// Whether a signal is ending it just now.
+    pub killed: bool,
+}
+
+/// An open file that can be written, or another file beside it.
+#[derive(Debug)]
+pub struct WriteHandle {
+    pub(crate) overlay: Arc<Overlay>,
+    pub(crate) overlay_file: Arc<OverlayFile>,
+    pub(crate) opener: u32,
+    pub(crate) writes: bool,
+    pub(crate) appends: bool,
+    pub(crate) wrote: AtomicBool,
+    /// How often others had changed the tree when this handle was opened, or last read it from its start:
+    /// a text that it writes began from that one.
+    pub(crate) base_version: AtomicU64,
+}
+
+/// For what a file is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenFor {
+    /// To write.
+    pub writing: bool,
+    /// Each write goes to the end.
+    pub appending: bool,
+    /// What was in it is to go.
+    pub truncating: bool,
+    /// It must not have been there.
+    pub only_new: bool,
+}
+
+impl Overlay {
+    /// Opens a file.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        overlay_file: Arc<OverlayFile>,
+        open: OpenFor,
+        caller: Caller,
+    ) -> Result<WriteHandle> {
+        if open.writing && self.is_tree(&locked(&self.state), &overlay_file) {
+            self.begin()?;
+        }
+        let mut state = locked(&self.state);
+        if matches!(locked(&overlay_file.body).backing, Backing::Link(_)) {
+            return Err(errno(libc::ELOOP));
+        }
+        if open.writing {
+            self.write_access(&mut state)?;
+        }
+        let truncates = open.truncating && open.writing;
+        if truncates {
+            self.resize(&mut state, &overlay_file, 0)?;
+        }
+        {
+            let mut body = locked(&overlay_file.body);
+            body.handles += 1;
+            body.writers += u32::from(open.writing);
+        }
+        let writer = WriteHandle {
+            overlay: self.clone(),
+            overlay_file,
+            opener: caller.group,
+            writes: open.writing,
+            appends: open.appending,
+            wrote: AtomicBool::new(truncates),
+            base_version: AtomicU64::new(state.base_version),
+        };
+        if open.writing {
+            writer.begin_from_now(&mut state);
+        }
+        drop(state);
+        Ok(writer)
+    }
+}
+
+impl WriteHandle {
+    /// Reads at an offset.
+    pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let mut state = locked(&self.overlay.state);
+        if offset == 0 && self.writes {
+            self.begin_from_now(&mut state);
+        }
+        let body = locked(&self.overlay_file.body);
+        match &body.backing {
+            Backing::Source => self.overlay.saved_text()?.read_at(offset, buf),
+            Backing::File(file) => {
+                let rest = body.size.saturating_sub(offset).min(buf.len() as u64) as usize;
+                file.read_exact_at(&mut buf[..rest], offset)?;
+                Ok(rest)
+            }
+            Backing::Link(_) => Err(errno(libc::EINVAL)),
+        }
+    }
+
+    /// What this handle writes from now on began from the tree as it is now, unless a text is begun.
+    pub(crate) fn begin_from_now(&self, state: &mut State) {
+        if matches!(locked(&self.overlay_file.body).backing, Backing::Source)
+            && let Ok((base_version, _)) = self.overlay.head(state)
+        {
+            self.base_version.store(base_version, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells a text that this handle is the first to change which tree it began from.
+    pub(crate) fn begin_text(&self, state: &mut State, with_text: bool) -> Result<()> {
+        let begins = matches!(locked(&self.overlay_file.body).backing, Backing::Source);
+        self.overlay.copy_up(state, &self.overlay_file, with_text)?;
+        if begins {
+            locked(&self.overlay_file.body).base_version = self.base_version.load(Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Writes at an offset, or at the end if it was opened so; `mapped` says that the bytes come from a
+    /// mapping, of whatever handle.
+    pub fn write(&self, offset: u64, data: &[u8], mapped: bool) -> Result<()> {
+        let mut state = locked(&self.overlay.state);
+        self.overlay.write_access(&mut state)?;
+        self.begin_text(&mut state, true)?;
+        let limit = self.overlay.limit();
+        let mut body = locked(&self.overlay_file.body);
+        let offset = if self.appends && !mapped { body.size } else { offset };
+        let end = offset.checked_add(data.len() as u64).filter(|end| *end <= LONGEST);
+        let size = body.size.max(end.ok_or_else(|| errno(libc::EFBIG))?);
+        body.take_room(&self.overlay.shared.quota, size, limit)?;
+        if let Backing::File(file) = &body.backing {
+            file.write_all_at(data, offset)?;
+        }
+        body.size = size;
+        body.mapped |= mapped;
+        body.edited(self.appends && !mapped);
+        self.wrote.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether closing it, or making it durable, may take as long as a save.
+    pub fn is_slow(&self) -> bool {
+        self.writes
+    }
+
+    /// Whether [`WriteHandle::release`] may take as long as a save.
+    pub fn is_slow_release(&self) -> bool {
+        if !self.writes {
+            return false;
+        }
+        let state = locked(&self.overlay.state);
+        let body = locked(&self.overlay_file.body);
+        let untried = body.writers == 1 && !body.is_clean() && body.size > 0 && body.refusal().is_none();
+        state.busy || (untried && self.overlay.is_tree(&state, &self.overlay_file))
+    }
+
+    /// What close does: the text is tried if this handle wrote it and its own process closes it.
+    pub fn flush(&self, caller: Caller) -> Result<()> {
+        let mut saver = {
+            let state = locked(&self.overlay.state);
+            if !self.has_text(&state) {
+                return Ok(());
+            }
+            if caller.killed {
+                let mut body = locked(&self.overlay_file.body);
+                body.cut = Some(body.edits);
+                return Ok(());
+            }
+            let foreign = self.opener != 0 && caller.group != 0 && caller.group != self.opener;
+            if foreign && !locked(&self.overlay_file.body).has_ended()? {
+                return Ok(());
+            }
+            drop(state);
+            let mut saver = locked(&self.overlay.saver);
+            if foreign {
+                return self.overlay.attempt(&mut saver, &self.overlay_file, false).map(drop);
+            }
+            saver
+        };
+        self.overlay.commit(&mut saver, &self.overlay_file)
+    }
+
+    /// What fsync does: the text is tried if this handle wrote it; a scratch file reaches the disk.
+    pub fn sync(&self) -> Result<()> {
+        {
+            let state = locked(&self.overlay.state);
+            if !self.overlay.is_tree(&state, &self.overlay_file) {
+                let file = match &locked(&self.overlay_file.body).backing {
+                    Backing::File(file) => file.clone(),
+                    _ => return Ok(()),
+                };
+                drop(state);
+                return Ok(file.sync_data()?);
+            }
+            if !self.has_text(&state) {
+                return Ok(());
+            }
+        }
+        let mut saver = locked(&self.overlay.saver);
+        self.overlay.commit(&mut saver, &self.overlay_file)
+    }
+
+    /// Whether there is a text of `tree.yaml` to be tried that this handle wrote.
+    pub fn is_concerned(&self) -> bool {
+        self.has_text(&locked(&self.overlay.state))
+    }
+
+    fn has_text(&self, state: &State) -> bool {
+        let body = locked(&self.overlay_file.body);
+        let wrote = self.wrote.load(Ordering::Relaxed) || (self.writes && body.mapped);
+        wrote && !body.is_clean() && self.overlay.is_tree(state, &self.overlay_file)
+    }
+
+    /// What the end of the handle does; to be called once.
+    pub fn release(&self) {
+        let overlay = &self.overlay;
+        {
+            let _state = locked(&overlay.state);
+            let mut body = locked(&self.overlay_file.body);
+            body.handles = body.handles.saturating_sub(1);
+            body.free_if_gone();
+        }
+        if !self.writes {
+            return;
+        }
+        {
+            let state = locked(&overlay.state);
+            let mut body = locked(&self.overlay_file.body);
+            body.writers = body.writers.saturating_sub(1);
+            if body.writers > 0 {
+                return;
+            }
+            if !overlay.is_tree(&state, &self.overlay_file) && body.refused.is_none() {
+                drop(body);
+                drop(state);
+                // It may have been the tree when it was opened. Who is saving looks after that himself.
+                return overlay.rest_if_free();
+            }
+        }
+        let mut saver = locked(&overlay.saver);
+        overlay.left(&mut saver, &self.overlay_file);
+        overlay.rest(&mut saver);
+    }
+}

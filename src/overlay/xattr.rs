@@ -1,0 +1,62 @@
+//! Extended attributes that programs set on files of the overlay: they last as long as the mount.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use crate::error::{Result, errno};
+use crate::overlay::Overlay;
+use crate::overlay::file::OverlayFile;
+use crate::sync::locked;
+
+/// Bytes of all extended attributes of one file, names and values.
+const MOST_XATTRS: usize = 64 << 10;
+
+/// The value of an attribute; `None` stands for a file to which nothing was written.
+pub(crate) fn get(overlay_file: Option<&OverlayFile>, name: &OsStr) -> Result<Option<Vec<u8>>> {
+    if name.as_bytes().starts_with(b"system.posix_acl_") {
+        // A program that hears "there is none" sets an ACL and leaves the mode alone.
+        return Err(errno(libc::EOPNOTSUPP));
+    }
+    Ok(overlay_file.and_then(|overlay_file| locked(&overlay_file.body).xattrs.get(name).cloned()))
+}
+
+/// The names, each with a zero byte after it.
+pub(crate) fn names(overlay_file: &OverlayFile) -> Vec<u8> {
+    let body = locked(&overlay_file.body);
+    body.xattrs.keys().flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect()
+}
+
+impl Overlay {
+    /// Sets or, without a value, removes an extended attribute. `exists` is what must hold of it before.
+    pub(crate) fn set_xattr(
+        &self,
+        overlay_file: &Arc<OverlayFile>,
+        name: &OsStr,
+        value: Option<&[u8]>,
+        exists: Option<bool>,
+    ) -> Result<()> {
+        // A program that sets a POSIX ACL must not believe that it was set.
+        if !name.as_bytes().starts_with(b"user.") {
+            return Err(errno(libc::EOPNOTSUPP));
+        }
+        let mut state = locked(&self.state);
+        self.write_access(&mut state)?;
+        let mut body = locked(&overlay_file.body);
+        let there = body.xattrs.contains_key(name);
+        match (exists, there, value) {
+            (Some(true), false, _) | (_, false, None) => return Err(errno(libc::ENODATA)),
+            (Some(false), true, _) => return Err(errno(libc::EEXIST)),
+            _ => {}
+        }
+        body.xattrs.remove(name);
+        if let Some(value) = value {
+            let taken: usize = body.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+            if taken.saturating_add(name.len()).saturating_add(value.len()) > MOST_XATTRS {
+                return Err(errno(libc::ENOSPC));
+            }
+            body.xattrs.insert(name.to_owned(), value.to_owned());
+        }
+        Ok(())
+    }
+}

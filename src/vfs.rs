@@ -1,0 +1,370 @@
+//! The mount's nodes, as neutral of the kernel's interface as of any format.
+//!
+//! A [`Tree`] answers what a file system is asked: which node is at a name, what is it, what is in it.
+//! One file as a source makes the root that file's folder; one directory is mirrored by the root;
+//! several sources stand side by side in it, each under its own name.
+//!
+//! - `node`: numbers of nodes, and which of them the kernel knows
+//! - `location`, `link`: how a source is reached, and where its symbolic links lead
+//! - `mirror`: entries of mirrored directories
+//! - `sources`, `names`: what the root is, and which node is at a name
+//! - `folder`: the folder that stands for a file: `tree.yaml`, `blocks/`, `.asdf-mount/`
+//! - `mounted`: the lives of the file behind it; `open_files`: files that were parsed, and are kept open
+//! - `open`, `listing`: open files and directories
+//! - `attr`, `acl`, `xattr`: what is said of a node
+//! - `kernel_cache`: what the kernel is given to keep of blocks, or told to forget
+//! - `verify`: when the checksum of a block is checked, and what comes of it
+//! - `overlay`, `overlay_file`, `naming`, `write`, `writer`: what is written in the folder of a file
+//! - `draft`, `inner_ends`, `written`, `refused`: which text of it is tried as a save, and what comes of it
+//! - `saver`: who makes a save of a text; `savers`: the sessions that do
+//! - `state_dir`: the state directory; `beside`: which files made beside `tree.yaml` are kept there
+//!
+//! Nothing here caches what a source is for longer than [`TTL`] allows the kernel to: a file that
+//! comes, goes or changes is seen within a second.
+
+mod attr;
+mod entry;
+#[cfg(test)]
+mod fake;
+mod kernel_cache;
+mod listing;
+mod lookup;
+mod node;
+mod read_handle;
+mod sources;
+#[cfg(test)]
+mod tests;
+mod write;
+mod xattr;
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub use attr::{Attr, Ownership};
+pub use kernel_cache::{Given, Kernel};
+pub use listing::{Item, Listing};
+pub use node::Ino;
+pub use read_handle::{Caching, Reader};
+pub use write::{OpenFile, Writer};
+pub use xattr::Xattr;
+
+use lru::LruCache;
+
+use crate::error::{Result, errno};
+use crate::folder::mounted_file::MountedFile;
+use crate::folder::open_files::{OpenFiles, Opener};
+use crate::folder::serials::Serials;
+use crate::folder::verify::Verify;
+use crate::format::Context;
+use crate::host::detect::FormatDetector;
+use crate::host::stat::{Kind, Stat};
+use crate::overlay::file::{Backing, MOST_BYTES, OverlayFile};
+use crate::overlay::saver;
+use crate::overlay::{Overlay, Shared};
+use crate::sync::locked;
+use entry::{Class, Entry};
+use kernel_cache::KernelCache;
+use node::{KnownNodes, Node, Part};
+
+/// How long the kernel may believe what it was told of a name or a node.
+pub const TTL: Duration = Duration::from_millis(500);
+
+/// How a tree is to be made.
+#[derive(Clone)]
+pub struct Options {
+    /// Where it will be mounted: a directory that exists, or nothing yet.
+    pub mountpoint: Option<PathBuf>,
+    /// Whose the nodes are.
+    pub ownership: Ownership,
+    /// Whether others than the owner may look; links that lead outside are then not followed.
+    pub allow_other: bool,
+    /// Tells from a file's first bytes whether a format knows it.
+    pub recognise: fn(&[u8]) -> Option<&'static str>,
+    /// Opens such files.
+    pub opener: Opener,
+    /// When the checksums of blocks are checked.
+    pub verify: Verify,
+    /// Makes saves; without it nothing can be written.
+    pub savers: Option<Arc<dyn saver::Savers>>,
+    /// Gives memory back to the system, when many nodes were dropped.
+    pub give_back: fn(),
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut out = out.debug_struct("Options");
+        out.field("mountpoint", &self.mountpoint).field("ownership", &self.ownership);
+        out.field("allow_other", &self.allow_other).finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// For all formats that are built in, with what their containers share.
+    pub fn new(context: Context) -> Self {
+        Self {
+            mountpoint: None,
+            ownership: Ownership::default(),
+            allow_other: false,
+            recognise: crate::format::recognise,
+            opener: Arc::new(move |source| crate::format::open(source, &context)),
+            verify: Verify::default(),
+            savers: None,
+            give_back: || {},
+        }
+    }
+}
+
+/// The nodes of a mount.
+#[derive(Debug)]
+pub struct Tree {
+    root: Arc<Entry>,
+    ownership: Ownership,
+    known: KnownNodes,
+    serials: Arc<Serials>,
+    detector: FormatDetector,
+    open_files: Arc<OpenFiles>,
+    kernel_cache: KernelCache,
+    /// What is needed for writing; none in a read-only mount.
+    shared: Option<Arc<Shared>>,
+    give_back: fn(),
+    /// What can't be written although it was asked for, and why.
+    unwritable: Option<String>,
+    /// What else the caller should know, a line each.
+    notices: Vec<String>,
+    /// The folders in which something was written, those written last at the end.
+    written: Mutex<LruCache<u32, Arc<Entry>>>,
+}
+
+/// The space of the file system that a node comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Blocks that scratch files may take; where nothing can be written, those of the source's file system.
+    pub blocks: u64,
+    /// Blocks of these that are free.
+    pub free: u64,
+    /// Nodes in all.
+    pub files: u64,
+    /// Longest name, in bytes.
+    pub name_max: u32,
+}
+
+impl Tree {
+    /// Looks `name` up in the directory `parent`; its number is handed out once more with that.
+    pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
+        let (node, part) = self.find(parent, name)?;
+        let attr = self.attr_of(&node, part)?;
+        self.known.remember(node);
+        Ok(attr)
+    }
+
+    /// Takes back a number that was handed out `count` times.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        if ino.serial() != 0 && self.known.forget(ino.serial(), count) {
+            (self.give_back)();
+        }
+    }
+
+    /// What is said of a node.
+    pub fn attr(&self, ino: Ino) -> Result<Attr> {
+        let (node, part) = self.node(ino)?;
+        self.attr_of(&node, part)
+    }
+
+    /// The text of a symbolic link.
+    pub fn read_link(&self, ino: Ino) -> Result<OsString> {
+        match self.node(ino)? {
+            (Node::Entry(entry), _) => match &entry.class {
+                Class::Link { text, .. } => Ok(text.clone()),
+                _ => Err(errno(libc::EINVAL)),
+            },
+            (Node::OverlayFile(_, overlay_file), _) => match &locked(&overlay_file.body).backing {
+                Backing::Link(text) => Ok(text.clone()),
+                _ => Err(errno(libc::EINVAL)),
+            },
+            _ => Err(errno(libc::EINVAL)),
+        }
+    }
+
+    /// Opens a file for reading that can't be written.
+    pub fn open(&self, ino: Ino) -> Result<Reader> {
+        match self.node(ino)? {
+            (Node::Entry(entry), _) => Reader::of_entry(&entry),
+            (Node::MountedFile(entry, mounted), part) => {
+                let writing = || self.writing(&entry, &mounted);
+                Reader::of_part(mounted.clone(), part, self.kernel_cache.clone(), writing)
+            }
+            (Node::OverlayFile(..) | Node::Tree(_), _) => Err(errno(libc::EINVAL)),
+        }
+    }
+
+    /// Says who is to be told of the bytes of nodes.
+    pub fn serve(&self, kernel: impl Kernel + 'static) {
+        self.kernel_cache.of(Box::new(kernel));
+    }
+
+    /// The space of the file system that the mount's first source lies on.
+    pub fn space(&self) -> Result<Space> {
+        let stat = rustix::fs::fstatvfs(self.root.position.location.origin().fd())?;
+        let size = stat.f_frsize.max(1);
+        // As full as its scratch files make it; one that has none is empty.
+        let scratch = self.shared.as_ref().map(|shared| (MOST_BYTES / size, shared.quota.free() / size));
+        let (blocks, free) = scratch.unwrap_or((stat.f_blocks, stat.f_blocks));
+        Ok(Space {
+            block_size: u32::try_from(stat.f_frsize).unwrap_or(4096),
+            blocks,
+            free,
+            files: stat.f_files,
+            name_max: u32::try_from(stat.f_namemax).unwrap_or(255),
+        })
+    }
+
+    fn node(&self, ino: Ino) -> Result<(Node, Part)> {
+        let part = ino.part().ok_or_else(|| errno(libc::ESTALE))?;
+        match (self.known.get(ino.serial()), part) {
+            (Some(node @ (Node::Entry(_) | Node::OverlayFile(..))), Part::Whole) => Ok((node, part)),
+            (Some(Node::Entry(entry)), Part::Tree) if matches!(entry.class, Class::Folder(_)) => {
+                Ok((Node::Tree(entry), part))
+            }
+            (Some(node @ Node::MountedFile(..)), part) if part != Part::Whole => Ok((node, part)),
+            _ => Err(errno(libc::ESTALE)),
+        }
+    }
+
+    fn mounted(&self, entry: &Entry) -> Result<Arc<MountedFile>> {
+        entry.folder()?.mounted(&entry.position, &self.serials, &self.open_files)
+    }
+
+    fn attr_of(&self, node: &Node, part: Part) -> Result<Attr> {
+        match node {
+            Node::Entry(entry) => self.attr_of_entry(entry),
+            Node::Tree(entry) => self.attr_of_tree(entry),
+            Node::MountedFile(entry, mounted) => self.attr_of_part(entry, mounted, part),
+            Node::OverlayFile(entry, overlay_file) => {
+                self.attr_of_overlay_file(entry, &*entry.folder()?.overlay_of(overlay_file)?, overlay_file)
+            }
+        }
+    }
+
+    /// Whether something can be written in a directory.
+    fn is_writable(&self, entry: &Entry) -> Result<bool> {
+        match (&entry.class, &self.shared) {
+            (Class::Folder(folder), Some(shared)) => folder.can_be_written(&entry.position, shared),
+            _ => Ok(false),
+        }
+    }
+
+    /// What is written in a folder; `None` where nothing can be.
+    fn overlay(&self, entry: &Entry) -> Result<Option<Arc<Overlay>>> {
+        match (&entry.class, &self.shared) {
+            (Class::Folder(folder), Some(shared)) => folder.overlay(&entry.position, shared),
+            _ => Ok(None),
+        }
+    }
+
+    /// What is said of the folder of a file with `stat`.
+    fn own_folder(&self, ino: Ino, stat: &Stat) -> Attr {
+        match self.shared {
+            Some(_) => self.ownership.writable(ino, Kind::Directory, 0, stat),
+            None => self.ownership.attr(ino, Kind::Directory, 0, stat),
+        }
+    }
+
+    fn attr_of_entry(&self, entry: &Entry) -> Result<Attr> {
+        let ino = Ino::new(entry.serial, Part::Whole);
+        let own = |kind, size, stat: &Stat| self.ownership.attr(ino, kind, size, stat);
+        Ok(match &entry.class {
+            Class::Sources { sources, stat, .. } => {
+                Attr { nlink: 2 + sources.len() as u32, ..own(Kind::Directory, 0, stat) }
+            }
+            Class::Folder(folder) => {
+                let look = match self.mounted(entry) {
+                    Ok(mounted) => mounted.look().stat,
+                    // The root stays when its file is gone: it is where the mount is.
+                    Err(_) if entry.serial == 0 => entry.position.location.origin().stat()?,
+                    Err(error) => return Err(error),
+                };
+                let attr = Attr { nlink: 4, ..self.own_folder(ino, &look) };
+                match folder.used_overlay().and_then(|overlay| overlay.changed()) {
+                    Some(time) => Attr { mtime: time.max(attr.mtime), ctime: time.max(attr.ctime), ..attr },
+                    None => attr,
+                }
+            }
+            Class::Directory { key, .. } => own(Kind::Directory, 0, &entry::stat_entry(entry, *key)?),
+            Class::File { first, .. } => {
+                let stat = entry::stat_entry(entry, first.key())?;
+                own(Kind::File, stat.identity.size, &stat)
+            }
+            Class::Link { key, text } => own(Kind::Link, text.len() as u64, &entry::stat_entry(entry, *key)?),
+            Class::Special { key, kind } => own(*kind, 0, &entry::stat_entry(entry, *key)?),
+        })
+    }
+
+    /// What is said of a file of an overlay.
+    fn attr_of_overlay_file(
+        &self,
+        entry: &Entry,
+        overlay: &Overlay,
+        overlay_file: &Arc<OverlayFile>,
+    ) -> Result<Attr> {
+        let stat = overlay.stat_of(overlay_file)?;
+        let ino = match overlay_file.serial {
+            Some(serial) => Ino::new(serial, Part::Whole),
+            None => Ino::new(entry.serial, Part::Tree),
+        };
+        let attr = self.ownership.writable(ino, stat.kind, stat.size, &stat.source);
+        Ok(Attr {
+            mode: stat.mode.map_or(attr.mode, |mode| (mode & 0o7777) as u16),
+            uid: stat.uid.unwrap_or(attr.uid),
+            gid: stat.gid.unwrap_or(attr.gid),
+            nlink: stat.nlink,
+            atime: stat.atime,
+            mtime: stat.mtime,
+            ctime: stat.ctime,
+            ..attr
+        })
+    }
+
+    /// What is said of a `tree.yaml` that can be written, by its first number.
+    fn attr_of_tree(&self, entry: &Entry) -> Result<Attr> {
+        if let Some(overlay) = entry.folder()?.used_overlay() {
+            return self.attr_of_overlay_file(entry, &overlay, &overlay.first()?);
+        }
+        let mounted = self.mounted(entry)?;
+        let stat = mounted.look().stat;
+        let size = mounted.opened()?.container()?.tree().len();
+        Ok(self.ownership.writable(Ino::new(entry.serial, Part::Tree), Kind::File, size, &stat))
+    }
+
+    fn attr_of_part(&self, entry: &Entry, mounted: &Arc<MountedFile>, part: Part) -> Result<Attr> {
+        let _still = matches!(part, Part::Table | Part::Block(_)).then(|| mounted.hold_still());
+        mounted.look();
+        let opened = mounted.opened()?;
+        let mut grows = false;
+        let (kind, size) = match part {
+            Part::Blocks | Part::About | Part::Whole => (Kind::Directory, 0),
+            Part::Tree => (Kind::File, opened.container()?.tree().len()),
+            Part::Status => {
+                let writing = self.writing(entry, mounted);
+                (Kind::File, crate::content::Content::len(&mounted.status(&opened, &writing)))
+            }
+            Part::Table => (Kind::File, crate::view::blocks::size(opened.container()?.block_count()?)),
+            Part::Block(n) => {
+                let block = opened.block(n)?;
+                if block.content.is_err() && opened.is_outlived() {
+                    // What can't be read may be there no more: that is no reason to say that it is empty.
+                    return Err(errno(libc::ESTALE));
+                }
+                grows = block.streamed;
+                // No file is longer: the kernel would refuse all of the attributes.
+                let claimed = block.facts.data_size.min(i64::MAX as u64);
+                (Kind::File, block.content.map_or(claimed, |content| content.len()))
+            }
+        };
+        let attr = self.ownership.attr(Ino::new(mounted.serial, part), kind, size, &mounted.look().stat);
+        Ok(if kind == Kind::Directory { Attr { nlink: 2, ..attr } } else { Attr { grows, ..attr } })
+    }
+}

@@ -1,0 +1,140 @@
+//! Entries of the mirrored directories that have an inode number, or an entry below them that has.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, Mutex, Weak};
+
+use crate::error::Result;
+use crate::folder::serials::Serials;
+use crate::host::detect::{Position, Seen, Shape};
+use crate::host::stat::{Key, Kind, Stat};
+use crate::overlay::lazy::LazyOverlay;
+use crate::source::{FileSource, Source};
+use crate::sync::locked;
+
+/// Something that lies at a name of the mount.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) serial: u32,
+    pub(crate) parent: Option<Arc<Entry>>,
+    pub(crate) name: OsString,
+    pub(crate) position: Position,
+    pub(crate) class: Class,
+}
+
+/// What an entry is, for as long as it has its number.
+///
+/// Small, since the kernel may know a hundred thousand of them: what few entries have is boxed.
+#[derive(Debug)]
+pub(crate) enum Class {
+    /// The root above several sources.
+    Sources { sources: Vec<(OsString, Position)>, stat: Box<Stat>, children: Box<Children> },
+    /// A mirrored directory.
+    Directory { key: Key, children: Box<Children> },
+    /// A file that a format recognises.
+    Folder(LazyOverlay),
+    /// Any other regular file, and its source while someone reads it.
+    File { first: Box<Stat>, open: Mutex<Weak<FileSource>> },
+    /// A link with this text.
+    Link { key: Key, text: OsString },
+    /// A FIFO, socket or device.
+    Special { key: Key, kind: Kind },
+}
+
+/// The entries of a directory that are known.
+pub(crate) type Children = Mutex<HashMap<OsString, Weak<Entry>>>;
+
+impl Entry {
+    /// Makes the entry for it.
+    pub(crate) fn of(seen: Seen, serial: u32, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
+        let key = seen.stat.key();
+        let class = match seen.shape {
+            Shape::Directory => Class::Directory { key, children: Box::default() },
+            Shape::Folder => Class::Folder(LazyOverlay::default()),
+            Shape::File => Class::File { first: Box::new(seen.stat), open: Mutex::default() },
+            Shape::Link(text) => Class::Link { key, text },
+            Shape::Special => Class::Special { key, kind: seen.stat.kind },
+        };
+        Entry { serial, parent, name: name.to_owned(), position: seen.position, class }
+    }
+
+    pub(crate) fn children(&self) -> Option<&Children> {
+        match &self.class {
+            Class::Sources { children, .. } | Class::Directory { children, .. } => Some(children),
+            _ => None,
+        }
+    }
+
+    /// The folder that stands for its file.
+    pub(crate) fn folder(&self) -> Result<&LazyOverlay> {
+        match &self.class {
+            Class::Folder(folder) => Ok(folder),
+            _ => Err(rustix::io::Errno::NOTDIR.into()),
+        }
+    }
+
+    /// Whether what was seen is still this entry.
+    ///
+    /// A folder stays itself when its file is replaced: whoever stands in it sees the new one.
+    fn is(&self, seen: &Seen) -> bool {
+        let key = seen.stat.key();
+        self.position.followed == seen.position.followed
+            && match (&self.class, &seen.shape) {
+                (Class::Directory { key: own, .. }, Shape::Directory) => *own == key,
+                (Class::Folder(_), Shape::Folder) => true,
+                (Class::File { first, .. }, Shape::File) => first.key() == key,
+                (Class::Link { key: own, text }, Shape::Link(seen)) => *own == key && text == seen,
+                (Class::Special { key: own, kind }, Shape::Special) => (*own, *kind) == (key, seen.stat.kind),
+                _ => false,
+            }
+    }
+
+    /// The entry of `name` that is known for what was seen there, or a new one.
+    pub(crate) fn child(self: &Arc<Self>, name: &OsStr, seen: Seen, serials: &Serials) -> Result<Arc<Self>> {
+        let Some(children) = self.children() else { return Err(rustix::io::Errno::NOTDIR.into()) };
+        let mut children = locked(children);
+        if let Some(known) = children.get(name).and_then(Weak::upgrade).filter(|known| known.is(&seen)) {
+            return Ok(known);
+        }
+        let entry = Arc::new(Self::of(seen, serials.next()?, Some(self.clone()), name));
+        children.insert(name.to_owned(), Arc::downgrade(&entry));
+        Ok(entry)
+    }
+
+    /// The entry of `name` that is known.
+    pub(crate) fn known_child(&self, name: &OsStr) -> Option<Arc<Self>> {
+        locked(self.children()?).get(name).and_then(Weak::upgrade)
+    }
+
+    /// Frees the parent's note of this entry, unless someone took hold of it again.
+    pub(crate) fn leave_parent(self: Arc<Self>) {
+        let Some(children) = self.parent.as_ref().and_then(|parent| parent.children()) else { return };
+        let mut children = locked(children);
+        let own = children.get(&self.name).is_some_and(|noted| std::ptr::eq(noted.as_ptr(), &*self));
+        if own && Arc::strong_count(&self) == 1 {
+            children.remove(&self.name);
+            if children.len() < children.capacity() / 4 {
+                children.shrink_to_fit();
+            }
+        }
+    }
+}
+
+/// Stat of a plain file or other entry as it is now, or of what is still open of it.
+pub(crate) fn stat_entry(entry: &Entry, key: Key) -> Result<Stat> {
+    let found = entry.position.location.stat();
+    if let Ok(stat) = &found
+        && stat.key() == key
+    {
+        return Ok(*stat);
+    }
+    if let Class::File { first, open } = &entry.class
+        && let Some(source) = locked(open).upgrade()
+    {
+        return Ok(Stat { identity: source.identity()?, ..**first });
+    }
+    match found {
+        Ok(_) => Err(rustix::io::Errno::STALE.into()),
+        Err(error) => Err(error),
+    }
+}

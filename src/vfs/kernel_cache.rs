@@ -1,0 +1,219 @@
+//! What the kernel keeps of a block's bytes beside what it was given on its own account.
+//!
+//! A compressed block is read past the kernel's cache until all of it is known to be sound
+//! ([`Caching`](super::Caching)). What was decoded for its readers is laid into the kernel's cache all the
+//! same, so that who reads the block again, or maps it, need not ask for it again. Where something turns
+//! out to be wrong, the kernel is told to forget all of it.
+//!
+//! Both are done on a thread of their own: the kernel may wait for a read of the same page meanwhile.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::cache::Workers;
+use crate::content::Shared;
+use crate::sync::locked;
+use crate::vfs::Ino;
+
+/// Bytes of buffers that may wait to be laid into the kernel's cache; what comes beyond is left out.
+const WAITING: u64 = 8 << 20;
+
+/// Buffers of the length of a read that are kept.
+const SPARES: usize = 8;
+
+/// The least that is laid there at once.
+const LEAST: usize = 64 << 10;
+
+/// Of so many nodes is known in which generation they were opened.
+const OPENED: usize = 1 << 14;
+
+/// The kernel keeps whole pages only.
+const PAGE: u64 = 4096;
+
+/// The kernel, which can be told of a node's bytes.
+pub trait Kernel: Send + Sync {
+    /// Has it keep these bytes of a node.
+    fn keep(&self, ino: Ino, offset: u64, bytes: &[u8]);
+
+    /// Has it forget what it keeps of a node.
+    fn forget(&self, ino: Ino);
+}
+
+/// Tells the kernel.
+#[derive(Clone)]
+pub(crate) struct KernelCache(Arc<Told>);
+
+struct Told {
+    kernel: OnceLock<Box<dyn Kernel>>,
+    worker: Workers,
+    waiting: AtomicU64,
+    /// The shared buffer that was taken last.
+    last: AtomicPtr<u8>,
+    /// Buffers to be used again: memory from the system costs as much as filling it.
+    spare: Mutex<Vec<Vec<u8>>>,
+    /// The generation in which a node was opened last: what the kernel keeps of it is of that one.
+    opened_in: Mutex<HashMap<Ino, u64>>,
+}
+
+impl Default for KernelCache {
+    fn default() -> Self {
+        let worker = Workers::new("tell", 1);
+        Self(Arc::new(Told {
+            kernel: OnceLock::new(),
+            worker,
+            waiting: AtomicU64::new(0),
+            last: AtomicPtr::default(),
+            spare: Mutex::default(),
+            opened_in: Mutex::default(),
+        }))
+    }
+}
+
+impl Told {
+    /// Bytes that are held as long as this waits, beside those that are held already: who reads on is given
+    /// one part of a buffer after the other.
+    fn weight(&self, given: &Given<'_>) -> u64 {
+        let buffer = match given {
+            Given::Copied(buffer, _) => return buffer.capacity() as u64,
+            Given::Shared(shared) => shared.buffer(),
+        };
+        let start = buffer.as_ptr().cast_mut();
+        if self.last.swap(start, Ordering::Relaxed) == start { 0 } else { buffer.len() as u64 }
+    }
+}
+
+impl KernelCache {
+    /// Says who is to be told.
+    pub(crate) fn of(&self, kernel: Box<dyn Kernel>) {
+        // Who came first is told: there is one kernel.
+        let _ = self.0.kernel.set(kernel);
+    }
+
+    /// Whether a node is opened for the first time in a generation.
+    pub(crate) fn is_first_open(&self, ino: Ino, generation: u64) -> bool {
+        let mut opened_in = locked(&self.0.opened_in);
+        if opened_in.len() >= OPENED {
+            // Of a node that is left out the kernel is only given the bytes once more.
+            opened_in.clear();
+        }
+        opened_in.insert(ino, generation) != Some(generation)
+    }
+
+    /// Has the kernel forget what it has of a node.
+    pub(crate) fn forget(&self, ino: Ino) {
+        let told = self.0.clone();
+        self.0.worker.run(move || {
+            if let Some(kernel) = told.kernel.get() {
+                kernel.forget(ino);
+            }
+        });
+    }
+
+    /// Lays the bytes that were read at an offset of a node that is `len` bytes long into the kernel's
+    /// cache: those on whole pages, if it still `holds` that they are right when it comes to that.
+    pub(crate) fn keep(
+        &self,
+        ino: Ino,
+        offset: u64,
+        given: Given<'_>,
+        len: u64,
+        holds: impl FnOnce() -> bool + Send + 'static,
+    ) {
+        let Some((offset, range)) = whole_pages(offset, given.len(), len) else { return };
+        if range.len() < LEAST || self.0.waiting.load(Ordering::Relaxed) > WAITING {
+            return;
+        }
+        let size = self.0.weight(&given);
+        self.0.waiting.fetch_add(size, Ordering::Relaxed);
+        let taken = match given {
+            Given::Shared(shared) => Taken::Shared(shared),
+            Given::Copied(buffer, _) => {
+                let spare = locked(&self.0.spare).pop().unwrap_or_default();
+                Taken::Copied(std::mem::replace(buffer, spare))
+            }
+        };
+        let told = self.0.clone();
+        self.0.worker.run(move || {
+            if let (Some(kernel), Some(bytes), true) = (told.kernel.get(), taken.bytes().get(range), holds())
+            {
+                kernel.keep(ino, offset, bytes);
+            }
+            if let Taken::Copied(buffer) = taken {
+                let mut spare = locked(&told.spare);
+                if spare.len() < SPARES {
+                    spare.push(buffer);
+                }
+            }
+            told.waiting.fetch_sub(size, Ordering::Relaxed);
+        });
+    }
+}
+
+/// What a reader was given.
+#[derive(Debug)]
+pub enum Given<'a> {
+    /// It is shared with the cache.
+    Shared(Shared),
+    /// So many first bytes of a buffer. It may be taken, and another one, with anything in it, left.
+    Copied(&'a mut Vec<u8>, usize),
+}
+
+impl Given<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Shared(shared) => shared.len(),
+            Self::Copied(_, len) => *len,
+        }
+    }
+}
+
+enum Taken {
+    Shared(Shared),
+    Copied(Vec<u8>),
+}
+
+impl Taken {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Shared(shared) => shared,
+            Self::Copied(buffer) => buffer,
+        }
+    }
+}
+
+/// Where the part of so many bytes at an offset begins that fills pages, and which it is; the last page of
+/// a node may be cut.
+fn whole_pages(offset: u64, count: usize, len: u64) -> Option<(u64, Range<usize>)> {
+    let start = offset.checked_next_multiple_of(PAGE)?;
+    let end = offset.checked_add(count as u64)?;
+    let end = if end >= len { len } else { end / PAGE * PAGE };
+    let from = usize::try_from(start.checked_sub(offset)?).ok()?;
+    let until = usize::try_from(end.checked_sub(offset)?).ok()?;
+    (from < until && until <= count).then_some((start, from..until))
+}
+
+impl fmt::Debug for KernelCache {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("KernelCache").field("waiting", &self.0.waiting).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_pages_are_kept_and_the_last_one() {
+        let kernel_cache =
+            |offset, len| whole_pages(offset, 10_000, len).map(|(at, range)| (at, range.len()));
+        assert_eq!(kernel_cache(0, 100_000), Some((0, 8192)));
+        assert_eq!(kernel_cache(1, 100_000), Some((4096, 4096)));
+        assert_eq!(kernel_cache(0, 10_000), Some((0, 10_000)));
+        assert_eq!(kernel_cache(4096, 14_096), Some((4096, 10_000)));
+        assert_eq!(whole_pages(1, 4000, 100_000), None);
+        assert_eq!(whole_pages(u64::MAX, 10_000, u64::MAX), None);
+    }
+}

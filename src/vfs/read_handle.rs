@@ -1,0 +1,339 @@
+//! Open files: what a handle reads, and what the kernel may keep of it.
+
+use std::os::fd::AsFd;
+use std::sync::{Arc, RwLock};
+
+use crate::content::{Content, Shared, Soundness};
+use crate::error::{Error, Kind, Result};
+use crate::folder::mounted_file::MountedFile;
+use crate::folder::open_files::Snapshot;
+use crate::format::Block;
+use crate::host::location::open_in;
+use crate::source::{FileSource, Source};
+use crate::sync::locked;
+use crate::vfs::entry::{Class, Entry};
+use crate::vfs::kernel_cache::{Given, KernelCache};
+use crate::vfs::node::{Ino, Part};
+use crate::view::status::Writing;
+
+/// Contents up to this size are read through the kernel's cache, which is the faster way for many
+/// small reads; a larger stored one goes past it, straight from the source's cache to the reader.
+const SMALL: u64 = 1 << 20;
+
+/// What the kernel may keep of a file's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caching {
+    /// Nothing: every read comes here, so that a broken content gives its exact good prefix.
+    ///
+    /// Through its cache the kernel takes a short answer for the file's end, and an error for one of
+    /// the whole page.
+    Direct,
+    /// What it was given besides ([`Reader::given`]); every read comes here.
+    Given,
+    /// Everything, also from one open to the next.
+    Keep,
+    /// Everything, but nothing of what it has from before: that is of an older generation.
+    Anew,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct Reader {
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// `tree.yaml` or a block: follows its file through the generations.
+    Part { mounted: Arc<MountedFile>, part: Part, now: Box<RwLock<Now>>, kernel_cache: KernelCache },
+    /// Generated when it was opened.
+    Generated(Arc<dyn Content>),
+    /// A mirrored file.
+    Plain(Arc<dyn Content>),
+}
+
+#[derive(Clone, Debug)]
+struct Now {
+    opened: Arc<Snapshot>,
+    content: Arc<dyn Content>,
+    block: Option<Block>,
+}
+
+impl Reader {
+    /// Opens a part of the file behind a folder.
+    pub(crate) fn of_part(
+        mounted: Arc<MountedFile>,
+        part: Part,
+        kernel_cache: KernelCache,
+        writing: impl FnOnce() -> Writing,
+    ) -> Result<Self> {
+        let still = mounted.hold_still();
+        mounted.look();
+        let opened = mounted.opened()?;
+        let what = match part {
+            Part::Status => What::Generated(Arc::new(mounted.status(&opened, &writing()))),
+            _ => {
+                let found = find(&mounted, &opened, part).inspect_err(|error| {
+                    mounted.trouble(error);
+                });
+                drop(still);
+                let (content, block) = found?;
+                let now = Box::new(RwLock::new(Now { opened, content, block }));
+                What::Part { mounted, part, now, kernel_cache }
+            }
+        };
+        Ok(Self { what })
+    }
+
+    /// Opens a mirrored file.
+    pub(crate) fn of_entry(entry: &Entry) -> Result<Self> {
+        let Class::File { first, open } = &entry.class else {
+            return Err(Error::new(Kind::Usage, "is not a file that can be read here"));
+        };
+        let (dir, name) = entry.position.location.holder()?;
+        let source = Arc::new(open_in(dir.as_fd(), &name, &entry.position.location)?);
+        if !source.identity()?.same_file(&first.identity) {
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        *locked(open) = Arc::downgrade(&source);
+        Ok(Self { what: What::Plain(Arc::new(Plain::new(source))) })
+    }
+
+    /// The bytes as they are to be read now.
+    ///
+    /// An error of kind [`Kind::Changed`] (ESTALE) says that the file was written anew, and has no such
+    /// block any more.
+    pub fn content(&self) -> Result<Arc<dyn Content>> {
+        let (mounted, part, now) = match &self.what {
+            What::Part { mounted, part, now, .. } => (mounted, *part, now),
+            What::Generated(content) | What::Plain(content) => return Ok(content.clone()),
+        };
+        let look = mounted.look();
+        {
+            let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let is_now = now.opened.identity == look.stat.identity && now.opened.saves == look.saves;
+            if !look.attached || is_now {
+                return Ok(now.content.clone());
+            }
+        }
+        let opened = mounted.opened()?;
+        let mut now = now.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if opened.identity != now.opened.identity || opened.saves != now.opened.saves {
+            let (content, block) = find(mounted, &opened, part).map_err(|error| match error.kind() {
+                Kind::System(_) => error,
+                _ => rewritten(),
+            })?;
+            // A save made here moves blocks, and changes none.
+            if let (Some(old), Some(new)) = (&now.block, &block)
+                && opened.base_version != now.opened.base_version
+                && !same_block(old, new)
+            {
+                return Err(rewritten());
+            }
+            *now = Now { opened, content, block };
+        }
+        Ok(now.content.clone())
+    }
+
+    /// Keeps what is read where it is until the answer is dropped; to be taken before
+    /// [`Reader::content`].
+    pub fn hold_still(&self) -> Option<std::sync::RwLockReadGuard<'_, ()>> {
+        match &self.what {
+            What::Part { mounted, .. } => Some(mounted.hold_still()),
+            What::Generated(_) | What::Plain(_) => None,
+        }
+    }
+
+    /// Lets a read pass, or says why nothing of it may be given: to be asked before [`Reader::content`] is
+    /// read.
+    pub fn admit(&self) -> Result<()> {
+        match &self.what {
+            What::Part { mounted, part: Part::Block(n), now, .. } => {
+                let opened = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).opened.clone();
+                mounted.admit(&opened, *n)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether deciding on [`Reader::caching`], or reading, needs real work.
+    pub fn is_slow(&self) -> bool {
+        match &self.what {
+            What::Part { mounted, part, now, .. } => {
+                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let is_held_up = matches!(part, Part::Block(n) if mounted.is_held_up(&now.opened, *n));
+                is_held_up || now.content.is_slow()
+            }
+            What::Generated(_) | What::Plain(_) => false,
+        }
+    }
+
+    /// What the kernel may keep of what is there now; decodes a small content to see whether it is sound.
+    fn caching_of_now(&self) -> Caching {
+        let sound = match &self.what {
+            What::Generated(_) => false,
+            // What says that it is empty may be a file of /proc.
+            What::Plain(content) => (1..=SMALL).contains(&content.len()),
+            What::Part { mounted, part, now, .. } => {
+                let _still = mounted.hold_still();
+                if self.content().is_err() {
+                    return Caching::Direct;
+                }
+                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+                match now.block {
+                    Some(block) if block.streamed => false,
+                    _ if *part == Part::Table => false,
+                    _ if matches!(part, Part::Block(n) if mounted.is_wrong(&now.opened, *n)) => false,
+                    _ if *part == Part::Tree => is_all_there(&*now.content),
+                    _ if now.content.stored().is_some() => {
+                        now.content.len() <= SMALL && is_all_there(&*now.content)
+                    }
+                    _ => match now.content.soundness() {
+                        Soundness::Sound => true,
+                        Soundness::Broken(_) => false,
+                        Soundness::Unknown if now.content.len() <= SMALL => decodes(&*now.content),
+                        Soundness::Unknown => return Caching::Given,
+                    },
+                }
+            }
+        };
+        if sound { Caching::Keep } else { Caching::Direct }
+    }
+
+    /// What the kernel may keep at this open of the file.
+    pub fn caching(&self) -> Caching {
+        let caching = self.caching_of_now();
+        let is_first = match &self.what {
+            What::Part { mounted, part, now, kernel_cache } => {
+                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+                kernel_cache.is_first_open(Ino::new(mounted.serial, *part), now.opened.generation)
+            }
+            What::Generated(_) | What::Plain(_) => false,
+        };
+        match caching {
+            Caching::Given if is_first => Caching::Direct,
+            Caching::Keep if is_first => Caching::Anew,
+            caching => caching,
+        }
+    }
+
+    /// The bytes of a read that needs no work, and nothing to wait for, as they lie in memory.
+    pub fn at_hand(&self, offset: u64, len: usize) -> Option<(Arc<dyn Content>, Shared)> {
+        let What::Part { mounted, part: Part::Block(n), now, .. } = &self.what else { return None };
+        let _still = mounted.is_still()?;
+        let opened = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).opened.clone();
+        if mounted.is_held_up(&opened, *n) || self.admit().is_err() {
+            return None;
+        }
+        let content = self.content().ok()?;
+        let shared = content.share(offset, len, false)?;
+        Some((content, shared))
+    }
+
+    /// Takes note of what was read at an offset by a reader of [`Caching::Given`], so that the next one need
+    /// not ask for it.
+    pub fn given(&self, content: &Arc<dyn Content>, offset: u64, given: Given<'_>) {
+        if let What::Part { mounted, part: part @ Part::Block(_), now, kernel_cache } = &self.what
+            && content.is_slow()
+            && content.soundness() == Soundness::Unknown
+        {
+            let generation = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).opened.generation;
+            let (theirs, content, len) = (mounted.clone(), content.clone(), content.len());
+            let holds = move || {
+                theirs.generation() == generation && !matches!(content.soundness(), Soundness::Broken(_))
+            };
+            kernel_cache.keep(Ino::new(mounted.serial, *part), offset, given, len, holds);
+        }
+    }
+
+    /// Notes what went wrong while reading.
+    pub fn trouble(&self, error: &Error) {
+        match &self.what {
+            What::Part { mounted, part, .. } => {
+                let is_new = mounted.trouble(error);
+                if let (Part::Block(n), true, true) = (part, is_new, error.lasts()) {
+                    // Some of it may be in the kernel's cache.
+                    mounted.void(*n);
+                }
+            }
+            What::Generated(_) | What::Plain(_) => tracing::warn!("{error}"),
+        }
+    }
+}
+
+fn find(
+    mounted: &Arc<MountedFile>,
+    opened: &Snapshot,
+    part: Part,
+) -> Result<(Arc<dyn Content>, Option<Block>)> {
+    match part {
+        Part::Table => Ok((mounted.table(opened)?, None)),
+        Part::Tree => Ok((opened.container()?.tree(), None)),
+        Part::Block(n) => {
+            let block = opened.block(n)?;
+            Ok((block.content.clone()?, Some(block)))
+        }
+        _ => Err(rustix::io::Errno::ISDIR.into()),
+    }
+}
+
+fn rewritten() -> Error {
+    Error::new(Kind::Changed, "another program rewrote the file: open it again")
+}
+
+/// Whether `new` is the block that `old` was; what is streamed may have grown.
+fn same_block(old: &Block, new: &Block) -> bool {
+    if !old.streamed || !new.streamed {
+        return old.streamed == new.streamed && old.facts == new.facts;
+    }
+    let (old, new) = (&old.facts, &new.facts);
+    (old.offset, old.header_size, old.flags, &old.compression, &old.checksum)
+        == (new.offset, new.header_size, new.flags, &new.compression, &new.checksum)
+}
+
+/// Whether the source reaches as far as a stored content says.
+fn is_all_there(content: &dyn Content) -> bool {
+    let Some((source, offset)) = content.stored() else { return content.soundness() == Soundness::Sound };
+    let end = offset.checked_add(content.len());
+    source.identity().is_ok_and(|identity| end.is_some_and(|end| end <= identity.size))
+}
+
+/// Whether a content can be decoded to its end, and ends there.
+fn decodes(content: &dyn Content) -> bool {
+    let mut buf = vec![0; (64 << 10).min(content.len() as usize).max(1)];
+    let mut done = 0;
+    loop {
+        match content.read_at(done, &mut buf) {
+            // Asked at its end, too: so one that should be empty is looked into at all.
+            Ok(0) => break done == content.len() && !matches!(content.soundness(), Soundness::Broken(_)),
+            Ok(read) => done += read as u64,
+            Err(_) => break false,
+        }
+    }
+}
+
+/// All of a file that no format recognises, however long it is at the moment.
+#[derive(Debug)]
+struct Plain {
+    source: Arc<dyn Source>,
+}
+
+impl Plain {
+    fn new(source: Arc<FileSource>) -> Self {
+        Self { source }
+    }
+}
+
+impl Content for Plain {
+    fn len(&self) -> u64 {
+        self.source.identity().map_or(0, |identity| identity.size)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.source.read_at(offset, buf)
+    }
+
+    fn stored(&self) -> Option<(&Arc<dyn Source>, u64)> {
+        Some((&self.source, 0))
+    }
+}

@@ -1,0 +1,264 @@
+//! What programs change about a file that can be written, and how it is opened for that.
+//!
+//! Only `tree.yaml` and the files beside it can be; everything else answers EROFS.
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::error::{Result, errno};
+use crate::folder::mounted_file::MountedFile;
+use crate::overlay::Overlay;
+use crate::overlay::change::Change;
+use crate::overlay::file::OverlayFile;
+use crate::overlay::naming::{Maker, Renaming};
+use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
+use crate::sync::locked;
+use crate::vfs::Tree;
+use crate::vfs::attr::Attr;
+use crate::vfs::entry::Entry;
+use crate::vfs::node::{Ino, Node};
+use crate::vfs::read_handle::Reader;
+use crate::view::status::Writing;
+
+/// So many folders in which something was written are kept while nobody has anything open there: beyond what
+/// is in the file they know its times and last refusal.
+const RESTING: usize = 4096;
+/// So many folders are looked at for one that can be put away.
+const LOOKED_AT: usize = 64;
+
+/// An overlay file, with its folder and overlay.
+type Written = (Arc<Entry>, Arc<Overlay>, Arc<OverlayFile>);
+
+/// What an open file is.
+#[derive(Debug)]
+pub enum OpenFile {
+    /// One that is only read.
+    Reader(Reader),
+    /// One of those that can be written, whether or not this handle may.
+    Writer(Writer),
+}
+
+/// An open file of an overlay, with the folder that it lies in.
+#[derive(Debug)]
+pub struct Writer {
+    entry: Arc<Entry>,
+    handle: WriteHandle,
+}
+
+impl Deref for Writer {
+    type Target = WriteHandle;
+
+    fn deref(&self) -> &WriteHandle {
+        &self.handle
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Ok(folder) = self.entry.folder() {
+            folder.let_go(&self.handle.overlay);
+        }
+    }
+}
+
+impl Tree {
+    /// Whether nothing can be written in the mount.
+    pub fn is_read_only(&self) -> bool {
+        self.shared.is_none()
+    }
+
+    /// What the caller should know of the mount, a line each: first what can't be written although that
+    /// was asked for.
+    pub fn remarks(&self) -> Vec<String> {
+        let what = self.unwritable.as_deref().map(|what| match self.is_read_only() {
+            true => format!("{what}: the mount is read-only"),
+            false => what.to_owned(),
+        });
+        what.into_iter().chain(self.notices.iter().cloned()).collect()
+    }
+
+    /// How long the kernel may believe what it was told of a node: of files that can be written not at
+    /// all.
+    pub fn ttl(&self, ino: Ino) -> std::time::Duration {
+        match self.node(ino) {
+            Ok((Node::OverlayFile(..) | Node::Tree(_), _)) => std::time::Duration::ZERO,
+            _ => crate::vfs::TTL,
+        }
+    }
+
+    /// Whether names may come into a directory without the kernel's doing, at any time.
+    pub fn changes_by_itself(&self, ino: Ino) -> bool {
+        self.can_be_written(ino).unwrap_or(true)
+    }
+
+    /// Whether a file can be written, or a directory changed, as far as its permissions allow.
+    pub fn can_be_written(&self, ino: Ino) -> Result<bool> {
+        match self.node(ino)? {
+            (Node::OverlayFile(..) | Node::Tree(_), _) => Ok(true),
+            (Node::Entry(entry), _) => self.is_writable(&entry),
+            _ => Ok(false),
+        }
+    }
+
+    /// Keeps a folder in which something is to be written, and puts some away that were left long ago.
+    pub(crate) fn keep_written(&self, entry: &Arc<Entry>) {
+        let is_short = || self.shared.as_ref().is_some_and(|shared| shared.quota.is_short());
+        let mut written = locked(&self.written);
+        written.put(entry.serial, entry.clone());
+        let mut away = Vec::new();
+        for _ in 0..written.len().min(LOOKED_AT) {
+            if written.len() <= RESTING && !is_short() {
+                break;
+            }
+            let Some((serial, oldest)) = written.pop_lru() else { break };
+            match oldest.folder().is_ok_and(|folder| folder.put_away()) {
+                true => away.push(oldest),
+                false => drop(written.put(serial, oldest)),
+            }
+        }
+        drop(written);
+        away.into_iter().for_each(Entry::leave_parent);
+    }
+
+    /// Whether and how the file behind a folder is written.
+    pub(crate) fn writing(&self, entry: &Entry, mounted: &MountedFile) -> Writing {
+        let overlay = entry.folder().ok().and_then(|folder| folder.used_overlay());
+        let because = match (&overlay, &self.shared) {
+            (_, None) => self.unwritable.as_deref().unwrap_or("the mount is read-only"),
+            (Some(overlay), Some(_)) => return overlay.writing(),
+            (None, Some(_)) if mounted.may_be_written() => {
+                return Writing { writable: true, ..Writing::default() };
+            }
+            (None, Some(_)) => "the file can't be written",
+        };
+        Writing { read_only_because: Some(because.into()), ..Writing::default() }
+    }
+
+    /// Ends all writing: saves that run are waited for, texts that were not saved are kept. Reading
+    /// goes on.
+    pub fn close(&self) {
+        let written: Vec<_> = locked(&self.written).iter().map(|(_, entry)| entry.clone()).collect();
+        for entry in written {
+            if let Some(overlay) = entry.folder().ok().and_then(|folder| folder.used_overlay()) {
+                overlay.close();
+            }
+        }
+        if let Some(state_dir) = self.shared.as_ref().and_then(|shared| shared.state_dir.as_ref()) {
+            state_dir.write_report();
+        }
+    }
+
+    /// The overlay of a directory in which something is to change.
+    pub(crate) fn overlay_in(&self, parent: Ino) -> Result<(Arc<Entry>, Arc<Overlay>)> {
+        let (Node::Entry(entry), _) = self.node(parent)? else { return Err(errno(libc::EROFS)) };
+        let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
+        self.keep_written(&entry);
+        Ok((entry, overlay))
+    }
+
+    /// The overlay file that has a number, and whose it is; `None` where that can't be written.
+    fn overlay_file_at(&self, ino: Ino) -> Result<Option<Written>> {
+        Ok(match self.node(ino)? {
+            (Node::OverlayFile(entry, overlay_file), _) => {
+                let overlay = entry.folder()?.overlay_of(&overlay_file)?;
+                Some((entry, overlay, overlay_file))
+            }
+            (Node::Tree(entry), _) => {
+                let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
+                let overlay_file = overlay.first()?;
+                Some((entry, overlay, overlay_file))
+            }
+            _ => None,
+        })
+    }
+
+    /// The overlay file that is to change.
+    pub(crate) fn overlay_file_of(&self, ino: Ino) -> Result<Written> {
+        let (entry, overlay, overlay_file) = self.overlay_file_at(ino)?.ok_or_else(|| errno(libc::EROFS))?;
+        self.keep_written(&entry);
+        Ok((entry, overlay, overlay_file))
+    }
+
+    /// Opens a file.
+    pub fn open_for(&self, ino: Ino, open: OpenFor, caller: Caller) -> Result<OpenFile> {
+        let Some((entry, overlay, overlay_file)) = self.overlay_file_at(ino)? else {
+            if open.writing || open.truncating {
+                return Err(errno(libc::EROFS));
+            }
+            return Ok(OpenFile::Reader(self.open(ino)?));
+        };
+        if open.writing || open.truncating {
+            self.keep_written(&entry);
+        }
+        Ok(OpenFile::Writer(Writer { handle: overlay.open(overlay_file, open, caller)?, entry }))
+    }
+
+    /// Makes a file and opens it; its number is handed out with that.
+    pub fn create(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        maker: Maker,
+        open: OpenFor,
+        caller: Caller,
+    ) -> Result<(Attr, Writer)> {
+        let (entry, overlay) = self.overlay_in(parent)?;
+        let handle = overlay.create(name, maker, open, caller)?;
+        let attr = self.hand_out(&entry, &overlay, handle.overlay_file.clone())?;
+        Ok((attr, Writer { entry, handle }))
+    }
+
+    /// Makes a symbolic link; its number is handed out with that.
+    pub fn symlink(&self, parent: Ino, name: &OsStr, text: OsString, maker: Maker) -> Result<Attr> {
+        let (entry, overlay) = self.overlay_in(parent)?;
+        let overlay_file = overlay.symlink(name, text, maker)?;
+        self.hand_out(&entry, &overlay, overlay_file)
+    }
+
+    /// Gives a file one more name; its number, or that of a copy, is handed out with that.
+    pub fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
+        let (_, from, overlay_file) = self.overlay_file_of(ino)?;
+        let (entry, overlay) = self.overlay_in(parent)?;
+        let overlay_file = overlay.link(&from, overlay_file, name)?;
+        self.hand_out(&entry, &overlay, overlay_file)
+    }
+
+    /// Takes a name away.
+    pub fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        self.overlay_in(parent)?.1.unlink(name)
+    }
+
+    /// Changes the name of a file. One that is to be `tree.yaml` is tried as a save first.
+    pub fn rename(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        new_parent: Ino,
+        new_name: &OsStr,
+        how: Renaming,
+    ) -> Result<()> {
+        let (_, overlay) = self.overlay_in(parent)?;
+        let (_, to) = self.overlay_in(new_parent)?;
+        overlay.rename(name, &to, new_name, how)
+    }
+
+    /// Changes what is said of a file, or how long it is; `handle` is the one by which it is done.
+    pub fn change(&self, ino: Ino, change: Change, handle: Option<&Writer>) -> Result<Attr> {
+        let (entry, overlay, overlay_file) = self.overlay_file_of(ino)?;
+        overlay.change(&overlay_file, change, handle.map(Deref::deref))?;
+        self.attr_of_overlay_file(&entry, &overlay, &overlay_file)
+    }
+
+    /// What is said of a file of an overlay, whose number is handed out with that.
+    fn hand_out(
+        &self,
+        entry: &Arc<Entry>,
+        overlay: &Overlay,
+        overlay_file: Arc<OverlayFile>,
+    ) -> Result<Attr> {
+        let attr = self.attr_of_overlay_file(entry, overlay, &overlay_file)?;
+        self.known.remember(Node::of_overlay_file(entry.clone(), overlay_file));
+        Ok(attr)
+    }
+}
