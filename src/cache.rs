@@ -84,7 +84,7 @@ pub(crate) trait Reclaim: Any + fmt::Debug + Send + Sync {
 pub struct Cache {
     budget: u64,
     next_id: AtomicU64,
-    kept: Mutex<Kept>,
+    state: Mutex<State>,
     /// What work in flight is going to hold.
     memory: Arc<MemoryBudget>,
     /// Decoders that wait for their next read, once there is one.
@@ -100,7 +100,7 @@ pub struct Cache {
     spill: Option<PathBuf>,
 }
 
-struct Kept {
+struct State {
     chunks: LruCache<(ContentId, u64), Bytes>,
     /// What `chunks` costs: never more than the budget.
     held: u64,
@@ -119,11 +119,11 @@ impl Cache {
 
     /// The same with so many threads; with one, nothing is decoded ahead of its reader.
     pub fn with_threads(budget: u64, threads: usize) -> Self {
-        let kept = Kept { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
+        let state = State { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
         Self {
             budget,
             next_id: AtomicU64::new(0),
-            kept: Mutex::new(kept),
+            state: Mutex::new(state),
             memory: Arc::new(MemoryBudget::new(budget)),
             idle: OnceLock::new(),
             threads: threads.max(1),
@@ -174,7 +174,7 @@ impl Cache {
 
     /// Bytes that are held now, with what keeping them costs.
     pub fn held(&self) -> u64 {
-        self.kept().held
+        self.state().held
     }
 
     /// Bytes that work in flight is going to hold.
@@ -189,14 +189,14 @@ impl Cache {
             self.idle.get().inspect(|idle| idle.make_room());
             self.memory.reserve(bytes)
         })?;
-        self.kept().trim(self.left());
+        self.state().trim(self.left());
         Some(reservation)
     }
 
     /// Reserves memory for a foreground decode, and waits until it is free.
     pub(crate) fn demand(&self, bytes: u64) -> Reservation {
         let reservation = self.memory.demand(bytes, || self.aside());
-        self.kept().trim(self.left());
+        self.state().trim(self.left());
         reservation
     }
 
@@ -272,7 +272,7 @@ impl Cache {
 
     /// The chunk of `id` that begins at `start`, if it is still there.
     pub fn get(&self, id: ContentId, start: u64) -> Option<Bytes> {
-        self.kept().chunks.get(&(id, start)).cloned()
+        self.state().chunks.get(&(id, start)).cloned()
     }
 
     /// Keeps a chunk, as long as there is room; one that is larger than the budget is not kept.
@@ -281,44 +281,44 @@ impl Cache {
         if cost > self.budget {
             return;
         }
-        let mut kept = self.kept();
-        kept.held += cost;
-        if let Some(before) = kept.chunks.put((id, start), bytes.clone()) {
-            kept.let_go(before);
+        let mut state = self.state();
+        state.held += cost;
+        if let Some(before) = state.chunks.put((id, start), bytes.clone()) {
+            state.let_go(before);
         }
-        kept.trim(self.left());
+        state.trim(self.left());
     }
 
     /// Whether a chunk of `len` bytes can be kept without dropping another.
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        let held = self.kept().held;
+        let held = self.state().held;
         held.saturating_add(len as u64 + ENTRY) <= self.left()
     }
 
     /// Drops all that is kept for a content that is gone.
     pub fn forget(&self, id: ContentId) {
         self.idle.get().inspect(|idle| idle.forget(id));
-        let mut kept = self.kept();
-        let of_it: Vec<_> = kept.chunks.iter().map(|(key, _)| *key).filter(|key| key.0 == id).collect();
+        let mut state = self.state();
+        let of_it: Vec<_> = state.chunks.iter().map(|(key, _)| *key).filter(|key| key.0 == id).collect();
         for key in of_it {
-            if let Some(bytes) = kept.chunks.pop(&key) {
-                kept.let_go(bytes);
+            if let Some(bytes) = state.chunks.pop(&key) {
+                state.let_go(bytes);
             }
         }
     }
 
     /// A buffer with room for `len` bytes, which holds anything at all.
     pub(crate) fn buffer(&self, len: usize) -> Vec<u8> {
-        let mut kept = self.kept();
+        let mut state = self.state();
         let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
-        match kept.spare.iter().rposition(fits) {
+        match state.spare.iter().rposition(fits) {
             Some(place) => {
-                let buffer = kept.spare.remove(place);
-                kept.spare_bytes -= buffer.capacity();
+                let buffer = state.spare.remove(place);
+                state.spare_bytes -= buffer.capacity();
                 buffer
             }
             None => {
-                drop(kept);
+                drop(state);
                 // The system gives zeros for nothing, which growing a vector would write.
                 vec![0; len]
             }
@@ -328,7 +328,7 @@ impl Cache {
     /// Takes back a chunk that was used; its buffer serves again once no other reader holds it.
     pub(crate) fn used(&self, bytes: Bytes) {
         if Arc::strong_count(&bytes) == 1 {
-            self.kept().reuse(bytes);
+            self.state().reuse(bytes);
         }
     }
 
@@ -336,11 +336,11 @@ impl Cache {
     /// recently used is dropped: a reader that goes from end to end then fills the same few buffers, which
     /// stay in the processor's cache, and not all of the budget.
     pub(crate) fn read_on(&self, id: ContentId, start: u64) {
-        let mut kept = self.kept();
+        let mut state = self.state();
         let behind = |key: &(ContentId, u64)| key.0 == id && key.1.saturating_add(BEHIND) <= start;
-        let oldest = kept.chunks.iter().rev().map(|(key, _)| *key).find(behind);
-        if let Some(bytes) = oldest.and_then(|key| kept.chunks.pop(&key)) {
-            kept.let_go(bytes);
+        let oldest = state.chunks.iter().rev().map(|(key, _)| *key).find(behind);
+        if let Some(bytes) = oldest.and_then(|key| state.chunks.pop(&key)) {
+            state.let_go(bytes);
         }
     }
 
@@ -350,12 +350,12 @@ impl Cache {
         idle.downcast_ref().expect("one type is asked for in the whole crate")
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl State {
     /// Drops what was used longest ago until at most `most` bytes are held.
     fn trim(&mut self, most: u64) {
         while self.held > most {
@@ -390,11 +390,11 @@ fn cost(bytes: &Bytes) -> u64 {
 
 impl fmt::Debug for Cache {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = self.kept();
+        let state = self.state();
         out.debug_struct("Cache")
             .field("budget", &self.budget)
-            .field("held", &kept.held)
-            .field("chunks", &kept.chunks.len())
+            .field("held", &state.held)
+            .field("chunks", &state.chunks.len())
             .finish_non_exhaustive()
     }
 }

@@ -110,12 +110,12 @@ pub fn forge_table(
     table: &[u8],
 ) {
     let of = match codec {
-        Codec::Zlib => seek::kept::Of::Zlib,
-        Codec::Bzip2 => seek::kept::Of::Bzip2,
-        Codec::Zstd => seek::kept::Of::Zstd,
+        Codec::Zlib => seek::index::IndexKind::Zlib,
+        Codec::Bzip2 => seek::index::IndexKind::Bzip2,
+        Codec::Zstd => seek::index::IndexKind::Zstd,
         _ => return,
     };
-    if let Some(slot) = seek::kept::Slot::new(cache.store(), of, Some(name), stored, data_size) {
+    if let Some(slot) = seek::index::IndexSlot::new(cache.store(), of, Some(name), stored, data_size) {
         slot.forge(table);
     }
 }

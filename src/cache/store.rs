@@ -4,7 +4,7 @@
 //! Nothing depends on one being there: where no directory can be had none is kept, and one that is gone
 //! or wrong costs its reader a pass over the stream, which makes it anew.
 //!
-//! Tables are written by the threads that decode ahead. A [`Promise`] says that one is going to be, so
+//! Tables are written by the threads that decode ahead. A [`PendingWrite`] says that one is going to be, so
 //! that the end of a mount can wait for it.
 
 mod directory;
@@ -42,13 +42,13 @@ impl fmt::Debug for Key {
 /// Where tables are kept.
 #[derive(Debug, Default)]
 pub struct Store {
-    place: Place,
+    backing: Backing,
     pending: Arc<Pending>,
     trouble: Mutex<Option<Error>>,
 }
 
 #[derive(Debug, Default)]
-enum Place {
+enum Backing {
     #[default]
     Nowhere,
     Directory(Arc<Directory>),
@@ -76,34 +76,34 @@ impl Store {
     /// It can't be made or read, is not ours, or can be written by others.
     pub fn at(path: &Path) -> Result<Self> {
         let directory = Directory::open(path).map_err(|error| error.of(path))?;
-        Ok(Self { place: Place::Directory(Arc::new(directory)), ..Self::default() })
+        Ok(Self { backing: Backing::Directory(Arc::new(directory)), ..Self::default() })
     }
 
     /// One that is gone with the process.
     pub fn in_memory() -> Self {
-        Self { place: Place::Memory(Mutex::default()), ..Self::default() }
+        Self { backing: Backing::Memory(Mutex::default()), ..Self::default() }
     }
 
     /// Whether anything is kept here.
     pub fn keeps(&self) -> bool {
-        !matches!(self.place, Place::Nowhere)
+        !matches!(self.backing, Backing::Nowhere)
     }
 
     /// The table that is kept under `key`. Its bytes may be anything.
     pub fn find(&self, key: Key) -> Option<Arc<dyn Content>> {
-        match &self.place {
-            Place::Nowhere => None,
-            Place::Directory(directory) => Some(Arc::new(directory.find(key)?)),
-            Place::Memory(tables) => Some(locked(tables).get(&key)?.clone()),
+        match &self.backing {
+            Backing::Nowhere => None,
+            Backing::Directory(directory) => Some(Arc::new(directory.find(key)?)),
+            Backing::Memory(tables) => Some(locked(tables).get(&key)?.clone()),
         }
     }
 
     /// Keeps what `write` writes under `key`, whole or not at all.
     pub fn keep(&self, key: Key, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) {
-        let kept = match &self.place {
-            Place::Nowhere => Ok(()),
-            Place::Directory(directory) => directory.keep(key, write),
-            Place::Memory(tables) => {
+        let kept = match &self.backing {
+            Backing::Nowhere => Ok(()),
+            Backing::Directory(directory) => directory.keep(key, write),
+            Backing::Memory(tables) => {
                 let mut bytes = Vec::new();
                 write(&mut bytes).map(|()| drop(locked(tables).insert(key, Arc::new(Text::new(bytes)))))
             }
@@ -117,28 +117,28 @@ impl Store {
 
     /// Removes what is kept under `key`.
     pub fn remove(&self, key: Key) {
-        match &self.place {
-            Place::Nowhere => {}
-            Place::Directory(directory) => directory.remove(key),
-            Place::Memory(tables) => drop(locked(tables).remove(&key)),
+        match &self.backing {
+            Backing::Nowhere => {}
+            Backing::Directory(directory) => directory.remove(key),
+            Backing::Memory(tables) => drop(locked(tables).remove(&key)),
         }
     }
 
     /// Says that something is going to be kept.
-    pub fn promise(&self) -> Promise {
-        *locked(&self.pending.promises) += 1;
-        Promise(self.pending.clone())
+    pub fn pending_write(&self) -> PendingWrite {
+        *locked(&self.pending.writes) += 1;
+        PendingWrite(self.pending.clone())
     }
 
-    /// Waits until all that was promised is kept, or was given up.
+    /// Waits until all pending writes are done, or was given up.
     pub fn settle(&self) {
         while !self.settle_within(Duration::from_secs(60)) {}
     }
 
     /// The same for so long at most; whether all is settled.
     pub fn settle_within(&self, patience: Duration) -> bool {
-        let promises = locked(&self.pending.promises);
-        let waited = self.pending.fewer.wait_timeout_while(promises, patience, |promises| *promises > 0);
+        let writes = locked(&self.pending.writes);
+        let waited = self.pending.fewer.wait_timeout_while(writes, patience, |writes| *writes > 0);
         *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
     }
 
@@ -150,17 +150,17 @@ impl Store {
 
 /// Something is going to be kept; dropped when it is, or when that was given up.
 #[derive(Debug)]
-pub struct Promise(Arc<Pending>);
+pub struct PendingWrite(Arc<Pending>);
 
 #[derive(Debug, Default)]
 struct Pending {
-    promises: Mutex<usize>,
+    writes: Mutex<usize>,
     fewer: Condvar,
 }
 
-impl Drop for Promise {
+impl Drop for PendingWrite {
     fn drop(&mut self) {
-        *locked(&self.0.promises) -= 1;
+        *locked(&self.0.writes) -= 1;
         self.0.fewer.notify_all();
     }
 }

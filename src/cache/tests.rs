@@ -115,9 +115,9 @@ fn spare_buffers_are_bounded() {
     for len in [SPARE + 1, SPARE / 2, SPARE / 2, 100, 200] {
         cache.used(chunk(len));
     }
-    assert_eq!(cache.kept().spare_bytes, SPARE / 2 + 300);
+    assert_eq!(cache.state().spare_bytes, SPARE / 2 + 300);
     (0..100).for_each(|_| cache.used(chunk(5)));
-    let kept = cache.kept();
+    let kept = cache.state();
     assert_eq!((kept.spare.len(), kept.spare_bytes), (SPARES, SPARES * 5));
 }
 

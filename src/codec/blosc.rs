@@ -38,7 +38,7 @@ use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
 use buffer::MIN_PIECE;
 use scratch::{Window, placed};
-use table::{Mark, Span, Table};
+use table::{Span, SpanStart, Table};
 
 /// How far is read ahead between headers that stand close together.
 const CLOSE: u64 = 64 << 10;
@@ -166,11 +166,11 @@ impl Row {
     }
 
     /// The span that begins at a mark.
-    fn hop(&self, framing: Framing, start: Mark, window: &mut Window) -> Result<Option<Span>> {
+    fn hop(&self, framing: Framing, start: SpanStart, window: &mut Window) -> Result<Option<Span>> {
         let Some(frame) = self.next(framing, start.stored, window)? else { return Ok(None) };
         let whole = |len: u64, stored, piece: u64, header| {
             let decoded = start.decoded.checked_add(len).ok_or_else(|| Error::damaged("a size overflows"))?;
-            let end = Mark { stored, decoded, chunks: start.chunks + len.div_ceil(piece) };
+            let end = SpanStart { stored, decoded, chunks: start.chunks + len.div_ceil(piece) };
             Ok(Some(Span { start, end, piece, header }))
         };
         let mut len = u64::from(frame.header.nbytes());

@@ -22,7 +22,7 @@
 //!
 //! Nothing in a stream says where its blocks are. [`Candidates`] finds every place where a magic could
 //! stand, at several GB/s; each can be decoded apart, on any thread. Whether it is a block, and where its
-//! output lies, is known when the [`Chain`] from the first byte reaches it. [`Walk`] does it all in order,
+//! output lies, is known when the [`Chain`] from the first byte reaches it. [`StreamReader`] does it all in order,
 //! on one thread.
 //!
 //! What libbz2 accepts is accepted, and nothing else, with two exceptions that come as
@@ -47,7 +47,7 @@ mod tests;
 pub use block::{Block, Decoder};
 pub use fault::Fault;
 pub use magic::{Candidate, Candidates, Follows, Magic};
-pub use stream::{Chain, Next, Walk};
+pub use stream::{Chain, Next, StreamReader};
 
 /// The size of a stream's blocks before run lengths are undone, in 100 000 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,32 +3,32 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`table`], [`entry`] | where each block begins, as far as the chain from the first one was followed |
-//! | [`walk`] | a way through the stream from a block on, others being decoded ahead of it |
-//! | [`kept`] | the table as it is kept between two mounts |
+//! | [`reader`] | a way through the stream from a block on, others being decoded ahead of it |
+//! | [`index`] | the table as it is kept between two mounts |
 //! | [`library`] | the `bzip2` crate, for a second opinion on what is broken or not handled |
 //!
 //! Several streams in a row are one content. Bytes after the last stream that do not begin another one
 //! are not looked at, as with Python and `bunzip2`.
 
 mod entry;
-mod kept;
+mod index;
 mod library;
+mod reader;
 mod table;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::sync::Arc;
 
-use super::seek::found::Trusted;
-use super::seek::kept::{Of, Slot};
-use super::seek::{Seekable, Stretches, Table};
+use super::seek::index::{IndexKind, IndexSlot};
+use super::seek::trust::IndexTrust;
+use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::Sequential;
 use crate::error::Result;
-use table::Bzip2;
-use walk::{DECODER, WHOLE, Walk};
+use reader::{Bzip2Reader, DECODER, WHOLE};
+use table::Bzip2Table;
 
 /// What a block can hold at most, decoded: 900 000 bytes before the first run-length coding, which
 /// makes up to 255 bytes + 4 of each 5.
@@ -45,11 +45,11 @@ pub(super) fn open(
     cache: &Arc<Cache>,
     name: Option<&[u8]>,
 ) -> impl Sequential + use<> + 'static {
-    let slot = Slot::new(cache.store(), Of::Bzip2, name, &stored, data_size);
-    Seekable::new(Bzip2::new(stored.clone(), cache, slot), library::library(stored))
+    let slot = IndexSlot::new(cache.store(), IndexKind::Bzip2, name, &stored, data_size);
+    Seekable::new(Bzip2Table::new(stored.clone(), cache, slot), library::library(stored))
 }
 
-impl Table for Bzip2 {
+impl SeekTable for Bzip2Table {
     fn weight(&self) -> u64 {
         DECODER + WHOLE
     }
@@ -58,17 +58,17 @@ impl Table for Bzip2 {
         self.found.get().map_or_else(|| self.before(wanted), |kept| kept.before(wanted)).1
     }
 
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         let kept = self.found.get();
         let (block, offset) = kept.as_ref().map_or_else(|| self.before(from), |kept| kept.before(from));
-        Ok((offset, Box::new(Walk::new(self, kept, block, offset))))
+        Ok((offset, Box::new(Bzip2Reader::new(self, kept, block, offset))))
     }
 
-    fn found(&self) -> Option<&dyn Trusted> {
+    fn found(&self) -> Option<&dyn IndexTrust> {
         Some(&self.found)
     }
 
-    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
-        Ok(Box::new(Walk::new(self, None, 0, 0)))
+    fn pass(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+        Ok(Box::new(Bzip2Reader::new(self, None, 0, 0)))
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`Inflate`] | the decoder: from a [`Place`], with the output before it, into the caller's buffer |
+//! | [`Inflate`] | the decoder: from a [`Position`], with the output before it, into the caller's buffer |
 //! | [`Pass`] | a stream from a place on, piece by piece, with a [`Checkpoint`] every so many bytes |
 //! | [`Checkpoint`] | where decoding can start again: a place, and what it needs of the output before it |
 //! | [`Finder`] | where blocks may begin, from the compressed bits alone |
@@ -49,9 +49,9 @@ mod tests;
 pub use checkpoint::Checkpoint;
 pub use fault::{Fault, Reason, Why};
 pub use find::Finder;
-pub use inflate::{Block, Inflate, Place, Stop};
+pub use inflate::{Block, Inflate, Position, Stop};
 pub use pass::Pass;
-pub use piece::{Ending, Piece, Stretch};
+pub use piece::{Ending, Piece, PieceRequest};
 pub use resolver::Resolver;
 pub use window::{PackedWindow, Packer};
 

@@ -12,14 +12,14 @@
 //! Only a part whose place in the decoded bytes is known that way is begun at. What is decoded ahead of a
 //! reader needs no such place: it follows what is before it, wherever that is.
 
-mod walk;
+mod reader;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::walk::Walk;
-use super::seek::{Stretches, Table};
+use self::reader::PartReader;
+use super::seek::{SeekTable, SegmentReader};
 use crate::cache::{Cache, Segment};
 use crate::error::{Error, Result};
 
@@ -31,7 +31,7 @@ const FAR: u64 = 2 << 20;
 
 /// A place where decoding can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct PartStart {
     /// In the stored bytes.
     pub(super) stored: u64,
     /// What else the codec has to know there.
@@ -43,7 +43,7 @@ pub(super) struct Cut {
 pub(super) enum Hop {
     /// The next cut.
     To {
-        next: Cut,
+        next: PartStart,
         /// What is up to there decodes to no more.
         most: u64,
         /// It decodes to so much, or ([`Parts::CERTAIN`]) to no more.
@@ -58,7 +58,7 @@ pub(super) enum Hop {
 /// Where a decoder has stopped.
 #[derive(Debug, Default)]
 pub(super) struct Stopped {
-    pub(super) next: Cut,
+    pub(super) next: PartStart,
     /// The stream is known to end there.
     pub(super) ended: bool,
     /// What has to be known of the output before it.
@@ -74,16 +74,16 @@ pub(super) trait Parts: Send + Sync + fmt::Debug + 'static {
     const CERTAIN: bool;
 
     /// Hops on from a cut. `far`: however much there is to hop over, and with the lengths.
-    fn hop(&self, from: Cut, far: bool) -> Result<Hop>;
+    fn hop(&self, from: PartStart, far: bool) -> Result<Hop>;
 
     /// A decoder from a cut up to another, or up to where it sees fit to stop.
-    fn start(&self, from: Cut, window: Vec<u8>, until: Option<Cut>) -> Result<Self::Decoder>;
+    fn start(&self, from: PartStart, window: Vec<u8>, until: Option<PartStart>) -> Result<Self::Decoder>;
 
     /// Takes back a decoder that has stopped.
     fn leave(&self, decoder: Self::Decoder);
 
     /// Checks a part that was decoded ahead, now that all before it is known.
-    fn follow(&self, from: Cut, bytes: &[u8], decoder: &Self::Decoder) -> Result<()> {
+    fn follow(&self, from: PartStart, bytes: &[u8], decoder: &Self::Decoder) -> Result<()> {
         let _ = (from, bytes, decoder);
         Ok(())
     }
@@ -110,15 +110,15 @@ pub(super) struct Parted<P> {
     parts: P,
     data_size: u64,
     cache: Arc<Cache>,
-    known: Mutex<Known>,
+    state: Mutex<State>,
     /// Held by who looks for cuts far ahead.
     looking: Mutex<()>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct State {
     /// Never empty.
-    cuts: Vec<Entry>,
+    cuts: Vec<KnownPart>,
     /// Where the output of the first so many parts begins; never empty, nor longer than `cuts`.
     offsets: Vec<u64>,
     /// What is behind the last cut.
@@ -131,8 +131,8 @@ struct Known {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    cut: Cut,
+struct KnownPart {
+    cut: PartStart,
     /// The part that begins here decodes to no more.
     most: u64,
 }
@@ -149,55 +149,55 @@ enum Beyond {
 /// A part.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    cut: Cut,
-    until: Option<Cut>,
+    cut: PartStart,
+    until: Option<PartStart>,
     most: u64,
 }
 
 impl<P: Parts> Parted<P> {
     /// The stream that is cut into `parts`, of `data_size` bytes by its header.
     pub(super) fn new(parts: P, data_size: u64, cache: &Arc<Cache>) -> Self {
-        let known = Known {
-            cuts: vec![Entry { cut: Cut::default(), most: u64::MAX }],
+        let state = State {
+            cuts: vec![KnownPart { cut: PartStart::default(), most: u64::MAX }],
             offsets: vec![0],
             beyond: Beyond::Unknown,
             windows: HashMap::new(),
             segments: Vec::new(),
             in_vain: false,
         };
-        Self { parts, data_size, cache: cache.clone(), known: Mutex::new(known), looking: Mutex::new(()) }
+        Self { parts, data_size, cache: cache.clone(), state: Mutex::new(state), looking: Mutex::new(()) }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Part `n`, which begins at a cut that is known; `None` if the stream ends there.
     fn part(&self, n: usize) -> Result<Option<Part>> {
-        let mut known = self.known();
-        if n + 1 == known.cuts.len() && known.beyond == Beyond::Unknown {
-            match self.parts.hop(known.cuts[n].cut, false) {
-                Ok(hop) => known.hopped(hop, P::CERTAIN),
+        let mut state = self.state();
+        if n + 1 == state.cuts.len() && state.beyond == Beyond::Unknown {
+            match self.parts.hop(state.cuts[n].cut, false) {
+                Ok(hop) => state.hopped(hop, P::CERTAIN),
                 // Decoding meets it as well, after all bytes that are before it.
-                Err(error) if error.lasts() => known.beyond = Beyond::Part,
+                Err(error) if error.lasts() => state.beyond = Beyond::Part,
                 Err(error) => return Err(error),
             }
         }
-        if n + 1 == known.cuts.len() && known.beyond == Beyond::End {
+        if n + 1 == state.cuts.len() && state.beyond == Beyond::End {
             return Ok(None);
         }
-        let Entry { cut, most } =
-            *known.cuts.get(n).ok_or_else(|| Error::damaged("there is no such part"))?;
-        Ok(Some(Part { cut, until: known.cuts.get(n + 1).map(|entry| entry.cut), most }))
+        let KnownPart { cut, most } =
+            *state.cuts.get(n).ok_or_else(|| Error::damaged("there is no such part"))?;
+        Ok(Some(Part { cut, until: state.cuts.get(n + 1).map(|entry| entry.cut), most }))
     }
 
     fn start(&self, n: usize, part: Part) -> Result<P::Decoder> {
         let window = {
-            let known = self.known();
-            match known.windows.get(&n) {
+            let state = self.state();
+            match state.windows.get(&n) {
                 None => Some(Vec::new()),
                 Some(&(segment, at, len)) => {
-                    known.segments.get(segment).and_then(|segment| segment.get(at, len))
+                    state.segments.get(segment).and_then(|segment| segment.get(at, len))
                 }
             }
         };
@@ -208,63 +208,63 @@ impl<P: Parts> Parted<P> {
     /// Notes that part `n` was decoded to its end, which is where the next one begins; whether that one is
     /// in the table.
     fn passed(&self, n: usize, len: u64, stopped: Stopped) -> bool {
-        let mut known = self.known();
-        if known.cuts.len() == n + 1 {
-            if known.cuts.len() >= CUTS || !self.put_aside(&mut known, n + 1, &stopped.window) {
+        let mut state = self.state();
+        if state.cuts.len() == n + 1 {
+            if state.cuts.len() >= CUTS || !self.put_aside(&mut state, n + 1, &stopped.window) {
                 return false;
             }
-            known.cuts.push(Entry { cut: stopped.next, most: u64::MAX });
-            known.beyond = if stopped.ended { Beyond::End } else { Beyond::Unknown };
+            state.cuts.push(KnownPart { cut: stopped.next, most: u64::MAX });
+            state.beyond = if stopped.ended { Beyond::End } else { Beyond::Unknown };
         }
-        if known.offsets.len() == n + 1 {
-            let end = known.offsets[n].saturating_add(len);
-            known.offsets.push(end);
+        if state.offsets.len() == n + 1 {
+            let end = state.offsets[n].saturating_add(len);
+            state.offsets.push(end);
         }
         true
     }
 
-    fn put_aside(&self, known: &mut Known, n: usize, window: &[u8]) -> bool {
+    fn put_aside(&self, state: &mut State, n: usize, window: &[u8]) -> bool {
         if window.is_empty() {
             return true;
         }
-        let mut at = known.segments.last_mut().and_then(|segment| segment.put(window));
+        let mut at = state.segments.last_mut().and_then(|segment| segment.put(window));
         if at.is_none()
             && let Some(mut segment) = self.cache.temp_segments().segment()
         {
             at = segment.put(window);
-            known.segments.push(segment);
+            state.segments.push(segment);
         }
-        let place = at.map(|at| (known.segments.len() - 1, at, window.len()));
-        place.is_some_and(|place| known.windows.insert(n, place).is_none())
+        let place = at.map(|at| (state.segments.len() - 1, at, window.len()));
+        place.is_some_and(|place| state.windows.insert(n, place).is_none())
     }
 
     /// The last part that begins at or before a decoded offset, and where it does.
     fn before(&self, offset: u64) -> (usize, u64) {
-        let known = self.known();
-        let mut n = known.offsets.partition_point(|start| *start <= offset).saturating_sub(1);
-        if n > 0 && n + 1 == known.cuts.len() && known.beyond == Beyond::End {
+        let state = self.state();
+        let mut n = state.offsets.partition_point(|start| *start <= offset).saturating_sub(1);
+        if n > 0 && n + 1 == state.cuts.len() && state.beyond == Beyond::End {
             n -= 1;
         }
-        (n, known.offsets.get(n).copied().unwrap_or(0))
+        (n, state.offsets.get(n).copied().unwrap_or(0))
     }
 
     /// Looks for cuts up to one behind `wanted`, where the lengths of the parts are certain.
     fn look_on(&self, wanted: u64) -> Result<()> {
         loop {
             let (n, cut) = {
-                let known = self.known();
-                let (Some(last), n) = (known.cuts.last(), known.cuts.len()) else { return Ok(()) };
-                let end = known.offsets.get(n - 1);
-                if known.beyond == Beyond::End || end.is_none_or(|end| *end > wanted) {
+                let state = self.state();
+                let (Some(last), n) = (state.cuts.last(), state.cuts.len()) else { return Ok(()) };
+                let end = state.offsets.get(n - 1);
+                if state.beyond == Beyond::End || end.is_none_or(|end| *end > wanted) {
                     return Ok(());
                 }
                 (n, last.cut)
             };
             let hop = self.parts.hop(cut, true)?;
-            let mut known = self.known();
-            if known.cuts.len() == n {
-                known.hopped(hop, true);
-                if known.cuts.len() == n {
+            let mut state = self.state();
+            if state.cuts.len() == n {
+                state.hopped(hop, true);
+                if state.cuts.len() == n {
                     return Ok(());
                 }
             }
@@ -274,46 +274,46 @@ impl<P: Parts> Parted<P> {
     /// Looks for all cuts; they are believed if the lengths of the parts add up.
     fn look_to_the_end(&self) -> Result<()> {
         let (first, start) = {
-            let known = self.known();
-            (known.offsets.len() - 1, known.offsets.last().copied().unwrap_or(0))
+            let state = self.state();
+            (state.offsets.len() - 1, state.offsets.last().copied().unwrap_or(0))
         };
-        let (mut cut, mut offset) = (self.known().cuts[first].cut, start);
+        let (mut cut, mut offset) = (self.state().cuts[first].cut, start);
         let (mut found, mut offsets) = (Vec::new(), Vec::new());
         loop {
             match self.parts.hop(cut, true)? {
                 Hop::To { next, most, len: Some(len) } if first + found.len() < CUTS => {
-                    found.push(Entry { cut, most });
+                    found.push(KnownPart { cut, most });
                     offset = offset.saturating_add(len);
                     offsets.push(offset);
                     cut = next;
                 }
                 Hop::End if offset == self.data_size => break,
                 _ => {
-                    self.known().in_vain = true;
+                    self.state().in_vain = true;
                     return Ok(());
                 }
             }
         }
-        found.push(Entry { cut, most: 0 });
-        let mut known = self.known();
+        found.push(KnownPart { cut, most: 0 });
+        let mut state = self.state();
         // Somebody may have come further meanwhile, to the same places.
-        known.cuts.truncate(first);
-        known.cuts.extend(found);
-        known.offsets.truncate(first + 1);
-        known.offsets.extend(offsets);
-        known.beyond = Beyond::End;
+        state.cuts.truncate(first);
+        state.cuts.extend(found);
+        state.offsets.truncate(first + 1);
+        state.offsets.extend(offsets);
+        state.beyond = Beyond::End;
         Ok(())
     }
 }
 
-impl Known {
+impl State {
     /// Takes what hopping from the last cut found.
     fn hopped(&mut self, hop: Hop, certain: bool) {
         match hop {
             Hop::To { next, most, len } if self.cuts.len() < CUTS => {
                 let n = self.cuts.len();
                 self.cuts[n - 1].most = most;
-                self.cuts.push(Entry { cut: next, most: u64::MAX });
+                self.cuts.push(KnownPart { cut: next, most: u64::MAX });
                 self.beyond = Beyond::Unknown;
                 if let (true, Some(len)) = (certain && self.offsets.len() == n, len) {
                     self.offsets.push(self.offsets[n - 1].saturating_add(len));
@@ -325,25 +325,25 @@ impl Known {
     }
 }
 
-impl<P: Parts> Table for Parted<P> {
+impl<P: Parts> SeekTable for Parted<P> {
     fn look_ahead(&self, wanted: u64) {
-        let is_far = |known: &Known| {
-            let frontier = known.offsets.last().copied().unwrap_or(0);
-            frontier.saturating_add(FAR) < wanted && !known.in_vain
+        let is_far = |state: &State| {
+            let frontier = state.offsets.last().copied().unwrap_or(0);
+            frontier.saturating_add(FAR) < wanted && !state.in_vain
         };
-        if !is_far(&self.known()) {
+        if !is_far(&self.state()) {
             return;
         }
         let _looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_far(&self.known()) {
+        if !is_far(&self.state()) {
             return;
         }
         let looked = if P::CERTAIN { self.look_on(wanted) } else { self.look_to_the_end() };
         match looked {
             // What is in the way is met by decoding.
-            Err(error) if error.lasts() => self.known().in_vain = true,
+            Err(error) if error.lasts() => self.state().in_vain = true,
             Err(error) => tracing::debug!("looking for places to start at: {error}"),
-            Ok(()) if P::CERTAIN && is_far(&self.known()) => self.known().in_vain = true,
+            Ok(()) if P::CERTAIN && is_far(&self.state()) => self.state().in_vain = true,
             Ok(()) => {}
         }
     }
@@ -356,15 +356,15 @@ impl<P: Parts> Table for Parted<P> {
         self.before(wanted).1
     }
 
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         let (n, offset) = self.before(from);
-        Ok((offset, Box::new(Walk::new(self, n, offset))))
+        Ok((offset, Box::new(PartReader::new(self, n, offset))))
     }
 }
 
 impl<P: Parts> fmt::Debug for Parted<P> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cuts = self.known().cuts.len();
+        let cuts = self.state().cuts.len();
         out.debug_struct("Parted").field("parts", &self.parts).field("cuts", &cuts).finish_non_exhaustive()
     }
 }

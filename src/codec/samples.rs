@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::seek::kept::{Of, Slot};
+use super::seek::index::{IndexKind, IndexSlot};
 use crate::cache::Cache;
 use crate::cache::store::Store;
 use crate::content::{Content, Soundness, Text};
@@ -121,10 +121,10 @@ pub(super) fn next_mount(before: &Arc<Cache>, budget: u64, threads: usize) -> Ar
 }
 
 /// Where the table of a stream is kept, once all are that were going to be.
-pub(super) fn slot(of: Of, stored: &[u8], len: usize, cache: &Arc<Cache>) -> Slot {
+pub(super) fn slot(kind: IndexKind, stored: &[u8], len: usize, cache: &Arc<Cache>) -> IndexSlot {
     cache.store().settle();
     let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    Slot::new(cache.store(), of, Some(b"a name"), &stored, len as u64).unwrap()
+    IndexSlot::new(cache.store(), kind, Some(b"a name"), &stored, len as u64).unwrap()
 }
 
 /// A table whose places have four numbers, one or two of which lie, or something in its header.

@@ -5,37 +5,37 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`Table`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2), [`zstd`](super::zstd)), or cuts between [`parts`](super::parts) |
-//! | [`Stretches`] | a way through the stream from a place on, stretch by stretch, several of them in work |
-//! | [`Flow`] | the bytes of such a way, for [`Decoded`](crate::decode::Decoded) |
+//! | [`SeekTable`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2), [`zstd`](super::zstd)), or cuts between [`parts`](super::parts) |
+//! | [`SegmentReader`] | a way through the stream from a place on, stretch by stretch, several of them in work |
+//! | [`SeekableDecoder`] | the bytes of such a way, for [`Decoded`](crate::decode::Decoded) |
 //! | [`Seekable`] | the stream |
-//! | [`kept`] | a table as it is kept between two mounts |
+//! | [`index`] | a table as it is kept between two mounts |
 //!
 //! The decoders behind a table are our own. Where they find a stream broken, or meet what they don't
 //! handle, the library is asked ([`Sequential`]) before a reader gets an error: it decodes from the start
 //! of the stream, and what it says counts.
 //!
 //! A table that was kept by an earlier mount is complete. What is decoded with it is checked against it
-//! before it is given ([`found`]). Where that fails, the stream is decoded from its start to its end as if
+//! before it is given ([`trust`]). Where that fails, the stream is decoded from its start to its end as if
 //! there had been no table: if it is sound, the table lied, and is forgotten; if it is not, it has changed,
 //! and the bytes for which the table no longer vouches can't be had.
 
-pub(super) mod found;
-pub(super) mod kept;
+pub(super) mod index;
 pub(super) mod spans;
+pub(super) mod trust;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::decode::{Decoder, Sequential, UNIT, WHOLE};
 use crate::error::{Error, Result};
-use found::Trusted;
+use trust::IndexTrust;
 
 /// Units that a reader takes in a row before he is decoded ahead for.
 const IN_A_ROW: u64 = 2;
 
 /// The places of a stream where decoding can start.
-pub(super) trait Table: Send + Sync + fmt::Debug + 'static {
+pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
     /// Finds places up to `wanted` that can be found without decoding.
     fn look_ahead(&self, wanted: u64) {
         let _ = wanted;
@@ -52,21 +52,21 @@ pub(super) trait Table: Send + Sync + fmt::Debug + 'static {
     fn nearest(&self, wanted: u64) -> u64;
 
     /// A way from the last place at or before `from` on, and the decoded offset of that place.
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)>;
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)>;
 
     /// The same from the start, without the table that was kept.
-    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
+    fn pass(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
         Ok(self.walk(0)?.1)
     }
 
     /// What was found where the table is kept, if it is of a kind that is.
-    fn found(&self) -> Option<&dyn Trusted> {
+    fn found(&self) -> Option<&dyn IndexTrust> {
         None
     }
 }
 
 /// A way through a stream.
-pub(super) trait Stretches: Send {
+pub(super) trait SegmentReader: Send {
     /// Puts the next stretch into `out`, which may hold anything, and says where in it the stretch
     /// begins; it ends with `out`. `None` is the end of the stream, all of it in order.
     ///
@@ -120,13 +120,13 @@ struct Verdict {
     suspect: Option<u64>,
 }
 
-impl<T: Table> Seekable<T> {
+impl<T: SeekTable> Seekable<T> {
     pub(super) fn new(table: T, library: impl Sequential + 'static) -> Self {
         Self { table: Arc::new(table), library: Arc::new(library), verdict: Arc::default() }
     }
 }
 
-impl<T: Table> Sequential for Seekable<T> {
+impl<T: SeekTable> Sequential for Seekable<T> {
     fn start(&self) -> Result<Box<dyn Decoder>> {
         self.start_at(0)
     }
@@ -144,13 +144,13 @@ impl<T: Table> Sequential for Seekable<T> {
     }
 
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
-        let (place, stretches) = self.table.clone().walk(at)?;
-        Ok(Box::new(Flow {
+        let (place, segments) = self.table.clone().walk(at)?;
+        Ok(Box::new(SeekableDecoder {
             table: self.table.clone(),
             library: self.library.clone(),
             verdict: self.verdict.clone(),
             stopped: None,
-            way: Way::Ours(stretches),
+            backend: Backend::Ours(segments),
             ready: Vec::new(),
             given: 0,
             at: place,
@@ -164,11 +164,11 @@ impl<T: Table> Sequential for Seekable<T> {
 }
 
 /// The bytes of a way.
-struct Flow {
-    table: Arc<dyn Table>,
+struct SeekableDecoder {
+    table: Arc<dyn SeekTable>,
     library: Arc<dyn Sequential>,
     verdict: Arc<Mutex<Option<Verdict>>>,
-    way: Way,
+    backend: Backend,
     ready: Vec<u8>,
     /// How much of `ready` was given, or passed.
     given: usize,
@@ -180,8 +180,8 @@ struct Flow {
     stopped: Option<(u64, u64)>,
 }
 
-enum Way {
-    Ours(Box<dyn Stretches>),
+enum Backend {
+    Ours(Box<dyn SegmentReader>),
     Ended,
     /// Ours found something wrong: the library's, once it stands at the same place.
     Library(Box<dyn Decoder>),
@@ -189,7 +189,7 @@ enum Way {
     Judged(Verdict),
 }
 
-impl Flow {
+impl SeekableDecoder {
     /// After what was decoded with a kept table was wrong: goes on without it if it lied.
     fn judge_table(&mut self, error: &Error) -> Result<()> {
         let Some(found) = self.table.found() else { return Err(error.clone()) };
@@ -210,10 +210,10 @@ impl Flow {
             Err(placed(Error::damaged("the stream has another length than it had"), pass.bit(), at))
         })?;
         self.from = self.from.max(self.at);
-        let (place, stretches) = self.table.clone().walk(self.from)?;
+        let (place, segments) = self.table.clone().walk(self.from)?;
         (self.at, self.given) = (place, 0);
         self.ready = Vec::new();
-        self.way = Way::Ours(stretches);
+        self.backend = Backend::Ours(segments);
         Ok(())
     }
 
@@ -238,26 +238,26 @@ impl Flow {
                 read => left = left.saturating_sub(read as u64),
             }
         }
-        self.way = Way::Library(decoder);
+        self.backend = Backend::Library(decoder);
         Ok(())
     }
 }
 
 /// How a way goes on.
 enum Next {
-    /// With what begins there in the room for stretches.
-    Stretch(usize),
+    /// With what begins there in the room for segments.
+    Segment(usize),
     /// With so many bytes that were written to the reader's.
     Written(usize),
     End,
 }
 
 /// Goes on: straight to `out`, if what comes next is not to be passed.
-fn next(stretches: &mut dyn Stretches, ready: &mut Vec<u8>, out: &mut [u8], pass: bool) -> Result<Next> {
-    if !pass && let Some(written) = stretches.read(out) {
+fn next(segments: &mut dyn SegmentReader, ready: &mut Vec<u8>, out: &mut [u8], pass: bool) -> Result<Next> {
+    if !pass && let Some(written) = segments.read(out) {
         return written.map(|written| if written == 0 { Next::End } else { Next::Written(written) });
     }
-    Ok(stretches.next(ready)?.map_or(Next::End, Next::Stretch))
+    Ok(segments.next(ready)?.map_or(Next::End, Next::Segment))
 }
 
 fn locked(verdict: &Mutex<Option<Verdict>>) -> MutexGuard<'_, Option<Verdict>> {
@@ -273,7 +273,7 @@ fn placed(error: Error, bit: Option<u64>, at: u64) -> Error {
     }
 }
 
-impl Decoder for Flow {
+impl Decoder for SeekableDecoder {
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         if out.is_empty() {
             return Ok(0);
@@ -294,9 +294,9 @@ impl Decoder for Flow {
                 self.at += read as u64;
                 return Ok(read);
             }
-            match &mut self.way {
-                Way::Ours(stretches) => match next(&mut **stretches, &mut self.ready, out, pass > 0) {
-                    Ok(Next::Stretch(start)) => self.given = start,
+            match &mut self.backend {
+                Backend::Ours(segments) => match next(&mut **segments, &mut self.ready, out, pass > 0) {
+                    Ok(Next::Segment(start)) => self.given = start,
                     Ok(Next::Written(written)) => {
                         self.given = self.ready.len();
                         let written = written.min(out.len());
@@ -306,16 +306,16 @@ impl Decoder for Flow {
                     Ok(Next::End) => {
                         self.ready = Vec::new();
                         self.given = 0;
-                        self.way = Way::Ended;
+                        self.backend = Backend::Ended;
                     }
-                    Err(error) if error.lasts() && stretches.is_of_kept_table() => {
+                    Err(error) if error.lasts() && segments.is_of_kept_table() => {
                         self.judge_table(&error)?;
                     }
                     Err(error) if error.lasts() => {
-                        self.stopped = stretches.bit().map(|bit| (bit, self.at));
+                        self.stopped = segments.bit().map(|bit| (bit, self.at));
                         let verdict = locked(&self.verdict).clone();
                         if let Some(verdict) = verdict.filter(|verdict| verdict.at == self.at) {
-                            self.way = Way::Judged(verdict);
+                            self.backend = Backend::Judged(verdict);
                             continue;
                         }
                         tracing::debug!("asking the library about a stream: {error}");
@@ -330,9 +330,9 @@ impl Decoder for Flow {
                     }
                     Err(error) => return Err(error),
                 },
-                Way::Ended => return Ok(0),
-                Way::Judged(verdict) => return Err(verdict.error.clone()),
-                Way::Library(decoder) => {
+                Backend::Ended => return Ok(0),
+                Backend::Judged(verdict) => return Err(verdict.error.clone()),
+                Backend::Library(decoder) => {
                     let read = match decoder.read(out) {
                         Ok(read) => read.min(out.len()),
                         Err(error) => {
@@ -361,43 +361,43 @@ impl Decoder for Flow {
     }
 
     fn suspect(&self) -> Option<u64> {
-        match &self.way {
-            Way::Library(decoder) => decoder.suspect(),
-            Way::Judged(verdict) => verdict.suspect,
+        match &self.backend {
+            Backend::Library(decoder) => decoder.suspect(),
+            Backend::Judged(verdict) => verdict.suspect,
             _ => None,
         }
     }
 
     fn wanted(&mut self, until: u64) {
-        if let Way::Ours(stretches) = &mut self.way {
-            stretches.wanted(until);
+        if let Backend::Ours(segments) = &mut self.backend {
+            segments.wanted(until);
         }
     }
 
     fn weight(&self) -> u64 {
-        let way = match &self.way {
-            Way::Ours(stretches) => stretches.weight(),
-            Way::Ended | Way::Judged(_) => 0,
-            Way::Library(decoder) => decoder.weight(),
+        let backend = match &self.backend {
+            Backend::Ours(segments) => segments.weight(),
+            Backend::Ended | Backend::Judged(_) => 0,
+            Backend::Library(decoder) => decoder.weight(),
         };
-        way.saturating_add(self.ready.capacity() as u64)
+        backend.saturating_add(self.ready.capacity() as u64)
     }
 
     fn is_soon_there(&self) -> bool {
         let nearest = self.table.nearest(self.at);
-        matches!(self.way, Way::Ours(_)) && self.at.saturating_sub(nearest) <= WHOLE
+        matches!(self.backend, Backend::Ours(_)) && self.at.saturating_sub(nearest) <= WHOLE
     }
 }
 
-impl Drop for Flow {
+impl Drop for SeekableDecoder {
     fn drop(&mut self) {
-        if let Way::Ours(stretches) = &mut self.way {
-            stretches.done(std::mem::take(&mut self.ready));
+        if let Backend::Ours(segments) = &mut self.backend {
+            segments.done(std::mem::take(&mut self.ready));
         }
     }
 }
 
-/// How many stretches are in work ahead of a reader: more the longer he reads on.
+/// How many segments are in work ahead of a reader: more the longer he reads on.
 #[derive(Debug, Default)]
 pub(super) struct Depth {
     /// Bytes that he took in a row.

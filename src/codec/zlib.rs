@@ -2,10 +2,10 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`table`], [`mark`] | the checkpoints, made on the way of whoever decodes beyond them |
-//! | [`walk`] | a way through the stream from a checkpoint on |
+//! | [`table`], [`checkpoint`] | the checkpoints, made on the way of whoever decodes beyond them |
+//! | [`reader`] | a way through the stream from a checkpoint on |
 //! | [`ahead`] | the stretches that other threads decode ahead of it: from checkpoints, and beyond them from blocks that are found |
-//! | [`kept`], [`checked`] | the table as it is kept between two mounts, and a way with one that is |
+//! | [`index`], [`indexed`] | the table as it is kept between two mounts, and a way with one that is |
 //! | [`library`] | flate2, for a second opinion on what is broken |
 //!
 //! The Adler-32 is put together from those of the stretches, in order, as far as the stream was decoded
@@ -13,28 +13,28 @@
 //! at, as Python's `zlib.decompressobj`, with which asdf reads, does not look at them either.
 
 mod ahead;
-mod checked;
-mod kept;
+mod checkpoint;
+mod index;
+mod indexed;
 mod library;
-mod mark;
+mod reader;
 mod table;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::sync::Arc;
 
-use super::deflate::{Place, zlib};
-use super::seek::found::Trusted;
-use super::seek::kept::{Of, Slot};
-use super::seek::{Seekable, Stretches, Table};
+use super::deflate::{Position, zlib};
+use super::seek::index::{IndexKind, IndexSlot};
+use super::seek::trust::IndexTrust;
+use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::{Sequential, UNIT};
 use crate::error::Result;
-use checked::Checked;
-use table::Zlib;
-use walk::Walk;
+use indexed::IndexedReader;
+use reader::ZlibReader;
+use table::ZlibTable;
 
 /// What deflate can make of a byte at most: matches of 258 bytes that take two bits each.
 pub(super) const RATIO: u64 = 1032;
@@ -52,7 +52,7 @@ pub(super) fn open(
     cache: &Arc<Cache>,
     name: Option<&[u8]>,
 ) -> impl Sequential + use<> + 'static {
-    let slot = Slot::new(cache.store(), Of::Zlib, name, &stored, data_size);
+    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, name, &stored, data_size);
     open_with(stored, Scale::of(data_size).within(cache.budget()), cache, slot)
 }
 
@@ -61,9 +61,9 @@ fn open_with(
     stored: Arc<dyn Content>,
     scale: Scale,
     cache: &Arc<Cache>,
-    slot: Option<Slot>,
+    slot: Option<IndexSlot>,
 ) -> impl Sequential + use<> + 'static {
-    Seekable::new(Zlib::new(stored.clone(), scale, cache, slot), library::library(stored))
+    Seekable::new(ZlibTable::new(stored.clone(), scale, cache, slot), library::library(stored))
 }
 
 /// How finely a stream is cut.
@@ -97,7 +97,7 @@ impl Scale {
     }
 }
 
-impl Table for Zlib {
+impl SeekTable for ZlibTable {
     fn nearest(&self, wanted: u64) -> u64 {
         match self.found.get() {
             Some(kept) => kept.spans.start(kept.spans.at(wanted)),
@@ -105,25 +105,25 @@ impl Table for Zlib {
         }
     }
 
-    fn found(&self) -> Option<&dyn Trusted> {
+    fn found(&self) -> Option<&dyn IndexTrust> {
         Some(&self.found)
     }
 
-    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
-        Ok(Box::new(Walk::new(self, Place::block_at(zlib::FIRST_BIT, 0), Vec::new())))
+    fn pass(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+        Ok(Box::new(ZlibReader::new(self, Position::block_at(zlib::FIRST_BIT, 0), Vec::new())))
     }
 
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         if let Some(kept) = self.found.get() {
             let span = kept.spans.at(from);
-            return Ok((kept.spans.start(span), Box::new(Checked::new(self, kept, span))));
+            return Ok((kept.spans.start(span), Box::new(IndexedReader::new(self, kept, span))));
         }
         let mut window = Vec::new();
         let mark = self.before(from).filter(|mark| self.window(mark, &mut window).is_some());
         let (offset, walk) = match mark {
-            Some(mark) => (mark.offset, Walk::new(self, mark.place(), window)),
+            Some(mark) => (mark.offset, ZlibReader::new(self, mark.place(), window)),
             // Without its window a checkpoint is of no use: from the start it goes as well.
-            None => (0, Walk::new(self, Place::block_at(zlib::FIRST_BIT, 0), Vec::new())),
+            None => (0, ZlibReader::new(self, Position::block_at(zlib::FIRST_BIT, 0), Vec::new())),
         };
         Ok((offset, Box::new(walk)))
     }

@@ -5,9 +5,9 @@
 //! |---|---|
 //! | [`header`], [`frame`] | the headers of frames; how a stream is cut between frames |
 //! | [`table`], [`scale`] | places between the blocks of a long frame, made on the way of whoever decodes beyond them |
-//! | [`walk`], [`blocks`] | a way from such a place on, block by block |
+//! | [`reader`], [`blocks`] | a way from such a place on, block by block |
 //! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | what libzstd has to know there, and how it is found in the blocks |
-//! | [`sums`], [`aside`], [`kept`] | the table as it is kept between two mounts |
+//! | [`sums`], [`dictionary`], [`index`] | the table as it is kept between two mounts |
 //! | [`library`] | libzstd, which decodes; from the start of the stream it says what is broken |
 //!
 //! The table of the seekable format, in a skippable frame at the end, is passed over like any other one.
@@ -15,31 +15,31 @@
 //! are decoded: a read somewhere would give whatever the table says is there. Where frames begin is
 //! found from header to header in little time without it.
 
-mod aside;
 mod bits;
 mod block;
 mod blocks;
+mod dictionary;
 mod everywhere;
 mod frame;
 mod fse;
 mod header;
-mod kept;
+mod index;
 mod library;
 mod memory;
+mod reader;
 mod scale;
 mod sequences;
 mod sums;
 mod table;
 #[cfg(test)]
 mod tests;
-mod walk;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::parts::Parted;
-use super::seek::found::Trusted;
-use super::seek::kept::{Of, Slot};
-use super::seek::{self, Seekable, Stretches};
+use super::seek::index::{IndexKind, IndexSlot};
+use super::seek::trust::IndexTrust;
+use super::seek::{self, Seekable, SegmentReader};
 use super::spill::Spilled;
 use crate::cache::Cache;
 use crate::content::Content;
@@ -47,9 +47,9 @@ use crate::decode::{Decoder, Sequential};
 use crate::error::Result;
 use frame::Frames;
 use header::Header;
+use reader::FrameReader;
 use scale::Scale;
 use table::Zstd as Table;
-use walk::Walk;
 
 pub use everywhere::Everywhere;
 
@@ -86,7 +86,7 @@ fn open_with(
     cache: &Arc<Cache>,
     name: Option<&[u8]>,
 ) -> impl Sequential + use<> + 'static {
-    let slot = Slot::new(cache.store(), Of::Zstd, name, &stored, scale.data_size());
+    let slot = IndexSlot::new(cache.store(), IndexKind::Zstd, name, &stored, scale.data_size());
     Zstd { stored, scale, cache: cache.clone(), slot: Mutex::new(slot), way: OnceLock::new() }
 }
 
@@ -97,7 +97,7 @@ struct Zstd {
     stored: Arc<dyn Content>,
     scale: Scale,
     cache: Arc<Cache>,
-    slot: Mutex<Option<Slot>>,
+    slot: Mutex<Option<IndexSlot>>,
     /// Which of them it is, once someone reads.
     way: OnceLock<Arc<dyn Sequential>>,
 }
@@ -171,7 +171,7 @@ impl Sequential for Zstd {
     }
 }
 
-impl seek::Table for Table {
+impl seek::SeekTable for Table {
     fn weight(&self) -> u64 {
         // That of libzstd, that of a dictionary, and what may become one.
         WEIGHT.saturating_add(self.window.saturating_mul(3))
@@ -184,19 +184,19 @@ impl seek::Table for Table {
         }
     }
 
-    fn found(&self) -> Option<&dyn Trusted> {
+    fn found(&self) -> Option<&dyn IndexTrust> {
         Some(&self.found)
     }
 
-    fn pass(self: Arc<Self>) -> Result<Box<dyn Stretches>> {
+    fn pass(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
         let kept = self.found.get();
-        Ok(Box::new(Walk::against(self, kept)))
+        Ok(Box::new(FrameReader::against(self, kept)))
     }
 
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn Stretches>)> {
+    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         if let Some(kept) = self.found.get() {
             let span = kept.spans.at(from);
-            return Ok((kept.spans.start(span), Box::new(Walk::of_kept(self, kept, span))));
+            return Ok((kept.spans.start(span), Box::new(FrameReader::of_kept(self, kept, span))));
         }
         if let Some((within, aside)) = self.before(from)
             && let Some(dictionary) = aside.dictionary()
@@ -204,13 +204,13 @@ impl seek::Table for Table {
             match self.blocks_at(within.place, within.header, &dictionary) {
                 Ok(blocks) => {
                     let at = within.place.offset;
-                    return Ok((at, Box::new(Walk::from_within(self, within, blocks))));
+                    return Ok((at, Box::new(FrameReader::from_within(self, within, blocks))));
                 }
                 Err(error) if !error.lasts() => return Err(error),
                 Err(error) => tracing::debug!("a place can't be entered: {error}"),
             }
         }
         // Without its dictionary a place is of no use: from the start it goes as well.
-        Ok((0, Box::new(Walk::from_start(self))))
+        Ok((0, Box::new(FrameReader::from_start(self))))
     }
 }

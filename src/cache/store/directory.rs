@@ -69,14 +69,14 @@ impl Directory {
     }
 
     /// The table under `key`, which counts as used now.
-    pub(super) fn find(self: &Arc<Self>, key: Key) -> Option<Found> {
+    pub(super) fn find(self: &Arc<Self>, key: Key) -> Option<TableFile> {
         let (file, stat) = self.open_table(key)?;
         let now = Timestamps {
             last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
             last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
         };
         let _ = rustix::fs::futimens(&file, &now);
-        let found = Found { directory: self.clone(), key, identity: identity(&stat), len: length(&stat) };
+        let found = TableFile { directory: self.clone(), key, identity: identity(&stat), len: length(&stat) };
         locked(&self.open).put(found.identity, Arc::new(file));
         Some(found)
     }
@@ -168,14 +168,14 @@ struct Listed {
 
 /// A table that was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct TableFile {
     directory: Arc<Directory>,
     key: Key,
     identity: Identity,
     len: u64,
 }
 
-impl Found {
+impl TableFile {
     fn file(&self) -> Result<Arc<File>> {
         if let Some(file) = locked(&self.directory.open).get(&self.identity) {
             return Ok(file.clone());
@@ -191,7 +191,7 @@ impl Found {
     }
 }
 
-impl Content for Found {
+impl Content for TableFile {
     fn len(&self) -> u64 {
         self.len
     }

@@ -69,7 +69,7 @@ fn what_can_not_be_written_to_its_end_leaves_what_was_there() {
 fn those_used_longest_ago_make_room() {
     let folder = tempfile::tempdir().unwrap();
     let directory = Arc::new(Directory::open(folder.path()).unwrap().bounded(3000));
-    let store = Store { place: Place::Directory(directory), ..Store::default() };
+    let store = Store { backing: Backing::Directory(directory), ..Store::default() };
     let age = |n: u8, seconds: u64| {
         let file = std::fs::File::options().write(true).open(folder.path().join(format!("{}.seek", key(n))));
         file.unwrap().set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
@@ -152,7 +152,7 @@ fn a_table_that_was_removed_can_be_read_on_by_who_has_it() {
 fn the_end_waits_for_what_was_promised() {
     let store = Arc::new(Store::in_memory());
     store.settle();
-    let (promise, other) = (store.promise(), store.promise());
+    let (promise, other) = (store.pending_write(), store.pending_write());
     let theirs = store.clone();
     let thread = std::thread::spawn(move || {
         keep(&theirs, 1, 10);

@@ -14,7 +14,7 @@ const MAX_MARKS: usize = 1 << 14;
 
 /// A place between two spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct SpanStart {
     /// Bytes of the stored content before it.
     pub(super) stored: u64,
     /// Decoded bytes before it.
@@ -26,8 +26,8 @@ pub(super) struct Mark {
 /// One buffer, or a run of small ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    pub(super) start: Mark,
-    pub(super) end: Mark,
+    pub(super) start: SpanStart,
+    pub(super) end: SpanStart,
     /// Decoded bytes in each chunk but the last; not 0.
     pub(super) piece: u64,
     /// The header of the buffer; `None` for a run, which is one chunk.
@@ -51,18 +51,18 @@ impl Span {
 #[derive(Debug)]
 pub(super) struct Table {
     /// The starts of every `stride`-th span before the frontier.
-    marks: Vec<Mark>,
+    marks: Vec<SpanStart>,
     stride: u64,
     /// Spans before the frontier.
     spans: u64,
     /// Where what is known ends.
-    frontier: Mark,
+    frontier: SpanStart,
     last: Option<Span>,
 }
 
 impl Default for Table {
     fn default() -> Self {
-        Self { marks: vec![], stride: 1, spans: 0, frontier: Mark::default(), last: None }
+        Self { marks: vec![], stride: 1, spans: 0, frontier: SpanStart::default(), last: None }
     }
 }
 
@@ -73,7 +73,7 @@ impl Table {
     pub(super) fn find(
         &mut self,
         offset: u64,
-        mut hop: impl FnMut(Mark) -> Result<Option<Span>>,
+        mut hop: impl FnMut(SpanStart) -> Result<Option<Span>>,
     ) -> Result<Option<Span>> {
         if let Some(span) = self.last.filter(|span| span.chunk(offset).is_some()) {
             return Ok(Some(span));
@@ -92,7 +92,7 @@ impl Table {
         Ok(None)
     }
 
-    fn nearest(&self, offset: u64) -> Mark {
+    fn nearest(&self, offset: u64) -> SpanStart {
         if offset >= self.frontier.decoded {
             return self.frontier;
         }
@@ -123,10 +123,13 @@ mod tests {
     use super::*;
 
     /// A span for each stored byte, `i % 3` pieces of 10 bytes long.
-    fn hop(mark: Mark, count: u64) -> Option<Span> {
+    fn hop(mark: SpanStart, count: u64) -> Option<Span> {
         let len = mark.stored % 3 * 10;
-        let end =
-            Mark { stored: mark.stored + 1, decoded: mark.decoded + len, chunks: mark.chunks + len / 10 };
+        let end = SpanStart {
+            stored: mark.stored + 1,
+            decoded: mark.decoded + len,
+            chunks: mark.chunks + len / 10,
+        };
         (mark.stored < count).then_some(Span { start: mark, end, piece: 10, header: None })
     }
 

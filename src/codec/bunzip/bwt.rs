@@ -83,7 +83,7 @@ impl Inverse {
             rows[row] |= FLAG;
         }
         let on_the_way = starts.filter(|&row| row != origin);
-        let mut walk = Walk {
+        let mut walk = LaneStepper {
             rows,
             lanes: self.lanes.each_mut().map(|lane| &mut lane[..len]),
             step: 0,
@@ -117,7 +117,7 @@ impl Inverse {
 }
 
 /// The lanes under way. All make one step at a time, so one counter says where each of them writes.
-struct Walk<'a, Starts> {
+struct LaneStepper<'a, Starts> {
     rows: &'a [u32],
     lanes: [&'a mut [u8]; LANES],
     step: usize,
@@ -129,7 +129,7 @@ struct Walk<'a, Starts> {
     done: BTreeMap<usize, Segment>,
 }
 
-impl<Starts: Iterator<Item = usize>> Walk<'_, Starts> {
+impl<Starts: Iterator<Item = usize>> LaneStepper<'_, Starts> {
     fn run(&mut self) {
         for lane in 0..LANES {
             self.begin(lane);

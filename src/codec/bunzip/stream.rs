@@ -57,13 +57,13 @@ pub enum Next {
 /// was decoded there, by whomever and whenever.
 #[derive(Debug)]
 pub struct Chain {
-    place: Place,
+    place: ChainState,
     piece: Piece,
 }
 
 /// How far a chain has come.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum ChainState {
     /// Where a stream may begin, and whether none has come yet.
     Outside { byte: u64, first: bool },
     /// Behind a stream's header, or behind a block.
@@ -79,7 +79,7 @@ impl Default for Chain {
 impl Chain {
     /// Stands at the content's first byte.
     pub fn new() -> Self {
-        Self { place: Place::Outside { byte: 0, first: true }, piece: Piece::short() }
+        Self { place: ChainState::Outside { byte: 0, first: true }, piece: Piece::short() }
     }
 
     /// What comes next; reads headers and footers on the way, and checks them.
@@ -88,17 +88,17 @@ impl Chain {
     pub fn next(&mut self, content: &dyn Content) -> Result<Next, Fault> {
         loop {
             self.place = match self.place {
-                Place::Outside { byte, first } => match self.header(content, byte, first)? {
+                ChainState::Outside { byte, first } => match self.header(content, byte, first)? {
                     Some(place) => place,
                     None => {
                         return Ok(Next::End { byte, trailing: content.len().saturating_sub(byte) });
                     }
                 },
-                Place::Inside { bit, follows, level, combined } => match follows {
+                ChainState::Inside { bit, follows, level, combined } => match follows {
                     Follows::Magic(Magic::Block) => return Ok(Next::Block { bit, level }),
                     Follows::Magic(Magic::EndOfStream) => {
                         self.footer(content, bit, combined)?;
-                        Place::Outside { byte: (bit + FOOTER_BITS).div_ceil(8), first: false }
+                        ChainState::Outside { byte: (bit + FOOTER_BITS).div_ceil(8), first: false }
                     }
                     Follows::Neither => {
                         let reason = "neither a block nor the end of the stream is there";
@@ -107,7 +107,7 @@ impl Chain {
                     // Met anew, so that it is known why.
                     Follows::Cut => {
                         let follows = self.peek(content, bit)?;
-                        Place::Inside { bit, follows, level, combined }
+                        ChainState::Inside { bit, follows, level, combined }
                     }
                 },
             };
@@ -117,7 +117,7 @@ impl Chain {
     /// Goes on behind `block`; `false`, and nothing else, if it is not the one that comes next.
     pub fn accept(&mut self, block: &Block) -> bool {
         match &mut self.place {
-            Place::Inside { bit, follows, combined, .. }
+            ChainState::Inside { bit, follows, combined, .. }
                 if *bit == block.start && *follows == Follows::Magic(Magic::Block) =>
             {
                 (*bit, *follows, *combined) = (block.end, block.follows, combine(*combined, block.crc));
@@ -128,7 +128,7 @@ impl Chain {
     }
 
     /// Where the chain goes on behind a stream's header at `byte`, or `None` if there is none.
-    fn header(&mut self, content: &dyn Content, byte: u64, first: bool) -> Result<Option<Place>, Fault> {
+    fn header(&mut self, content: &dyn Content, byte: u64, first: bool) -> Result<Option<ChainState>, Fault> {
         let mut header = [0; HEADER as usize];
         let mut read = 0;
         while read < header.len() {
@@ -149,7 +149,7 @@ impl Chain {
         };
         let bit = (byte + HEADER) * 8;
         let follows = self.peek(content, bit)?;
-        Ok(Some(Place::Inside { bit, follows, level, combined: 0 }))
+        Ok(Some(ChainState::Inside { bit, follows, level, combined: 0 }))
     }
 
     /// Checks the combined CRC in the footer at `bit`.
@@ -169,13 +169,13 @@ impl Chain {
 
 /// Decodes all blocks of all streams in order, on one thread.
 #[derive(Debug)]
-pub struct Walk {
+pub struct StreamReader {
     content: Arc<dyn Content>,
     chain: Chain,
     decoder: Decoder,
 }
 
-impl Walk {
+impl StreamReader {
     /// Stands at the content's first byte.
     pub fn new(content: Arc<dyn Content>) -> Self {
         Self { content, chain: Chain::new(), decoder: Decoder::new() }
@@ -207,7 +207,7 @@ impl Walk {
     }
 }
 
-impl crate::decode::Decoder for Walk {
+impl crate::decode::Decoder for StreamReader {
     fn read(&mut self, out: &mut [u8]) -> SourceResult<usize> {
         Ok(Self::read(self, out)?)
     }

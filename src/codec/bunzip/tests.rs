@@ -8,7 +8,7 @@ mod written;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use super::{Fault, Walk};
+use super::{Fault, StreamReader};
 use crate::content::Text;
 
 /// A generator of numbers that are the same at every run.
@@ -103,7 +103,7 @@ fn by_library(stream: &[u8]) -> (Vec<u8>, bool) {
 
 /// What we make of one or more streams: the bytes before any error, and the error.
 fn by_us(streams: &[u8]) -> (Vec<u8>, Option<Fault>) {
-    let mut walk = Walk::new(Arc::new(Text::new(streams)));
+    let mut walk = StreamReader::new(Arc::new(Text::new(streams)));
     let mut fault = None;
     let (out, _) = drain(|out| walk.read(out).map_err(|met| fault = Some(met)).ok());
     (out, fault)

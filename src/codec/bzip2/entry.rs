@@ -7,7 +7,7 @@ const PLACE_BITS: u32 = 56;
 
 /// A block of the table.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct BlockEntry {
     /// The level (8 bits), and where its magic begins.
     place: u64,
     /// Where its output begins.
@@ -17,13 +17,13 @@ pub(super) struct Entry {
 
 /// Where a block is to be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockStart {
     pub(super) bit: u64,
     pub(super) level: Level,
 }
 
-impl Entry {
-    pub(super) fn new(place: Place, offset: u64, crc: u32) -> Self {
+impl BlockEntry {
+    pub(super) fn new(place: BlockStart, offset: u64, crc: u32) -> Self {
         let level = (place.level.block_size() / 100_000) as u64;
         Self { place: level << PLACE_BITS | place.bit, offset, crc }
     }
@@ -39,8 +39,8 @@ impl Entry {
         entry.place().map(|_| entry)
     }
 
-    pub(super) fn place(self) -> Option<Place> {
+    pub(super) fn place(self) -> Option<BlockStart> {
         let level = Level::from_digit(b'0'.checked_add((self.place >> PLACE_BITS) as u8)?)?;
-        Some(Place { bit: self.place & ((1 << PLACE_BITS) - 1), level })
+        Some(BlockStart { bit: self.place & ((1 << PLACE_BITS) - 1), level })
     }
 }

@@ -1,5 +1,5 @@
 mod any;
-mod kept;
+mod index;
 
 use std::io::Write;
 
@@ -71,7 +71,7 @@ fn any_streams_in_any_order_on_any_number_of_threads_are_the_truth() {
 fn magics_and_blocks_where_none_belong_are_not_believed() {
     let mut dice = Dice(8);
     let (truth, stored) = streams().swap_remove(0);
-    // Whole blocks behind the end, at another bit than their own: they are found, and decode.
+    // Summary blocks behind the end, at another bit than their own: they are found, and decode.
     let other = encode(&truth[..300_000], 1);
     let garbage: Vec<u8> = other[4..].windows(2).map(|two| two[0] << 3 | two[1] >> 5).collect();
     let cache = Arc::new(Cache::with_threads(1 << 30, 4));

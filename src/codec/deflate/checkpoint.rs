@@ -1,14 +1,14 @@
 //! Where decoding can start again.
 
 use super::fault::Fault;
-use super::inflate::{Inflate, Place};
+use super::inflate::{Inflate, Position};
 use crate::content::Content;
 
 /// A place, and what a decoder needs of the output before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// Where it is: between two symbols, so that nothing of a match is pending.
-    pub place: Place,
+    pub place: Position,
     /// The output before it, its last 32 KiB or all; zero where nothing after it refers to it.
     pub window: Vec<u8>,
 }
@@ -16,7 +16,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// The start of a stream whose first block begins at `bit`.
     pub fn start_of_stream(bit: u64) -> Self {
-        Self { place: Place::block_at(bit, 0), window: Vec::new() }
+        Self { place: Position::block_at(bit, 0), window: Vec::new() }
     }
 }
 
@@ -28,7 +28,7 @@ impl Inflate {
     pub fn decode_from(
         &mut self,
         stored: &dyn Content,
-        place: Place,
+        place: Position,
         out: &mut Vec<u8>,
         len: usize,
     ) -> Result<(), Fault> {

@@ -60,7 +60,7 @@ pub enum Reason {
     TooFar,
     /// There is no symbol at the place where decoding was to start again.
     #[error("decoding can't start at this bit")]
-    Place,
+    Position,
 }
 
 /// What a part of the decoder finds, before it is known where: bits run out, or are wrong.

@@ -29,7 +29,7 @@ pub enum Block {
 
 /// A place in a stream where a decoder can stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// The bit where the header of its block begins; between blocks, where the next one begins.
     pub header: u64,
     /// The bit where the next symbol begins, or the next stored byte, or the next header.
@@ -42,7 +42,7 @@ pub struct Place {
     pub last: bool,
 }
 
-impl Place {
+impl Position {
     /// The place in front of a block whose header begins at `bit`.
     pub fn block_at(bit: u64, offset: u64) -> Self {
         Self { header: bit, bit, offset, block: Block::Between, last: false }
@@ -117,7 +117,7 @@ impl Inflate {
 
     /// Goes to `place` of `stored`, of which only the bits and the offset are believed: inside a
     /// block its header is read again.
-    pub fn start(&mut self, stored: &dyn Content, place: Place) -> Result<(), Fault> {
+    pub fn start(&mut self, stored: &dyn Content, place: Position) -> Result<(), Fault> {
         self.input.clear();
         (self.state, self.last, self.rest) = (State::Between, false, Rest::default());
         (self.header, self.bit, self.offset) = (place.header, place.header, place.offset);
@@ -130,10 +130,10 @@ impl Inflate {
 
     /// Goes to a bit inside the block that was just opened.
     fn skip_to(&mut self, bit: u64) -> Result<(), Reason> {
-        let ahead = bit.checked_sub(self.bit).ok_or(Reason::Place)?;
+        let ahead = bit.checked_sub(self.bit).ok_or(Reason::Position)?;
         if let State::Stored(length) = self.state {
-            let passed = u16::try_from(ahead / 8).ok().filter(|_| ahead % 8 == 0).ok_or(Reason::Place)?;
-            self.state = State::Stored(length.checked_sub(passed).ok_or(Reason::Place)?);
+            let passed = u16::try_from(ahead / 8).ok().filter(|_| ahead % 8 == 0).ok_or(Reason::Position)?;
+            self.state = State::Stored(length.checked_sub(passed).ok_or(Reason::Position)?);
         }
         self.bit = bit;
         Ok(())
@@ -142,7 +142,7 @@ impl Inflate {
     /// Where it stands: after the symbol that gave the last byte, whether all of it was given or not.
     ///
     /// Decoding can start again here only if nothing is [`pending`](Self::pending).
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Position {
         let block = match self.state {
             State::Between | State::Ended => Block::Between,
             State::Stored(_) => Block::Stored,
@@ -150,7 +150,7 @@ impl Inflate {
             State::Dynamic => Block::Dynamic,
         };
         let header = if block == Block::Between { self.bit } else { self.header };
-        Place { header, bit: self.bit, offset: self.offset, block, last: self.last }
+        Position { header, bit: self.bit, offset: self.offset, block, last: self.last }
     }
 
     /// How many bytes of the last match are still to be given, 257 at most. With room for just these,

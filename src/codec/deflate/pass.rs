@@ -3,7 +3,7 @@
 use super::WINDOW;
 use super::checkpoint::Checkpoint;
 use super::fault::Fault;
-use super::inflate::{Inflate, Place, SYMBOL_ROOM, Stop};
+use super::inflate::{Inflate, Position, SYMBOL_ROOM, Stop};
 use super::probe::{PROBE, Probe};
 use crate::content::Content;
 
@@ -34,7 +34,7 @@ struct Marks {
 impl Pass {
     /// A pass that goes on from `place` of `stored`; `window` is the output before it, its last 32 KiB
     /// or all.
-    pub fn new(stored: &dyn Content, place: Place, window: &[u8]) -> Result<Self, Fault> {
+    pub fn new(stored: &dyn Content, place: Position, window: &[u8]) -> Result<Self, Fault> {
         let mut inflate = Inflate::new();
         inflate.start(stored, place)?;
         let window = &window[window.len().saturating_sub(WINDOW)..];
@@ -128,7 +128,7 @@ impl Pass {
     }
 
     /// Where the pass stands.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Position {
         self.inflate.place()
     }
 }

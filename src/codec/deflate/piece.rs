@@ -14,8 +14,8 @@
 use super::WINDOW;
 use super::checkpoint::Checkpoint;
 use super::fault::Fault;
-use super::inflate::{Inflate, Place, Stop};
-use super::probe::{Mark, PROBE, Probe, Used};
+use super::inflate::{Inflate, Position, Stop};
+use super::probe::{PROBE, Probe, Probed, Used};
 use super::unit::MARKER;
 use crate::content::Content;
 
@@ -37,10 +37,10 @@ pub enum Ending {
 
 /// What of a stream a piece is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct PieceRequest {
     /// Where it begins. Its offset may be anything as long as it isn't known: places and faults count
     /// from it.
-    pub start: Place,
+    pub start: Position,
     /// It ends at the first block at or after this bit that a [`Finder`](super::Finder) finds.
     pub until: u64,
     /// It ends before, between two symbols, when it holds so many bytes of output, or 257 more.
@@ -52,11 +52,11 @@ pub struct Stretch {
 /// A stretch of output, some of it perhaps as markers. Its buffers are used again by the next one.
 #[derive(Debug)]
 pub struct Piece {
-    stretch: Stretch,
-    end: Place,
+    stretch: PieceRequest,
+    end: Position,
     ending: Ending,
     probe: Probe,
-    marks: Vec<Mark>,
+    marks: Vec<Probed>,
     /// The markers of a window, then output that may have markers.
     symbols: Vec<u16>,
     symbols_end: usize,
@@ -77,9 +77,9 @@ impl Default for Piece {
 impl Piece {
     /// An empty piece.
     pub fn new() -> Self {
-        let nowhere = Place::block_at(0, 0);
+        let nowhere = Position::block_at(0, 0);
         Self {
-            stretch: Stretch { start: nowhere, until: 0, cap: 0, spacing: 0 },
+            stretch: PieceRequest { start: nowhere, until: 0, cap: 0, spacing: 0 },
             end: nowhere,
             ending: Ending::Full,
             probe: Probe::new(),
@@ -100,7 +100,7 @@ impl Piece {
         &mut self,
         inflate: &mut Inflate,
         stored: &dyn Content,
-        stretch: Stretch,
+        stretch: PieceRequest,
         window: Option<&[u8]>,
     ) {
         self.stretch = stretch;
@@ -118,7 +118,7 @@ impl Piece {
     }
 
     fn fill(&mut self, inflate: &mut Inflate, stored: &dyn Content) -> Ending {
-        let Stretch { until, cap, spacing, .. } = self.stretch;
+        let PieceRequest { until, cap, spacing, .. } = self.stretch;
         let mut due = if spacing == 0 { usize::MAX } else { spacing };
         loop {
             let (len, pending) = (self.len(), inflate.pending());
@@ -193,12 +193,12 @@ impl Piece {
     }
 
     /// Where it begins.
-    pub fn start(&self) -> Place {
+    pub fn start(&self) -> Position {
         self.stretch.start
     }
 
     /// Where it ends: where the next one has to begin, if anything comes after it.
-    pub fn end(&self) -> Place {
+    pub fn end(&self) -> Position {
         self.end
     }
 
@@ -252,12 +252,12 @@ impl Piece {
         let symbols = self.symbols();
         let first = symbols
             .first_chunk::<PROBE>()
-            .map(|symbols| Mark { place: self.stretch.start, used: Used::by(symbols) });
+            .map(|symbols| Probed { place: self.stretch.start, used: Used::by(symbols) });
         let marks = first.iter().filter(|_| self.stretch.spacing > 0).chain(&self.marks);
         let made = marks.filter_map(|mark| {
             let passed = mark.place.offset.checked_sub(self.stretch.start.offset)?;
             let window = window_at(usize::try_from(passed).ok()?)?;
-            let place = Place { offset: offset.checked_add(passed)?, ..mark.place };
+            let place = Position { offset: offset.checked_add(passed)?, ..mark.place };
             Some(Checkpoint { place, window: mark.used.sparse(window) })
         });
         made.collect()

@@ -6,7 +6,7 @@
 
 use super::WINDOW;
 use super::fault::Fault;
-use super::inflate::{Inflate, Place, Stop};
+use super::inflate::{Inflate, Position, Stop};
 use super::unit::{MARKER, Unit};
 use crate::content::Content;
 
@@ -64,8 +64,8 @@ fn spread(bits: u8) -> u64 {
 
 /// A place where decoding can start again, and what it needs of the output before it.
 #[derive(Clone, Debug)]
-pub(super) struct Mark {
-    pub(super) place: Place,
+pub(super) struct Probed {
+    pub(super) place: Position,
     pub(super) used: Used,
 }
 
@@ -96,14 +96,14 @@ impl Probe {
         out: &mut [S],
         filled: usize,
         mut go_on: impl FnMut(&mut Inflate) -> bool,
-    ) -> (Option<Mark>, usize, Result<Stop, Fault>) {
+    ) -> (Option<Probed>, usize, Result<Stop, Fault>) {
         debug_assert_eq!(inflate.pending(), 0, "a mark lies between two symbols");
         let place = inflate.place();
         let (window, room) = out.split_at_mut(filled);
         let Some(window) = window.last_chunk::<WINDOW>() else {
             // Near the start of a stream little comes before the place: all of it is kept.
             let (filled, stop) = inflate.run(stored, out, filled, true);
-            return (Some(Mark { place, used: Used(None) }), filled, stop);
+            return (Some(Probed { place, used: Used(None) }), filled, stop);
         };
         let wanted = WINDOW + room.len().min(PROBE);
         let mut end = WINDOW;
@@ -123,7 +123,7 @@ impl Probe {
             *to = if symbol >= MARKER { known } else { literal };
         }
         let complete = symbols.len() == PROBE || matches!(stop, Ok(Stop::End));
-        let mark = complete.then(|| Mark { place, used: Used::of(&self.seen[usize::from(MARKER)..]) });
+        let mark = complete.then(|| Probed { place, used: Used::of(&self.seen[usize::from(MARKER)..]) });
         (mark, filled + symbols.len(), stop)
     }
 }

@@ -149,9 +149,9 @@ fn decode(
     stored: &dyn Content,
     start: u64,
     mut room: impl FnMut() -> usize,
-) -> (Vec<u8>, std::result::Result<Place, Fault>) {
+) -> (Vec<u8>, std::result::Result<Position, Fault>) {
     let mut inflate = Inflate::new();
-    inflate.start(stored, Place::block_at(start, 0)).unwrap();
+    inflate.start(stored, Position::block_at(start, 0)).unwrap();
     let (mut out, mut filled) = (Vec::new(), 0);
     loop {
         out.resize(filled + room(), 0xaa);
@@ -215,7 +215,7 @@ fn input_may_come_byte_by_byte() {
 fn without_room_it_tells_more_output_from_the_end() {
     for Stream { name, stored, start, plain } in streams() {
         let mut inflate = Inflate::new();
-        inflate.start(&stored, Place::block_at(start, 0)).unwrap();
+        inflate.start(&stored, Position::block_at(start, 0)).unwrap();
         let mut out = vec![0; plain.len()];
         let short = plain.len().saturating_sub(1);
         if !plain.is_empty() {

@@ -1,7 +1,7 @@
 //! The wrapper around a deflate stream (RFC 1950): two bytes in front, an Adler-32 behind.
 
 use super::fault::{Fault, Why};
-use super::inflate::Place;
+use super::inflate::Position;
 use super::input::Input;
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -46,7 +46,7 @@ impl Header {
 }
 
 /// The checksum behind a deflate stream that ends at `end`.
-pub fn stored_checksum(stored: &dyn Content, end: Place) -> std::result::Result<u32, Fault> {
+pub fn stored_checksum(stored: &dyn Content, end: Position) -> std::result::Result<u32, Fault> {
     let mut input = Input::default();
     let bytes = input.from(stored, end.bit.div_ceil(8), CHECKSUM);
     match bytes.first_chunk() {

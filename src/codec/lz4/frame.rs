@@ -13,7 +13,7 @@ use super::format::{BlockSize, Blocks, Next, decoded_len};
 use super::running::Running;
 use super::unframe::Unframing;
 use crate::codec::input::Input;
-use crate::codec::parts::{Cut, Hop, Parts};
+use crate::codec::parts::{Hop, PartStart, Parts};
 use crate::content::Content;
 use crate::error::Result;
 
@@ -39,7 +39,7 @@ pub(super) struct Frames {
     stored: Arc<dyn Content>,
     data_size: u64,
     /// The checksum of a frame that has been decoded in order up to a cut.
-    running: Mutex<Option<(Cut, Running)>>,
+    running: Mutex<Option<(PartStart, Running)>>,
 }
 
 impl Frames {
@@ -53,12 +53,12 @@ impl Frames {
     }
 
     /// What is known of the frame that is cut here, if it was decoded in order up to here.
-    fn running_at(&self, cut: Cut) -> Option<Running> {
+    fn running_at(&self, cut: PartStart) -> Option<Running> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_ref().filter(|(at, _)| *at == cut && cut.state != 0).map(|(_, running)| running.clone())
     }
 
-    fn goes_on(&self, cut: Cut, running: Running) {
+    fn goes_on(&self, cut: PartStart, running: Running) {
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((cut, running));
     }
 
@@ -85,7 +85,7 @@ struct Hopping<'a> {
     frames: &'a Frames,
     input: Input,
     far: bool,
-    from: Cut,
+    from: PartStart,
     least: u64,
     most: u64,
     len: Option<u64>,
@@ -94,12 +94,12 @@ struct Hopping<'a> {
 }
 
 impl Hopping<'_> {
-    fn to(&self, next: Cut) -> Hop {
+    fn to(&self, next: PartStart) -> Hop {
         Hop::To { next, most: self.most, len: self.len.filter(|_| self.far) }
     }
 
     /// Hops over blocks up to behind the end mark, or up to the first cut that may be.
-    fn blocks(&mut self, blocks: Blocks) -> Result<Option<Cut>> {
+    fn blocks(&mut self, blocks: Blocks) -> Result<Option<PartStart>> {
         loop {
             let stored = self.input.position();
             let Some(size) = BlockSize::read(&mut self.input, blocks)? else {
@@ -117,7 +117,7 @@ impl Hopping<'_> {
                 self.len = self.len.map(|all| all.saturating_add(blocks.longest() as u64));
             }
             if self.most >= self.least {
-                return Ok(Some(Cut { stored, state: blocks.to_state() }));
+                return Ok(Some(PartStart { stored, state: blocks.to_state() }));
             }
             self.last = Some((size, self.input.position()));
             self.most = self.most.saturating_add(blocks.longest() as u64);
@@ -132,10 +132,10 @@ impl Hopping<'_> {
             }
             // A frame that is cut ends with a part, so that its checksum is that of the last one.
             let cut = self.blocks(blocks)?;
-            return Ok(self.to(cut.unwrap_or(Cut { stored: self.input.position(), state: 0 })));
+            return Ok(self.to(cut.unwrap_or(PartStart { stored: self.input.position(), state: 0 })));
         }
         loop {
-            let here = Cut { stored: self.input.position(), state: 0 };
+            let here = PartStart { stored: self.input.position(), state: 0 };
             let is_first = here.stored == self.from.stored;
             if !is_first && (self.most >= self.least || here.stored - self.from.stored > MOST_STORED) {
                 return Ok(self.to(here));
@@ -165,13 +165,13 @@ impl Parts for Frames {
 
     const CERTAIN: bool = false;
 
-    fn hop(&self, from: Cut, far: bool) -> Result<Hop> {
+    fn hop(&self, from: PartStart, far: bool) -> Result<Hop> {
         let input = Input::range(&self.stored, from.stored, u64::MAX).in_reads_of(HOP);
         let least = self.part_len(PARTS);
         Hopping { frames: self, input, far, from, least, most: 0, len: Some(0), last: None }.hop()
     }
 
-    fn start(&self, from: Cut, window: Vec<u8>, until: Option<Cut>) -> Result<Unframing> {
+    fn start(&self, from: PartStart, window: Vec<u8>, until: Option<PartStart>) -> Result<Unframing> {
         let end = until.map_or(u64::MAX, |until| until.stored);
         let input = Input::range(&self.stored, from.stored, end);
         let running = self.running_at(from);
@@ -185,7 +185,7 @@ impl Parts for Frames {
         }
     }
 
-    fn follow(&self, from: Cut, bytes: &[u8], decoder: &Unframing) -> Result<()> {
+    fn follow(&self, from: PartStart, bytes: &[u8], decoder: &Unframing) -> Result<()> {
         if from.state == 0 {
             // It has followed each frame from its start on.
             return Ok(());
@@ -193,7 +193,7 @@ impl Parts for Frames {
         let Some(mut running) = self.running_at(from) else { return Ok(()) };
         running.take(bytes);
         match decoder.cut() {
-            Cut { state: 0, .. } => decoder.check(&running),
+            PartStart { state: 0, .. } => decoder.check(&running),
             cut => {
                 self.goes_on(cut, running);
                 Ok(())

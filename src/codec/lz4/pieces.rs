@@ -53,16 +53,16 @@ pub(in crate::codec) struct Pieces {
 
 /// A place that is known in both: in the decoded bytes and in the stored ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct PieceStart {
     offset: u64,
     stored: u64,
 }
 
 struct Table {
     /// Where each chunk begins.
-    chunks: Vec<Place>,
+    chunks: Vec<PieceStart>,
     /// Where the one after them does.
-    next: Place,
+    next: PieceStart,
     /// Whether that is the end, and in order.
     end: Option<Result<()>>,
     headers: Input,
@@ -84,7 +84,7 @@ impl Pieces {
     pub(in crate::codec) fn new(stored: Arc<dyn Content>, data_size: u64) -> Self {
         let table = Table {
             chunks: Vec::new(),
-            next: Place { offset: 0, stored: 0 },
+            next: PieceStart { offset: 0, stored: 0 },
             end: None,
             headers: Input::range(&stored, 0, u64::MAX).in_reads_of(HOP),
             at: 0,
@@ -104,7 +104,7 @@ impl Pieces {
                 Ok(Some(piece)) if here.offset > start.offset && piece.size > MOST => break,
                 Ok(Some(piece)) => {
                     let stored = here.stored.saturating_add(HEADER).saturating_add(piece.stored);
-                    here = Place { offset: here.offset.saturating_add(piece.size), stored };
+                    here = PieceStart { offset: here.offset.saturating_add(piece.size), stored };
                     table.headers.skip(HEADER.saturating_add(piece.stored));
                     table.at = stored;
                 }

@@ -6,7 +6,7 @@ use super::format::{BlockSize, Blocks, Next};
 use super::running::Running;
 use super::{block, whole};
 use crate::codec::input::Input;
-use crate::codec::parts::{Cut, PartDecoder, Stopped};
+use crate::codec::parts::{PartDecoder, PartStart, Stopped};
 use crate::error::{Error, Result};
 
 /// How far back a match may reach.
@@ -19,7 +19,7 @@ pub(super) struct Unframing {
     blocks: Option<Blocks>,
     /// The last output of a linked frame.
     window: Vec<u8>,
-    until: Option<Cut>,
+    until: Option<PartStart>,
     /// What is known of the frame, if it was followed from its start on.
     running: Option<Running>,
     /// The content checksum of a frame that was not.
@@ -39,9 +39,9 @@ impl Unframing {
     /// From a cut up to another, or up to one of its own choice behind `part` bytes.
     pub(super) fn new(
         input: Input,
-        from: Cut,
+        from: PartStart,
         window: Vec<u8>,
-        until: Option<Cut>,
+        until: Option<PartStart>,
         running: Option<Running>,
         part: u64,
     ) -> Self {
@@ -62,8 +62,8 @@ impl Unframing {
     }
 
     /// Where it stands.
-    pub(super) fn cut(&self) -> Cut {
-        Cut { stored: self.input.position(), state: self.blocks.map_or(0, Blocks::to_state) }
+    pub(super) fn cut(&self) -> PartStart {
+        PartStart { stored: self.input.position(), state: self.blocks.map_or(0, Blocks::to_state) }
     }
 
     fn is_at_stop(&self) -> bool {

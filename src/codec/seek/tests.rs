@@ -8,19 +8,19 @@ use super::*;
 #[derive(Debug)]
 struct Broken(Arc<AtomicUsize>);
 
-impl Table for Broken {
+impl SeekTable for Broken {
     fn nearest(&self, _: u64) -> u64 {
         0
     }
 
-    fn walk(self: Arc<Self>, _: u64) -> Result<(u64, Box<dyn Stretches>)> {
+    fn walk(self: Arc<Self>, _: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         Ok((0, Box::new(BrokenWalk)))
     }
 }
 
 struct BrokenWalk;
 
-impl Stretches for BrokenWalk {
+impl SegmentReader for BrokenWalk {
     fn next(&mut self, _: &mut Vec<u8>) -> Result<Option<usize>> {
         Err(Error::damaged("ours"))
     }

@@ -12,10 +12,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::mark::Mark;
-use super::table::Zlib;
+use super::checkpoint::PackedCheckpoint;
+use super::table::ZlibTable;
 use crate::cache::{FEW, Reservation, Task};
-use crate::codec::deflate::{Ending, Finder, Inflate, Piece, Place, Stretch, WINDOW};
+use crate::codec::deflate::{Ending, Finder, Inflate, Piece, PieceRequest, Position, WINDOW};
 use crate::codec::seek::Depth;
 
 /// How much more output than it should have a piece may have, which is known only afterwards.
@@ -53,52 +53,52 @@ impl Threads {
     }
 }
 
-/// Stretches in work, in the order of the stream.
+/// SegmentReader in work, in the order of the stream.
 #[derive(Default)]
-pub(super) struct Ahead {
-    entries: VecDeque<Entry>,
+pub(super) struct SegmentQueue {
+    entries: VecDeque<QueuedSegment>,
     /// Pieces since the last gap.
     in_row: usize,
 }
 
-pub(super) type SpanTask = Task<(Option<Span>, Reservation)>;
+pub(super) type SpanTask = Task<(Option<Output>, Reservation)>;
 
 /// A stretch in work.
-pub(super) enum Entry {
+pub(super) enum QueuedSegment {
     /// From a checkpoint up to the next.
-    Span { start: Mark, end: Mark, task: SpanTask },
+    Span { start: PackedCheckpoint, end: PackedCheckpoint, task: SpanTask },
     /// From a block behind `cut` up to one behind `until`.
     Piece { cut: u64, until: u64, task: Task<(Option<Box<Piece>>, Reservation)> },
 }
 
 /// Output with the window before it.
-pub(super) struct Span {
+pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
     /// Where the output begins.
     pub(super) start: usize,
 }
 
-impl Ahead {
-    pub(super) fn front(&self) -> Option<&Entry> {
+impl SegmentQueue {
+    pub(super) fn front(&self) -> Option<&QueuedSegment> {
         self.entries.front()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Entry> {
+    pub(super) fn pop(&mut self) -> Option<QueuedSegment> {
         self.entries.pop_front()
     }
 
     /// Has more stretches decoded, as many as `depth` allows on so many threads and the cache has
     /// room for.
-    pub(super) fn fill(&mut self, zlib: &Arc<Zlib>, here: Place, depth: &Depth, threads: Threads) {
+    pub(super) fn fill(&mut self, zlib: &Arc<ZlibTable>, here: Position, depth: &Depth, threads: Threads) {
         let depth = threads.depth(depth, here.offset);
         while self.entries.len() < depth {
             let entry = match self.entries.back() {
-                Some(Entry::Piece { until, .. }) => {
+                Some(QueuedSegment::Piece { until, .. }) => {
                     let (until, bits) = (*until, bits(zlib, here));
                     let cut = until.saturating_add(self.gap(threads, bits));
                     piece(zlib, cut, bits)
                 }
-                Some(Entry::Span { end, .. }) => from(zlib, end.place(), here),
+                Some(QueuedSegment::Span { end, .. }) => from(zlib, end.place(), here),
                 None => from(zlib, here, here),
             };
             match entry {
@@ -120,7 +120,7 @@ impl Ahead {
 }
 
 /// The next stretch for a walk that has come to `place`, and stands at `here` now.
-fn from(zlib: &Arc<Zlib>, place: Place, here: Place) -> Option<Entry> {
+fn from(zlib: &Arc<ZlibTable>, place: Position, here: Position) -> Option<QueuedSegment> {
     match zlib.next_two(place.offset) {
         (Some(start), Some(end)) => span(zlib, start, end),
         (last, _) => {
@@ -132,32 +132,32 @@ fn from(zlib: &Arc<Zlib>, place: Place, here: Place) -> Option<Entry> {
 }
 
 /// How many compressed bits a piece should have.
-fn bits(zlib: &Zlib, here: Place) -> u64 {
+fn bits(zlib: &ZlibTable, here: Position) -> u64 {
     let ratio = here.bit as f64 / here.offset.max(1) as f64;
     let bits = (zlib.scale.stretch as f64 * ratio) as u64;
     bits.clamp(zlib.scale.least_bits, MOST_BITS.max(zlib.scale.least_bits))
 }
 
-fn span(zlib: &Arc<Zlib>, start: Mark, end: Mark) -> Option<Entry> {
+fn span(zlib: &Arc<ZlibTable>, start: PackedCheckpoint, end: PackedCheckpoint) -> Option<QueuedSegment> {
     let len = end.offset.checked_sub(start.offset)?;
     let reservation = zlib.cache.reserve(len.saturating_add(WINDOW as u64 + INFLATE))?;
     let len = usize::try_from(len).ok()?;
     let theirs = zlib.clone();
     let task = zlib.cache.task(move || (decode_span(&theirs, start, len), reservation));
-    Some(Entry::Span { start, end, task })
+    Some(QueuedSegment::Span { start, end, task })
 }
 
-fn decode_span(zlib: &Zlib, start: Mark, len: usize) -> Option<Span> {
+fn decode_span(zlib: &ZlibTable, start: PackedCheckpoint, len: usize) -> Option<Output> {
     let mut bytes = zlib.cache.buffer(len + WINDOW);
     zlib.window(&start, &mut bytes)?;
     let window = bytes.len();
     let mut inflate = zlib.cache.scratch::<Inflate>();
     let decoded = inflate.decode_from(&*zlib.stored, start.place(), &mut bytes, len);
     zlib.cache.keep_scratch(inflate, INFLATE);
-    decoded.is_ok().then_some(Span { bytes, start: window })
+    decoded.is_ok().then_some(Output { bytes, start: window })
 }
 
-fn piece(zlib: &Arc<Zlib>, cut: u64, bits: u64) -> Option<Entry> {
+fn piece(zlib: &Arc<ZlibTable>, cut: u64, bits: u64) -> Option<QueuedSegment> {
     let end = zlib.stored.len().checked_mul(8)?;
     let until = cut.checked_add(bits)?;
     if cut >= end {
@@ -166,15 +166,15 @@ fn piece(zlib: &Arc<Zlib>, cut: u64, bits: u64) -> Option<Entry> {
     let reservation = zlib.cache.reserve(PIECE_WEIGHT * zlib.scale.stretch + INFLATE)?;
     let theirs = zlib.clone();
     let task = zlib.cache.task_beside(move || (find_and_decode(&theirs, cut, until), reservation));
-    Some(Entry::Piece { cut, until, task })
+    Some(QueuedSegment::Piece { cut, until, task })
 }
 
-fn find_and_decode(zlib: &Zlib, cut: u64, until: u64) -> Option<Box<Piece>> {
+fn find_and_decode(zlib: &ZlibTable, cut: u64, until: u64) -> Option<Box<Piece>> {
     let start = Finder::new().find(&*zlib.stored, cut, until).ok()??;
     let mut inflate = zlib.cache.scratch::<Inflate>();
     let mut piece = zlib.cache.scratch::<Piece>();
-    let stretch = Stretch {
-        start: Place::block_at(start, 0),
+    let stretch = PieceRequest {
+        start: Position::block_at(start, 0),
         until,
         cap: usize::try_from(zlib.scale.stretch * CAP).unwrap_or(usize::MAX),
         spacing: usize::try_from(zlib.scale.spacing).unwrap_or(usize::MAX),
@@ -189,7 +189,7 @@ fn find_and_decode(zlib: &Zlib, cut: u64, until: u64) -> Option<Box<Piece>> {
 }
 
 /// Lets the buffers of a piece be used again.
-pub(super) fn give_back(zlib: &Zlib, piece: Box<Piece>) {
+pub(super) fn give_back(zlib: &ZlibTable, piece: Box<Piece>) {
     let weight = piece.weight() as u64 + PIECE;
     zlib.cache.keep_scratch(piece, weight);
 }
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn where_threads_are_few_each_has_its_share_and_the_walk_too() {
         let gaps = |threads| {
-            let mut ahead = Ahead::default();
+            let mut ahead = SegmentQueue::default();
             (0..6).map(|_| ahead.gap(Threads(threads), 1)).collect::<Vec<_>>()
         };
         assert_eq!(gaps(2), [1, 1, 1, 1, 1, 1]);

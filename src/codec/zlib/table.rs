@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Scale;
-use super::kept::{Complete, Kept, Sums};
-use super::mark::Mark;
-use crate::cache::store::Promise;
+use super::checkpoint::PackedCheckpoint;
+use super::index::{NewIndex, Sums, ZlibIndex};
+use crate::cache::store::PendingWrite;
 use crate::cache::{Cache, Segment};
 use crate::codec::deflate::{Checkpoint, PackedWindow, Packer, WINDOW, zlib};
-use crate::codec::seek::found::Found;
-use crate::codec::seek::kept::{Slot, Whole};
+use crate::codec::seek::index::{IndexSlot, Summary};
+use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
 
 /// How far before a multiple of the spacing a checkpoint is due: it is made between two symbols, which
@@ -21,19 +21,19 @@ const EARLY: u64 = 512;
 const PACKER: u64 = 300 << 10;
 
 /// A zlib stream and its table.
-pub(super) struct Zlib {
+pub(super) struct ZlibTable {
     pub(super) stored: Arc<dyn Content>,
     pub(super) cache: Arc<Cache>,
     pub(super) scale: Scale,
-    known: Mutex<Known>,
+    state: Mutex<State>,
     /// What was found where the table is kept.
-    pub(super) found: Found<Kept>,
+    pub(super) found: TrustedIndex<ZlibIndex>,
 }
 
 #[derive(Default)]
-struct Known {
+struct State {
     /// In order of both the bits and the offsets.
-    marks: Vec<Mark>,
+    marks: Vec<PackedCheckpoint>,
     /// Where the packed windows are.
     segments: Vec<Segment>,
     /// Of everything from the start on that was decoded without a gap.
@@ -43,47 +43,47 @@ struct Known {
     /// Checkpoints that are being noted.
     noting: usize,
     /// The stream was decoded to its end, and is sound.
-    end: Option<(Whole, Promise)>,
+    end: Option<(Summary, PendingWrite)>,
     kept: bool,
 }
 
-impl Known {
+impl State {
     /// The marks that are less than a distance from an offset.
-    fn near(&self, offset: u64, distance: u64) -> &[Mark] {
+    fn near(&self, offset: u64, distance: u64) -> &[PackedCheckpoint] {
         let from = self.marks.partition_point(|mark| mark.offset.saturating_add(distance) <= offset);
         let to = self.marks.partition_point(|mark| mark.offset < offset.saturating_add(distance));
         self.marks.get(from..to).unwrap_or_default()
     }
 }
 
-impl Zlib {
+impl ZlibTable {
     pub(super) fn new(
         stored: Arc<dyn Content>,
         scale: Scale,
         cache: &Arc<Cache>,
-        slot: Option<Slot>,
+        slot: Option<IndexSlot>,
     ) -> Self {
-        let known = Known { sums: slot.as_ref().map(|_| Sums::new(scale)), ..Known::default() };
-        let found = Found::new(slot, Kept::find);
-        Self { stored, cache: cache.clone(), scale, known: Mutex::new(known), found }
+        let state = State { sums: slot.as_ref().map(|_| Sums::new(scale)), ..State::default() };
+        let found = TrustedIndex::new(slot, ZlibIndex::find);
+        Self { stored, cache: cache.clone(), scale, state: Mutex::new(state), found }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first checkpoint at or after a decoded offset, and the one after it.
-    pub(super) fn next_two(&self, offset: u64) -> (Option<Mark>, Option<Mark>) {
-        let known = self.known();
-        let at = known.marks.partition_point(|mark| mark.offset < offset);
-        (known.marks.get(at).copied(), known.marks.get(at + 1).copied())
+    pub(super) fn next_two(&self, offset: u64) -> (Option<PackedCheckpoint>, Option<PackedCheckpoint>) {
+        let state = self.state();
+        let at = state.marks.partition_point(|mark| mark.offset < offset);
+        (state.marks.get(at).copied(), state.marks.get(at + 1).copied())
     }
 
     /// The last checkpoint up to a decoded offset.
-    pub(super) fn before(&self, offset: u64) -> Option<Mark> {
-        let known = self.known();
-        let after = known.marks.partition_point(|mark| mark.offset <= offset);
-        known.marks.get(after.checked_sub(1)?).copied()
+    pub(super) fn before(&self, offset: u64) -> Option<PackedCheckpoint> {
+        let state = self.state();
+        let after = state.marks.partition_point(|mark| mark.offset <= offset);
+        state.marks.get(after.checked_sub(1)?).copied()
     }
 
     /// The decoded offset from which the next checkpoint is due, for one who stands at `offset`.
@@ -99,7 +99,7 @@ impl Zlib {
 
     /// Adds checkpoints with the sums before them, on another thread if there is one.
     pub(super) fn note(self: &Arc<Self>, checkpoints: Vec<Checkpoint>, sums: Vec<Option<u32>>) {
-        self.known().noting += 1;
+        self.state().noting += 1;
         let noting = Noting(self.clone());
         let note = move || {
             let sums = sums.into_iter().chain(std::iter::repeat(None));
@@ -112,12 +112,12 @@ impl Zlib {
     pub(super) fn ended(self: &Arc<Self>, bit: u64, checksum: zlib::Adler) {
         let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == checksum.len) else { return };
         {
-            let mut known = self.known();
-            if known.kept || known.marks.is_empty() && known.noting == 0 {
+            let mut state = self.state();
+            if state.kept || state.marks.is_empty() && state.noting == 0 {
                 return;
             }
-            let whole = Whole { end: bit, checksum: checksum.sum, unit: self.scale.unit() };
-            (known.kept, known.end) = (true, Some((whole, slot.promise())));
+            let whole = Summary { end: bit, checksum: checksum.sum, unit: self.scale.unit() };
+            (state.kept, state.end) = (true, Some((whole, slot.pending_write())));
         }
         let zlib = self.clone();
         self.cache.run(move || zlib.keep());
@@ -125,14 +125,14 @@ impl Zlib {
 
     /// Keeps the table, once the stream has ended and all checkpoints are noted.
     fn keep(&self) {
-        let (complete, _promise) = {
-            let mut known = self.known();
-            if known.noting > 0 {
+        let (complete, _pending) = {
+            let mut state = self.state();
+            if state.noting > 0 {
                 return;
             }
-            let (Some((whole, promise)), Some(sums)) = (known.end.take(), known.sums.clone()) else { return };
-            let marks = known.marks.iter().filter(|mark| mark.sum.is_some()).copied().collect();
-            (Complete { marks, sums, whole }, promise)
+            let (Some((whole, pending)), Some(sums)) = (state.end.take(), state.sums.clone()) else { return };
+            let marks = state.marks.iter().filter(|mark| mark.sum.is_some()).copied().collect();
+            (NewIndex { marks, sums, whole }, pending)
         };
         if let Some(slot) = self.found.slot().filter(|_| !complete.marks.is_empty()) {
             complete.keep(slot, &|mark| self.packed(mark));
@@ -143,62 +143,63 @@ impl Zlib {
     /// with a sum takes the place of those without: only with sums the table can be kept.
     fn add(&self, checkpoint: &Checkpoint, sum: Option<u32>) {
         let (place, least) = (checkpoint.place, self.scale.spacing / 4 * 3);
-        let is_near = |mark: &Mark| match place.offset.checked_sub(mark.offset) {
+        let is_near = |mark: &PackedCheckpoint| match place.offset.checked_sub(mark.offset) {
             Some(after) => after < least.saturating_sub(EARLY).max(1),
             None => mark.offset - place.offset < least,
         };
-        let is_worse = |mark: &Mark| mark.sum.is_none() && sum.is_some();
-        let is_wanted = |known: &Known| {
+        let is_worse = |mark: &PackedCheckpoint| mark.sum.is_none() && sum.is_some();
+        let is_wanted = |state: &State| {
             place.offset >= least.saturating_sub(EARLY)
-                && !known.near(place.offset, least).iter().any(|mark| is_near(mark) && !is_worse(mark))
+                && !state.near(place.offset, least).iter().any(|mark| is_near(mark) && !is_worse(mark))
         };
-        if !is_wanted(&self.known()) {
+        if !is_wanted(&self.state()) {
             return;
         }
         let mut packer = self.cache.scratch::<Packer>();
         let window = packer.pack(&checkpoint.window);
         self.cache.keep_scratch(packer, PACKER);
-        let mut known = self.known();
-        if !is_wanted(&known) {
+        let mut state = self.state();
+        if !is_wanted(&state) {
             return;
         }
-        if let Some(window) = self.put_aside(&mut known, window.packed()) {
-            if !known.near(place.offset, least).is_empty() {
-                known.marks.retain(|mark| !is_near(mark));
+        if let Some(window) = self.put_aside(&mut state, window.packed()) {
+            if !state.near(place.offset, least).is_empty() {
+                state.marks.retain(|mark| !is_near(mark));
             }
-            let mark = Mark { header: place.header, bit: place.bit, offset: place.offset, window, sum };
-            let at = known.marks.partition_point(|other| other.offset < mark.offset);
-            known.marks.insert(at, mark);
+            let mark =
+                PackedCheckpoint { header: place.header, bit: place.bit, offset: place.offset, window, sum };
+            let at = state.marks.partition_point(|other| other.offset < mark.offset);
+            state.marks.insert(at, mark);
         }
     }
 
-    fn put_aside(&self, known: &mut Known, packed: &[u8]) -> Option<u64> {
+    fn put_aside(&self, state: &mut State, packed: &[u8]) -> Option<u64> {
         let len = u16::try_from(packed.len()).ok()?;
-        let last = known.segments.last_mut().and_then(|segment| segment.put(packed));
+        let last = state.segments.last_mut().and_then(|segment| segment.put(packed));
         let at = match last {
             Some(at) => at,
             None => {
                 let mut segment = self.cache.temp_segments().segment()?;
                 let at = segment.put(packed)?;
-                known.segments.push(segment);
+                state.segments.push(segment);
                 at
             }
         };
-        let segment = u64::try_from(known.segments.len() - 1).ok()?;
+        let segment = u64::try_from(state.segments.len() - 1).ok()?;
         Some(segment << 40 | u64::from(at) << 16 | u64::from(len))
     }
 
     /// The window of a checkpoint, into `out`; `None` if it can't be had.
-    pub(super) fn window(&self, mark: &Mark, out: &mut Vec<u8>) -> Option<()> {
+    pub(super) fn window(&self, mark: &PackedCheckpoint, out: &mut Vec<u8>) -> Option<()> {
         let len = mark.offset.min(WINDOW as u64) as usize;
         PackedWindow::from_parts(len, self.packed(mark)?).unpack(out).ok()
     }
 
     /// The same as it was put aside.
-    fn packed(&self, mark: &Mark) -> Option<Vec<u8>> {
+    fn packed(&self, mark: &PackedCheckpoint) -> Option<Vec<u8>> {
         let (segment, at) =
             (usize::try_from(mark.window >> 40).ok()?, (mark.window >> 16) as u32 & 0xff_ffff);
-        self.known().segments.get(segment)?.get(at, (mark.window & 0xffff) as usize)
+        self.state().segments.get(segment)?.get(at, (mark.window & 0xffff) as usize)
     }
 
     /// Takes these bytes at `offset` into the checksum, if nothing is missing before them. Gives the sums
@@ -206,8 +207,8 @@ impl Zlib {
     pub(super) fn sum(&self, offset: u64, bytes: &[u8], places: &[u64]) -> Vec<Option<u32>> {
         loop {
             let (before, mut sums) = {
-                let known = self.known();
-                (known.sum.unwrap_or(zlib::Adler::EMPTY), known.sums.as_ref().map(Sums::tip))
+                let state = self.state();
+                (state.sum.unwrap_or(zlib::Adler::EMPTY), state.sums.as_ref().map(Sums::tip))
             };
             let Some(new) =
                 before.len.checked_sub(offset).and_then(|skip| bytes.get(usize::try_from(skip).ok()?..))
@@ -218,10 +219,10 @@ impl Zlib {
             // Before places that somebody else has passed the sum is gone: he has noted it.
             let (passed, places) = places.split_at(places.partition_point(|place| *place < before.len));
             let given = sums.as_mut().map(|sums| sums.go_on(before.len, new, places)).unwrap_or_default();
-            let mut known = self.known();
-            if known.sum.unwrap_or(zlib::Adler::EMPTY) == before {
-                known.sum = Some(sum);
-                if let (Some(all), Some(sums)) = (&mut known.sums, sums) {
+            let mut state = self.state();
+            if state.sum.unwrap_or(zlib::Adler::EMPTY) == before {
+                state.sum = Some(sum);
+                if let (Some(all), Some(sums)) = (&mut state.sums, sums) {
                     all.add(sums);
                 }
                 return std::iter::repeat_n(None, passed.len()).chain(given.into_iter().map(Some)).collect();
@@ -231,33 +232,33 @@ impl Zlib {
 
     /// The checksum as far as it is known.
     pub(super) fn summed(&self) -> zlib::Adler {
-        self.known().sum.unwrap_or(zlib::Adler::EMPTY)
+        self.state().sum.unwrap_or(zlib::Adler::EMPTY)
     }
 
     /// Where the checkpoints lie, once all are noted.
     #[cfg(test)]
     pub(super) fn offsets(&self) -> Vec<u64> {
-        while self.known().noting > 0 {
+        while self.state().noting > 0 {
             std::thread::yield_now();
         }
-        self.known().marks.iter().map(|mark| mark.offset).collect()
+        self.state().marks.iter().map(|mark| mark.offset).collect()
     }
 }
 
 /// Checkpoints are being noted; the table may wait for them.
-struct Noting(Arc<Zlib>);
+struct Noting(Arc<ZlibTable>);
 
 impl Drop for Noting {
     fn drop(&mut self) {
-        self.0.known().noting -= 1;
+        self.0.state().noting -= 1;
         self.0.keep();
     }
 }
 
-impl fmt::Debug for Zlib {
+impl fmt::Debug for ZlibTable {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let marks = self.known().marks.len();
-        out.debug_struct("Zlib")
+        let marks = self.state().marks.len();
+        out.debug_struct("ZlibTable")
             .field("stored", &self.stored.len())
             .field("marks", &marks)
             .finish_non_exhaustive()

@@ -1,5 +1,5 @@
 mod any;
-mod kept;
+mod index;
 mod together;
 
 use std::io::Write;
@@ -114,8 +114,8 @@ fn checkpoints_keep_their_distance_and_come_before_units() {
     for threads in [1, 3] {
         let cache = Arc::new(Cache::with_threads(1 << 30, threads));
         let zlib =
-            Arc::new(Zlib::new(Arc::new(Text::new(encode(&truth, 6, usize::MAX))), SMALL, &cache, None));
-        let (_, mut walk) = crate::codec::seek::Table::walk(zlib.clone(), 0).unwrap();
+            Arc::new(ZlibTable::new(Arc::new(Text::new(encode(&truth, 6, usize::MAX))), SMALL, &cache, None));
+        let (_, mut walk) = crate::codec::seek::SeekTable::walk(zlib.clone(), 0).unwrap();
         let (mut out, mut at) = (Vec::new(), 0);
         while let Some(start) = walk.next(&mut out).unwrap() {
             assert!(out[start..] == truth[at..at + out.len() - start]);

@@ -23,7 +23,7 @@ pub struct Everywhere {
 }
 
 /// A place: where it is in the stored bytes and in the decoded ones, and its dictionary.
-type Place = (u64, usize, Vec<u8>);
+type EntryDictionary = (u64, usize, Vec<u8>);
 
 impl Everywhere {
     /// Decodes the first frame in `stored` from its start and from some `most` places. What decodes to more than
@@ -33,7 +33,7 @@ impl Everywhere {
         let mut blocks = Blocks::new(Input::new(stored), Box::<Context>::default());
         blocks.skip()?;
         let header = blocks.begin()?;
-        let (mut memory, mut places) = (Memory::default(), Vec::<Place>::new());
+        let (mut memory, mut places) = (Memory::default(), Vec::<EntryDictionary>::new());
         loop {
             let block = blocks.block()?;
             let start = all.whole.len().saturating_sub(usize::try_from(header.window).unwrap_or(usize::MAX));

@@ -8,7 +8,7 @@ use super::header::{BLOCK, Header, MAGIC, SKIPPABLE};
 use super::library::{Context, Unpacking, WINDOW_LOG};
 use crate::cache::Cache;
 use crate::codec::input::Input;
-use crate::codec::parts::{Cut, Hop, PartDecoder, Parts, Stopped};
+use crate::codec::parts::{Hop, PartDecoder, PartStart, Parts, Stopped};
 use crate::content::Content;
 use crate::decode::{Decoder, UNIT, WHOLE};
 use crate::error::Result;
@@ -131,7 +131,7 @@ impl Parts for Frames {
 
     const CERTAIN: bool = true;
 
-    fn hop(&self, from: Cut, far: bool) -> Result<Hop> {
+    fn hop(&self, from: PartStart, far: bool) -> Result<Hop> {
         let input = Input::range(&self.stored, from.stored, u64::MAX).in_reads_of(HOP);
         let least = (self.data_size / PARTS).next_power_of_two().max(PART);
         let limit = if far { u64::MAX } else { WHOLE };
@@ -140,7 +140,7 @@ impl Parts for Frames {
             let stored = hopping.input.position();
             let is_first = stored == from.stored;
             let (most, len) = (hopping.most, hopping.len);
-            let here = Hop::To { next: Cut { stored, state: 0 }, most, len };
+            let here = Hop::To { next: PartStart { stored, state: 0 }, most, len };
             if !is_first && (most >= least || stored - from.stored > MOST_STORED) {
                 return Ok(here);
             }
@@ -163,7 +163,7 @@ impl Parts for Frames {
         }
     }
 
-    fn start(&self, from: Cut, _: Vec<u8>, until: Option<Cut>) -> Result<Decoding> {
+    fn start(&self, from: PartStart, _: Vec<u8>, until: Option<PartStart>) -> Result<Decoding> {
         let end = until.map_or(u64::MAX, |until| until.stored);
         let input = Input::range(&self.stored, from.stored, end);
         Ok(Decoding(Unpacking::new(input, self.cache.scratch::<Context>(), until.is_none())?))
@@ -176,7 +176,7 @@ impl Parts for Frames {
     fn weight(&self) -> u64 {
         if self.window.load(Ordering::Relaxed) == 0 {
             // What is broken is met by who decodes it.
-            let _ = self.hop(Cut::default(), false);
+            let _ = self.hop(PartStart::default(), false);
         }
         WEIGHT.saturating_add(self.window.load(Ordering::Relaxed).min(1 << WINDOW_LOG))
     }
@@ -202,7 +202,7 @@ impl PartDecoder for Decoding {
     }
 
     fn stopped(&mut self) -> Stopped {
-        Stopped { next: Cut { stored: self.0.position(), state: 0 }, ..Stopped::default() }
+        Stopped { next: PartStart { stored: self.0.position(), state: 0 }, ..Stopped::default() }
     }
 
     fn weight(&self) -> u64 {

@@ -38,7 +38,7 @@ pub(super) struct Memory {
     /// The description of the last tree.
     tree: Option<Box<[u8]>>,
     /// The last tables: literal lengths, offsets, match lengths.
-    tables: [Known; 3],
+    tables: [TableDescription; 3],
     offsets: Offsets,
     /// The last block with sequences, if those were left for later; the offsets are those before it.
     unread: Option<Box<[u8]>>,
@@ -56,7 +56,7 @@ pub(super) enum Follow {
 
 /// What is known of a table.
 #[derive(Clone, Debug)]
-enum Known {
+enum TableDescription {
     /// It was not used yet.
     Unused,
     Predefined,
@@ -67,7 +67,7 @@ enum Known {
 impl Default for Memory {
     /// What is known at the start of a frame.
     fn default() -> Self {
-        let tables = [const { Known::Unused }; 3];
+        let tables = [const { TableDescription::Unused }; 3];
         Self { lost: false, tree: None, tables, offsets: Offsets::FIRST, unread: None }
     }
 }
@@ -88,9 +88,9 @@ impl Memory {
         let Some(sequences) = sections.sequences else { return Some(()) };
         for (known, mode) in self.tables.iter_mut().zip(sequences.modes) {
             match mode {
-                Mode::Predefined => *known = Known::Predefined,
-                Mode::One(code) => *known = Known::One(code),
-                Mode::Described(bytes) => *known = Known::Described(bytes.into()),
+                Mode::Predefined => *known = TableDescription::Predefined,
+                Mode::One(code) => *known = TableDescription::One(code),
+                Mode::Described(bytes) => *known = TableDescription::Described(bytes.into()),
                 Mode::Repeat => {}
             }
         }
@@ -133,7 +133,8 @@ impl Memory {
             return None;
         }
         let [lengths, codes, matches] = &self.tables;
-        if [lengths, codes, matches].iter().any(|known| matches!(known, Known::One(_))) && !redefines(next?)?
+        if [lengths, codes, matches].iter().any(|known| matches!(known, TableDescription::One(_)))
+            && !redefines(next?)?
         {
             return None;
         }
@@ -155,7 +156,7 @@ fn redefines(block: &[u8]) -> Option<bool> {
     Some(!sequences.modes.contains(&Mode::Repeat))
 }
 
-impl Known {
+impl TableDescription {
     fn table(&self, of: Of) -> Option<Table> {
         match self {
             Self::Unused => None,

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 
 use twox_hash::XxHash64;
 
-use crate::codec::seek::kept::crc_after;
+use crate::codec::seek::index::crc_after;
 use crate::decode::UNIT;
 
 /// Bytes that a sum of a table is over at least, unless a place comes before; it ends with a block.

@@ -6,19 +6,19 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::aside::Aside;
 use super::blocks::Blocks;
+use super::dictionary::StoredDictionary;
 use super::header::Header;
-use super::kept::{self, Kept, Place, Span};
+use super::index::{self, BlockPosition, Span, ZstdIndex};
 use super::library::Context;
 use super::memory::Memory;
 use super::scale::Scale;
 use super::sums::Sums;
 use crate::cache::Cache;
-use crate::cache::store::Promise;
+use crate::cache::store::PendingWrite;
 use crate::codec::input::Input;
-use crate::codec::seek::found::Found;
-use crate::codec::seek::kept::{Slot, Whole};
+use crate::codec::seek::index::{IndexSlot, Summary};
+use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
@@ -32,34 +32,34 @@ pub(super) struct Zstd {
     pub(super) scale: Scale,
     /// The window of its first frame.
     pub(super) window: u64,
-    known: Mutex<Known>,
+    state: Mutex<State>,
     /// What was found where the table is kept.
-    pub(super) found: Found<Kept>,
+    pub(super) found: TrustedIndex<ZstdIndex>,
 }
 
-struct Known {
+struct State {
     /// In order; the first is the stream's start.
-    marks: Vec<Mark>,
+    marks: Vec<ZstdCheckpoint>,
     sums: Sums,
     /// Dictionaries that are being put aside.
     noting: usize,
     /// The stream was decoded to its end, and is sound.
-    end: Option<(Whole, Promise)>,
+    end: Option<(Summary, PendingWrite)>,
     kept: bool,
 }
 
-impl Known {
+impl State {
     /// The last mark up to a decoded offset that has a dictionary.
-    fn before(&self, offset: u64) -> Option<&Mark> {
+    fn before(&self, offset: u64) -> Option<&ZstdCheckpoint> {
         let after = self.marks.partition_point(|mark| mark.place.offset <= offset);
-        let is_there = |mark: &&Mark| matches!(mark.dictionary, Dictionary::There(_));
+        let is_there = |mark: &&ZstdCheckpoint| matches!(mark.dictionary, Dictionary::There(_));
         self.marks.get(..after)?.iter().rfind(is_there)
     }
 }
 
 /// A place.
-struct Mark {
-    place: Place,
+struct ZstdCheckpoint {
+    place: BlockPosition,
     /// The frame, and where in the decoded bytes it begins.
     frame: Option<(Header, u64)>,
     memory: Memory,
@@ -73,14 +73,14 @@ enum Dictionary {
     /// At the stream's start.
     None,
     Coming,
-    There(Arc<Aside>),
+    There(Arc<StoredDictionary>),
     /// It could not be put aside.
     Lost,
 }
 
 /// A place within a frame, and all that is known there.
-pub(super) struct Within {
-    pub(super) place: Place,
+pub(super) struct EntryPoint {
+    pub(super) place: BlockPosition,
     pub(super) header: Header,
     /// Where in the decoded bytes the frame begins.
     pub(super) begun: u64,
@@ -93,22 +93,22 @@ impl Zstd {
         scale: Scale,
         window: u64,
         cache: &Arc<Cache>,
-        slot: Option<Slot>,
+        slot: Option<IndexSlot>,
     ) -> Self {
-        let start = Mark {
-            place: Place::default(),
+        let start = ZstdCheckpoint {
+            place: BlockPosition::default(),
             frame: None,
             memory: Memory::default(),
             dictionary: Dictionary::None,
             sums: None,
         };
-        let known = Known { marks: vec![start], sums: Sums::default(), noting: 0, end: None, kept: false };
-        let found = Found::new(slot, Kept::find);
-        Self { stored, cache: cache.clone(), scale, window, known: Mutex::new(known), found }
+        let state = State { marks: vec![start], sums: Sums::default(), noting: 0, end: None, kept: false };
+        let found = TrustedIndex::new(slot, ZstdIndex::find);
+        Self { stored, cache: cache.clone(), scale, window, state: Mutex::new(state), found }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The stored bytes from there on.
@@ -122,13 +122,18 @@ impl Zstd {
     }
 
     /// A way from a place that has a dictionary.
-    pub(super) fn blocks_at(&self, place: Place, header: Header, dictionary: &[u8]) -> Result<Blocks> {
+    pub(super) fn blocks_at(
+        &self,
+        place: BlockPosition,
+        header: Header,
+        dictionary: &[u8],
+    ) -> Result<Blocks> {
         let context = self.cache.scratch::<Context>();
         Blocks::within(self.input(place.block), context, header, dictionary)
     }
 
     /// A way from the start of a span of a kept table, which has so many sums.
-    pub(super) fn blocks_of(&self, kept: &Kept, span: usize, sums: usize) -> Result<Blocks> {
+    pub(super) fn blocks_of(&self, kept: &ZstdIndex, span: usize, sums: usize) -> Result<Blocks> {
         let lost = || Error::damaged("a kept table does not fit the stream");
         let place = kept.place(span).ok_or_else(lost)?;
         if place.block == 0 {
@@ -145,66 +150,66 @@ impl Zstd {
 
     /// The decoded offset from which the next place is due in a frame, for one who stands at `offset`.
     pub(super) fn due(&self, offset: u64, frame: Header) -> u64 {
-        let last = self.known().marks.last().map_or(0, |mark| mark.place.offset);
+        let last = self.state().marks.last().map_or(0, |mark| mark.place.offset);
         self.scale.due(last.max(offset), frame)
     }
 
     /// Notes that a frame begins there, for one who stands at `offset`.
     pub(super) fn begin(&self, frame: u64, header: Header, offset: u64) {
-        let mut known = self.known();
-        if known.sums.at == offset {
-            known.sums.begin(frame, header.checked);
+        let mut state = self.state();
+        if state.sums.at == offset {
+            state.sums.begin(frame, header.checked);
         }
     }
 
     /// Takes a block's output at `offset`, or a part of it, into the sums; `ends`: the block ends with it.
     pub(super) fn sum(&self, offset: u64, bytes: &[u8], ends: bool) {
-        self.known().sums.add(offset, bytes, ends);
+        self.state().sums.add(offset, bytes, ends);
     }
 
     /// Whether the checksum of a frame which ends at `offset` is right, as far as it was summed.
     pub(super) fn is_right(&self, frame: u64, offset: u64, checksum: u32) -> bool {
-        let known = self.known();
-        known.sums.at != offset || known.sums.checksum(frame).is_none_or(|summed| summed == checksum)
+        let state = self.state();
+        state.sums.at != offset || state.sums.checksum(frame).is_none_or(|summed| summed == checksum)
     }
 
     /// The sums of the span that begins at a decoded offset, if they are known, and where it ends.
     pub(super) fn span_from(&self, offset: u64) -> Option<(Arc<[u32]>, u64)> {
-        let known = self.known();
-        let at = known.marks.binary_search_by_key(&offset, |mark| mark.place.offset).ok()?;
-        let end = known.marks.get(at + 1)?.place.offset;
-        Some((known.marks.get(at)?.sums.clone()?, end))
+        let state = self.state();
+        let at = state.marks.binary_search_by_key(&offset, |mark| mark.place.offset).ok()?;
+        let end = state.marks.get(at + 1)?.place.offset;
+        Some((state.marks.get(at)?.sums.clone()?, end))
     }
 
     /// Adds a place, unless somebody else has come further. Its dictionary is `head` and what is in `content`
     /// from `start` on.
-    pub(super) fn add(self: &Arc<Self>, within: Within, head: Vec<u8>, content: Vec<u8>, start: usize) {
+    pub(super) fn add(self: &Arc<Self>, within: EntryPoint, head: Vec<u8>, content: Vec<u8>, start: usize) {
         let number = {
-            let mut known = self.known();
-            let last = known.marks.last().map_or(0, |mark| mark.place.offset);
-            if known.sums.at != within.place.offset || last >= within.place.offset {
+            let mut state = self.state();
+            let last = state.marks.last().map_or(0, |mark| mark.place.offset);
+            if state.sums.at != within.place.offset || last >= within.place.offset {
                 return;
             }
-            let sums = known.sums.cut().into();
-            if let Some(last) = known.marks.last_mut() {
+            let sums = state.sums.cut().into();
+            if let Some(last) = state.marks.last_mut() {
                 last.sums = Some(sums);
             }
-            known.marks.push(Mark {
+            state.marks.push(ZstdCheckpoint {
                 place: within.place,
                 frame: Some((within.header, within.begun)),
                 memory: within.memory,
                 dictionary: Dictionary::Coming,
                 sums: None,
             });
-            known.noting += 1;
-            known.marks.len() - 1
+            state.noting += 1;
+            state.marks.len() - 1
         };
         let room = self.cache.reserve(content.capacity() as u64);
         let on_another_thread = room.is_some() && self.cache.threads() > 1;
         let mut noting = Noting { zstd: self.clone(), number, dictionary: Dictionary::Lost };
         let note = move || {
             let output = content.get(start..).unwrap_or_default();
-            let aside = Aside::put(&head, output, &noting.zstd.cache);
+            let aside = StoredDictionary::put(&head, output, &noting.zstd.cache);
             noting.dictionary = aside.map_or(Dictionary::Lost, |aside| Dictionary::There(Arc::new(aside)));
             noting.zstd.cache.used(Arc::new(content));
             drop(room);
@@ -216,16 +221,16 @@ impl Zstd {
     pub(super) fn ended(self: &Arc<Self>, at: u64, offset: u64, checksum: u32) {
         let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == offset) else { return };
         {
-            let mut known = self.known();
-            if known.kept || known.marks.len() < 2 || known.sums.at != offset {
+            let mut state = self.state();
+            if state.kept || state.marks.len() < 2 || state.sums.at != offset {
                 return;
             }
-            let sums = known.sums.cut().into();
-            if let Some(last) = known.marks.last_mut() {
+            let sums = state.sums.cut().into();
+            if let Some(last) = state.marks.last_mut() {
                 last.sums = Some(sums);
             }
-            let whole = Whole { end: at.saturating_mul(8), checksum, unit: 0 };
-            (known.kept, known.end) = (true, Some((whole, slot.promise())));
+            let whole = Summary { end: at.saturating_mul(8), checksum, unit: 0 };
+            (state.kept, state.end) = (true, Some((whole, slot.pending_write())));
         }
         let zstd = self.clone();
         self.cache.run(move || zstd.keep());
@@ -233,26 +238,26 @@ impl Zstd {
 
     /// Keeps the table, once the stream has ended and all dictionaries are put aside.
     fn keep(&self) {
-        let (whole, _promise) = {
-            let mut known = self.known();
-            if known.noting > 0 {
+        let (whole, _pending) = {
+            let mut state = self.state();
+            if state.noting > 0 {
                 return;
             }
-            let Some(end) = known.end.take() else { return };
+            let Some(end) = state.end.take() else { return };
             end
         };
         let (Some(slot), Some(spans)) = (self.found.slot(), self.spans()) else { return };
-        kept::keep(slot, whole, &spans);
+        index::keep(slot, whole, &spans);
     }
 
     /// What a table has of all spans, the dictionaries being packed; `None` if one is not there.
     fn spans(&self) -> Option<Vec<Span>> {
-        let count = self.known().marks.len();
+        let count = self.state().marks.len();
         let mut spans = Vec::with_capacity(count);
         for number in 0..count {
             let (place, sums, dictionary) = {
-                let known = self.known();
-                let mark = known.marks.get(number)?;
+                let state = self.state();
+                let mark = state.marks.get(number)?;
                 (mark.place, mark.sums.as_ref()?.to_vec(), mark.dictionary.clone())
             };
             let dictionary = match dictionary {
@@ -260,7 +265,7 @@ impl Zstd {
                 Dictionary::There(aside) if aside.is_packed() => Some(aside),
                 Dictionary::There(aside) => {
                     let packed = Arc::new(aside.pack(&self.cache)?);
-                    if let Some(mark) = self.known().marks.get_mut(number) {
+                    if let Some(mark) = self.state().marks.get_mut(number) {
                         mark.dictionary = Dictionary::There(packed.clone());
                     }
                     Some(packed)
@@ -274,17 +279,17 @@ impl Zstd {
 
     /// The decoded offset of the last place up to `wanted` that has a dictionary; 0 is the start.
     pub(super) fn offset_before(&self, wanted: u64) -> u64 {
-        self.known().before(wanted).map_or(0, |mark| mark.place.offset)
+        self.state().before(wanted).map_or(0, |mark| mark.place.offset)
     }
 
     /// The last place up to a decoded offset that has a dictionary, if it is not the start.
-    pub(super) fn before(&self, offset: u64) -> Option<(Within, Arc<Aside>)> {
-        let known = self.known();
-        let mark = known.before(offset)?;
+    pub(super) fn before(&self, offset: u64) -> Option<(EntryPoint, Arc<StoredDictionary>)> {
+        let state = self.state();
+        let mark = state.before(offset)?;
         let (Dictionary::There(aside), Some((header, begun))) = (&mark.dictionary, mark.frame) else {
             return None;
         };
-        Some((Within { place: mark.place, header, begun, memory: mark.memory.clone() }, aside.clone()))
+        Some((EntryPoint { place: mark.place, header, begun, memory: mark.memory.clone() }, aside.clone()))
     }
 }
 
@@ -298,11 +303,11 @@ struct Noting {
 impl Drop for Noting {
     fn drop(&mut self) {
         {
-            let mut known = self.zstd.known();
-            if let Some(mark) = known.marks.get_mut(self.number) {
+            let mut state = self.zstd.state();
+            if let Some(mark) = state.marks.get_mut(self.number) {
                 mark.dictionary = self.dictionary.clone();
             }
-            known.noting -= 1;
+            state.noting -= 1;
         }
         self.zstd.keep();
     }
@@ -310,7 +315,7 @@ impl Drop for Noting {
 
 impl fmt::Debug for Zstd {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let marks = self.known().marks.len();
+        let marks = self.state().marks.len();
         out.debug_struct("Zstd")
             .field("stored", &self.stored.len())
             .field("marks", &marks)

@@ -1,4 +1,4 @@
-mod kept;
+mod index;
 mod places;
 
 use std::io::Write;

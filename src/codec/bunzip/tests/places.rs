@@ -78,7 +78,7 @@ fn bytes_before_an_unreadable_one_come_then_its_own_error() {
     let data = Data::Random.make(250_000);
     let stream = compress(1, &data);
     for good in [0, 3, 4, 9, 50_000, 150_000, 230_000, stream.len() as u64 - 1] {
-        let mut walk = Walk::new(Arc::new(Unreadable(Text::new(stream.clone()), good)));
+        let mut walk = StreamReader::new(Arc::new(Unreadable(Text::new(stream.clone()), good)));
         let mut met = None;
         let (out, _) = drain(|out| walk.read(out).map_err(|fault| met = Some(fault)).ok());
         let cut = by_us(&stream[..good as usize]).0;

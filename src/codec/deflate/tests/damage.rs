@@ -83,7 +83,7 @@ fn decoding_goes_on_when_the_input_grows() {
     let writer = small(9);
     let mut inflate = Inflate::new();
     let (mut out, mut filled) = (vec![0; writer.plain.len()], 0);
-    inflate.start(&Bytes::new([]), Place::block_at(0, 0)).unwrap();
+    inflate.start(&Bytes::new([]), Position::block_at(0, 0)).unwrap();
     for len in 0..writer.bytes.len() {
         let stop;
         (filled, stop) = inflate.decode(&Bytes::new(&writer.bytes[..len]), &mut out, filled);
@@ -137,7 +137,7 @@ fn no_place_that_a_damaged_table_names_can_do_harm() {
         let header = dice.below(far) as u64;
         let bit = header.wrapping_add(dice.below(1000) as u64).wrapping_sub(dice.below(20) as u64);
         let offset = dice.next() >> dice.below(64);
-        let place = Place { header, bit, offset, block: Block::Fixed, last: true };
+        let place = Position { header, bit, offset, block: Block::Fixed, last: true };
         let mut inflate = Inflate::new();
         if inflate.start(&stored, place).is_ok() {
             let window = dice.below(out.len());

@@ -115,7 +115,7 @@ fn decoding_starts_again_between_a_literal_and_its_length() {
     let stored = Bytes::new(bytes);
     both_ways(|| {
         let (mut inflate, mut again) = (Inflate::new(), Inflate::new());
-        inflate.start(&stored, Place::block_at(0, 0)).unwrap();
+        inflate.start(&stored, Position::block_at(0, 0)).unwrap();
         let (mut out, mut between) = (plain.clone(), 0);
         for filled in 0..plain.len() {
             if inflate.pending() == 0 {
@@ -153,8 +153,8 @@ fn so_it_is_where_the_output_before_is_not_known() {
         for (literal, length) in edges() {
             let (mut inflate, mut piece) = (Inflate::new(), Piece::new());
             let mut decode = |bytes, out: &mut Vec<u8>| {
-                let start = Place::block_at(0, 0);
-                let stretch = Stretch { start, until: u64::MAX, cap: 9999, spacing: 0 };
+                let start = Position::block_at(0, 0);
+                let stretch = PieceRequest { start, until: u64::MAX, cap: 9999, spacing: 0 };
                 piece.decode(&mut inflate, &Bytes::new(bytes), stretch, None);
                 *out = resolved(&mut Resolver::new(), &piece, &[]);
                 (out.len() == piece.len(), piece.ending().clone())

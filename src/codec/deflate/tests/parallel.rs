@@ -12,7 +12,7 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
     for (n, &cut) in cuts.iter().enumerate() {
         let until = cuts.get(n + 1).copied().unwrap_or(end);
         if let Some(bit) = finder.find(stored, cut, until).unwrap() {
-            let stretch = Stretch { start: Place::block_at(bit, 0), until, cap, spacing: 50_000 };
+            let stretch = PieceRequest { start: Position::block_at(bit, 0), until, cap, spacing: 50_000 };
             let mut piece = Piece::new();
             piece.decode(&mut inflate, stored, stretch, None);
             if let Ending::Block = piece.ending() {
@@ -24,7 +24,7 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
     // What is in the buffer before, and how much of it, is nothing to anybody.
     let (mut out, mut bytes, mut window) = (Vec::new(), vec![0x55; 50_000], Vec::new());
     let (mut checkpoints, mut taken) = (Vec::new(), Taken::default());
-    let mut place = Place::block_at(stream.start, 0);
+    let mut place = Position::block_at(stream.start, 0);
     let mut known = Piece::new();
     let mut pieces = pieces.iter().peekable();
     loop {
@@ -40,7 +40,7 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
                 }
                 None => {
                     let until = pieces.peek().map_or(end, |piece| piece.start().bit);
-                    let stretch = Stretch { start: place, until, cap, spacing: 50_000 };
+                    let stretch = PieceRequest { start: place, until, cap, spacing: 50_000 };
                     known.decode(&mut inflate, stored, stretch, Some(&window));
                     taken.known += 1;
                     &known
@@ -53,7 +53,7 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
         window = resolver.window_at(piece, piece.len()).unwrap();
         out.extend_from_slice(&bytes);
         assert!(window == out[out.len().saturating_sub(WINDOW)..]);
-        place = Place { offset: out.len() as u64, ..piece.end() };
+        place = Position { offset: out.len() as u64, ..piece.end() };
         match piece.ending() {
             Ending::End => return (out, checkpoints, taken),
             Ending::Fault(fault) => panic!("{}: {fault}", stream.name),
@@ -108,9 +108,9 @@ fn output_without_markers_goes_on_in_bytes() {
     }
     writer.block(Kind::Fixed, 5000, true, &mut dice);
     let stored = Bytes::new(writer.bytes);
-    let start = Place::block_at(writer.blocks[1].0, 0);
+    let start = Position::block_at(writer.blocks[1].0, 0);
     let mut piece = Piece::new();
-    let stretch = Stretch { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
+    let stretch = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
     piece.decode(&mut Inflate::new(), &stored, stretch, None);
     assert!(matches!(piece.ending(), Ending::End));
     assert!(!piece.has_markers());
@@ -177,11 +177,11 @@ fn a_marker_before_the_stream_is_an_error() {
     writer.block(Kind::Dynamic, 3000, true, &mut dice);
     let stored = Bytes::new(writer.bytes);
     let mut piece = Piece::new();
-    let start = Place::block_at(writer.blocks[1].0, 0);
+    let start = Position::block_at(writer.blocks[1].0, 0);
     piece.decode(
         &mut Inflate::new(),
         &stored,
-        Stretch { start, until: u64::MAX, cap: usize::MAX, spacing: 0 },
+        PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 },
         None,
     );
     let mut resolver = Resolver::new();
@@ -211,8 +211,8 @@ fn a_piece_is_given_in_parts_of_any_length() {
     writer.block(Kind::Fixed, 5000, true, &mut dice);
     let stored = Bytes::new(writer.bytes);
     let mut piece = Piece::new();
-    let start = Place::block_at(writer.blocks[1].0, 0);
-    let stretch = Stretch { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
+    let start = Position::block_at(writer.blocks[1].0, 0);
+    let stretch = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
     piece.decode(&mut Inflate::new(), &stored, stretch, None);
     // It has a part with markers, and one without.
     assert!(piece.has_markers() && !piece.bytes().is_empty());
@@ -249,8 +249,8 @@ fn what_a_buffer_held_before_shows_nowhere() {
     writer.block(Kind::Fixed, 5000, true, &mut dice);
     let stored = Bytes::new(writer.bytes);
     let mut piece = Piece::new();
-    let start = Place::block_at(writer.blocks[1].0, 0);
-    let stretch = Stretch { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
+    let start = Position::block_at(writer.blocks[1].0, 0);
+    let stretch = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
     piece.decode(&mut Inflate::new(), &stored, stretch, None);
     assert!(piece.has_markers());
     let (window, plain) = writer.plain.split_at(before);

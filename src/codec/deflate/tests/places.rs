@@ -4,7 +4,7 @@ use super::*;
 
 /// A pass over the whole stream: its output and checkpoints.
 fn pass(stream: &Stream, spacing: u64) -> Vec<Checkpoint> {
-    let place = Place::block_at(stream.start, 0);
+    let place = Position::block_at(stream.start, 0);
     let mut pass = Pass::new(&stream.stored, place, &[]).unwrap().with_checkpoints(spacing);
     let (mut out, mut checkpoints) = (Vec::new(), Vec::new());
     loop {

@@ -5,7 +5,7 @@ use zlib_rs::{DeflateConfig, Method, Strategy as Way};
 
 use super::*;
 use crate::cache::store::Store;
-use crate::codec::seek::kept::{Of, Slot};
+use crate::codec::seek::index::{IndexKind, IndexSlot};
 
 /// How a stream is made.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ fn read_twice(
         first.store().settle();
         let cache = Arc::new(Cache::with_threads(budget, threads).sharing(first.store()));
         let text: Arc<dyn Content> = Arc::new(Text::new(stored));
-        let slot = Slot::new(cache.store(), Of::Zlib, Some(b""), &text, truth.len() as u64);
+        let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, Some(b""), &text, truth.len() as u64);
         let content = Decoded::stream(open_with(text, scale, &cache, slot), truth.len() as u64, &cache);
         for &(at, count) in order {
             check(&content, truth, at % (truth.len() + 1), count);

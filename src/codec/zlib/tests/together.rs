@@ -1,12 +1,12 @@
 //! Several ways through streams at the same time.
 
 use super::*;
-use crate::codec::seek::{Stretches, Table};
+use crate::codec::seek::{SeekTable, SegmentReader};
 
 /// A way, and where it has come to.
 struct Way {
     stream: usize,
-    walk: Box<dyn Stretches>,
+    walk: Box<dyn SegmentReader>,
     at: usize,
     out: Vec<u8>,
 }
@@ -41,7 +41,9 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
             let cache = Arc::new(Cache::with_threads(budget, threads));
             let zlibs: Vec<_> = streams
                 .iter()
-                .map(|(_, stored)| Arc::new(Zlib::new(Arc::new(Text::new(&**stored)), SMALL, &cache, None)))
+                .map(|(_, stored)| {
+                    Arc::new(ZlibTable::new(Arc::new(Text::new(&**stored)), SMALL, &cache, None))
+                })
                 .collect();
             let mut ways: Vec<Option<Way>> = std::iter::repeat_with(|| None).take(1 + dice.roll(6)).collect();
             for _ in 0..250 {
@@ -55,7 +57,7 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                     none => {
                         let stream = dice.roll(streams.len());
                         let from = [0, dice.roll(streams[stream].0.len())][dice.roll(2)] as u64;
-                        let (at, mut walk) = Table::walk(zlibs[stream].clone(), from).unwrap();
+                        let (at, mut walk) = SeekTable::walk(zlibs[stream].clone(), from).unwrap();
                         walk.wanted([0, u64::MAX][dice.roll(2)]);
                         // A buffer that was used for something else.
                         let out = vec![0x55; dice.roll(400_000)];

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::blocks::{Block, Blocks};
 use super::header::{BLOCK, Header};
-use super::kept::{Kept, Place};
+use super::index::{BlockPosition, ZstdIndex};
 use super::memory::{Follow, Memory};
 use super::sums::PIECE;
-use super::table::{Within, Zstd};
-use crate::codec::seek::Stretches;
-use crate::codec::seek::kept::crc_after;
+use super::table::{EntryPoint, Zstd};
+use crate::codec::seek::SegmentReader;
+use crate::codec::seek::index::crc_after;
 use crate::error::{Error, Result};
 
 /// Blocks that begin so far before a place is due are looked at closely.
@@ -24,12 +24,12 @@ const LATE: u64 = 4 << 20;
 /// Blocks of output that are held with a window, so that not each makes it move.
 const BLOCKS: usize = 4;
 
-pub(super) struct Walk {
+pub(super) struct FrameReader {
     zstd: Arc<Zstd>,
     /// The table that was kept, which then is the only one that counts.
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<ZstdIndex>>,
     /// The table that what is decoded differed from, while the way finds out which of the two is wrong.
-    witness: Option<Arc<Kept>>,
+    witness: Option<Arc<ZstdIndex>>,
     /// Some of the piece is of a frame that has no checksum.
     unchecked: bool,
     /// Where it is with that before it has begun.
@@ -69,7 +69,7 @@ struct Checking {
     end: u64,
 }
 
-impl Walk {
+impl FrameReader {
     /// A way from the start of the stream, without the table that was kept.
     pub(super) fn from_start(zstd: Arc<Zstd>) -> Self {
         let blocks = zstd.blocks();
@@ -78,22 +78,22 @@ impl Walk {
 
     /// A way from the start that goes by no table, but hears what the one that was kept says of frames for
     /// which nothing else speaks.
-    pub(super) fn against(zstd: Arc<Zstd>, kept: Option<Arc<Kept>>) -> Self {
+    pub(super) fn against(zstd: Arc<Zstd>, kept: Option<Arc<ZstdIndex>>) -> Self {
         let mut walk = Self::from_start(zstd);
         walk.witness = kept;
         walk
     }
 
     /// A way on from a place within a frame.
-    pub(super) fn from_within(zstd: Arc<Zstd>, within: Within, blocks: Blocks) -> Self {
-        let Within { place, header, begun, memory } = within;
+    pub(super) fn from_within(zstd: Arc<Zstd>, within: EntryPoint, blocks: Blocks) -> Self {
+        let EntryPoint { place, header, begun, memory } = within;
         let due = zstd.due(place.offset, header);
         let making = Making { frame: place.frame, begun, memory, due, window: Vec::new() };
         Self::new(zstd, Some(blocks), place.offset, making)
     }
 
     /// A way from the start of a span of a kept table on.
-    pub(super) fn of_kept(zstd: Arc<Zstd>, kept: Arc<Kept>, span: usize) -> Self {
+    pub(super) fn of_kept(zstd: Arc<Zstd>, kept: Arc<ZstdIndex>, span: usize) -> Self {
         let mut walk = Self::new(zstd, None, kept.spans.start(span), Making::default());
         (walk.kept, walk.span) = (Some(kept), span);
         walk
@@ -108,7 +108,7 @@ impl Walk {
             span: 0,
             blocks,
             at,
-            // Within a frame there is one already.
+            // EntryPoint a frame there is one already.
             frames: u64::from(at > 0),
             checksum: 0,
             end: 0,
@@ -282,7 +282,7 @@ impl Making {
         header: Header,
         at: u64,
     ) -> Result<()> {
-        let place = Place { frame: self.frame, block: blocks.position(), offset: at };
+        let place = BlockPosition { frame: self.frame, block: blocks.position(), offset: at };
         let is_compressed_next = blocks.is_compressed_next(block)?;
         let content = blocks.content(block)?;
         if at >= self.due {
@@ -294,7 +294,7 @@ impl Making {
                 && let Some(head) = self.memory.head(output, content)
             {
                 let output = std::mem::take(&mut self.window);
-                let within = Within { place, header, begun: self.begun, memory: self.memory.clone() };
+                let within = EntryPoint { place, header, begun: self.begun, memory: self.memory.clone() };
                 zstd.add(within, head, output, start);
                 self.due = zstd.due(at, header);
             } else if at - self.due > LATE {
@@ -343,7 +343,7 @@ fn changed() -> Error {
     Error::damaged("the data has changed since a table of it was kept, and no checksum says that it is right")
 }
 
-impl Stretches for Walk {
+impl SegmentReader for FrameReader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         while !self.ended {
             self.piece(out)?;
@@ -392,7 +392,7 @@ impl Stretches for Walk {
     }
 }
 
-impl Drop for Walk {
+impl Drop for FrameReader {
     fn drop(&mut self) {
         if let Some(blocks) = self.blocks.take() {
             let context = blocks.into_context();

@@ -8,7 +8,7 @@ use crate::codec::samples::{first_mount, lying, next_mount, slot};
 fn made(truth: &[u8], stored: &[u8]) -> Vec<u8> {
     let cache = first_mount(1);
     check(&opened(stored, truth.len(), &cache).0, truth, truth.len() - 1, 1);
-    slot(Of::Zstd, stored, truth.len(), &cache).bytes().unwrap()
+    slot(IndexKind::Zstd, stored, truth.len(), &cache).bytes().unwrap()
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
         while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
             at += read;
         }
-        slot(Of::Zstd, stored, len, &cache).bytes().is_some()
+        slot(IndexKind::Zstd, stored, len, &cache).bytes().is_some()
     };
     assert!(is_kept(&stored, truth.len(), truth.len()));
     assert!(!is_kept(&stored, truth.len(), truth.len() - 400_000));
@@ -100,7 +100,11 @@ fn who_reads_here_and_there_leaves_the_same_table() {
             }
         });
         check(&content, &truth, truth.len() - 1, 1);
-        assert_eq!(slot(Of::Zstd, &stored, truth.len(), &cache).bytes(), Some(good.clone()), "round {round}");
+        assert_eq!(
+            slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes(),
+            Some(good.clone()),
+            "round {round}"
+        );
     }
 }
 
@@ -119,7 +123,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
             way => bad[at] ^= [1, 0x80, 0xff][way],
         }
         let cache = first_mount(1);
-        slot(Of::Zstd, &stored, truth.len(), &cache).put(&bad);
+        slot(IndexKind::Zstd, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
         check(&content, &truth, dice.roll(truth.len()), 300);
         if n % 20 == 0 {
@@ -140,7 +144,7 @@ fn a_table_that_lies_is_found_out() {
     for round in 0..600 {
         let bad = lying(&good, &mut dice);
         let cache = first_mount(1 + round % 2);
-        slot(Of::Zstd, &stored, truth.len(), &cache).forge(&bad);
+        slot(IndexKind::Zstd, &stored, truth.len(), &cache).forge(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
         (0..3).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 30_000));
         assert!(content.trouble().is_none(), "round {round}");
@@ -173,14 +177,14 @@ fn a_dictionary_that_lies_is_found_out() {
         bad[place + 24..place + 32].copy_from_slice(&(moved << 24 | record.len() as u64).to_le_bytes());
         bad.extend_from_slice(&record);
         let cache = first_mount(1);
-        slot(Of::Zstd, &stored, truth.len(), &cache).forge(&bad);
-        let forged = slot(Of::Zstd, &stored, truth.len(), &cache).bytes();
+        slot(IndexKind::Zstd, &stored, truth.len(), &cache).forge(&bad);
+        let forged = slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes();
         let (content, _) = opened(&stored, truth.len(), &cache);
         // The first unit for which decoding begins at that place.
         let offset = u64::from_le_bytes(good[place + 16..place + 24].try_into().unwrap());
         check(&content, &truth, offset.next_multiple_of(UNIT) as usize, 300_000);
         assert!(content.trouble().is_none(), "round {round}");
-        lies += usize::from(slot(Of::Zstd, &stored, truth.len(), &cache).bytes() != forged);
+        lies += usize::from(slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes() != forged);
     }
     assert!(lies > 8, "{lies}");
 }
@@ -206,7 +210,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
             _ => broken[at..at + 4000].fill(dice.roll(256) as u8),
         }
         let with = first_mount(1 + round % 3);
-        slot(Of::Zstd, &broken, truth.len(), &with).put(good);
+        slot(IndexKind::Zstd, &broken, truth.len(), &with).put(good);
         let (content, _) = opened(&broken, truth.len(), &with);
         assert!(!content.costs_a_pass());
         if dice.roll(2) == 0 {
@@ -228,7 +232,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
         if their_error.is_some() || theirs != truth {
             assert!(error.is_some() && matches!(soundness, Soundness::Broken(_)), "round {round}");
             assert!(
-                slot(Of::Zstd, &broken, truth.len(), &with).bytes().is_none(),
+                slot(IndexKind::Zstd, &broken, truth.len(), &with).bytes().is_none(),
                 "round {round}: it is still kept"
             );
             // But for the piece in which the damage is.
@@ -250,7 +254,7 @@ fn a_table_that_is_damaged_says_nothing_of_a_stream_without_checksum() {
         let mut bad = good.clone();
         bad[records + dice.roll(good.len() - records)] ^= 1 << dice.roll(8);
         let cache = first_mount(1);
-        slot(Of::Zstd, &stored, truth.len(), &cache).put(&bad);
+        slot(IndexKind::Zstd, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);
         (0..4).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 100_000));
         check(&content, &truth, 0, truth.len());
@@ -270,10 +274,10 @@ fn many_readers_at_once_go_by_one_table() {
         let (content, _) = opened(&stored, truth.len(), &here);
         if wrong {
             // All find out that the table lies, each in his own place.
-            let mut bad = slot(Of::Zstd, &stored, truth.len(), &cache).bytes().unwrap();
+            let mut bad = slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes().unwrap();
             let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
             bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
-            slot(Of::Zstd, &stored, truth.len(), &here).put(&bad);
+            slot(IndexKind::Zstd, &stored, truth.len(), &here).put(&bad);
         }
         std::thread::scope(|scope| {
             for reader in 0..32_usize {

@@ -36,7 +36,7 @@ use std::sync::{Arc, OnceLock};
 
 use md5::{Digest, Md5};
 
-use crate::cache::store::{Key, Promise, Store};
+use crate::cache::store::{Key, PendingWrite, Store};
 use crate::content::{Content, read_exact_at};
 
 const MAGIC: [u8; 8] = *b"asdfseek";
@@ -57,13 +57,13 @@ const AT_ONCE: usize = 2048;
 
 /// What a table is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::codec) enum Of {
+pub(in crate::codec) enum IndexKind {
     Zlib = 1,
     Bzip2 = 2,
     Zstd = 3,
 }
 
-impl Of {
+impl IndexKind {
     /// Numbers that such a table has for each place.
     fn numbers(self) -> usize {
         match self {
@@ -75,7 +75,7 @@ impl Of {
 
 /// What a table says of its stream as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::codec) struct Whole {
+pub(in crate::codec) struct Summary {
     /// The bit behind its last block.
     pub(in crate::codec) end: u64,
     /// Its own checksum.
@@ -86,21 +86,21 @@ pub(in crate::codec) struct Whole {
 
 /// Where the table of a stream is kept.
 #[derive(Debug)]
-pub(in crate::codec) struct Slot {
+pub(in crate::codec) struct IndexSlot {
     store: Arc<Store>,
-    of: Of,
+    of: IndexKind,
     name: Vec<u8>,
     stored: Arc<dyn Content>,
     data_size: u64,
     key: OnceLock<Option<Key>>,
 }
 
-impl Slot {
+impl IndexSlot {
     /// The slot for the stream in `stored`, which decodes to `data_size` bytes; `name` is what else tells
     /// it from others. There is none where nothing is kept.
     pub(in crate::codec) fn new(
         store: &Arc<Store>,
-        of: Of,
+        of: IndexKind,
         name: Option<&[u8]>,
         stored: &Arc<dyn Content>,
         data_size: u64,
@@ -140,7 +140,7 @@ impl Slot {
     }
 
     /// The table, if there is one that fits: its places of `N` numbers each, `most` of them at most.
-    pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<Table<N>> {
+    pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<StoredIndex<N>> {
         let key = self.key()?;
         let file = self.store.find(key)?;
         let table = self.read(file, key, most);
@@ -151,11 +151,11 @@ impl Slot {
         table
     }
 
-    fn read<const N: usize>(&self, file: Arc<dyn Content>, key: Key, most: u64) -> Option<Table<N>> {
+    fn read<const N: usize>(&self, file: Arc<dyn Content>, key: Key, most: u64) -> Option<StoredIndex<N>> {
         let mut header = [0; HEADER];
         read_exact_at(&*file, 0, &mut header).ok()?;
         let (long, short) = (|at| long(&header, at), |at| short(&header, at));
-        let whole = Whole { end: long(48)?, checksum: short(56)?, unit: long(64)? };
+        let whole = Summary { end: long(48)?, checksum: short(56)?, unit: long(64)? };
         let count = long(72)?;
         if header != self.header(key, whole, count, short(80)?) || count > most {
             return None;
@@ -181,11 +181,11 @@ impl Slot {
             at += wanted as u64;
         }
         places.shrink_to_fit();
-        (crc == short(80)?).then_some(Table { file, whole, places, records: end })
+        (crc == short(80)?).then_some(StoredIndex { file, whole, places, records: end })
     }
 
     /// The bytes before the places.
-    fn header(&self, key: Key, whole: Whole, count: u64, crc: u32) -> [u8; HEADER] {
+    fn header(&self, key: Key, whole: Summary, count: u64, crc: u32) -> [u8; HEADER] {
         let mut header = [0; HEADER];
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
@@ -210,7 +210,7 @@ impl Slot {
     /// Keeps a table: its places, and then what `records` writes.
     pub(in crate::codec) fn keep<const N: usize>(
         &self,
-        whole: Whole,
+        whole: Summary,
         places: &[[u64; N]],
         records: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
     ) {
@@ -235,8 +235,8 @@ impl Slot {
     }
 
     /// Says that the table is going to be kept.
-    pub(in crate::codec) fn promise(&self) -> Promise {
-        self.store.promise()
+    pub(in crate::codec) fn pending_write(&self) -> PendingWrite {
+        self.store.pending_write()
     }
 
     /// Puts `table` in the slot as if it had been kept, its start and its CRC put right.
@@ -246,7 +246,7 @@ impl Slot {
         else {
             return;
         };
-        let whole = Whole { end, checksum, unit };
+        let whole = Summary { end, checksum, unit };
         let count = long(72).and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
         let body = table.get(HEADER..).unwrap_or_default();
         let places = body.get(..count.saturating_mul(8 * self.of.numbers())).unwrap_or(body);
@@ -260,7 +260,7 @@ impl Slot {
 }
 
 #[cfg(test)]
-impl Slot {
+impl IndexSlot {
     /// All that is kept, whatever it is.
     pub(in crate::codec) fn bytes(&self) -> Option<Vec<u8>> {
         let file = self.store.find(self.key()?)?;
@@ -276,10 +276,10 @@ impl Slot {
 
 /// A table that was found.
 #[derive(Debug)]
-pub(in crate::codec) struct Table<const N: usize> {
+pub(in crate::codec) struct StoredIndex<const N: usize> {
     /// Its file, for the records.
     pub(in crate::codec) file: Arc<dyn Content>,
-    pub(in crate::codec) whole: Whole,
+    pub(in crate::codec) whole: Summary,
     pub(in crate::codec) places: Vec<[u64; N]>,
     /// Where the records begin in the file.
     pub(in crate::codec) records: u64,

@@ -6,12 +6,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::entry::Place;
-use super::kept::Kept;
-use super::table::Bzip2;
+use super::entry::BlockStart;
+use super::index::Bzip2Index;
+use super::table::Bzip2Table;
 use crate::cache::{Reservation, Task};
 use crate::codec::bunzip::{Block, Candidates, Decoder, Fault, Magic};
-use crate::codec::seek::{Depth, Stretches};
+use crate::codec::seek::{Depth, SegmentReader};
 use crate::decode::UNIT;
 use crate::error::Result;
 
@@ -24,10 +24,10 @@ pub(super) const WHOLE: u64 = 2 << 20;
 /// Bytes that are searched for magics at a time.
 const SEARCH: u64 = 512 << 10;
 
-pub(super) struct Walk {
-    bzip2: Arc<Bzip2>,
+pub(super) struct Bzip2Reader {
+    bzip2: Arc<Bzip2Table>,
     /// The table that was kept, which then is the only one that counts.
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<Bzip2Index>>,
     /// The next block.
     next: usize,
     offset: u64,
@@ -35,7 +35,7 @@ pub(super) struct Walk {
     bit: u64,
     /// The block that is being given in pieces.
     long: Option<Box<Decoder>>,
-    ahead: VecDeque<Entry>,
+    ahead: VecDeque<QueuedBlock>,
     found: VecDeque<u64>,
     /// The byte up to which magics were looked for.
     searched: u64,
@@ -43,8 +43,8 @@ pub(super) struct Walk {
 }
 
 /// A block in work.
-struct Entry {
-    place: Place,
+struct QueuedBlock {
+    place: BlockStart,
     task: Task<(Decoded, Reservation)>,
 }
 
@@ -52,14 +52,19 @@ type Decoded = std::result::Result<(Block, Output), Fault>;
 
 /// What a block decodes to.
 enum Output {
-    Whole(Vec<u8>),
+    Summary(Vec<u8>),
     /// To be read out of its decoder.
     Long(Box<Decoder>),
 }
 
-impl Walk {
+impl Bzip2Reader {
     /// A walk that begins at a block of the table, or the one after it.
-    pub(super) fn new(bzip2: Arc<Bzip2>, kept: Option<Arc<Kept>>, next: usize, offset: u64) -> Self {
+    pub(super) fn new(
+        bzip2: Arc<Bzip2Table>,
+        kept: Option<Arc<Bzip2Index>>,
+        next: usize,
+        offset: u64,
+    ) -> Self {
         Self {
             bzip2,
             kept,
@@ -75,7 +80,7 @@ impl Walk {
     }
 
     /// The output of the block at a place, by whomever it is decoded.
-    fn decoded(&mut self, place: Place) -> Decoded {
+    fn decoded(&mut self, place: BlockStart) -> Decoded {
         while self.ahead.front().is_some_and(|entry| entry.place.bit < place.bit) {
             self.ahead.pop_front();
         }
@@ -89,21 +94,21 @@ impl Walk {
     }
 
     /// Has more blocks decoded, as many as the depth allows and the cache has room for.
-    fn fill(&mut self, here: Place) -> Result<()> {
+    fn fill(&mut self, here: BlockStart) -> Result<()> {
         let depth = self.depth.get(self.offset, self.bzip2.cache.threads());
         while self.ahead.len() < depth {
             let last = self.ahead.back().map_or(here.bit, |entry| entry.place.bit);
-            let Some(place) = self.following(Place { bit: last, ..here })? else { return Ok(()) };
+            let Some(place) = self.following(BlockStart { bit: last, ..here })? else { return Ok(()) };
             let Some(reservation) = self.bzip2.cache.reserve(DECODER + WHOLE) else { return Ok(()) };
             let theirs = self.bzip2.clone();
             let task = self.bzip2.cache.task(move || (decode(&theirs, place), reservation));
-            self.ahead.push_back(Entry { place, task });
+            self.ahead.push_back(QueuedBlock { place, task });
         }
         Ok(())
     }
 
     /// The next place behind one where a block begins, or may begin.
-    fn following(&mut self, last: Place) -> Result<Option<Place>> {
+    fn following(&mut self, last: BlockStart) -> Result<Option<BlockStart>> {
         if let Some(kept) = &self.kept {
             return Ok(kept.after(last.bit));
         }
@@ -116,7 +121,7 @@ impl Walk {
             while let Some(&bit) = self.found.front() {
                 if bit > last.bit {
                     // In a stream of another level it will not do, and is decoded again.
-                    return Ok(Some(Place { bit, ..last }));
+                    return Ok(Some(BlockStart { bit, ..last }));
                 }
                 self.found.pop_front();
             }
@@ -136,7 +141,7 @@ impl Walk {
 }
 
 /// Decodes the block at a place.
-fn decode(bzip2: &Bzip2, place: Place) -> Decoded {
+fn decode(bzip2: &Bzip2Table, place: BlockStart) -> Decoded {
     let mut decoder = bzip2.cache.scratch::<Decoder>();
     let block = match decoder.decode_at(&*bzip2.stored, place.bit, place.level) {
         Ok(block) => block,
@@ -153,10 +158,10 @@ fn decode(bzip2: &Bzip2, place: Place) -> Decoded {
     let read = decoder.read(&mut bytes);
     bytes.truncate(read);
     bzip2.cache.keep_scratch(decoder, DECODER);
-    Ok((block, Output::Whole(bytes)))
+    Ok((block, Output::Summary(bytes)))
 }
 
-impl Stretches for Walk {
+impl SegmentReader for Bzip2Reader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         loop {
             if let Some(mut long) = self.long.take() {
@@ -192,7 +197,7 @@ impl Stretches for Walk {
             self.depth.took(usize::try_from(block.len).unwrap_or(usize::MAX), self.offset);
             match output {
                 Output::Long(decoder) => self.long = Some(decoder),
-                Output::Whole(bytes) => {
+                Output::Summary(bytes) => {
                     let before = std::mem::replace(out, bytes);
                     self.bzip2.cache.used(Arc::new(before));
                     if !out.is_empty() {

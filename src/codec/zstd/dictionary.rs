@@ -10,7 +10,7 @@ const LEVEL: i32 = 1;
 
 /// A dictionary that was put aside.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct StoredDictionary {
     parts: Vec<(Segment, usize)>,
     /// Bytes of what was put aside, and of the dictionary.
     len: usize,
@@ -18,7 +18,7 @@ pub(super) struct Aside {
     packed: bool,
 }
 
-impl Aside {
+impl StoredDictionary {
     /// Puts the bytes of a dictionary aside: its head, and the output behind it.
     pub(super) fn put(head: &[u8], content: &[u8], cache: &Cache) -> Option<Self> {
         let len = head.len() + content.len();

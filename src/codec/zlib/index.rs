@@ -1,4 +1,4 @@
-//! A zlib stream's table as it is kept between two mounts ([`seek::kept`](crate::codec::seek::kept)).
+//! A zlib stream's table as it is kept between two mounts ([`seek::index`](crate::codec::seek::index)).
 //!
 //! A place is where decoding can start: the bit of its block's header, its own bit, its decoded offset, and
 //! where its record is in the file (40 bits) and how long (24 bits). The first place is the stream's start.
@@ -18,9 +18,9 @@ use std::io;
 use std::sync::Arc;
 
 use super::Scale;
-use super::mark::Mark;
-use crate::codec::deflate::{Block, PackedWindow, Place, WINDOW, zlib};
-use crate::codec::seek::kept::{Slot, Table, Whole, crc_after, records};
+use super::checkpoint::PackedCheckpoint;
+use crate::codec::deflate::{Block, PackedWindow, Position, WINDOW, zlib};
+use crate::codec::seek::index::{IndexSlot, StoredIndex, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Numbers, Spans};
 use crate::content::{Content, read_exact_at};
 
@@ -35,9 +35,9 @@ const PLACES: u64 = 1 << 17;
 
 /// A table that was found, and whose numbers fit each other.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ZlibIndex {
     file: Arc<dyn Content>,
-    pub(super) whole: Whole,
+    pub(super) whole: Summary,
     pub(super) spans: Spans,
 }
 
@@ -49,10 +49,10 @@ pub(super) struct Record {
     window: PackedWindow,
 }
 
-impl Kept {
+impl ZlibIndex {
     /// The table in a slot, if there is one that can be right.
-    pub(super) fn find(slot: &Slot) -> Option<Self> {
-        let Table { file, whole, places, records } = slot.find::<4>(PLACES)?;
+    pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
+        let StoredIndex { file, whole, places, records } = slot.find::<4>(PLACES)?;
         let kept = Self { file, whole, spans: Spans::new(places, slot.data_size()) };
         if slot.used_size().checked_mul(8).is_some_and(|bits| kept.is_consistent(records, bits)) {
             return Some(kept);
@@ -81,10 +81,10 @@ impl Kept {
     }
 
     /// Where decoding a span starts.
-    pub(super) fn place(&self, span: usize) -> Option<Place> {
+    pub(super) fn place(&self, span: usize) -> Option<Position> {
         let [header, bit, offset] = self.spans.place(span)?;
         let block = if header == bit { Block::Between } else { Block::Dynamic };
-        Some(Place { header, bit, offset, block, last: false })
+        Some(Position { header, bit, offset, block, last: false })
     }
 
     /// Where in a span, which holds `at`, the next sum is: its number, and the decoded offset.
@@ -203,16 +203,16 @@ impl Sums {
 
 /// A table that is to be kept.
 #[derive(Debug)]
-pub(super) struct Complete {
+pub(super) struct NewIndex {
     /// Those with a sum.
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<PackedCheckpoint>,
     pub(super) sums: Sums,
-    pub(super) whole: Whole,
+    pub(super) whole: Summary,
 }
 
-impl Complete {
-    /// Keeps it; `packed` gives a mark's window as it was put aside, whose length `Mark` knows.
-    pub(super) fn keep(&self, slot: &Slot, packed: &dyn Fn(&Mark) -> Option<Vec<u8>>) {
+impl NewIndex {
+    /// Keeps it; `packed` gives a mark's window as it was put aside, whose length `PackedCheckpoint` knows.
+    pub(super) fn keep(&self, slot: &IndexSlot, packed: &dyn Fn(&PackedCheckpoint) -> Option<Vec<u8>>) {
         let Some((places, sums)) = self.places(slot.data_size()) else { return };
         slot.keep(self.whole, &places, &mut |out| {
             for (n, sums) in sums.iter().enumerate() {
@@ -241,12 +241,12 @@ impl Complete {
                 None => (data_size, self.sums.now),
             };
             let sums = self.sums.of_span(start, end)?;
-            let window = mark.map_or(0, Mark::packed_len);
+            let window = mark.map_or(0, PackedCheckpoint::packed_len);
             let len = 4 + 4 * sums.len() as u64 + window;
             if len > RECORD || count as u64 > PLACES {
                 return None;
             }
-            let (header, bit) = mark.map_or((zlib::FIRST_BIT, zlib::FIRST_BIT), Mark::bits);
+            let (header, bit) = mark.map_or((zlib::FIRST_BIT, zlib::FIRST_BIT), PackedCheckpoint::bits);
             places.push([header, bit, start.0, spans::record(at, len)?]);
             all.push(sums);
             at += len;

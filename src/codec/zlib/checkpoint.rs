@@ -1,10 +1,10 @@
 //! A checkpoint of the table.
 
-use crate::codec::deflate::{Block, Place};
+use crate::codec::deflate::{Block, Position};
 
 /// A checkpoint whose window was put aside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
+pub(super) struct PackedCheckpoint {
     pub(super) header: u64,
     pub(super) bit: u64,
     pub(super) offset: u64,
@@ -14,7 +14,7 @@ pub(super) struct Mark {
     pub(super) sum: Option<u32>,
 }
 
-impl Mark {
+impl PackedCheckpoint {
     /// The bits of its block's header, and its own.
     pub(super) fn bits(&self) -> (u64, u64) {
         (self.header, self.bit)
@@ -26,8 +26,8 @@ impl Mark {
     }
 
     /// The place, as far as a decoder believes it.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Position {
         let block = if self.header == self.bit { Block::Between } else { Block::Dynamic };
-        Place { header: self.header, bit: self.bit, offset: self.offset, block, last: false }
+        Position { header: self.header, bit: self.bit, offset: self.offset, block, last: false }
     }
 }

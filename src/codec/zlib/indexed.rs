@@ -7,17 +7,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::ahead::{INFLATE, Span};
-use super::kept::{Kept, Record};
-use super::table::Zlib;
+use super::ahead::{INFLATE, Output};
+use super::index::{Record, ZlibIndex};
+use super::table::ZlibTable;
 use crate::cache::{Reservation, Task};
 use crate::codec::deflate::{Fault, Inflate, Stop, WINDOW, zlib};
-use crate::codec::seek::{Depth, Stretches};
+use crate::codec::seek::{Depth, SegmentReader};
 use crate::error::{Error, Result};
 
-pub(super) struct Checked {
-    zlib: Arc<Zlib>,
-    kept: Arc<Kept>,
+pub(super) struct IndexedReader {
+    zlib: Arc<ZlibTable>,
+    kept: Arc<ZlibIndex>,
     /// The span in which it stands.
     span: usize,
     at: u64,
@@ -27,7 +27,7 @@ pub(super) struct Checked {
     depth: Depth,
 }
 
-type Work = Task<(Option<Span>, Reservation)>;
+type Work = Task<(Option<Output>, Reservation)>;
 
 /// A decoder that stands where the way does.
 struct Alone {
@@ -37,9 +37,9 @@ struct Alone {
     window: Vec<u8>,
 }
 
-impl Checked {
+impl IndexedReader {
     /// A way from the start of a span on.
-    pub(super) fn new(zlib: Arc<Zlib>, kept: Arc<Kept>, span: usize) -> Self {
+    pub(super) fn new(zlib: Arc<ZlibTable>, kept: Arc<ZlibIndex>, span: usize) -> Self {
         let at = kept.spans.start(span);
         Self { zlib, kept, span, at, alone: None, ahead: VecDeque::new(), depth: Depth::default() }
     }
@@ -116,7 +116,7 @@ impl Checked {
 }
 
 impl Alone {
-    fn at(zlib: &Zlib, kept: &Kept, span: usize) -> Result<Self> {
+    fn at(zlib: &ZlibTable, kept: &ZlibIndex, span: usize) -> Result<Self> {
         let (Some(record), Some(place)) = (kept.record(span), kept.place(span)) else { return Err(wrong()) };
         let window = record.window().ok_or_else(wrong)?;
         let mut inflate = zlib.cache.scratch::<Inflate>();
@@ -126,7 +126,7 @@ impl Alone {
 }
 
 /// Decodes a span as a whole, with the window before it.
-fn decode_span(zlib: &Zlib, kept: &Kept, span: usize) -> Result<Span> {
+fn decode_span(zlib: &ZlibTable, kept: &ZlibIndex, span: usize) -> Result<Output> {
     let Alone { mut inflate, record, window } = Alone::at(zlib, kept, span)?;
     let (start, end) = (kept.spans.start(span), kept.spans.start(span + 1));
     let len = usize::try_from(end - start).map_err(|_| wrong())?;
@@ -145,11 +145,17 @@ fn decode_span(zlib: &Zlib, kept: &Kept, span: usize) -> Result<Span> {
         finish(zlib, kept, &mut inflate, &mut bytes)?;
     }
     zlib.cache.keep_scratch(inflate, INFLATE);
-    Ok(Span { bytes, start: window.len() })
+    Ok(Output { bytes, start: window.len() })
 }
 
 /// Puts the `window` and the `len` bytes after it into `out`, which may hold anything.
-fn decode(zlib: &Zlib, inflate: &mut Inflate, window: &[u8], out: &mut Vec<u8>, len: usize) -> Result<()> {
+fn decode(
+    zlib: &ZlibTable,
+    inflate: &mut Inflate,
+    window: &[u8],
+    out: &mut Vec<u8>,
+    len: usize,
+) -> Result<()> {
     // Zeros are written only where `out` was shorter.
     out.resize(window.len() + len, 0);
     out[..window.len()].copy_from_slice(window);
@@ -162,7 +168,7 @@ fn decode(zlib: &Zlib, inflate: &mut Inflate, window: &[u8], out: &mut Vec<u8>, 
 }
 
 /// Behind the last byte: whether the stream ends there, and with the checksum that the pass found right.
-fn finish(zlib: &Zlib, kept: &Kept, inflate: &mut Inflate, out: &mut [u8]) -> Result<()> {
+fn finish(zlib: &ZlibTable, kept: &ZlibIndex, inflate: &mut Inflate, out: &mut [u8]) -> Result<()> {
     let filled = out.len();
     let ends = matches!(inflate.decode(&*zlib.stored, out, filled), (_, Ok(Stop::End)));
     let place = inflate.place();
@@ -177,7 +183,7 @@ fn wrong() -> Error {
     Error::damaged("a kept table does not fit the stream")
 }
 
-impl Stretches for Checked {
+impl SegmentReader for IndexedReader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         if self.at >= self.kept.spans.start(self.kept.spans.len()) {
             return Ok(None);

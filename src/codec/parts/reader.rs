@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::{Part, PartDecoder, Parted, Parts};
 use crate::cache::{Reservation, Task};
-use crate::codec::seek::{Depth, Stretches};
+use crate::codec::seek::{Depth, SegmentReader};
 use crate::decode::{UNIT, WHOLE};
 use crate::error::Result;
 
 /// A way through the parts from one of them on.
-pub(super) struct Walk<P: Parts> {
+pub(super) struct PartReader<P: Parts> {
     table: Arc<Parted<P>>,
     /// The part that is being given, or is next.
     n: usize,
@@ -27,7 +27,7 @@ pub(super) struct Walk<P: Parts> {
 /// A part decoded ahead: its bytes from where on, and the decoder.
 type Decoded<P> = (Result<(Vec<u8>, usize, <P as Parts>::Decoder)>, Reservation);
 
-impl<P: Parts> Walk<P> {
+impl<P: Parts> PartReader<P> {
     /// A way from the start of part `n` on, which is at that decoded offset.
     pub(super) fn new(table: Arc<Parted<P>>, n: usize, offset: u64) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<P: Parts> Walk<P> {
         let depth = self.depth.get(self.offset, self.table.cache.threads());
         while self.ahead.len() < depth {
             let n = self.ahead.back().map_or(self.n, |last| last.0) + 1;
-            if n >= self.table.known().cuts.len() {
+            if n >= self.table.state().cuts.len() {
                 return Ok(());
             }
             let Some(part) = self.table.part(n)? else { return Ok(()) };
@@ -114,7 +114,7 @@ fn decode<P: Parts>(table: &Parted<P>, n: usize, part: Part) -> Result<(Vec<u8>,
     Ok((bytes, start, decoder))
 }
 
-impl<P: Parts> Stretches for Walk<P> {
+impl<P: Parts> SegmentReader for PartReader<P> {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         loop {
             if self.ended {

@@ -7,12 +7,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::ahead::{self, Ahead, Entry, SpanTask, Threads};
-use super::mark::Mark;
-use super::table::Zlib;
-use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, Place};
-use crate::codec::deflate::{Resolver, Stop, Stretch, WINDOW, zlib};
-use crate::codec::seek::{Depth, Stretches};
+use super::ahead::{self, QueuedSegment, SegmentQueue, SpanTask, Threads};
+use super::checkpoint::PackedCheckpoint;
+use super::table::ZlibTable;
+use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, Position};
+use crate::codec::deflate::{PieceRequest, Resolver, Stop, WINDOW, zlib};
+use crate::codec::seek::{Depth, SegmentReader};
 use crate::decode::UNIT;
 use crate::error::{Error, Result};
 
@@ -25,10 +25,10 @@ const RESOLVER: u64 = 1 << 16;
 /// What making a checkpoint decodes behind it.
 const PROBE: usize = WINDOW;
 
-pub(super) struct Walk {
-    zlib: Arc<Zlib>,
+pub(super) struct ZlibReader {
+    zlib: Arc<ZlibTable>,
     /// Where the next stretch begins.
-    here: Place,
+    here: Position,
     /// The output before it, unless the pass has it.
     window: Vec<u8>,
     pass: Option<Pass>,
@@ -36,7 +36,7 @@ pub(super) struct Walk {
     known_to: Option<u64>,
     /// A block begins here that a finder finds.
     at_block: bool,
-    ahead: Ahead,
+    ahead: SegmentQueue,
     depth: Depth,
     /// Where the last checkpoint lies that it knows of.
     marked: u64,
@@ -67,9 +67,9 @@ enum Then {
     Ended,
 }
 
-impl Walk {
+impl ZlibReader {
     /// A walk that begins at a place, with the window before it.
-    pub(super) fn new(zlib: Arc<Zlib>, here: Place, window: Vec<u8>) -> Self {
+    pub(super) fn new(zlib: Arc<ZlibTable>, here: Position, window: Vec<u8>) -> Self {
         let number = zlib.cache.fair_share().number();
         Self {
             zlib,
@@ -78,7 +78,7 @@ impl Walk {
             pass: None,
             known_to: None,
             at_block: false,
-            ahead: Ahead::default(),
+            ahead: SegmentQueue::default(),
             depth: Depth::default(),
             marked: here.offset,
             giving: None,
@@ -96,23 +96,23 @@ impl Walk {
                 self.window = pass.window().to_vec();
             }
             match *front {
-                Entry::Span { start, .. } if start.offset > self.here.offset => {
+                QueuedSegment::Span { start, .. } if start.offset > self.here.offset => {
                     return self.alone(u64::MAX, start.offset - self.here.offset, out).map(Some);
                 }
-                Entry::Piece { cut, .. } if !self.at_block || self.here.bit < cut => {
+                QueuedSegment::Piece { cut, .. } if !self.at_block || self.here.bit < cut => {
                     return self.alone(cut, u64::MAX, out).map(Some);
                 }
                 _ => {}
             }
             match self.ahead.pop() {
-                Some(Entry::Span { start, end, task }) => {
+                Some(QueuedSegment::Span { start, end, task }) => {
                     if let Some(start) = self.take_span(start, end, task, out) {
                         return Ok(Some(start));
                     }
                 }
                 // Nobody has begun with it: what is known before it makes it easier here.
-                Some(Entry::Piece { task, .. }) if !task.has_begun() => {}
-                Some(Entry::Piece { task, .. }) => {
+                Some(QueuedSegment::Piece { task, .. }) if !task.has_begun() => {}
+                Some(QueuedSegment::Piece { task, .. }) => {
                     if let Some((Some(piece), _reservation)) = task.take()
                         && self.take_piece(piece)
                     {
@@ -139,7 +139,13 @@ impl Walk {
     }
 
     /// Takes a span that was decoded ahead, if it begins here; where in `out` it does.
-    fn take_span(&mut self, start: Mark, end: Mark, task: SpanTask, out: &mut Vec<u8>) -> Option<usize> {
+    fn take_span(
+        &mut self,
+        start: PackedCheckpoint,
+        end: PackedCheckpoint,
+        task: SpanTask,
+        out: &mut Vec<u8>,
+    ) -> Option<usize> {
         let (span, _reservation) = if start.offset == self.here.offset { task.take()? } else { return None };
         let span = span?;
         let before = std::mem::replace(out, span.bytes);
@@ -178,7 +184,7 @@ impl Walk {
 
     /// Stands behind a piece now, which has so many bytes.
     fn go_behind(&mut self, piece: &Piece, len: usize) {
-        self.here = Place { offset: self.here.offset.saturating_add(len as u64), ..piece.end() };
+        self.here = Position { offset: self.here.offset.saturating_add(len as u64), ..piece.end() };
         self.at_block = matches!(piece.ending(), Ending::Block);
         self.then = match piece.ending() {
             Ending::End => Then::End,
@@ -223,7 +229,7 @@ impl Walk {
         if let Some(due) = due {
             cap = due + PROBE;
         }
-        let stretch = Stretch { start: self.here, until, cap, spacing: due.unwrap_or_default() };
+        let stretch = PieceRequest { start: self.here, until, cap, spacing: due.unwrap_or_default() };
         piece.decode(&mut inflate, &*self.zlib.stored, stretch, Some(&self.window));
         self.zlib.cache.keep_scratch(inflate, 128 << 10);
         let start = piece.exchange(out).ok_or_else(|| Error::damaged("a known window has no markers"))?;
@@ -306,13 +312,13 @@ impl Walk {
     }
 }
 
-impl Drop for Walk {
+impl Drop for ZlibReader {
     fn drop(&mut self) {
         self.zlib.cache.fair_share().leave(self.number);
     }
 }
 
-impl Stretches for Walk {
+impl SegmentReader for ZlibReader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         if let Some(giving) = &self.giving {
             out.resize(giving.piece.len() - giving.given, 0);
@@ -389,7 +395,7 @@ mod tests {
     use crate::content::Text;
 
     /// A stream, and a walk that stands at its start.
-    fn stream() -> (Vec<u8>, Walk) {
+    fn stream() -> (Vec<u8>, ZlibReader) {
         let mut dice = Dice(17);
         let truth: Vec<u8> = (0..1_500_000).map(|_| dice.roll(9) as u8).collect();
         let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
@@ -397,8 +403,8 @@ mod tests {
         let stored = Arc::new(Text::new(encoder.finish().unwrap()));
         let scale = Scale { spacing: 400_000, stretch: 400_000, least_bits: 8 << 13 };
         let cache = Arc::new(Cache::with_threads(1 << 20, 1));
-        let zlib = Arc::new(Zlib::new(stored, scale, &cache, None));
-        (truth, Walk::new(zlib, Place::block_at(zlib::FIRST_BIT, 0), Vec::new()))
+        let zlib = Arc::new(ZlibTable::new(stored, scale, &cache, None));
+        (truth, ZlibReader::new(zlib, Position::block_at(zlib::FIRST_BIT, 0), Vec::new()))
     }
 
     #[test]
@@ -408,8 +414,8 @@ mod tests {
         let cut = stored.len() * 8 / 3;
         let start = Finder::new().find(&*stored, cut, u64::MAX).unwrap().unwrap();
         let piece = || {
-            let start = Place::block_at(start, 0);
-            let stretch = Stretch { start, until: u64::MAX, cap: 400_000, spacing: 100_000 };
+            let start = Position::block_at(start, 0);
+            let stretch = PieceRequest { start, until: u64::MAX, cap: 400_000, spacing: 100_000 };
             let mut piece = Box::new(Piece::new());
             piece.decode(&mut Inflate::new(), &*stored, stretch, None);
             piece
@@ -422,7 +428,8 @@ mod tests {
         let mut at = walk.here.offset as usize;
         // One without output is not given: no bytes would be the end of the stream.
         let mut empty = Box::new(Piece::new());
-        let stretch = Stretch { start: Place::block_at(start, 0), until: u64::MAX, cap: 0, spacing: 0 };
+        let stretch =
+            PieceRequest { start: Position::block_at(start, 0), until: u64::MAX, cap: 0, spacing: 0 };
         empty.decode(&mut Inflate::new(), &*stored, stretch, None);
         assert!(empty.is_empty() && walk.take_piece(empty) && walk.read(&mut [0]).is_none());
         assert!(walk.take_piece(piece()));
@@ -448,8 +455,9 @@ mod tests {
     #[test]
     fn who_decodes_while_others_do_has_his_share_of_the_threads() {
         let walk = |cache: &Arc<Cache>, wanted| {
-            let zlib = Zlib::new(Arc::new(Text::new(vec![])), Scale::of(0), cache, None);
-            let mut walk = Walk::new(Arc::new(zlib), Place::block_at(zlib::FIRST_BIT, 0), Vec::new());
+            let zlib = ZlibTable::new(Arc::new(Text::new(vec![])), Scale::of(0), cache, None);
+            let mut walk =
+                ZlibReader::new(Arc::new(zlib), Position::block_at(zlib::FIRST_BIT, 0), Vec::new());
             walk.wanted(wanted);
             walk
         };

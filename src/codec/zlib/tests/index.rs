@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::codec::samples::{first_mount, lying, next_mount, slot};
-use crate::codec::seek::kept::{Of, Slot};
+use crate::codec::seek::index::{IndexKind, IndexSlot};
 
 /// Sums fall within the spans of the one, and the spans of the other within those of the sums.
 const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, stretch: 300_000, least_bits: 8 << 13 }];
@@ -11,7 +11,7 @@ const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, stretch: 300_000, l
 fn opened(stored: &[u8], len: usize, scale: Scale, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
     let counted = Counted::new(stored);
     let stored: Arc<dyn Content> = counted.clone();
-    let slot = Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &stored, len as u64);
+    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, Some(b"a name"), &stored, len as u64);
     let stream = open_with(stored, scale, cache, slot);
     (Decoded::stream(stream, len as u64, cache), counted)
 }
@@ -68,7 +68,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
         while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
             at += read;
         }
-        slot(Of::Zlib, stored, len, &cache).bytes().is_some()
+        slot(IndexKind::Zlib, stored, len, &cache).bytes().is_some()
     };
     assert!(read_all(&stored, truth.len(), truth.len()));
     assert!(!read_all(&stored, truth.len(), truth.len() - 300_000));
@@ -88,7 +88,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
-    let good = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(24);
     // All of the header and the places, and some of the records.
     let places: Vec<_> = (0..1400).chain((0..1500).map(|_| dice.roll(good.len()))).collect();
@@ -99,7 +99,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
             way => bad[at] ^= [1, 0x80, 0xff][way],
         }
         let cache = first_mount(1);
-        slot(Of::Zlib, &stored, truth.len(), &cache).put(&bad);
+        slot(IndexKind::Zlib, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), SCALES[0], &cache);
         check(&content, &truth, dice.roll(truth.len()), 300);
         if n % 50 == 0 {
@@ -115,12 +115,12 @@ fn a_table_that_lies_is_found_out() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
-    let good = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(26);
     for round in 0..1500 {
         let bad = lying(&good, &mut dice);
         let cache = first_mount(1 + round % 2);
-        slot(Of::Zlib, &stored, truth.len(), &cache).forge(&bad);
+        slot(IndexKind::Zlib, &stored, truth.len(), &cache).forge(&bad);
         let (content, _) = opened(&stored, truth.len(), SCALES[0], &cache);
         (0..3).for_each(|_| check(&content, &truth, dice.roll(truth.len()), 30_000));
         assert!(content.trouble().is_none(), "round {round}");
@@ -133,7 +133,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(2);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
-    let good = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(28);
     for round in 0..150 {
         let mut broken = stored.clone();
@@ -144,7 +144,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
             _ => broken[at..at + 4000].fill(dice.roll(256) as u8),
         }
         let with = first_mount(1 + round % 3);
-        slot(Of::Zlib, &broken, truth.len(), &with).put(&good);
+        slot(IndexKind::Zlib, &broken, truth.len(), &with).put(&good);
         let (content, _) = opened(&broken, truth.len(), SMALL, &with);
         assert!(!content.costs_a_pass());
         if dice.roll(2) == 0 {
@@ -161,7 +161,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
         if right < truth.len() {
             assert!(error.is_some() && matches!(soundness, Soundness::Broken(_)), "round {round}");
             assert!(
-                slot(Of::Zlib, &broken, truth.len(), &with).bytes().is_none(),
+                slot(IndexKind::Zlib, &broken, truth.len(), &with).bytes().is_none(),
                 "round {round}: the table is still kept"
             );
             // But for the part between two sums in which the damage is.
@@ -176,24 +176,24 @@ fn a_table_is_found_by_stream_name_and_size_alone() {
     let stored = encode(&truth, 6, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
-    let is_kept = |stored: &[u8], name: &[u8], of: Of, len: usize| {
+    let is_kept = |stored: &[u8], name: &[u8], kind: IndexKind, len: usize| {
         cache.store().settle();
         let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-        Slot::new(cache.store(), of, Some(name), &stored, len as u64).unwrap().bytes().is_some()
+        IndexSlot::new(cache.store(), kind, Some(name), &stored, len as u64).unwrap().bytes().is_some()
     };
-    assert!(is_kept(&stored, b"a name", Of::Zlib, truth.len()));
-    assert!(!is_kept(&stored, b"another", Of::Zlib, truth.len()));
-    assert!(!is_kept(&stored, b"a name", Of::Bzip2, truth.len()));
-    assert!(!is_kept(&stored, b"a name", Of::Zlib, truth.len() + 1));
+    assert!(is_kept(&stored, b"a name", IndexKind::Zlib, truth.len()));
+    assert!(!is_kept(&stored, b"another", IndexKind::Zlib, truth.len()));
+    assert!(!is_kept(&stored, b"a name", IndexKind::Bzip2, truth.len()));
+    assert!(!is_kept(&stored, b"a name", IndexKind::Zlib, truth.len() + 1));
     for at in [0, 4095, stored.len() - 4096, stored.len() - 1] {
         let mut other = stored.clone();
         other[at] ^= 1;
-        assert!(!is_kept(&other, b"a name", Of::Zlib, truth.len()), "{at}");
+        assert!(!is_kept(&other, b"a name", IndexKind::Zlib, truth.len()), "{at}");
     }
     let nowhere = Arc::new(Cache::new(0));
     let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    assert!(Slot::new(nowhere.store(), Of::Zlib, Some(b"a name"), &stored, 1).is_none());
-    assert!(Slot::new(cache.store(), Of::Zlib, None, &stored, 1).is_none());
+    assert!(IndexSlot::new(nowhere.store(), IndexKind::Zlib, Some(b"a name"), &stored, 1).is_none());
+    assert!(IndexSlot::new(cache.store(), IndexKind::Zlib, None, &stored, 1).is_none());
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_stream_that_became_endless_is_judged_by_as_much_as_it_should_hold() {
     let stored = encode(&truth, 0, usize::MAX);
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
-    let good = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
+    let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     // Where the second stored block begins, zeros without end begin; both ends stay as they are.
     let first = 2 + 5 + usize::from(u16::from_le_bytes([stored[3], stored[4]]));
     assert!(first > 4096);
@@ -213,7 +213,7 @@ fn a_stream_that_became_endless_is_judged_by_as_much_as_it_should_hold() {
     let len = zeros.len().min(stored.len() - first - 4096);
     endless[first..first + len].copy_from_slice(&zeros[..len]);
     let with = first_mount(1);
-    slot(Of::Zlib, &endless, truth.len(), &with).put(&good);
+    slot(IndexKind::Zlib, &endless, truth.len(), &with).put(&good);
     let (content, counted) = opened(&endless, truth.len(), SMALL, &with);
     let (bytes, error, _) = prefix(&content);
     assert!(truth.starts_with(&bytes) && bytes.len() < first + 5);
@@ -234,10 +234,10 @@ fn many_readers_at_once_go_by_one_table() {
         let (content, _) = opened(&stored, truth.len(), SMALL, &here);
         if wrong {
             // All find out that the table lies, each in his own place.
-            let mut bad = slot(Of::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
+            let mut bad = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
             let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
             bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
-            slot(Of::Zlib, &stored, truth.len(), &here).put(&bad);
+            slot(IndexKind::Zlib, &stored, truth.len(), &here).put(&bad);
         }
         std::thread::scope(|scope| {
             for reader in 0..32_usize {
@@ -266,7 +266,7 @@ fn a_way_leaves_its_buffer_to_the_next_one() {
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 10, 10);
     let cache = next_mount(&cache, 8 << 20, 1);
     let stored: Arc<dyn Content> = Arc::new(Text::new(&stored[..]));
-    let slot = Slot::new(cache.store(), Of::Zlib, Some(b"a name"), &stored, truth.len() as u64);
+    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, Some(b"a name"), &stored, truth.len() as u64);
     let stream = open_with(stored, SCALES[0], &cache, slot);
     for at in [1_000_000, 3_000_000, 500] {
         let mut bytes = [0; 100];

@@ -1,13 +1,13 @@
-//! The table of bzip2 streams as it is kept between two mounts ([`seek::kept`](crate::codec::seek::kept)).
+//! The table of bzip2 streams as it is kept between two mounts ([`seek::index`](crate::codec::seek::index)).
 //!
 //! A place is a block: the bit where its magic begins with the level above it, as in memory; the decoded
 //! offset where its output begins; the CRC of that output, which the block has as well. There are no
 //! records. A block that is decoded is believed to be the table's if it has this CRC, if it is as long as
 //! the table says, and if it ends where the next one begins, or the end of its stream.
 
-use super::entry::{Entry, Place};
+use super::entry::{BlockEntry, BlockStart};
 use crate::codec::bunzip::{Block, Fault, Follows, Magic};
-use crate::codec::seek::kept::{Slot, Whole};
+use crate::codec::seek::index::{IndexSlot, Summary};
 
 /// Places of a table at most: what 100 GB have at level 1, or 1 TB at level 9.
 const PLACES: u64 = 1 << 20;
@@ -18,17 +18,17 @@ const BETWEEN_STREAMS: u64 = 48 + 32 + 32;
 
 /// A table that was found, and whose numbers fit each other.
 #[derive(Debug)]
-pub(super) struct Kept {
-    blocks: Vec<Entry>,
+pub(super) struct Bzip2Index {
+    blocks: Vec<BlockEntry>,
     data_size: u64,
     end: u64,
 }
 
-impl Kept {
+impl Bzip2Index {
     /// The table in a slot, if there is one that can be right.
-    pub(super) fn find(slot: &Slot) -> Option<Self> {
+    pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
         let table = slot.find::<3>(PLACES)?;
-        let entries = table.places.iter().map(|&numbers| Entry::of(numbers)).collect::<Option<Vec<_>>>();
+        let entries = table.places.iter().map(|&numbers| BlockEntry::of(numbers)).collect::<Option<Vec<_>>>();
         let kept =
             Self { blocks: entries.unwrap_or_default(), data_size: slot.data_size(), end: table.whole.end };
         if slot.used_size().checked_mul(8).is_some_and(|bits| kept.is_consistent(bits)) {
@@ -39,7 +39,7 @@ impl Kept {
     }
 
     fn is_consistent(&self, bits: u64) -> bool {
-        let bit = |entry: &Entry| entry.place().map(|place| place.bit);
+        let bit = |entry: &BlockEntry| entry.place().map(|place| place.bit);
         self.blocks.first().is_some_and(|first| first.offset == 0)
             && self.blocks.is_sorted_by(|one, next| bit(one) < bit(next) && one.offset <= next.offset)
             && self
@@ -50,20 +50,20 @@ impl Kept {
     }
 
     /// Keeps a table, if there is something to be gained by it.
-    pub(super) fn keep(slot: &Slot, blocks: &[Entry], end: u64) {
+    pub(super) fn keep(slot: &IndexSlot, blocks: &[BlockEntry], end: u64) {
         let places: Vec<_> = blocks.iter().map(|entry| entry.numbers()).collect();
         if places.len() > 1 && places.len() as u64 <= PLACES {
-            slot.keep(Whole { end, ..Whole::default() }, &places, &mut |_| Ok(()));
+            slot.keep(Summary { end, ..Summary::default() }, &places, &mut |_| Ok(()));
         }
     }
 
     /// Where block `n` begins; `None` is the end.
-    pub(super) fn block(&self, n: usize) -> Option<Place> {
+    pub(super) fn block(&self, n: usize) -> Option<BlockStart> {
         self.blocks.get(n)?.place()
     }
 
     /// The first block behind a bit.
-    pub(super) fn after(&self, bit: u64) -> Option<Place> {
+    pub(super) fn after(&self, bit: u64) -> Option<BlockStart> {
         let at = self.blocks.partition_point(|entry| entry.place().is_some_and(|place| place.bit <= bit));
         self.block(at)
     }

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::kept::Slot;
+use super::index::IndexSlot;
 use crate::error::{Error, Result};
 
 /// The table that was found for a stream, if there is a place for one and something was there.
 #[derive(Debug)]
-pub(in crate::codec) struct Found<K> {
-    slot: Option<Slot>,
-    look: fn(&Slot) -> Option<K>,
+pub(in crate::codec) struct TrustedIndex<K> {
+    slot: Option<IndexSlot>,
+    look: fn(&IndexSlot) -> Option<K>,
     state: Mutex<State<K>>,
     removed: AtomicBool,
 }
@@ -26,7 +26,7 @@ enum State<K> {
 }
 
 /// What is asked of it whatever the table's kind is.
-pub(in crate::codec) trait Trusted: fmt::Debug {
+pub(in crate::codec) trait IndexTrust: fmt::Debug {
     /// Whether there is a table.
     fn is_there(&self) -> bool;
 
@@ -38,14 +38,14 @@ pub(in crate::codec) trait Trusted: fmt::Debug {
     fn judge(&self, pass: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
-impl<K> Found<K> {
+impl<K> TrustedIndex<K> {
     /// Whatever `look` finds in a slot.
-    pub(in crate::codec) fn new(slot: Option<Slot>, look: fn(&Slot) -> Option<K>) -> Self {
+    pub(in crate::codec) fn new(slot: Option<IndexSlot>, look: fn(&IndexSlot) -> Option<K>) -> Self {
         Self { slot, look, state: Mutex::new(State::Unknown), removed: AtomicBool::new(false) }
     }
 
     /// The slot, for keeping a table.
-    pub(in crate::codec) fn slot(&self) -> Option<&Slot> {
+    pub(in crate::codec) fn slot(&self) -> Option<&IndexSlot> {
         self.slot.as_ref()
     }
 
@@ -67,13 +67,13 @@ impl<K> Found<K> {
     }
 }
 
-impl<K: fmt::Debug> Trusted for Found<K> {
+impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
     fn is_there(&self) -> bool {
         self.get().is_some()
     }
 
     fn data_size(&self) -> u64 {
-        self.slot.as_ref().map_or(0, Slot::data_size)
+        self.slot.as_ref().map_or(0, IndexSlot::data_size)
     }
 
     fn judge(&self, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {
@@ -84,7 +84,7 @@ impl<K: fmt::Debug> Trusted for Found<K> {
         }
         // Before the pass, which leaves a new one.
         if !self.removed.swap(true, Ordering::Relaxed) {
-            self.slot.iter().for_each(Slot::remove);
+            self.slot.iter().for_each(IndexSlot::remove);
         }
         let found = match pass() {
             Err(error) if !error.lasts() => return Err(error),

@@ -1,4 +1,4 @@
-//! The table of zstd frames as it is kept between two mounts ([`seek::kept`](crate::codec::seek::kept)).
+//! The table of zstd frames as it is kept between two mounts ([`seek::index`](crate::codec::seek::index)).
 //!
 //! A place is where decoding can start: where its frame begins, where its block begins (bytes of the stream),
 //! its decoded offset, and where its record is in the file (40 bits) and how long (24 bits). The first place
@@ -19,9 +19,9 @@
 use std::io;
 use std::sync::Arc;
 
-use super::aside::{self, Aside};
+use super::dictionary::{self, StoredDictionary};
 use super::sums::PIECE;
-use crate::codec::seek::kept::{Slot, Table, Whole, crc_after, records};
+use crate::codec::seek::index::{IndexSlot, StoredIndex, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Spans};
 use crate::content::{Content, read_exact_at};
 
@@ -33,15 +33,15 @@ const BESIDE: u64 = 12;
 
 /// A table that was found, and whose numbers fit each other.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct ZstdIndex {
     file: Arc<dyn Content>,
-    pub(super) whole: Whole,
+    pub(super) whole: Summary,
     pub(super) spans: Spans,
 }
 
 /// Where decoding can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct BlockPosition {
     /// Where the frame begins, and the block: the same, if it is a frame's start.
     pub(super) frame: u64,
     pub(super) block: u64,
@@ -49,10 +49,10 @@ pub(super) struct Place {
     pub(super) offset: u64,
 }
 
-impl Kept {
+impl ZstdIndex {
     /// The table in a slot, if there is one that can be right.
-    pub(super) fn find(slot: &Slot) -> Option<Self> {
-        let Table { file, whole, places, records } = slot.find::<4>(PLACES)?;
+    pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
+        let StoredIndex { file, whole, places, records } = slot.find::<4>(PLACES)?;
         let kept = Self { file, whole, spans: Spans::new(places, slot.data_size()) };
         if kept.is_consistent(records, slot.used_size()) {
             return Some(kept);
@@ -77,9 +77,9 @@ impl Kept {
     }
 
     /// Where decoding a span starts.
-    pub(super) fn place(&self, span: usize) -> Option<Place> {
+    pub(super) fn place(&self, span: usize) -> Option<BlockPosition> {
         let [frame, block, offset] = self.spans.place(span)?;
-        Some(Place { frame, block, offset })
+        Some(BlockPosition { frame, block, offset })
     }
 
     /// The sums of a span, if they are there and undamaged.
@@ -110,7 +110,7 @@ impl Kept {
         if crc_after(0, packed) != u32::from_le_bytes(*crc) {
             return None;
         }
-        aside::unpack(packed, most)
+        dictionary::unpack(packed, most)
     }
 }
 
@@ -121,25 +121,25 @@ fn short(bytes: &[u8], at: usize) -> Option<u32> {
 /// What a table has of a span.
 #[derive(Debug)]
 pub(super) struct Span {
-    pub(super) place: Place,
+    pub(super) place: BlockPosition,
     pub(super) sums: Vec<u32>,
     /// Packed; none at the stream's start.
-    pub(super) dictionary: Option<Arc<Aside>>,
+    pub(super) dictionary: Option<Arc<StoredDictionary>>,
 }
 
 /// Keeps a table.
-pub(super) fn keep(slot: &Slot, whole: Whole, spans: &[Span]) {
+pub(super) fn keep(slot: &IndexSlot, whole: Summary, spans: &[Span]) {
     let mut at = records::<4>(spans.len());
     let mut places = Vec::with_capacity(spans.len());
     for span in spans {
         let packed = span.dictionary.as_ref().map_or(0, |dictionary| dictionary.len() as u64);
         let len = BESIDE + 4 * span.sums.len() as u64 + packed;
         let Some(record) = spans::record(at, len).filter(|_| spans.len() as u64 <= PLACES) else { return };
-        let Place { frame, block, offset } = span.place;
+        let BlockPosition { frame, block, offset } = span.place;
         places.push([frame, block, offset, record]);
         at += len;
     }
-    slot.keep(Whole { unit: PIECE, ..whole }, &places, &mut |out| {
+    slot.keep(Summary { unit: PIECE, ..whole }, &places, &mut |out| {
         for span in spans {
             let count = u32::try_from(span.sums.len()).map_err(io::Error::other)?;
             let sums: Vec<u8> =
