@@ -5,9 +5,11 @@
 //! - `mounted_file`: one file from the first look until another file takes its name
 //! - `open_files`: the parsed files that are kept open, a bounded number
 //! - `serials`: what tells the files of a mount from each other
+//! - `snapshot`: what was parsed at one time
 //! - `verify`: when the checksum of a block is checked
 
 pub(crate) mod mounted_file;
 pub(crate) mod open_files;
 pub(crate) mod serials;
+pub(crate) mod snapshot;
 pub mod verify;

@@ -1,4 +1,4 @@
-//! Translates the kernel's requests into questions to the [`Tree`], and its answers back.
+//! Translates the kernel's requests into questions to the [`Vfs`], and its answers back.
 //!
 //! Nothing is decided here but who does the work: what is at hand is answered on the thread that the
 //! request came in on, what has to be decoded by a few workers, the check of a whole block by others,
@@ -10,7 +10,7 @@
 //! `tree.yaml` and the files beside it go past the kernel's cache (FOPEN_DIRECT_IO), and nothing that is
 //! said of them is believed for any time at all: so the kernel never has to be told of a change, and no
 //! notification can meet a request that waits for it. (What it is told of blocks, which nobody writes, comes
-//! from a thread that answers no request: `tree/pages`.) A mapping of such a file is written through: its
+//! from a thread that answers no request: `vfs/kernel_cache`.) A mapping of such a file is written through: its
 //! pages arrive as writes before the flush.
 
 mod caller;
@@ -39,7 +39,7 @@ use fuser::{
 use crate::cache::Workers;
 use crate::overlay::change::Change;
 use crate::overlay::write_handle::OpenFor;
-use crate::vfs::{Attr, Caching, Ino, Listing, OpenFile, Reader, TTL, Tree, Writer};
+use crate::vfs::{Attr, Caching, Ino, Listing, OpenFile, Reader, TTL, Vfs, Writer};
 use handle::Handles;
 
 /// What is asked of the kernel if it offers it.
@@ -69,7 +69,7 @@ const GENERATION: Generation = Generation(0);
 /// The file system that the kernel talks to.
 #[derive(Debug)]
 pub struct Adapter {
-    tree: Arc<Tree>,
+    vfs: Arc<Vfs>,
     files: Arc<Handles<OpenFile>>,
     dirs: Handles<Listing>,
     decoding: Workers,
@@ -78,11 +78,11 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// Serves `tree`. Starts no thread yet.
-    pub fn new(tree: Tree) -> Self {
+    /// Serves `vfs`. Starts no thread yet.
+    pub fn new(vfs: Vfs) -> Self {
         let cpus = std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2));
         Self {
-            tree: Arc::new(tree),
+            vfs: Arc::new(vfs),
             files: Arc::new(Handles::new()),
             dirs: Handles::new(),
             decoding: Workers::new("decode", cpus),
@@ -92,16 +92,16 @@ impl Adapter {
     }
 
     /// What is served.
-    pub fn tree(&self) -> &Arc<Tree> {
-        &self.tree
+    pub fn vfs(&self) -> &Arc<Vfs> {
+        &self.vfs
     }
 
-    /// How writing is brought to an end; see [`Tree::close`]. Who waits for a save is told of it first.
+    /// How writing is brought to an end; see [`Vfs::close`]. Who waits for a save is told of it first.
     pub fn closer(&self) -> impl Fn() + Send + Sync + 'static {
-        let (tree, saving, files) = (self.tree.clone(), self.saving.clone(), self.files.clone());
+        let (vfs, saving, files) = (self.vfs.clone(), self.saving.clone(), self.files.clone());
         move || {
             let was_saving = saving.is_busy();
-            tree.close();
+            vfs.close();
             saving.wait(LAST_ANSWERS);
             // Who saved by fsync is about to close its file, and shall not hear of an error after that.
             if was_saving {
@@ -118,7 +118,7 @@ impl Adapter {
 
     /// How long the kernel may believe what it is told of a node.
     fn ttl(&self, attr: &Attr) -> Duration {
-        self.tree.ttl(attr.ino).min(attr.ttl())
+        self.vfs.ttl(attr.ino).min(attr.ttl())
     }
 }
 
@@ -163,12 +163,12 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        guarded(format_args!("lookup {name:?} in {parent}"), || match self.tree.lookup(ino(parent), name) {
+        guarded(format_args!("lookup {name:?} in {parent}"), || match self.vfs.lookup(ino(parent), name) {
             Ok(attr) => {
-                let (of_name, of_node) = (self.tree.ttl(attr.ino), self.ttl(&attr));
+                let (of_name, of_node) = (self.vfs.ttl(attr.ino), self.ttl(&attr));
                 reply.entry_with_ttls(&of_node, &of_name, &reply::attr(&attr), GENERATION);
             }
-            Err(error) if error.errno() == libc::ENOENT => match self.tree.changes_by_itself(ino(parent)) {
+            Err(error) if error.errno() == libc::ENOENT => match self.vfs.changes_by_itself(ino(parent)) {
                 true => reply.error(Errno::ENOENT),
                 false => reply.entry_with_ttls(&TTL, &TTL, &reply::absent(), GENERATION),
             },
@@ -180,11 +180,11 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
-        guarded(format_args!("forget {node}, {count} times"), || self.tree.forget(ino(node), count));
+        guarded(format_args!("forget {node}, {count} times"), || self.vfs.forget(ino(node), count));
     }
 
     fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        guarded(format_args!("getattr {node}"), || match self.tree.attr(ino(node)) {
+        guarded(format_args!("getattr {node}"), || match self.vfs.attr(ino(node)) {
             Ok(attr) => reply.attr(&self.ttl(&attr), &reply::attr(&attr)),
             Err(error) => {
                 tracing::debug!("getattr: {error}");
@@ -194,7 +194,7 @@ impl Filesystem for Adapter {
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
-        guarded(format_args!("readlink {node}"), || match self.tree.read_link(ino(node)) {
+        guarded(format_args!("readlink {node}"), || match self.vfs.read_link(ino(node)) {
             Ok(text) => reply.data(text.as_bytes()),
             Err(error) => reply.error(reply::errno(&error)),
         });
@@ -208,7 +208,7 @@ impl Filesystem for Adapter {
                 truncating: flags.0 & libc::O_TRUNC != 0,
                 only_new: false,
             };
-            match self.tree.open_for(ino(node), open, caller::of(request)) {
+            match self.vfs.open_for(ino(node), open, caller::of(request)) {
                 Ok(opened_file) => {
                     let (handle, file) = self.files.add(opened_file);
                     match &*file {
@@ -333,7 +333,7 @@ impl Filesystem for Adapter {
     }
 
     fn statfs(&self, _request: &Request, node: INodeNo, reply: ReplyStatfs) {
-        guarded(format_args!("statfs {node}"), || match self.tree.space() {
+        guarded(format_args!("statfs {node}"), || match self.vfs.space() {
             Ok(space) => reply.statfs(
                 space.blocks,
                 space.free,
@@ -359,14 +359,14 @@ impl Filesystem for Adapter {
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         guarded(format_args!("access {node} {mask:?}"), || {
             if mask.contains(AccessFlags::W_OK) {
-                match self.tree.can_be_written(ino(node)) {
+                match self.vfs.can_be_written(ino(node)) {
                     Ok(true) => {}
                     Ok(false) => return reply.error(Errno::EROFS),
                     Err(error) => return reply.error(reply::errno(&error)),
                 }
             }
             let wanted = (mask & (AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK)).bits() as u16;
-            match self.tree.attr(ino(node)) {
+            match self.vfs.attr(ino(node)) {
                 Ok(attr) if attr.allows(request.uid(), request.gid(), wanted) => reply.ok(),
                 Ok(_) => reply.error(Errno::EACCES),
                 Err(error) => reply.error(reply::errno(&error)),
@@ -459,7 +459,7 @@ impl Filesystem for Adapter {
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         guarded(format_args!("unlink {name:?} in {parent}"), || {
-            reply::done(self.tree.unlink(ino(parent), name), reply)
+            reply::done(self.vfs.unlink(ino(parent), name), reply)
         });
     }
 
@@ -490,7 +490,7 @@ impl Filesystem for Adapter {
 
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         guarded(format_args!("link {node} as {name:?} in {parent}"), || {
-            self.entry(self.tree.link(ino(node), ino(parent), name), reply)
+            self.entry(self.vfs.link(ino(node), ino(parent), name), reply)
         });
     }
 

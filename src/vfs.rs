@@ -1,6 +1,6 @@
 //! The mount's nodes, as neutral of the kernel's interface as of any format.
 //!
-//! A [`Tree`] answers what a file system is asked: which node is at a name, what is it, what is in it.
+//! A [`Vfs`] answers what a file system is asked: which node is at a name, what is it, what is in it.
 //! One file as a source makes the root that file's folder; one directory is mirrored by the root;
 //! several sources stand side by side in it, each under its own name.
 //!
@@ -118,7 +118,7 @@ impl Options {
 
 /// The nodes of a mount.
 #[derive(Debug)]
-pub struct Tree {
+pub struct Vfs {
     root: Arc<Entry>,
     ownership: Ownership,
     known: KnownNodes,
@@ -152,7 +152,7 @@ pub struct Space {
     pub name_max: u32,
 }
 
-impl Tree {
+impl Vfs {
     /// Looks `name` up in the directory `parent`; its number is handed out once more with that.
     pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
         let (node, part) = self.find(parent, name)?;

@@ -22,7 +22,7 @@ use asdf_mount::error::{Error, Kind, Result};
 use asdf_mount::format::{Block, Container, Context, Defect, Facts, Verified};
 use asdf_mount::fuse::Adapter;
 use asdf_mount::source::{Identity, Source};
-use asdf_mount::vfs::{Options, Tree};
+use asdf_mount::vfs::{Options, Vfs};
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
 const LARGE: u64 = 4 << 20;
@@ -135,7 +135,7 @@ impl Mount {
             let identity = source.identity()?;
             Ok(Arc::new(Stand(source, identity)))
         });
-        let tree = Tree::new(sources, &options).unwrap();
+        let tree = Vfs::new(sources, &options).unwrap();
         let data =
             format!("fd={},rootmode=40000,user_id=0,group_id=0,default_permissions", device.as_raw_fd());
         let (data, path) = (CString::new(data).unwrap(), CString::new(at.as_os_str().as_bytes()).unwrap());

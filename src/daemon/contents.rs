@@ -13,7 +13,7 @@ use crate::format::Context;
 use crate::fuse::Adapter;
 use crate::options::{LEAST_CACHE, Spill};
 use crate::overlay::savers::Sessions;
-use crate::vfs::{Ino, Kernel, Options, Ownership, Tree};
+use crate::vfs::{Ino, Kernel, Options, Ownership, Vfs};
 
 /// How long the end of a mount waits for seek tables that are being written.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -56,12 +56,12 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     if !plan.options.read_only {
         options.savers = Some(Arc::new(Sessions::new(plan.options.edit, &plan.mountpoint)));
     }
-    let filesystem = Adapter::new(Tree::new(&plan.sources, &options)?);
-    let tree = filesystem.tree().clone();
-    let (read_only, remarks) = (tree.is_read_only(), tree.remarks());
+    let filesystem = Adapter::new(Vfs::new(&plan.sources, &options)?);
+    let vfs = filesystem.vfs().clone();
+    let (read_only, remarks) = (vfs.is_read_only(), vfs.remarks());
     // The kernel believes nothing for long that could change without it; it need only be told of bytes
     // that it may keep, and of those that turn out to be wrong.
-    let notify = Box::new(move |notifier| tree.serve(Ear(notifier)));
+    let notify = Box::new(move |notifier| vfs.serve(Ear(notifier)));
     let end_writing = filesystem.closer();
     let close = Arc::new(move || {
         end_writing();

@@ -8,16 +8,20 @@
 //! A mounted file alone keeps nothing open: what was parsed is held by the handles that read it, and by the
 //! [`OpenFiles`].
 
+mod verification;
+
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
 use crate::content::{Content, Text};
 use crate::error::{self, Error, Result};
-use crate::folder::open_files::{OpenFiles, Revision, Snapshot};
+use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
+use crate::folder::snapshot::{Revision, Snapshot};
 use crate::folder::verify::{Checks, Verifier};
-use crate::host::location::{Location, may_write};
+use crate::host::at::may_write;
+use crate::host::location::Location;
 use crate::host::stat::{Kind, Stat};
 use crate::source::{Gate, Identity};
 use crate::sync::locked;

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 
-use crate::error::{self, Error, Result};
+use crate::error::Result;
+use crate::folder::snapshot::Snapshot;
 use crate::folder::verify::{Verifier, Verify};
-use crate::format::{Block, Container};
+use crate::format::Container;
 use crate::overlay::saver::Settler;
-use crate::source::{Identity, Source};
+use crate::source::Source;
 use crate::sync::locked;
 
 /// Opens a source in whatever format it is.
@@ -69,48 +70,4 @@ impl OpenFiles {
     pub(crate) fn clear(&self) {
         locked(&self.kept).clear();
     }
-}
-
-/// A generation, and how many saves were made here before.
-pub(crate) type Revision = (u64, u64);
-
-/// A file that was parsed, or the reason why it can't be.
-#[derive(Debug)]
-pub(crate) struct Snapshot {
-    pub(crate) identity: Identity,
-    pub(crate) generation: u64,
-    /// After how many saves made here.
-    pub(crate) saves: u64,
-    /// The same for all generations that came of saves made here.
-    pub(crate) base_version: u64,
-    pub(crate) container: Result<Arc<dyn Container>>,
-}
-
-impl Snapshot {
-    pub(crate) fn revision(&self) -> Revision {
-        (self.generation, self.saves)
-    }
-
-    pub(crate) fn container(&self) -> Result<&Arc<dyn Container>> {
-        self.container.as_ref().map_err(Clone::clone)
-    }
-
-    /// Whether the file was written since it was opened, though nobody may have noticed yet.
-    pub(crate) fn is_outlived(&self) -> bool {
-        self.container()
-            .is_ok_and(|container| container.source().identity().is_ok_and(|now| now != container.identity()))
-    }
-
-    /// Block `n`; an error of the system stays what it is, any other means that there is none.
-    pub(crate) fn block(&self, n: u32) -> Result<Block> {
-        let index = usize::try_from(n).map_err(|_| no_block(n))?;
-        self.container()?.block(index).map_err(|error| match error.kind() {
-            error::Kind::System(_) => error,
-            _ => no_block(n),
-        })
-    }
-}
-
-pub(crate) fn no_block(n: u32) -> Error {
-    Error::new(error::Kind::NotFound, format!("there is no block {n}"))
 }

@@ -9,7 +9,7 @@ use crate::vfs::{Listing, TTL};
 
 impl Adapter {
     pub(super) fn open_dir(&self, node: INodeNo, reply: ReplyOpen) {
-        match self.tree.open_dir(ino(node)) {
+        match self.vfs.open_dir(ino(node)) {
             Ok(listing) => reply.opened(self.dirs.add(listing).0, FopenFlags::empty()),
             Err(error) => {
                 tracing::debug!("opendir: {error}");
@@ -27,7 +27,7 @@ impl Adapter {
             Ok(listing) => listing,
             Err(errno) => return reply.error(errno),
         };
-        let done = self.tree.read_dir(&listing, offset, false, &mut |item| {
+        let done = self.vfs.read_dir(&listing, offset, false, &mut |item| {
             reply.add(INodeNo(item.ino.0), item.next, reply::kind(item.kind), item.name)
         });
         match done {
@@ -42,7 +42,7 @@ impl Adapter {
             Ok(listing) => listing,
             Err(errno) => return reply.error(errno),
         };
-        let done = self.tree.read_dir(&listing, offset, true, &mut |item| {
+        let done = self.vfs.read_dir(&listing, offset, true, &mut |item| {
             let attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
                 // Of `.` and `..` the kernel takes no more than these.
                 ino: INodeNo(item.ino.0),

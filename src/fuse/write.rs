@@ -55,8 +55,8 @@ impl Adapter {
             OpenFile::Writer(writer) => Some(writer),
             OpenFile::Reader(_) => None,
         });
-        match self.tree.change(ino(node), change, writer) {
-            Ok(attr) => reply.attr(&self.tree.ttl(attr.ino), &reply::attr(&attr)),
+        match self.vfs.change(ino(node), change, writer) {
+            Ok(attr) => reply.attr(&self.vfs.ttl(attr.ino), &reply::attr(&attr)),
             Err(error) => reply.error(reply::errno(&error)),
         }
     }
@@ -93,11 +93,11 @@ impl Adapter {
             truncating: flags & libc::O_TRUNC != 0,
             only_new: flags & libc::O_EXCL != 0,
         };
-        match self.tree.create(ino(parent), name, maker(request, mode), open, caller::of(request)) {
+        match self.vfs.create(ino(parent), name, maker(request, mode), open, caller::of(request)) {
             Ok((attr, writer)) => {
                 let (handle, _) = self.files.add(OpenFile::Writer(writer));
                 let flags = FopenFlags::FOPEN_DIRECT_IO;
-                reply.created(&self.tree.ttl(attr.ino), &reply::attr(&attr), GENERATION, handle, flags);
+                reply.created(&self.vfs.ttl(attr.ino), &reply::attr(&attr), GENERATION, handle, flags);
             }
             Err(error) => {
                 tracing::debug!("create {name:?}: {error}");
@@ -114,13 +114,13 @@ impl Adapter {
         text: &Path,
         reply: ReplyEntry,
     ) {
-        let made = self.tree.symlink(ino(parent), name, text.into(), maker(request, 0o777));
+        let made = self.vfs.symlink(ino(parent), name, text.into(), maker(request, 0o777));
         self.entry(made, reply);
     }
 
     pub(super) fn entry(&self, found: Result<Attr>, reply: ReplyEntry) {
         match found {
-            Ok(attr) => reply.entry(&self.tree.ttl(attr.ino), &reply::attr(&attr), GENERATION),
+            Ok(attr) => reply.entry(&self.vfs.ttl(attr.ino), &reply::attr(&attr), GENERATION),
             Err(error) => reply.error(reply::errno(&error)),
         }
     }
@@ -139,17 +139,17 @@ impl Adapter {
             _ => return reply.error(Errno::EINVAL),
         };
         if !is_slow_rename(name, new_name, how) {
-            return reply::done(self.tree.rename(ino(parent), name, ino(new_parent), new_name, how), reply);
+            return reply::done(self.vfs.rename(ino(parent), name, ino(new_parent), new_name, how), reply);
         }
-        let (tree, name, new_name) = (self.tree.clone(), name.to_owned(), new_name.to_owned());
+        let (vfs, name, new_name) = (self.vfs.clone(), name.to_owned(), new_name.to_owned());
         self.saving.run(move || {
-            reply::done(tree.rename(ino(parent), &name, ino(new_parent), &new_name, how), reply);
+            reply::done(vfs.rename(ino(parent), &name, ino(new_parent), &new_name, how), reply);
         });
     }
 
     /// Why nothing but files and symbolic links can be made.
     pub(super) fn no_such_kind(&self, parent: INodeNo) -> Errno {
-        match self.tree.can_be_written(ino(parent)).unwrap_or(false) {
+        match self.vfs.can_be_written(ino(parent)).unwrap_or(false) {
             true => Errno::EPERM,
             false => Errno::EROFS,
         }

@@ -18,7 +18,7 @@ fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
 
 impl Adapter {
     pub(super) fn get_xattr(&self, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        match self.tree.xattr(ino(node), name) {
+        match self.vfs.xattr(ino(node), name) {
             Ok(Xattr::Ready(value)) => answer(&value, size, reply),
             Ok(Xattr::Slow(find)) => self.checking.run(move || match find() {
                 Ok(value) => answer(&value, size, reply),
@@ -30,7 +30,7 @@ impl Adapter {
     }
 
     pub(super) fn list_xattrs(&self, node: INodeNo, size: u32, reply: ReplyXattr) {
-        match self.tree.xattr_names(ino(node)) {
+        match self.vfs.xattr_names(ino(node)) {
             Ok(names) => answer(&names, size, reply),
             Err(error) => reply.error(reply::errno(&error)),
         }
@@ -42,10 +42,10 @@ impl Adapter {
             libc::XATTR_REPLACE => Some(true),
             _ => None,
         };
-        reply::done(self.tree.set_xattr(ino(node), name, Some(value), exists), reply);
+        reply::done(self.vfs.set_xattr(ino(node), name, Some(value), exists), reply);
     }
 
     pub(super) fn remove_xattr(&self, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        reply::done(self.tree.set_xattr(ino(node), name, None, None), reply);
+        reply::done(self.vfs.set_xattr(ino(node), name, None, None), reply);
     }
 }

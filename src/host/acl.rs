@@ -22,7 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::error::Result;
-use crate::host::location::stat_of;
+use crate::host::at::stat_of;
 use crate::host::stat::{Kind, Stat};
 
 /// The attribute with a POSIX ACL: a version (2), then entries of tag, permissions and id, all little

@@ -14,8 +14,9 @@ use lru::LruCache;
 
 use crate::error::{self, Error, Result};
 use crate::format::HEAD;
-use crate::host::link::{self, LinkPolicy, Shown};
-use crate::host::location::{Location, open_in};
+use crate::host::at::open_in;
+use crate::host::location::Location;
+use crate::host::location::link::{self, LinkPolicy, Shown};
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::saver::{Settler, Site};
 use crate::source::{Identity, Source, read_up_to};
@@ -157,7 +158,7 @@ impl FormatDetector {
             return Ok(true);
         }
         let head = || -> Result<(Identity, bool)> {
-            let source = open_in(dir, name, location)?;
+            let source = open_in(dir, name, &location.label())?;
             let mut head = [0; HEAD];
             let read = read_up_to(&source, 0, &mut head)?;
             let known = head.get(..read).and_then(self.recognise).is_some();

@@ -5,30 +5,22 @@
 //! `/`: so a mount over its own source sees what lies under it, and not itself, and a path that
 //! someone swaps for a link leads nowhere.
 
+pub(crate) mod link;
+
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
+use crate::host::acl;
+use crate::host::at::{HOLD, descend, open_in, stat_in, step};
 use crate::host::stat::{Key, Stat};
-use crate::host::{acl, link};
 use crate::overlay::saver::{Settler, Site};
 use crate::source::FileSource;
-
-/// To hold a directory without reading it.
-const HOLD: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// To read a file; a FIFO or a device that took its place meanwhile must not block or be touched.
-const READ: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::CLOEXEC);
 
 /// A directory that was opened before mounting.
 #[derive(Debug)]
@@ -163,7 +155,7 @@ impl Location {
     /// Opens the regular file that lies here.
     pub(crate) fn open_file(&self) -> Result<FileSource> {
         let (dir, name) = self.holder()?;
-        open_in(dir.as_fd(), &name, self)
+        open_in(dir.as_fd(), &name, &self.label())
     }
 
     /// Has a save of the file that lies here settled, or found out, if a crash interrupted one.
@@ -201,46 +193,4 @@ impl Location {
         };
         list().map_err(|error| error.of(self.label()))
     }
-}
-
-/// What stat says of `name` in `dir`; a link is not followed.
-pub(crate) fn stat_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
-    Ok(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?.into())
-}
-
-/// What stat says of an open file.
-pub(crate) fn stat_of(fd: impl AsFd) -> Result<Stat> {
-    Ok(rustix::fs::fstat(fd)?.into())
-}
-
-/// Whether this process may write `name` in `dir`; where that can't be told, it may be tried.
-pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
-    let access = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, rustix::fs::AtFlags::EACCESS);
-    !matches!(access, Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
-}
-
-/// Opens the regular file `name` in `dir`, which lies at `location`.
-pub(crate) fn open_in(dir: BorrowedFd<'_>, name: &OsStr, location: &Location) -> Result<FileSource> {
-    let fd = rustix::fs::openat(dir, name, READ, Mode::empty())
-        .map_err(|errno| Error::from(errno).of(location.label()))?;
-    FileSource::from_file(File::from(fd), &location.label())
-}
-
-/// Holds the directory `name` in `dir`; a link is refused.
-pub(crate) fn step(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
-    Ok(rustix::fs::openat(dir, name, HOLD, Mode::empty())?)
-}
-
-/// Holds the directory at `path` below `dir`; no part of it may be a link.
-fn descend(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH;
-    match rustix::fs::openat2(dir, path, HOLD, Mode::empty(), resolve) {
-        Ok(fd) => return Ok(fd),
-        // An older kernel, a sandbox that forbids the call, or a path longer than the system takes.
-        Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::AGAIN) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    let mut names = path.iter();
-    let first = names.next().unwrap_or(OsStr::new("."));
-    names.try_fold(step(dir, first)?, |held, name| step(held.as_fd(), name))
 }

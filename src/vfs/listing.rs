@@ -13,7 +13,7 @@ use std::sync::{Arc, RwLock};
 
 use crate::error::{Result, errno};
 use crate::host::stat::Kind;
-use crate::vfs::Tree;
+use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Node, Part};
@@ -136,7 +136,7 @@ impl NamesFrom<'_> {
 /// Number and kind of a name, and what a lookup of it gives if that was asked for.
 type Found = (Ino, Kind, Option<(Attr, Node)>);
 
-impl Tree {
+impl Vfs {
     /// Opens a directory.
     pub fn open_dir(&self, ino: Ino) -> Result<Listing> {
         let fixed = |names: &[&str]| Names::Fixed(names.iter().map(OsString::from).collect());
@@ -177,7 +177,7 @@ impl Tree {
 
     /// Hands out what is in a directory, from a position on, until `take` says that it has enough.
     ///
-    /// With `attrs` each name is also looked up, as by [`Tree::lookup`], except for `.` and `..`. What
+    /// With `attrs` each name is also looked up, as by [`Vfs::lookup`], except for `.` and `..`. What
     /// vanished since the directory was read is left out. The item that `take` answers with true was not
     /// taken.
     pub fn read_dir(

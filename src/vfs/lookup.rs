@@ -7,15 +7,15 @@ use std::sync::Arc;
 use crate::error::errno;
 use crate::error::{self, Error, Result};
 use crate::folder::mounted_file::MountedFile;
-use crate::folder::open_files::Snapshot;
-use crate::host::location;
+use crate::folder::snapshot::Snapshot;
+use crate::host::at::stat_of;
 use crate::overlay;
-use crate::vfs::Tree;
+use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
 use crate::vfs::node::{Ino, Node, Part};
 use crate::view::{ABOUT, BLOCKS, STATUS, TABLE, TREE};
 
-impl Tree {
+impl Vfs {
     /// The node at a name.
     pub(crate) fn find(&self, parent: Ino, name: &OsStr) -> Result<(Node, Part)> {
         match self.node(parent)? {
@@ -28,7 +28,7 @@ impl Tree {
                 }
                 Class::Directory { key, .. } => {
                     let dir = entry.position.location.open_dir()?;
-                    if location::stat_of(dir.as_fd())?.key() != *key {
+                    if stat_of(dir.as_fd())?.key() != *key {
                         return Err(errno(libc::ESTALE));
                     }
                     let seen = self.detector.look(&entry.position, dir.as_fd(), name)?;

@@ -6,9 +6,9 @@ use std::sync::{Arc, RwLock};
 use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::folder::mounted_file::MountedFile;
-use crate::folder::open_files::Snapshot;
+use crate::folder::snapshot::Snapshot;
 use crate::format::Block;
-use crate::host::location::open_in;
+use crate::host::at::open_in;
 use crate::source::{FileSource, Source};
 use crate::sync::locked;
 use crate::vfs::entry::{Class, Entry};
@@ -91,7 +91,7 @@ impl Reader {
             return Err(Error::new(Kind::Usage, "is not a file that can be read here"));
         };
         let (dir, name) = entry.position.location.holder()?;
-        let source = Arc::new(open_in(dir.as_fd(), &name, &entry.position.location)?);
+        let source = Arc::new(open_in(dir.as_fd(), &name, &entry.position.location.label())?);
         if !source.identity()?.same_file(&first.identity) {
             return Err(rustix::io::Errno::STALE.into());
         }

@@ -11,9 +11,10 @@ use lru::LruCache;
 use crate::error::{self, Error, Result};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
+use crate::host::at::may_write;
 use crate::host::detect::{FormatDetector, Position, Seen};
-use crate::host::link::{LinkPolicy, Mountpoint};
-use crate::host::location::{Location, Origin, may_write};
+use crate::host::location::link::{LinkPolicy, Mountpoint};
+use crate::host::location::{Location, Origin};
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::Shared;
 use crate::overlay::file::{MOST_FILES, Quota};
@@ -22,12 +23,12 @@ use crate::overlay::state_dir::{StateDir, left, stem_of};
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
 use crate::vfs::node::{Ino, KnownNodes, Node, Part};
-use crate::vfs::{Options, Tree};
+use crate::vfs::{Options, Vfs};
 
 /// At most so many files are kept open that no handle reads.
 const KEPT_OPEN: u64 = 64;
 
-impl Tree {
+impl Vfs {
     /// Makes the tree of `sources`, before it is mounted: what a mount covers must be opened first.
     ///
     /// A single file is parsed here, so that a file that can't be shown is refused at once; several
@@ -130,7 +131,7 @@ impl Tree {
     }
 }
 
-impl Tree {
+impl Vfs {
     /// Takes the lock of a single source; one that can't be written makes the tree read-only.
     fn lock_single(&mut self) -> Result<()> {
         let root = self.root.clone();

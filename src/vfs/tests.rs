@@ -44,12 +44,12 @@ impl Test {
         path
     }
 
-    fn tree(&self, name: &str) -> Tree {
-        Tree::new(&[self.path(name)], &self.options).unwrap()
+    fn tree(&self, name: &str) -> Vfs {
+        Vfs::new(&[self.path(name)], &self.options).unwrap()
     }
 }
 
-impl Tree {
+impl Vfs {
     /// Walks a path, name by name, without following links.
     fn at(&self, path: impl AsRef<OsStr>) -> Result<Attr> {
         let mut found = self.attr(Ino::ROOT)?;

@@ -14,7 +14,7 @@ use crate::overlay::file::OverlayFile;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::sync::locked;
-use crate::vfs::Tree;
+use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::Entry;
 use crate::vfs::node::{Ino, Node};
@@ -62,7 +62,7 @@ impl Drop for Writer {
     }
 }
 
-impl Tree {
+impl Vfs {
     /// Whether nothing can be written in the mount.
     pub fn is_read_only(&self) -> bool {
         self.shared.is_none()

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::folder::mounted_file::MountedFile;
-use crate::folder::open_files::Snapshot;
+use crate::folder::snapshot::Snapshot;
 use crate::format::Facts;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::xattr;
-use crate::vfs::Tree;
+use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
 use crate::vfs::node::{Ino, Node, Part};
 
@@ -86,7 +86,7 @@ fn verified(name: &OsStr, mounted: &Arc<MountedFile>, n: u32) -> Option<Xattr> {
     (name == VERIFIED).then(|| Xattr::Slow(Box::new(check)))
 }
 
-impl Tree {
+impl Vfs {
     /// The value of an extended attribute.
     pub fn xattr(&self, ino: Ino, name: &OsStr) -> Result<Xattr> {
         if let Some(overlay_file) = self.overlay_file_at_once(ino)? {

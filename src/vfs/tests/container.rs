@@ -233,7 +233,7 @@ fn what_the_kernel_may_keep_depends_on_size_and_soundness() {
     test.write("s/plain", "text");
     test.write("s/large", &bytes);
     test.write("s/empty", "");
-    let caching = |tree: &Tree, path: &str| tree.open(tree.at(path).unwrap().ino).unwrap().caching();
+    let caching = |tree: &Vfs, path: &str| tree.open(tree.at(path).unwrap().ino).unwrap().caching();
     let tree = test.tree("a.asdf");
     for path in ["tree.yaml", "blocks/0.bin"] {
         assert_eq!(caching(&tree, path), Caching::Anew);
@@ -255,7 +255,7 @@ fn a_source_of_nothing_is_no_source() {
     let source = crate::source::FileSource::open(&path).unwrap();
     assert_eq!(source.identity().unwrap().size, FILE.len() as u64);
     test.write("empty", "");
-    assert!(Tree::new(&[test.path("empty")], &test.options).is_err());
+    assert!(Vfs::new(&[test.path("empty")], &test.options).is_err());
 }
 
 #[test]

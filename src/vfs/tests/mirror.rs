@@ -267,14 +267,14 @@ fn sources_stand_side_by_side_under_their_names() {
     let a = test.write("s/a.asdf", FILE);
     test.write("d/x", "x");
     symlink(test.path("d/x"), test.path("d/l")).unwrap();
-    let tree = Tree::new(&[a.clone(), test.path("d")], &test.options).unwrap();
+    let tree = Vfs::new(&[a.clone(), test.path("d")], &test.options).unwrap();
     assert_eq!(tree.names(""), ["a.asdf", "d"]);
     assert_eq!(tree.read("a.asdf/blocks/0.bin"), b"hello");
     assert_eq!(tree.read("d/x"), b"x");
     assert_eq!(tree.link_text("d/l"), "x");
     assert_eq!(tree.errno("e"), libc::ENOENT);
     let again = test.write("other/a.asdf", FILE);
-    let error = Tree::new(&[a, again], &test.options).unwrap_err();
+    let error = Vfs::new(&[a, again], &test.options).unwrap_err();
     assert!(error.to_string().contains("another source is called \"a.asdf\""), "{error}");
 }
 
@@ -282,12 +282,12 @@ fn sources_stand_side_by_side_under_their_names() {
 fn a_source_that_makes_no_sense_is_refused_by_name() {
     let test = Test::new();
     let plain = test.write("plain", "text");
-    let refused = |path: &Path| Tree::new(&[path.to_owned()], &test.options).unwrap_err();
+    let refused = |path: &Path| Vfs::new(&[path.to_owned()], &test.options).unwrap_err();
     assert!(refused(&plain).to_string().contains("plain: is not a fake file"));
     assert_eq!(refused(&test.path("none")).errno(), libc::ENOENT);
     let broken = test.write("broken", "#ASDF fake\nBROKEN\n");
     assert!(refused(&broken).to_string().contains("is broken on purpose"));
-    assert!(Tree::new(&[], &test.options).is_err());
+    assert!(Vfs::new(&[], &test.options).is_err());
 }
 
 #[test]

@@ -17,7 +17,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::host::location::{Location, Origin, stat_in, stat_of, step};
+use crate::host::at::{stat_in, stat_of, step};
+use crate::host::location::{Location, Origin};
 use crate::host::stat::{Key, Kind, Stat};
 
 /// So many links in a row are followed, as by the system itself.

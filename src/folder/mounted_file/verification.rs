@@ -1,0 +1,104 @@
+//! Checking the blocks of a mounted file for its readers.
+
+use std::sync::Arc;
+
+use crate::error::{self, Error, Result};
+use crate::folder::mounted_file::MountedFile;
+use crate::folder::snapshot::{Snapshot, no_block};
+use crate::folder::verify::Verify;
+use crate::format::Verified;
+
+/// Attempts at checking a block that saves move.
+const ATTEMPTS: usize = 100;
+
+impl MountedFile {
+    /// Whether a read of block `n` is to wait until all of it was checked.
+    pub(crate) fn is_held_up(&self, opened: &Snapshot, n: u32) -> bool {
+        self.verifier().when == Verify::Always && self.checks.known(opened.revision(), n).is_none()
+    }
+
+    /// Whether block `n` is known to be other than its checksum says.
+    pub(crate) fn is_wrong(&self, opened: &Snapshot, n: u32) -> bool {
+        self.verifier().when != Verify::Off
+            && self.checks.known(opened.revision(), n) == Some(Verified::Mismatch)
+    }
+
+    /// Lets a read of block `n` pass, or says why not; for who holds the source still.
+    pub(crate) fn admit(self: &Arc<Self>, opened: &Arc<Snapshot>, n: u32) -> Result<()> {
+        let found = match self.verifier().when {
+            Verify::Off => return Ok(()),
+            Verify::Always => self.verify_of(opened, n)?,
+            Verify::FirstRead => match self.checks.known(opened.revision(), n) {
+                Some(found) => found,
+                None => {
+                    self.begin(opened, n);
+                    return Ok(());
+                }
+            },
+        };
+        match found {
+            Verified::Mismatch => Err(wrong(opened, n)),
+            Verified::Stored | Verified::Decoded | Verified::None => Ok(()),
+        }
+    }
+
+    /// Has block `n` checked in the background, unless that was begun already.
+    fn begin(self: &Arc<Self>, opened: &Arc<Snapshot>, n: u32) {
+        let (_, is_first) = self.checks.of(opened.revision(), n);
+        if !is_first {
+            return;
+        }
+        let (mounted, opened) = (self.clone(), opened.clone());
+        self.verifier().workers.run(move || {
+            if let Ok(Verified::Mismatch) = mounted.verify(n) {
+                mounted.trouble(&wrong(&opened, n));
+                mounted.void(n);
+            }
+        });
+    }
+
+    /// Checks block `n`, once in a generation; reads all of it.
+    pub(crate) fn verify(&self, n: u32) -> Result<Verified> {
+        for _ in 0..ATTEMPTS {
+            self.look();
+            let opened = self.opened()?;
+            let found = self.verify_of(&opened, n);
+            // Waits for a save that moves the block just now; nobody is to wait for a check.
+            drop(self.hold_still());
+            if self.revision() != opened.revision() {
+                continue;
+            }
+            if let Err(error) = &found {
+                self.trouble(error);
+            }
+            return found;
+        }
+        Err(Error::new(error::Kind::Changed, "the file is saved again and again: ask later"))
+    }
+
+    /// The same of what was opened, for who holds it still.
+    fn verify_of(&self, opened: &Snapshot, n: u32) -> Result<Verified> {
+        let index = usize::try_from(n).map_err(|_| no_block(n))?;
+        let (check, _) = self.checks.of(opened.revision(), n);
+        let container = opened.container()?;
+        let found = check.get_or_init(|| container.verify(index)).clone();
+        if found.is_err() {
+            // It may go better next time: a network file system was away, say.
+            self.checks.forget(n, &check);
+        }
+        found
+    }
+
+    /// Has the kernel forget what it has of block `n`.
+    pub(crate) fn void(&self, n: u32) {
+        self.report_wrong(n);
+    }
+}
+
+fn wrong(opened: &Snapshot, n: u32) -> Error {
+    let error = Error::damaged(format!("block {n}: its MD5 fits neither the stored nor the decoded data"));
+    match &opened.container {
+        Ok(container) => error.of(container.source().path()),
+        Err(_) => error,
+    }
+}
