@@ -47,6 +47,15 @@ pub use self::contents::open_tree;
 pub use self::unmount::unmount;
 pub use crate::options::PID_ATTRIBUTE;
 
+/// Lists what this program has mounted: mount points and sources.
+///
+/// # Errors
+/// When `/proc` does not tell.
+pub fn mounted() -> Result<Vec<(PathBuf, OsString)>> {
+    let mounts = mountinfo::all()?.into_iter().filter(mountinfo::Mount::is_ours);
+    Ok(mounts.map(|mount| (mount.mountpoint, mount.source)).collect())
+}
+
 /// The type that the kernel gives every FUSE mount.
 const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 

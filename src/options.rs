@@ -14,9 +14,9 @@ use crate::error::{Error, Kind, Result};
 use crate::folder::verify::Verify;
 use crate::format::asdf::edit::{self, check::Level};
 use list::{Item, split};
-pub(crate) use names::NAMES;
-pub use names::TABLE;
-use names::{is_comment, unknown};
+pub(crate) use names::{Known, all};
+pub use names::{Row, TABLE};
+use names::{find, is_comment};
 
 /// The type of our mounts as the kernel, mount(8) and /proc/self/mountinfo have it.
 pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
@@ -153,20 +153,27 @@ impl Options {
     }
 
     fn take(&mut self, item: &Item) -> Result<()> {
+        if is_comment(&item.name) {
+            return Ok(());
+        }
+        if item.name == "allow_root" {
+            return Err(usage(
+                "-o allow_root is not supported; allow_other,umask=077 lets in root and nobody else",
+            ));
+        }
+        let known = find(&item.name, item.value.is_some())?;
         match item.value.as_deref() {
-            Some(value) => self.take_value(&item.name, value),
-            None => self.take_flag(&item.name),
+            Some(value) => self.take_value(known, value),
+            None => {
+                self.take_flag(known.name);
+                Ok(())
+            }
         }
     }
 
-    fn take_flag(&mut self, name: &str) -> Result<()> {
+    fn take_flag(&mut self, name: &str) {
         match name {
             "allow_other" => self.allow_other = true,
-            "allow_root" => {
-                return Err(usage(
-                    "-o allow_root is not supported; allow_other,umask=077 lets in root and nobody else",
-                ));
-            }
             "noexec" => self.no_exec = true,
             "exec" => self.no_exec = false,
             "sync" => self.synchronous = true,
@@ -178,91 +185,89 @@ impl Options {
             "relatime" => self.access_time = AccessTime::Relative,
             "strictatime" => self.access_time = AccessTime::Strict,
             "atime" | "norelatime" | "nostrictatime" => self.access_time = AccessTime::Default,
-            // mount.fuse(8) adds dev,suid for root unasked; nothing in the mount has a use for them, so
-            // it is nosuid,nodev whatever they say.
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
-            "default_permissions" | "suid" | "nosuid" | "dev" | "nodev" => {}
-            "auto" | "noauto" | "user" | "nouser" | "users" | "nousers" | "owner" | "noowner" | "group"
-            | "nogroup" | "nofail" | "defaults" | "_netdev" => {}
-            _ if is_comment(name) => {}
-            _ if NAMES.contains(&format!("{name}=").as_str()) => {
-                return Err(usage(format!("-o {name} needs a value: {name}=…")));
-            }
-            _ => return Err(unknown(name)),
+            // The rest is for other programs, or always on: mount.fuse(8) adds dev,suid for root unasked, and
+            // nothing in the mount has a use for them.
+            _ => {}
         }
-        Ok(())
     }
 
-    fn take_value(&mut self, name: &str, value: &[u8]) -> Result<()> {
+    fn take_value(&mut self, known: Known, value: &[u8]) -> Result<()> {
+        let name = known.name;
+        let other = || Err(bad(name, value, &one_of(known)));
         match name {
             "uid" => self.uid = Some(number(name, value, 10, "a user number")?),
             "gid" => self.gid = Some(number(name, value, 10, "a group number")?),
-            "umask" => match number(name, value, 8, "an octal number up to 777")? {
-                bits if bits <= 0o777 => self.umask = Some(bits),
-                _ => return Err(bad(name, value, "an octal number up to 777")),
-            },
+            "umask" => {
+                let bits = number(name, value, 8, "an octal number up to 777")?;
+                let bits = Some(bits).filter(|bits| *bits <= 0o777);
+                self.umask = Some(bits.ok_or_else(|| bad(name, value, "an octal number up to 777"))?);
+            }
             "max_read" => {
-                let bytes = number(name, value, 10, "a number of bytes")?;
-                if bytes < LEAST_MAX_READ {
-                    return Err(bad(name, value, "at least 4096"));
-                }
-                self.max_read = Some(bytes);
+                let bytes = Some(number(name, value, 10, "a number of bytes")?);
+                let bytes = bytes.filter(|bytes| *bytes >= LEAST_MAX_READ);
+                self.max_read = Some(bytes.ok_or_else(|| bad(name, value, "at least 4096"))?);
             }
             "cache" => {
                 let bytes = size(value).filter(|bytes| *bytes >= LEAST_CACHE);
                 self.cache =
                     Some(bytes.ok_or_else(|| bad(name, value, "a size such as 64M or 1G, at least 1M"))?);
             }
-            "spill" if value.is_empty() || value.contains(&0) => return Err(bad(name, value, "a folder")),
-            "spill" => {
-                self.spill = match value {
-                    b"off" => Spill::Off,
-                    folder => Spill::In(std::path::absolute(std::ffi::OsStr::from_bytes(folder))?),
-                }
-            }
-            "verify" => {
-                self.verify = match value {
-                    b"off" => Verify::Off,
-                    b"first-read" => Verify::FirstRead,
-                    b"always" => Verify::Always,
-                    _ => return Err(bad(name, value, "off, first-read or always")),
-                }
-            }
-            "index-cache" => {
-                self.index_cache = match value {
-                    b"on" => true,
-                    b"off" => false,
-                    _ => return Err(bad(name, value, "on or off")),
-                }
-            }
-            "validate" => {
-                self.edit.level = match value {
-                    b"strict" => Level::Strict,
-                    b"warn" => Level::Warn,
-                    b"off" => Level::Off,
-                    _ => return Err(bad(name, value, "strict, warn or off")),
-                }
-            }
             "padding" => {
                 let padding = size(value).filter(|size| *size <= MOST_PADDING);
                 self.edit.save.padding =
                     Some(padding.ok_or_else(|| bad(name, value, "a size such as 64K, at most 1G"))?);
             }
-            "fsname" if value.is_empty() || value.contains(&0) => return Err(bad(name, value, "a name")),
-            "fsname" => self.fsname = Some(OsString::from_vec(value.to_vec())),
-            "subtype" if value == SUBTYPE.as_bytes() => {}
-            "subtype" => {
+            "spill" => match value {
+                b"off" => self.spill = Spill::Off,
+                _ => self.spill = Spill::In(std::path::absolute(text(name, value, "a folder")?)?),
+            },
+            "verify" => match value {
+                b"off" => self.verify = Verify::Off,
+                b"first-read" => self.verify = Verify::FirstRead,
+                b"always" => self.verify = Verify::Always,
+                _ => return other(),
+            },
+            "index-cache" => match value {
+                b"on" => self.index_cache = true,
+                b"off" => self.index_cache = false,
+                _ => return other(),
+            },
+            "validate" => match value {
+                b"strict" => self.edit.level = Level::Strict,
+                b"warn" => self.edit.level = Level::Warn,
+                b"off" => self.edit.level = Level::Off,
+                _ => return other(),
+            },
+            "fsname" => self.fsname = Some(text(name, value, "a name")?),
+            "subtype" if value != SUBTYPE.as_bytes() => {
                 return Err(usage(format!(
                     "-o subtype can only be {SUBTYPE}: by it 'asdf-mount -u' and mount(8) know the mount"
                 )));
             }
-            "comment" | "user" => {}
-            _ if is_comment(name) => {}
-            _ if NAMES.contains(&name) => return Err(usage(format!("-o {name} takes no value"))),
-            _ => return Err(unknown(name)),
+            // The rest is for other programs.
+            _ => {}
         }
         Ok(())
+    }
+}
+
+/// Takes a value that can be passed to a system call.
+fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {
+    match value.is_empty() || value.contains(&0) {
+        true => Err(bad(name, value, wanted)),
+        false => Ok(OsString::from_vec(value.to_vec())),
+    }
+}
+
+/// The values of an option in words: `off, first-read or always`.
+fn one_of(known: Known) -> String {
+    let values: Vec<_> = known.values().collect();
+    match values.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 

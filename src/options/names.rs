@@ -1,102 +1,128 @@
 //! The names of the options: as `--help` shows them, and what a misspelt one was meant to be.
 
 use super::usage;
-use crate::error::Error;
+use crate::error::{Error, Result};
 
-/// The options as `--help` shows them: name with its value, and what it does.
-pub const TABLE: &[(&str, &str)] = &[
-    ("ro, rw", "read-only, or writable as far as the source is [rw]"),
-    (
+/// A line of the list of options in `--help`. Every option has its place here, and in no other list.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The options that are shown, separated by `, `. After `=` stands what a value is, in capitals, or the
+    /// values themselves, separated by `|`.
+    pub shown: &'static str,
+    /// More options of the same line, written alike.
+    hidden: &'static str,
+    /// What they do.
+    pub what: &'static str,
+}
+
+const fn row(shown: &'static str, what: &'static str) -> Row {
+    Row { shown, hidden: "", what }
+}
+
+/// All options.
+pub const TABLE: &[Row] = &[
+    row("ro, rw", "read-only, or writable as far as the source is [rw]"),
+    row(
         "allow_other",
         "let other users in, as far as mode and ACL of the source let them (an ordinary user needs 'user_allow_other' in /etc/fuse.conf)",
     ),
-    ("uid=N, gid=N", "owner and group of all files [those of the source]"),
-    ("umask=OCTAL", "permission bits that no file has [0]"),
-    (
+    row("uid=N, gid=N", "owner and group of all files [those of the source]"),
+    row("umask=OCTAL", "permission bits that no file has [0]"),
+    row(
         "cache=SIZE",
         "memory for decoded data, with K, M or G [256M, or an eighth of the memory if that is less]",
     ),
-    (
+    row(
         "spill=DIR|off",
         "where a zstd block of one frame is put aside, decoded, that is larger than cache= and has no seek table, or a coarse one [$TMPDIR, or /var/tmp]",
     ),
-    (
+    row(
         "verify=off|first-read|always",
         "check the MD5 of a block when asked (getfattr) only, beside its first readers, or before a byte of it is given [off]",
     ),
-    (
+    row(
         "index-cache=on|off",
         "keep the seek tables of zlib, bzip2 and zstd blocks for the next mount, in the user's cache directory [on]",
     ),
-    (
+    row(
         "validate=strict|warn|off",
         "refuse a tree that Python asdf could no longer open as the same data, only warn, or do not look [strict]",
     ),
-    ("padding=SIZE", "room left behind a tree that has grown, with K, M or G [a tenth of it, at least 4K]"),
-    ("max_read=N", "largest read request in bytes"),
-    ("fsname=NAME", "what df and findmnt show as the source [the file's path]"),
-    (
-        "noexec, noatime, nodiratime, relatime, strictatime, sync, dirsync",
-        "as in mount(8), and their opposites",
+    row(
+        "padding=SIZE",
+        "room left behind a tree that has grown, with K, M or G [a tenth of it, at least 4K]",
     ),
-    ("default_permissions, nosuid, nodev", "always on; suid and dev are taken and have no effect"),
-    (
-        "auto, noauto, user, users, owner, group, nofail, defaults, _netdev, comment=, x-*",
-        "for mount(8) and /etc/fstab; no effect here",
-    ),
+    row("max_read=N", "largest read request in bytes"),
+    row("fsname=NAME", "what df and findmnt show as the source [the file's path]"),
+    Row {
+        shown: "noexec, noatime, nodiratime, relatime, strictatime, sync, dirsync",
+        hidden: "exec, atime, diratime, norelatime, nostrictatime, async",
+        what: "as in mount(8), and their opposites",
+    },
+    Row {
+        shown: "default_permissions, nosuid, nodev",
+        hidden: "suid, dev",
+        what: "always on; suid and dev are taken and have no effect",
+    },
+    Row {
+        shown: "auto, noauto, user, users, owner, group, nofail, defaults, _netdev, comment=TEXT, x-*",
+        hidden: "nouser, user=NAME, nousers, noowner, nogroup, subtype=asdf-mount",
+        what: "for mount(8) and /etc/fstab; no effect here",
+    },
 ];
 
-/// Every option without a value and every `name=`, for telling what a misspelt one was meant to be.
-pub(crate) const NAMES: &[&str] = &[
-    "ro",
-    "rw",
-    "allow_other",
-    "allow_root",
-    "default_permissions",
-    "uid=",
-    "gid=",
-    "umask=",
-    "fsname=",
-    "subtype=",
-    "cache=",
-    "index-cache=",
-    "verify=",
-    "spill=",
-    "validate=",
-    "padding=",
-    "max_read=",
-    "suid",
-    "nosuid",
-    "dev",
-    "nodev",
-    "exec",
-    "noexec",
-    "atime",
-    "noatime",
-    "relatime",
-    "norelatime",
-    "strictatime",
-    "nostrictatime",
-    "diratime",
-    "nodiratime",
-    "sync",
-    "async",
-    "dirsync",
-    "auto",
-    "noauto",
-    "user",
-    "nouser",
-    "users",
-    "nousers",
-    "owner",
-    "noowner",
-    "group",
-    "nogroup",
-    "nofail",
-    "defaults",
-    "_netdev",
-    "comment=",
-];
+/// One option of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) name: &'static str,
+    /// What its value is, as in [`Row::shown`]; none if it takes no value.
+    value: Option<&'static str>,
+    pub(crate) what: &'static str,
+}
+
+impl Known {
+    pub(crate) fn takes_value(&self) -> bool {
+        self.value.is_some()
+    }
+
+    /// The values that are words of their own.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let values = self.value.into_iter().flat_map(|value| value.split('|'));
+        values.filter(|value| value.starts_with(|c: char| c.is_ascii_lowercase()))
+    }
+
+    pub(crate) fn takes_folder(&self) -> bool {
+        self.value.is_some_and(|value| value.split('|').any(|value| value == "DIR"))
+    }
+}
+
+/// All options by name; those of `x-*` have none.
+pub(crate) fn all() -> impl Iterator<Item = Known> {
+    TABLE.iter().flat_map(|row| {
+        let names = row.shown.split(", ").chain(row.hidden.split(", "));
+        names.filter(|name| !name.is_empty() && !name.ends_with('*')).map(|option| {
+            let (name, value) =
+                option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
+            Known { name, value, what: row.what }
+        })
+    })
+}
+
+/// Looks an option up that is given with a value, or without.
+pub(super) fn find(name: &str, with_value: bool) -> Result<Known> {
+    let mut found = None;
+    for known in all().filter(|known| known.name == name) {
+        if known.takes_value() == with_value {
+            return Ok(known);
+        }
+        found = Some(known);
+    }
+    Err(match found {
+        Some(known) if known.takes_value() => usage(format!("-o {name} needs a value: {name}=…")),
+        Some(_) => usage(format!("-o {name} takes no value")),
+        None => unknown(name),
+    })
+}
 
 /// Whether an option is one that only others read, as systemd reads `x-systemd.automount`.
 pub(super) fn is_comment(name: &str) -> bool {
@@ -104,14 +130,15 @@ pub(super) fn is_comment(name: &str) -> bool {
 }
 
 /// The error of a name that is none of them.
-pub(super) fn unknown(name: &str) -> Error {
-    let nearest = NAMES
-        .iter()
-        .map(|known| (distance(name, known.trim_end_matches('=')), known))
-        .min()
-        .filter(|(distance, known)| *distance <= 2 && *distance < known.len() / 2);
-    match nearest {
-        Some((_, known)) => usage(format!("unknown option -o {name}; did you mean {known}?")),
+fn unknown(name: &str) -> Error {
+    let nearest = all()
+        .map(|known| (distance(name, known.name), known))
+        .min_by_key(|(distance, known)| (*distance, known.name));
+    match nearest.filter(|(distance, known)| *distance <= 2 && 2 * *distance < known.name.len()) {
+        Some((_, known)) => {
+            let equals = if known.takes_value() { "=" } else { "" };
+            usage(format!("unknown option -o {name}; did you mean {}{equals}?", known.name))
+        }
         None => usage(format!("unknown option -o {name}; asdf-mount --help lists those it takes")),
     }
 }
@@ -148,22 +175,50 @@ mod tests {
         assert!(refusal("=3").contains("unknown"));
     }
 
+    /// Every way to write an option: each of its values, or one that fits.
+    fn written(known: Known) -> Vec<String> {
+        let Some(value) = known.value else { return vec![known.name.to_owned()] };
+        let fitting = value.split('|').map(|value| match value {
+            "N" => "4096",
+            "OCTAL" => "022",
+            "SIZE" => "1G",
+            "DIR" => "/tmp",
+            "NAME" | "TEXT" => "a",
+            word => word,
+        });
+        fitting.map(|value| format!("{}={value}", known.name)).collect()
+    }
+
     #[test]
-    fn every_option_of_the_table_is_taken() {
-        for (names, _) in TABLE {
-            for name in names.split(", ") {
-                let name = name
-                    .replace("=N", "=4096")
-                    .replace("=OCTAL", "=022")
-                    .replace("=SIZE", "=1G")
-                    .replace("=on|off", "=on")
-                    .replace("=strict|warn|off", "=warn")
-                    .replace("=off|first-read|always", "=first-read")
-                    .replace("=DIR|off", "=/tmp");
-                let name = name.replace("=NAME", "=a").replace("x-*", "x-a");
-                parse(&name).unwrap();
-            }
+    fn every_option_of_the_table_has_its_effect() {
+        let all: Vec<_> =
+            all().flat_map(|known| written(known).into_iter().map(move |item| (known, item))).collect();
+        assert!(all.len() > 50);
+        for (known, item) in &all {
+            let alone = parse(item).unwrap();
+            let changes = all
+                .iter()
+                .any(|(_, before)| parse(&format!("{before},{item}")).unwrap() != parse(before).unwrap());
+            let has_none = known.what.contains("no effect");
+            assert_eq!(changes, !has_none, "{item}");
+            assert!(!has_none || alone == parse("").unwrap(), "{item}");
         }
+    }
+
+    #[test]
+    fn a_name_stands_once_in_the_table() {
+        let mut names: Vec<_> = all().map(|known| (known.name, known.takes_value())).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn a_value_that_is_missing_or_too_much_is_told() {
+        assert_eq!(refusal("cache"), "-o cache needs a value: cache=…");
+        assert_eq!(refusal("ro=1"), "-o ro takes no value");
+        assert_eq!(refusal("verify=maybe"), "-o verify=maybe is not off, first-read or always");
     }
 
     proptest! {

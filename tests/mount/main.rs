@@ -9,6 +9,7 @@
 mod common;
 
 mod acl;
+mod completion;
 mod daemon;
 mod damage;
 mod detached;

@@ -62,19 +62,6 @@ fn the_man_page_is_sound_roff() {
 }
 
 #[test]
-fn the_completions_are_sound_bash() {
-    let bench = Bench::new();
-    fs::write(bench.path("completions"), text(&bench, &["--generate", "bash"])).unwrap();
-    let script = ". ./completions; COMP_WORDS=(asdf-mount --fore); COMP_CWORD=1; \
-                  _asdf__mount asdf-mount --fore asdf-mount; echo ${COMPREPLY[@]}";
-    let output = Command::new("bash").args(["-c", script]).current_dir(bench.path("")).output().unwrap();
-    succeeded(&output);
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "--foreground\n");
-    assert!(text(&bench, &["--generate", "zsh"]).starts_with("#compdef asdf-mount"));
-    assert!(text(&bench, &["--generate", "fish"]).contains("complete -c asdf-mount"));
-}
-
-#[test]
 fn the_bench_measures_what_cargo_built() {
     let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
     let asked = "from benches import coded, machine; print(machine.BINARY, coded.LIBRARY, sep='\\n')";

@@ -1,0 +1,327 @@
+//! Completion of a command line, for the scripts of the shells.
+//!
+//! A script runs `asdf-mount --complete WORD…` with the words up to the cursor, the last one unfinished. The
+//! answer is a line `KIND⇥CUT` (see [`Kind`]; CUT is what stands before the candidates in the last word, as
+//! `ro,cache=`), then a line `CANDIDATE⇥DESCRIPTION` for each candidate. So the scripts know nothing of the
+//! options, and quoting, menus and names of files are left to the shell.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, Command};
+
+use super::Generated;
+use crate::{daemon, options};
+
+/// The argument that asks for an answer; the only one that is not in [`super::Arguments`].
+pub(super) const ASKED_BY: &str = "--complete";
+
+const BASH: &str = include_str!("complete/asdf-mount.bash");
+const ZSH: &str = include_str!("complete/asdf-mount.zsh");
+const FISH: &str = include_str!("complete/asdf-mount.fish");
+
+/// The script of a shell.
+pub(super) fn script(shell: Generated) -> &'static str {
+    match shell {
+        Generated::Bash => BASH,
+        Generated::Zsh => ZSH,
+        Generated::Fish => FISH,
+        Generated::Man => "",
+    }
+}
+
+/// What the shell does with the candidates, and adds to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Whole words.
+    Words,
+    /// Parts of a list, in which a comma may follow.
+    List,
+    /// Paths, to be quoted.
+    Paths,
+    /// The shell adds names of files.
+    Files,
+    /// The shell adds names of folders.
+    Folders,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Words => "words",
+            Self::List => "list",
+            Self::Paths => "paths",
+            Self::Files => "files",
+            Self::Folders => "folders",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    kind: Kind,
+    /// How many bytes of the last word stand before the candidates.
+    cut: usize,
+    /// With their descriptions.
+    candidates: Vec<(OsString, String)>,
+}
+
+impl Answer {
+    fn of(kind: Kind) -> Self {
+        Self { kind, cut: 0, candidates: Vec::new() }
+    }
+
+    /// Keeps the candidates that go on from `current`.
+    fn text(mut self, current: &OsStr) -> Vec<u8> {
+        let (before, begun) = current.as_bytes().split_at_checked(self.cut).unwrap_or_default();
+        let fits = |value: &OsStr| {
+            value.as_bytes().starts_with(begun) && !value.as_bytes().iter().any(u8::is_ascii_control)
+        };
+        self.candidates.retain(|(value, _)| fits(value));
+        let mut text = format!("{}\t", self.kind.name()).into_bytes();
+        text.extend(before);
+        for (value, what) in self.candidates {
+            text.push(b'\n');
+            text.extend(value.as_bytes());
+            text.push(b'\t');
+            text.extend(crate::log::one_line(&what).bytes());
+        }
+        text.push(b'\n');
+        text
+    }
+}
+
+/// Says what can stand at the end of `words`, the arguments of `command` up to the cursor.
+pub(super) fn answer(mut command: Command, words: &[OsString]) -> Vec<u8> {
+    // --help and --version join the others here.
+    command.build();
+    let empty = OsString::new();
+    let (current, before) = words.split_last().unwrap_or((&empty, &[]));
+    let line = Line::read(&command, before);
+    let answer = match (line.expects, value_in(&command, current)) {
+        (Some(argument), _) => of_value(argument, current, 0),
+        _ if line.only_paths => line.paths(current),
+        (None, Some((argument, Some(at)))) => of_value(argument, current, at),
+        _ if current.as_bytes().starts_with(b"-") => of_options(&command, current),
+        _ => line.paths(current),
+    };
+    answer.text(current)
+}
+
+/// What is known from the words before the last one.
+struct Line<'a> {
+    /// The option whose value the last word is.
+    expects: Option<&'a Arg>,
+    /// `--` was given.
+    only_paths: bool,
+    unmount: bool,
+    before: &'a [OsString],
+}
+
+impl<'a> Line<'a> {
+    fn read(command: &'a Command, before: &'a [OsString]) -> Self {
+        let mut line = Self { expects: None, only_paths: false, unmount: false, before };
+        for word in before {
+            if line.expects.take().is_some() || line.only_paths {
+                continue;
+            }
+            line.only_paths = word == "--";
+            line.unmount |= is_unmount(word);
+            if let Some((argument, None)) = value_in(command, word) {
+                line.expects = Some(argument);
+            }
+        }
+        line
+    }
+
+    /// Answers for a source or a mount point.
+    fn paths(&self, current: &OsStr) -> Answer {
+        if !self.unmount {
+            return Answer::of(Kind::Files);
+        }
+        let mut mounts = Answer::of(Kind::Paths);
+        mounts.candidates = mounted(current, self.before);
+        // A mount point may be written in more ways than there are candidates.
+        if mounts.candidates.is_empty() { Answer::of(Kind::Folders) } else { mounts }
+    }
+}
+
+fn is_unmount(word: &OsStr) -> bool {
+    let short = |word: &[u8]| word.starts_with(b"-") && !word.starts_with(b"--") && word.contains(&b'u');
+    word == "--unmount" || short(word.as_bytes())
+}
+
+/// The argument in `word` that takes a value, and where in the word the value begins; nowhere if the value is
+/// the next word.
+fn value_in<'a>(command: &'a Command, word: &OsStr) -> Option<(&'a Arg, Option<usize>)> {
+    let word = word.as_bytes();
+    let takes_value = |argument: &&Arg| argument.get_action().takes_values();
+    if let Some(long) = word.strip_prefix(b"--") {
+        let end = long.iter().position(|&byte| byte == b'=');
+        let name = long.get(..end.unwrap_or(long.len()))?;
+        let named = |argument: &&Arg| argument.get_long().is_some_and(|long| long.as_bytes() == name);
+        let argument = command.get_arguments().find(named).filter(takes_value)?;
+        return Some((argument, end.map(|end| end + 3)));
+    }
+    for (at, &letter) in word.strip_prefix(b"-")?.iter().enumerate() {
+        let named = |argument: &&Arg| argument.get_short() == Some(char::from(letter));
+        let argument = command.get_arguments().find(named)?;
+        if takes_value(&argument) {
+            return Some((argument, Some(at + 2).filter(|value| *value < word.len())));
+        }
+    }
+    None
+}
+
+/// Completes the value of an option, which begins at `at` in the last word.
+fn of_value(argument: &Arg, current: &OsStr, at: usize) -> Answer {
+    let mut answer = if argument.get_id() == "options" {
+        let list = current.as_bytes().get(at..).unwrap_or_default();
+        of_list(list)
+    } else {
+        let values = argument.get_possible_values();
+        let kind = if values.is_empty() { Kind::Files } else { Kind::Words };
+        let candidates = values.iter().map(|value| (value.get_name().into(), String::new())).collect();
+        Answer { kind, cut: 0, candidates }
+    };
+    answer.cut += at;
+    answer
+}
+
+/// Completes the last option of a list after `-o`.
+fn of_list(list: &[u8]) -> Answer {
+    let is_end = |at: &usize| list[*at] == b',' && (*at == 0 || list[*at - 1] != b'\\');
+    let start = (0..list.len()).rev().find(is_end).map_or(0, |comma| comma + 1);
+    let (before, last) = list.split_at(start);
+    let mut answer = Answer { cut: start, ..Answer::of(Kind::List) };
+    let Some(equals) = last.iter().position(|&byte| byte == b'=') else {
+        let given = |name: &str| {
+            let names = before.split(|&byte| byte == b',');
+            names
+                .filter_map(|item| item.split(|&byte| byte == b'=').next())
+                .any(|item| item == name.as_bytes())
+        };
+        for known in options::all().filter(|known| !given(known.name)) {
+            let equals = if known.takes_value() { "=" } else { "" };
+            answer.candidates.push((format!("{}{equals}", known.name).into(), known.what.to_owned()));
+        }
+        return answer;
+    };
+    answer.cut += equals + 1;
+    let name = &last[..equals];
+    for known in options::all().filter(|known| known.takes_value() && known.name.as_bytes() == name) {
+        answer.candidates.extend(known.values().map(|value| (value.into(), String::new())));
+        if known.takes_folder() {
+            answer.kind = Kind::Folders;
+        }
+    }
+    answer
+}
+
+/// Completes the name of an option.
+fn of_options(command: &Command, current: &OsStr) -> Answer {
+    let mut answer = Answer::of(Kind::Words);
+    for argument in command.get_arguments() {
+        let what = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        let long = argument.get_long().map(|long| format!("--{long}"));
+        // Where more letters follow, a short option could only stand for itself.
+        let short = argument.get_short().filter(|_| current.len() <= 2).map(|short| format!("-{short}"));
+        answer.candidates.extend(short.into_iter().chain(long).map(|name| (name.into(), what.clone())));
+    }
+    answer
+}
+
+/// What this program has mounted, as it would be written after `current`, without what is named already.
+fn mounted(current: &OsStr, named: &[OsString]) -> Vec<(OsString, String)> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let begins = |path: &Path| path.as_os_str().as_bytes().starts_with(current.as_bytes());
+    let mut candidates = Vec::new();
+    for (path, source) in daemon::mounted().unwrap_or_default() {
+        // join leaves a name that is absolute as it is.
+        if named.iter().any(|name| here.join(name) == path) {
+            continue;
+        }
+        let relative = path.strip_prefix(&here).ok().map(PathBuf::from);
+        let written = [Some(path), relative].into_iter().flatten().find(|path| begins(path));
+        candidates.extend(written.map(|path| (path.into_os_string(), source.display().to_string())));
+    }
+    candidates.sort_unstable();
+    candidates.dedup();
+    candidates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kind, the cut and the candidates.
+    fn answered(line: &str) -> (String, Vec<String>) {
+        let words: Vec<OsString> = line.split(' ').skip(1).map(OsString::from).collect();
+        let text = String::from_utf8(answer(super::super::command(), &words)).unwrap();
+        let mut lines = text.lines();
+        let head = lines.next().unwrap().to_owned();
+        (head, lines.map(|line| line.split('\t').next().unwrap().to_owned()).collect())
+    }
+
+    #[test]
+    fn the_last_of_a_list_is_completed() {
+        for (line, head, candidates) in [
+            ("asdf-mount -o ca", "list\t", &["cache="][..]),
+            ("asdf-mount -o ro,ca", "list\tro,", &["cache="]),
+            ("asdf-mount -oro,ca", "list\t-oro,", &["cache="]),
+            ("asdf-mount -vfo ro,ca", "list\tro,", &["cache="]),
+            ("asdf-mount a.asdf m -o ro,verify=", "list\tro,verify=", &["off", "first-read", "always"]),
+            ("asdf-mount -o verify=f", "list\tverify=", &["first-read"]),
+            ("asdf-mount -o validate=", "list\tvalidate=", &["strict", "warn", "off"]),
+            ("asdf-mount -o ro,index-cache=o", "list\tro,index-cache=", &["on", "off"]),
+            ("asdf-mount -o cache=", "list\tcache=", &[]),
+            ("asdf-mount -o spill=", "folders\tspill=", &["off"]),
+            (r"asdf-mount -o fsname=a\,b,ca", "list\tfsname=a\\,b,", &["cache="]),
+            ("asdf-mount -o nonsense=", "list\tnonsense=", &[]),
+            ("asdf-mount -o cache=1G,ca", "list\tcache=1G,", &[]),
+        ] {
+            assert_eq!(
+                answered(line),
+                (head.to_owned(), candidates.iter().map(ToString::to_string).collect()),
+                "{line}"
+            );
+        }
+        let (_, all) = answered("asdf-mount -o ");
+        assert!(options::all().all(|known| all.iter().any(|name| name.trim_end_matches('=') == known.name)));
+    }
+
+    #[test]
+    fn it_is_told_where_files_options_and_values_stand() {
+        for (line, head, some) in [
+            ("asdf-mount ", "files\t", ""),
+            ("asdf-mount", "files\t", ""),
+            ("asdf-mount a.asdf ", "files\t", ""),
+            ("asdf-mount --check ", "files\t", ""),
+            ("asdf-mount --log-file ", "files\t", ""),
+            ("asdf-mount --log-file=/t", "files\t--log-file=", ""),
+            ("asdf-mount --set-tree ", "files\t", ""),
+            ("asdf-mount --log-file -u ", "files\t", ""),
+            ("asdf-mount -- -", "files\t", ""),
+            ("asdf-mount -", "words\t", "-u"),
+            ("asdf-mount --", "words\t", "--help"),
+            ("asdf-mount --fore", "words\t", "--foreground"),
+            ("asdf-mount -u --q", "words\t", "--quiet"),
+            ("asdf-mount --generate ", "words\t", "zsh"),
+            ("asdf-mount --generate=m", "words\t--generate=", "man"),
+            ("asdf-mount -u /nowhere/at/all", "folders\t", ""),
+        ] {
+            let (kind, candidates) = answered(line);
+            assert_eq!(kind, head, "{line}");
+            assert!(some.is_empty() || candidates.iter().any(|one| one == some), "{line}: {candidates:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_makes_it_panic(words in proptest::collection::vec("[-o=,u\\\\é a]{0,8}", 0..5)) {
+            let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+            answer(super::super::command(), &words);
+        }
+    }
+}
