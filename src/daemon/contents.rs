@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fuser::{INodeNo, Notifier};
-
 use super::{Plan, Served, memory};
 use crate::cache::store::Store;
 use crate::cache::{Cache, default_budget};
 use crate::error::{Error, Result};
 use crate::format::Context;
-use crate::fuse::Adapter;
+use crate::fuse::{Adapter, KernelNotifier};
 use crate::options::{LEAST_CACHE, Spill};
 use crate::overlay::savers::Sessions;
-use crate::vfs::{Ino, Kernel, Options, Ownership, Vfs};
+use crate::vfs::{Options, Ownership, Vfs};
 
 /// How long the end of a mount waits for seek tables that are being written.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -61,24 +59,11 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     let (read_only, remarks) = (vfs.is_read_only(), vfs.remarks());
     // The kernel believes nothing for long that could change without it; it need only be told of bytes
     // that it may keep, and of those that turn out to be wrong.
-    let notify = Box::new(move |notifier| vfs.serve(Ear(notifier)));
+    let notify = Box::new(move |notifier| vfs.serve(KernelNotifier::new(notifier)));
     let end_writing = filesystem.closer();
     let close = Arc::new(move || {
         end_writing();
         cache.store().settle_within(PATIENCE);
     });
     Ok(Served { filesystem, notify, read_only, remarks, close })
-}
-
-/// The kernel, as far as it listens. A node that it does not know has nothing in its cache.
-struct Ear(Notifier);
-
-impl Kernel for Ear {
-    fn keep(&self, ino: Ino, offset: u64, bytes: &[u8]) {
-        let _ = self.0.store(INodeNo(ino.0), offset, bytes);
-    }
-
-    fn forget(&self, ino: Ino) {
-        let _ = self.0.inval_inode(INodeNo(ino.0), 0, 0);
-    }
 }

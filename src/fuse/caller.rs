@@ -1,11 +1,11 @@
-//! Who a request comes from, as `/proc` tells.
+//! The process that made a request, looked up in `/proc`.
 //!
-//! A request names a thread. Whether a close is that of the program which opened the file is a question
-//! of thread groups: node opens and closes from different threads.
+//! A request names a thread. Whether the program that opened a file also closes it is decided by thread
+//! group: Node.js opens and closes from different threads.
 //!
-//! Not everything in `/proc` may be read while a request waits for its answer: a program that executes
-//! another closes files in the midst of it, and until that is done the kernel lets nobody read
-//! `/proc/PID/stat`. `status` is free of that; `stat` is read on a thread that is not waited for long.
+//! Some of `/proc` must not be read while a request waits for its reply. exec closes files, and until it is
+//! done the kernel blocks every reader of `/proc/PID/stat`. `status` never blocks; `stat` is read on
+//! a thread of its own, with a short time-out.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -16,33 +16,33 @@ use crate::overlay::write_handle::Caller;
 
 /// `PF_SIGNALED` among the flags of a thread in `/proc/PID/stat`: a signal is ending it.
 const SIGNALED: u64 = 0x400;
-/// Where the flags stand among the fields after the name.
+/// Index of the flags among the fields after the name.
 const FLAGS: usize = 6;
-/// How long `stat` may take; who executes another program can't be killed just now anyway.
+/// How long reading `stat` may take. If it blocks, the process is in exec and can't be killed now anyway.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Who a request comes from; nobody where that can't be known, as from another container.
+/// The process behind a request; group 0 if it can't be known, as from another container.
 pub(crate) fn of(request: &Request) -> Caller {
     Caller { group: group(request.pid()).unwrap_or(0), killed: false }
 }
 
-/// The same of one that closes a file: also whether a signal is ending it.
+/// The process that closes a file, and whether a signal is ending it.
 pub(crate) fn closing(request: &Request) -> Caller {
     let (thread, caller) = (request.pid(), of(request));
     if caller.group == 0 {
         return caller;
     }
-    // Where one thread ends the whole process the others die of a signal, which says nothing: but that
-    // one, mostly the first, does not.
+    // exit_group kills the other threads by a signal, but not the thread that called it, which is
+    // usually the first. So only a process whose first thread is killed too was ended by a signal.
     let threads = [thread, caller.group];
     Caller { killed: in_time(move || threads.into_iter().all(is_killed)).unwrap_or(false), ..caller }
 }
 
-/// What `question` answers, unless it takes too long.
+/// The answer to `question`; `None` after [`WAIT`].
 fn in_time<T: Send + 'static>(question: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (answer, answered) = mpsc::channel();
     let asking = std::thread::Builder::new().name("caller".into()).spawn(move || {
-        // Nobody listens any more after the time is up.
+        // After the time-out the receiver is gone.
         let _ = answer.send(question());
     });
     asking.ok()?;
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_without_an_answer_is_given_up() {
+    fn a_question_without_an_answer_times_out() {
         let (_keep, never) = mpsc::channel::<()>();
         assert!(in_time(move || never.recv()).is_none());
         assert_eq!(in_time(|| 7), Some(7));

@@ -36,7 +36,7 @@ impl Adapter {
         }
     }
 
-    /// The same, and with each name what is said of its node.
+    /// Lists names together with the attributes of their nodes.
     pub(super) fn read_dir_plus(&self, handle: FileHandle, offset: u64, mut reply: ReplyDirectoryPlus) {
         let listing = match self.dir(handle) {
             Ok(listing) => listing,
@@ -44,7 +44,7 @@ impl Adapter {
         };
         let done = self.vfs.read_dir(&listing, offset, true, &mut |item| {
             let attr = item.attr.as_ref().map(reply::attr).unwrap_or(fuser::FileAttr {
-                // Of `.` and `..` the kernel takes no more than these.
+                // The kernel uses only these two of `.` and `..`.
                 ino: INodeNo(item.ino.0),
                 kind: reply::kind(item.kind),
                 ..reply::absent()

@@ -1,4 +1,4 @@
-//! The handles that the kernel holds: numbers for what is open.
+//! The numbers by which the kernel names open files and directories.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use fuser::FileHandle;
 
-/// What is open, by the number that the kernel has for it.
+/// Open files or directories by handle.
 #[derive(Debug)]
 pub(crate) struct Handles<T> {
     next: AtomicU64,
     open: RwLock<HashMap<u64, Arc<T>>>,
-    /// Held from a look at what is open until the wait for its end, so that no end falls between.
+    /// Held from the look at `open` until the wait begins, so that no removal falls between.
     looking: Mutex<()>,
     closed: Condvar,
 }
@@ -33,12 +33,12 @@ impl<T> Handles<T> {
         (FileHandle(number), what)
     }
 
-    /// What a number stands for; it stays open for as long as the answer is held.
+    /// The file behind a handle. It stays open while the answer is held.
     pub(crate) fn get(&self, handle: FileHandle) -> Option<Arc<T>> {
         self.open.read().unwrap_or_else(PoisonError::into_inner).get(&handle.0).cloned()
     }
 
-    /// Waits while any that is open is of a kind, but no longer than that.
+    /// Waits until no open file satisfies `is`, at most for `patience`.
     pub(crate) fn wait_while_any(&self, is: impl Fn(&T) -> bool, patience: Duration) {
         let any = |_: &mut ()| {
             self.open.read().unwrap_or_else(PoisonError::into_inner).values().any(|what| is(what))
@@ -50,7 +50,7 @@ impl<T> Handles<T> {
     pub(crate) fn remove(&self, handle: FileHandle) {
         let removed = self.open.write().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
         self.tell();
-        drop(removed); // closed without the lock
+        drop(removed); // closes the file, without the lock
     }
 
     pub(crate) fn clear(&self) {
@@ -59,7 +59,7 @@ impl<T> Handles<T> {
         drop(all);
     }
 
-    /// Wakes who waits for the end of what is open.
+    /// Wakes the threads in [`wait_while_any`](Self::wait_while_any).
     fn tell(&self) {
         drop(self.looking.lock().unwrap_or_else(PoisonError::into_inner));
         self.closed.notify_all();
@@ -72,11 +72,11 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Instant;
 
-    /// Far longer than being woken takes.
+    /// Far longer than a wake-up takes.
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
-    fn who_waits_for_a_kind_is_woken_by_the_end_of_its_last() {
+    fn a_waiter_is_woken_when_the_last_matching_file_closes() {
         for end in [Handles::remove, |handles: &Handles<u8>, _| handles.clear()] {
             let handles = Handles::new();
             let (_, (writer, _)) = (handles.add(b'r'), handles.add(b'p'));
@@ -85,11 +85,11 @@ mod tests {
             std::thread::scope(|scope| {
                 let handles = &handles;
                 scope.spawn(move || {
-                    let is_pen = |what: &u8| {
+                    let is_writer = |what: &u8| {
                         let _ = looks.send(());
                         *what == b'p'
                     };
-                    handles.wait_while_any(is_pen, LONG);
+                    handles.wait_while_any(is_writer, LONG);
                     assert!(handles.get(writer).is_none());
                 });
                 looked.recv().unwrap();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_another_kind_or_for_ever() {
+    fn a_waiter_ignores_other_files_and_times_out() {
         let handles = Handles::new();
         handles.add(b'r');
         let began = Instant::now();

@@ -1,23 +1,12 @@
-//! Answers: the tree's words in the kernel's.
+//! Attributes, kinds and errors in fuser's types.
 
-use std::cell::RefCell;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyData, ReplyEmpty};
+use fuser::{Errno, FileAttr, FileType, INodeNo, ReplyEmpty};
 
-use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::host::stat::{Kind, Time};
-use crate::vfs::{Attr, Given, Reader, Writer};
-
-/// From this length on bytes are lent to the kernel instead of being copied here first; for less, the
-/// mapping costs more than the copy.
-const WORTH_LENDING: u32 = 16 << 10;
-
-thread_local! {
-    /// What is read and not lent passes through here.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
+use crate::vfs::Attr;
 
 /// The errno of an error.
 pub(crate) fn errno(error: &Error) -> Errno {
@@ -56,7 +45,7 @@ pub(crate) fn attr(attr: &Attr) -> FileAttr {
     }
 }
 
-/// What says that a name does not exist, in a way that the kernel may remember.
+/// Attributes of a name that does not exist: inode 0, which the kernel may cache.
 pub(crate) fn absent() -> FileAttr {
     FileAttr {
         ino: INodeNo(0),
@@ -77,7 +66,7 @@ pub(crate) fn absent() -> FileAttr {
     }
 }
 
-/// Seconds that any `SystemTime` holds with room to spare: a million years either way.
+/// Seconds that every `SystemTime` can hold: a million years either way.
 const FARTHEST: i64 = 1 << 45;
 
 fn time((seconds, nanoseconds): Time) -> SystemTime {
@@ -88,120 +77,12 @@ fn time((seconds, nanoseconds): Time) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// Answers what has nothing to say.
+/// Answers a request that returns nothing but success.
 pub(crate) fn done(result: Result<()>, reply: ReplyEmpty) {
     match result {
         Ok(()) => reply.ok(),
         Err(error) => reply.error(errno(&error)),
     }
-}
-
-/// Answers a read of a file that can be written.
-pub(crate) fn read_writer(writer: &Writer, offset: u64, size: u32, reply: ReplyData) {
-    BUFFER.with_borrow_mut(|buffer| {
-        let wanted = size as usize;
-        if buffer.len() < wanted {
-            buffer.resize(wanted, 0);
-        }
-        match writer.read(offset, &mut buffer[..wanted]) {
-            Ok(read) => reply.data(&buffer[..read.min(wanted)]),
-            Err(error) => reply.error(errno(&error)),
-        }
-    });
-}
-
-/// For whom the kernel reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum For {
-    /// Who gets what there is, and comes again for the rest.
-    Program,
-    /// Its cache, in whole pages. A short answer is the end of the file to it: it fills the page up with
-    /// zeros, and takes the file to be no longer.
-    Cache,
-}
-
-/// Answers a read.
-pub(crate) fn read(reader: &Reader, offset: u64, size: u32, way: For, reply: ReplyData) {
-    let _still = reader.hold_still();
-    let admitted = |content| reader.admit().map(|()| content);
-    let content = match reader.content().and_then(admitted) {
-        Ok(content) => content,
-        Err(error) => {
-            reader.trouble(&error);
-            return reply.error(errno(&error));
-        }
-    };
-    if content.is_slow()
-        && let Some(shared) = content.share(offset, size as usize, true)
-    {
-        reply.data(&shared);
-        return reader.given(&content, offset, Given::Shared(shared));
-    }
-    if let Some(lent) = lend(&*content, offset, size) {
-        // If the file is cut just now the kernel finds no bytes in the mapping: the write of the answer
-        // fails, and the kernel itself has then ended the request with EIO.
-        return reply.data(lent.for_kernel());
-    }
-    BUFFER.with_borrow_mut(|buffer| {
-        let wanted = size as usize;
-        if buffer.len() < wanted {
-            buffer.resize(wanted, 0);
-        }
-        let filled = fill(&*content, offset, &mut buffer[..wanted]);
-        let filled = filled.and_then(|read| match way {
-            For::Cache if read < wanted => {
-                why_short(&*content, offset.saturating_add(read as u64)).map_or(Ok(read), Err)
-            }
-            _ => Ok(read),
-        });
-        match filled {
-            Ok(read) => {
-                reply.data(&buffer[..read]);
-                reader.given(&content, offset, Given::Copied(buffer, read));
-            }
-            Err(error) => {
-                reader.trouble(&error);
-                reply.error(errno(&error));
-            }
-        }
-    });
-}
-
-/// Answers a read with what lies in memory; gives the reply back if that is not to be had at once.
-pub(crate) fn read_at_hand(reader: &Reader, offset: u64, size: u32, reply: ReplyData) -> Option<ReplyData> {
-    let Some((content, shared)) = reader.at_hand(offset, size as usize) else { return Some(reply) };
-    reply.data(&shared);
-    reader.given(&content, offset, Given::Shared(shared));
-    None
-}
-
-fn fill(content: &dyn Content, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-    content.read_at(offset, buffer).map(|read| read.min(buffer.len()))
-}
-
-/// Why a read stopped at `at`, unless that is the end.
-fn why_short(content: &dyn Content, at: u64) -> Option<Error> {
-    if at >= content.len() {
-        return None;
-    }
-    let again = content.read_at(at, &mut [0]);
-    Some(
-        again.err().unwrap_or_else(|| {
-            Error::damaged(format!("byte {at} can't be had at once with those before it"))
-        }),
-    )
-}
-
-fn lend(content: &dyn Content, offset: u64, size: u32) -> Option<crate::source::Lent<'_>> {
-    if size < WORTH_LENDING {
-        return None;
-    }
-    let (source, start) = content.stored()?;
-    let len = content.len().saturating_sub(offset).min(size.into());
-    if len < WORTH_LENDING.into() {
-        return None;
-    }
-    source.lend(start.checked_add(offset)?, usize::try_from(len).ok()?)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The half of the requests that change something, but for extended attributes.
+//! The requests that change something, but for extended attributes.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::error::Result;
 use crate::overlay::change::{Change, TimeSpec};
 use crate::overlay::naming::{Maker, Renaming, is_slow_rename};
 use crate::overlay::write_handle::OpenFor;
-use crate::vfs::{Attr, OpenFile, Writer};
+use crate::vfs::{Attr, OpenFile};
 
-/// A time of the kernel's in the tree's words.
-pub(super) fn moment(time: TimeOrNow) -> TimeSpec {
+/// A time from setattr in the overlay's type.
+pub(super) fn time_spec(time: TimeOrNow) -> TimeSpec {
     match time {
         TimeOrNow::Now => TimeSpec::Now,
         TimeOrNow::SpecificTime(time) => TimeSpec::At(time),
@@ -28,27 +28,6 @@ fn maker(request: &Request, mode: u32) -> Maker {
 }
 
 impl Adapter {
-    /// Does something with the handle of a file that can be written; with any other nothing is to be
-    /// done. What is slow is done by a worker.
-    pub(super) fn with_writer(
-        &self,
-        handle: FileHandle,
-        reply: ReplyEmpty,
-        is_slow: impl FnOnce(&Writer) -> bool,
-        job: impl FnOnce(&Writer) -> Result<()> + Send + 'static,
-    ) {
-        let Some(file) = self.writer(handle) else { return reply.ok() };
-        let OpenFile::Writer(writer) = &*file else { return reply.ok() };
-        if !is_slow(writer) {
-            return reply::done(job(writer), reply);
-        }
-        self.saving.run(move || {
-            if let OpenFile::Writer(writer) = &*file {
-                reply::done(job(writer), reply);
-            }
-        });
-    }
-
     pub(super) fn change(&self, node: INodeNo, change: Change, handle: Option<FileHandle>, reply: ReplyAttr) {
         let file = handle.and_then(|handle| self.writer(handle));
         let writer = file.as_deref().and_then(|file| match file {
@@ -147,7 +126,7 @@ impl Adapter {
         });
     }
 
-    /// Why nothing but files and symbolic links can be made.
+    /// The error for making a directory or a special file: only files and symbolic links can be made.
     pub(super) fn no_such_kind(&self, parent: INodeNo) -> Errno {
         match self.vfs.can_be_written(ino(parent)).unwrap_or(false) {
             true => Errno::EPERM,

@@ -7,7 +7,7 @@ use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
 use super::{Adapter, ino, reply};
 use crate::vfs::Xattr;
 
-/// Answers a request for an attribute's value or for the list of them.
+/// Answers a request for an attribute's value or for the list of attributes.
 fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
     match u32::try_from(value.len()) {
         Ok(len) if size == 0 => reply.size(len),

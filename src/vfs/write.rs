@@ -101,6 +101,20 @@ impl Vfs {
         }
     }
 
+    /// Lets a process of `uid` and `gid` do `wanted` (4 read, 2 write, 1 execute), as far as permissions go.
+    ///
+    /// # Errors
+    /// EROFS for writing what nobody can write; EACCES.
+    pub fn check_access(&self, ino: Ino, uid: u32, gid: u32, wanted: u16) -> Result<()> {
+        if wanted & 2 != 0 && !self.can_be_written(ino)? {
+            return Err(errno(libc::EROFS));
+        }
+        match self.attr(ino)?.allows(uid, gid, wanted) {
+            true => Ok(()),
+            false => Err(errno(libc::EACCES)),
+        }
+    }
+
     /// Keeps a folder in which something is to be written, and puts some away that were left long ago.
     pub(crate) fn keep_written(&self, entry: &Arc<Entry>) {
         let is_short = || self.shared.as_ref().is_some_and(|shared| shared.quota.is_short());

@@ -1,0 +1,129 @@
+//! The requests about open files, but for writing.
+
+use std::sync::Arc;
+
+use fuser::{
+    Errno, FileHandle, FopenFlags, INodeNo, OpenAccMode, OpenFlags, ReplyData, ReplyEmpty, ReplyOpen, Request,
+};
+
+use super::read::{self, Purpose};
+use super::{Adapter, caller, ino, reply};
+use crate::error::Result;
+use crate::overlay::write_handle::OpenFor;
+use crate::vfs::{Caching, OpenFile, Reader, Writer};
+
+/// Answers the open of a file for reading.
+fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
+    reply.opened(
+        handle,
+        match reader.caching() {
+            Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
+            Caching::Given => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
+            Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
+            Caching::Anew => FopenFlags::empty(),
+        },
+    );
+}
+
+impl Adapter {
+    /// The open file behind a handle, if the handle can write.
+    pub(super) fn writer(&self, handle: FileHandle) -> Option<Arc<OpenFile>> {
+        self.files.get(handle).filter(|opened| matches!(**opened, OpenFile::Writer(_)))
+    }
+
+    /// Runs a job on a handle that can write, on a worker if the job is slow. For any other handle there
+    /// is nothing to do.
+    pub(super) fn with_writer(
+        &self,
+        handle: FileHandle,
+        reply: ReplyEmpty,
+        is_slow: impl FnOnce(&Writer) -> bool,
+        job: impl FnOnce(&Writer) -> Result<()> + Send + 'static,
+    ) {
+        let Some(file) = self.writer(handle) else { return reply.ok() };
+        let OpenFile::Writer(writer) = &*file else { return reply.ok() };
+        if !is_slow(writer) {
+            return reply::done(job(writer), reply);
+        }
+        self.saving.run(move || {
+            if let OpenFile::Writer(writer) = &*file {
+                reply::done(job(writer), reply);
+            }
+        });
+    }
+
+    pub(super) fn open_file(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let open = OpenFor {
+            writing: flags.acc_mode() != OpenAccMode::O_RDONLY,
+            appending: flags.0 & libc::O_APPEND != 0,
+            truncating: flags.0 & libc::O_TRUNC != 0,
+            only_new: false,
+        };
+        match self.vfs.open_for(ino(node), open, caller::of(request)) {
+            Ok(opened_file) => {
+                let (handle, file) = self.files.add(opened_file);
+                match &*file {
+                    OpenFile::Writer(_) => reply.opened(handle, FopenFlags::FOPEN_DIRECT_IO),
+                    OpenFile::Reader(reader) if reader.is_slow() => self.decoding.run(move || {
+                        if let OpenFile::Reader(reader) = &*file {
+                            opened(reader, handle, reply);
+                        }
+                    }),
+                    OpenFile::Reader(reader) => opened(reader, handle, reply),
+                }
+            }
+            Err(error) => {
+                tracing::debug!("open: {error}");
+                reply.error(reply::errno(&error));
+            }
+        }
+    }
+
+    pub(super) fn read_file(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        purpose: Purpose,
+        reply: ReplyData,
+    ) {
+        let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
+        match &*file {
+            OpenFile::Writer(writer) => read::answer_from_writer(writer, offset, size, reply),
+            OpenFile::Reader(reader) if reader.is_slow() => {
+                let Some(reply) = read::answer_at_hand(reader, offset, size, reply) else { return };
+                self.decoding.run(move || {
+                    if let OpenFile::Reader(reader) = &*file {
+                        read::answer(reader, offset, size, purpose, reply);
+                    }
+                });
+            }
+            OpenFile::Reader(reader) => read::answer(reader, offset, size, purpose, reply),
+        }
+    }
+
+    pub(super) fn flush_file(&self, request: &Request, handle: FileHandle, reply: ReplyEmpty) {
+        if !self
+            .writer(handle)
+            .is_some_and(|file| matches!(&*file, OpenFile::Writer(writer) if writer.is_concerned()))
+        {
+            // The flush decides nothing, so the closing process need not be known.
+            return reply.ok();
+        }
+        let caller = caller::closing(request);
+        self.with_writer(handle, reply, |_| true, move |writer| writer.flush(caller));
+    }
+
+    pub(super) fn sync_file(&self, handle: FileHandle, reply: ReplyEmpty) {
+        self.with_writer(handle, reply, |writer| writer.is_slow(), |writer| writer.sync());
+    }
+
+    pub(super) fn release_file(&self, handle: FileHandle, reply: ReplyEmpty) {
+        let end = |writer: &Writer| {
+            writer.release();
+            Ok(())
+        };
+        self.with_writer(handle, reply, |writer| writer.is_slow_release(), end);
+        self.files.remove(handle);
+    }
+}

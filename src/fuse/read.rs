@@ -1,0 +1,127 @@
+//! Reads: the ways in which bytes reach the kernel.
+
+use std::cell::RefCell;
+
+use fuser::ReplyData;
+
+use super::reply;
+use crate::content::Content;
+use crate::error::{Error, Result};
+use crate::vfs::{Given, Reader, Writer};
+
+/// From this length on, stored bytes go from the mapping to the kernel without a copy. For less, the
+/// mapping costs more than the copy.
+const WORTH_LENDING: u32 = 16 << 10;
+
+thread_local! {
+    /// Bytes that are copied on their way to the kernel.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Answers a read through a handle that can write.
+pub(super) fn answer_from_writer(writer: &Writer, offset: u64, size: u32, reply: ReplyData) {
+    BUFFER.with_borrow_mut(|buffer| {
+        let wanted = size as usize;
+        if buffer.len() < wanted {
+            buffer.resize(wanted, 0);
+        }
+        match writer.read(offset, &mut buffer[..wanted]) {
+            Ok(read) => reply.data(&buffer[..read.min(wanted)]),
+            Err(error) => reply.error(reply::errno(&error)),
+        }
+    });
+}
+
+/// What the kernel reads for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A program's own read: it gets the bytes there are, and reads again for the rest.
+    Program,
+    /// The page cache or a mapping, in whole pages. To the kernel a short reply is the end of the file: it
+    /// fills the page with zeros and shortens the file.
+    Cache,
+}
+
+/// Answers a read.
+pub(super) fn answer(reader: &Reader, offset: u64, size: u32, purpose: Purpose, reply: ReplyData) {
+    let _still = reader.hold_still();
+    let admitted = |content| reader.admit().map(|()| content);
+    let content = match reader.content().and_then(admitted) {
+        Ok(content) => content,
+        Err(error) => {
+            reader.trouble(&error);
+            return reply.error(reply::errno(&error));
+        }
+    };
+    if content.is_slow()
+        && let Some(shared) = content.share(offset, size as usize, true)
+    {
+        reply.data(&shared);
+        return reader.given(&content, offset, Given::Shared(shared));
+    }
+    if let Some(lent) = lend(&*content, offset, size) {
+        // If the file is truncated just now, the kernel finds no bytes in the mapping: writing the reply
+        // fails, and the kernel itself ends the request with EIO.
+        return reply.data(lent.for_kernel());
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        let wanted = size as usize;
+        if buffer.len() < wanted {
+            buffer.resize(wanted, 0);
+        }
+        let filled = fill(&*content, offset, &mut buffer[..wanted]);
+        let filled = filled.and_then(|read| match purpose {
+            Purpose::Cache if read < wanted => {
+                why_short(&*content, offset.saturating_add(read as u64)).map_or(Ok(read), Err)
+            }
+            _ => Ok(read),
+        });
+        match filled {
+            Ok(read) => {
+                reply.data(&buffer[..read]);
+                reader.given(&content, offset, Given::Copied(buffer, read));
+            }
+            Err(error) => {
+                reader.trouble(&error);
+                reply.error(reply::errno(&error));
+            }
+        }
+    });
+}
+
+/// Answers a read with decoded bytes that lie in memory; returns the reply if they are not there yet.
+pub(super) fn answer_at_hand(reader: &Reader, offset: u64, size: u32, reply: ReplyData) -> Option<ReplyData> {
+    let Some((content, shared)) = reader.at_hand(offset, size as usize) else { return Some(reply) };
+    reply.data(&shared);
+    reader.given(&content, offset, Given::Shared(shared));
+    None
+}
+
+fn fill(content: &dyn Content, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    content.read_at(offset, buffer).map(|read| read.min(buffer.len()))
+}
+
+/// Why a read stopped at `at`; `None` if that is the end of the content.
+fn why_short(content: &dyn Content, at: u64) -> Option<Error> {
+    if at >= content.len() {
+        return None;
+    }
+    let again = content.read_at(at, &mut [0]);
+    Some(
+        again.err().unwrap_or_else(|| {
+            Error::damaged(format!("byte {at} can't be had at once with those before it"))
+        }),
+    )
+}
+
+fn lend(content: &dyn Content, offset: u64, size: u32) -> Option<crate::source::Lent<'_>> {
+    if size < WORTH_LENDING {
+        return None;
+    }
+    let (source, start) = content.stored()?;
+    let len = content.len().saturating_sub(offset).min(size.into());
+    if len < WORTH_LENDING.into() {
+        return None;
+    }
+    source.lend(start.checked_add(offset)?, usize::try_from(len).ok()?)
+}

@@ -1,0 +1,329 @@
+//! The kernel's requests, each handed to the method that answers it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::SystemTime;
+
+use fuser::{
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+
+use super::read::Purpose;
+use super::{Adapter, ino, reply, write};
+use crate::overlay::change::Change;
+
+/// Capabilities that the mount uses where the kernel has them.
+const WANTED: [InitFlags; 7] = [
+    // Truncation comes with the open request, so that the handle that truncates is known.
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    // A new size or modification time drops the pages of a file.
+    InitFlags::FUSE_AUTO_INVAL_DATA,
+    // A file opened for direct I/O can still be mapped.
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_ASYNC_DIO,
+];
+/// Read-ahead requests that may be under way at once.
+const BACKGROUND: u16 = 64;
+/// Bytes of the longest request, and with that of the longest read.
+const LONGEST: u32 = 1 << 20;
+
+/// Logs a request and runs its handler. If the handler panics, the reply that it owns is dropped, which
+/// answers EIO.
+fn guarded(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
+    tracing::debug!("{request}");
+    if catch_unwind(AssertUnwindSafe(handler)).is_err() {
+        tracing::error!("{request} panicked: it was answered with EIO");
+    }
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for wanted in WANTED {
+            // An older kernel works without.
+            let _ = config.add_capabilities(wanted);
+        }
+        let _ = config.set_max_background(BACKGROUND);
+        let _ = config.set_max_write(LONGEST);
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.files.clear();
+        self.dirs.clear();
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        guarded(format_args!("lookup {name:?} in {parent}"), || self.look_up(parent, name, reply));
+    }
+
+    fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
+        guarded(format_args!("forget {node}, {count} times"), || self.vfs.forget(ino(node), count));
+    }
+
+    fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+        guarded(format_args!("getattr {node}"), || self.get_attr(node, reply));
+    }
+
+    fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
+        guarded(format_args!("readlink {node}"), || self.read_link(node, reply));
+    }
+
+    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        guarded(format_args!("open {node} {flags:?}"), || self.open_file(request, node, flags, reply));
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let purpose = if owner.is_some() { Purpose::Program } else { Purpose::Cache };
+        guarded(format_args!("read {node} at {offset}, {size} bytes"), || {
+            self.read_file(handle, offset, size, purpose, reply)
+        });
+    }
+
+    fn flush(&self, request: &Request, node: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        guarded(format_args!("flush {node}"), || self.flush_file(request, handle, reply));
+    }
+
+    fn fsync(&self, _: &Request, node: INodeNo, handle: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        guarded(format_args!("fsync {node}"), || self.sync_file(handle, reply));
+    }
+
+    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
+        // Files were made durable when they got their names.
+        guarded(format_args!("fsyncdir"), || reply.ok());
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        guarded(format_args!("release {node}"), || self.release_file(handle, reply));
+    }
+
+    fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        guarded(format_args!("opendir {node}"), || self.open_dir(node, reply));
+    }
+
+    fn readdir(&self, _: &Request, node: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
+        guarded(format_args!("readdir {node} from {offset}"), || self.read_dir(handle, offset, reply));
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        reply: ReplyDirectoryPlus,
+    ) {
+        guarded(format_args!("readdirplus {node} from {offset}"), || {
+            self.read_dir_plus(handle, offset, reply)
+        });
+    }
+
+    fn releasedir(&self, _: &Request, node: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        guarded(format_args!("releasedir {node}"), || {
+            self.dirs.remove(handle);
+            reply.ok();
+        });
+    }
+
+    fn statfs(&self, _request: &Request, node: INodeNo, reply: ReplyStatfs) {
+        guarded(format_args!("statfs {node}"), || self.tell_space(reply));
+    }
+
+    fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        guarded(format_args!("getxattr {node} {name:?}"), || self.get_xattr(node, name, size, reply));
+    }
+
+    fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        guarded(format_args!("listxattr {node}"), || self.list_xattrs(node, size, reply));
+    }
+
+    fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
+        guarded(format_args!("access {node} {mask:?}"), || self.check_access(request, node, mask, reply));
+    }
+
+    fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
+        // The kernel then treats every file as data from start to end.
+        guarded(format_args!("lseek"), || reply.error(Errno::ENOSYS));
+    }
+
+    fn ioctl(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        _handle: FileHandle,
+        _flags: IoctlFlags,
+        _command: u32,
+        _input: &[u8],
+        _size: u32,
+        reply: ReplyIoctl,
+    ) {
+        guarded(format_args!("ioctl"), || reply.error(Errno::ENOTTY));
+    }
+
+    fn setattr(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let time = write::time_spec;
+        let change = Change { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
+        guarded(format_args!("setattr {node} {change:?}"), || self.change(node, change, handle, reply));
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+        guarded(format_args!("write {node} at {offset}, {} bytes", data.len()), || {
+            self.write_to(handle, offset, data, mapped, reply)
+        });
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        guarded(format_args!("create {name:?} in {parent}"), || {
+            self.make(request, parent, name, mode, flags, reply)
+        });
+    }
+
+    fn mknod(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
+        guarded(format_args!("mknod {name:?} in {parent}"), || reply.error(self.no_such_kind(parent)));
+    }
+
+    fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
+        guarded(format_args!("mkdir {name:?} in {parent}"), || reply.error(self.no_such_kind(parent)));
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        guarded(format_args!("unlink {name:?} in {parent}"), || {
+            reply::done(self.vfs.unlink(ino(parent), name), reply)
+        });
+    }
+
+    fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
+        guarded(format_args!("rmdir"), || reply.error(Errno::EROFS));
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, text: &Path, reply: ReplyEntry) {
+        guarded(format_args!("symlink {name:?} in {parent} to {text:?}"), || {
+            self.make_link(request, parent, name, text, reply)
+        });
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        guarded(format_args!("rename {name:?} in {parent} to {new_name:?} in {new_parent}"), || {
+            self.change_name((parent, name), (new_parent, new_name), flags, reply)
+        });
+    }
+
+    fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        guarded(format_args!("link {node} as {name:?} in {parent}"), || {
+            self.entry(self.vfs.link(ino(node), ino(parent), name), reply)
+        });
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        guarded(format_args!("setxattr {node} {name:?}"), || self.set_xattr(node, name, value, flags, reply));
+    }
+
+    fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        guarded(format_args!("removexattr {node} {name:?}"), || self.remove_xattr(node, name, reply));
+    }
+
+    fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {
+        // The C library then writes zeros itself.
+        guarded(format_args!("fallocate"), || reply.error(Errno::EOPNOTSUPP));
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        _: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        // The kernel then reads and writes.
+        guarded(format_args!("copy_file_range"), || reply.error(Errno::ENOSYS));
+    }
+}
