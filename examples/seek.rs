@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (file, data_size): (_, u64) = (Path::new(file), data_size.parse()?);
     let open = |budget: u64, threads: usize| {
         let source: Arc<dyn Source> = Arc::new(FileSource::open(file)?);
-        let len = source.identity()?.size;
+        let len = source.stat()?.size;
         let cache = Arc::new(Cache::with_threads(budget, threads));
         codec::open(codec, Arc::new(Slice::new(source, 0, len)), data_size, &cache)
     };

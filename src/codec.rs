@@ -82,7 +82,7 @@ pub fn open_named(
     if used_size == 0 {
         return Ok(Arc::new(Text::default()));
     }
-    let gate = stored.gate();
+    let lock = stored.relocation_lock();
     let decoded = match codec {
         Codec::Zlib => Decoded::stream(zlib::open(stored, data_size, cache, name), data_size, cache),
         Codec::Bzip2 => Decoded::stream(bzip2::open(stored, data_size, cache, name), data_size, cache),
@@ -95,7 +95,7 @@ pub fn open_named(
         }
         Codec::Blosc => Decoded::pieces(blosc::open(stored, data_size), data_size, cache),
     };
-    Ok(decoded.with_read_ahead(gate))
+    Ok(decoded.with_read_ahead(lock))
 }
 
 /// Keeps `table` as the seek table of the stream that [`open_named`] would open, after putting right

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::cache::{Bytes, Cache};
 use crate::error::{Error, Result};
-use crate::source::{Gate, Source};
+use crate::source::{RelocationLock, Source};
 
 pub use slice::Slice;
 pub use text::Text;
@@ -92,9 +92,10 @@ pub trait Content: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// What keeps the bytes where they are of which it is made, if somebody may move them.
-    fn gate(&self) -> Option<Gate> {
-        self.stored().and_then(|(source, _)| source.gate().cloned())
+    /// The lock that keeps the stored bytes where they are from which it is made, if a save may relocate
+    /// them.
+    fn relocation_lock(&self) -> Option<RelocationLock> {
+        self.stored().and_then(|(source, _)| source.relocation_lock().cloned())
     }
 
     /// Whether reading needs real work (decoding), so that it should not hold up other requests.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
-use crate::source::{FileSource, Identity, Source};
+use crate::source::{FileSource, Source, SourceStat};
 
 /// How many bytes of a file's start are enough to recognise every format.
 pub const HEAD: usize = 16;
@@ -101,8 +101,8 @@ pub trait Container: Send + Sync + std::fmt::Debug {
     /// The source it was opened from.
     fn source(&self) -> &Arc<dyn Source>;
 
-    /// What the source was when it was opened.
-    fn identity(&self) -> Identity;
+    /// The state of the source when it was opened.
+    fn source_stat(&self) -> SourceStat;
 }
 
 /// Which arrays of the tree use which block.

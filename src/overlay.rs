@@ -43,7 +43,7 @@ use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quo
 use crate::overlay::refusal::ERROR;
 use crate::overlay::saver::{Head, Saver, Savers, Site};
 use crate::overlay::state_dir::{Kept, ScratchDir, StateDir, in_memory, stem_of};
-use crate::source::Identity;
+use crate::source::SourceVersion;
 use crate::sync::locked;
 use crate::view::status::{LastRefusal, Writing};
 use crate::view::{ABOUT, BLOCKS, TREE};
@@ -83,8 +83,8 @@ pub(crate) struct State {
     /// The overlay file that shows the source.
     pub(crate) pristine: Weak<OverlayFile>,
     pub(crate) missing: Option<Instant>,
-    /// The source's head, as of this identity.
-    pub(crate) head: Option<(Identity, Head)>,
+    /// The source's head, and the version of the source that has it.
+    pub(crate) head: Option<(SourceVersion, Head)>,
     /// Counts how often another program changed the head.
     pub(crate) base_version: u64,
     /// What `tree.yaml` says of its times while the source is as the last save left it.
@@ -119,7 +119,7 @@ pub(crate) struct State {
 /// See [`State::shown`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
-    pub(crate) identity: Identity,
+    pub(crate) version: SourceVersion,
     pub(crate) mtime: Time,
     pub(crate) ctime: Time,
 }
@@ -276,7 +276,7 @@ impl Overlay {
         mounted.look();
         let opened = mounted.opened()?;
         if let Some((known, head)) = state.head
-            && known == opened.identity
+            && known == opened.version
         {
             return Ok((state.base_version, head));
         }
@@ -285,7 +285,7 @@ impl Overlay {
             state.base_version += 1;
             (state.inner_ends, state.saved_verbatim) = (0, None);
         }
-        state.head = Some((opened.identity, head));
+        state.head = Some((opened.version, head));
         Ok((state.base_version, head))
     }
 

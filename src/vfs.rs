@@ -295,8 +295,8 @@ impl Vfs {
             }
             Class::Directory { key, .. } => own(Kind::Directory, 0, &entry::stat_entry(entry, *key)?),
             Class::File { first, .. } => {
-                let stat = entry::stat_entry(entry, first.key())?;
-                own(Kind::File, stat.identity.size, &stat)
+                let stat = entry::stat_entry(entry, first.key)?;
+                own(Kind::File, stat.source.size, &stat)
             }
             Class::Link { key, text } => own(Kind::Link, text.len() as u64, &entry::stat_entry(entry, *key)?),
             Class::Special { key, kind } => own(*kind, 0, &entry::stat_entry(entry, *key)?),

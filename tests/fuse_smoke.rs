@@ -21,7 +21,7 @@ use asdf_mount::content::{Content, Slice, Soundness};
 use asdf_mount::error::{Error, Kind, Result};
 use asdf_mount::format::{Block, Container, Context, Defect, Facts, Verified};
 use asdf_mount::fuse::Adapter;
-use asdf_mount::source::{Identity, Source};
+use asdf_mount::source::{Source, SourceStat};
 use asdf_mount::vfs::{Options, Vfs};
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
@@ -31,7 +31,7 @@ const GOOD: u64 = 1_000_001;
 
 /// Block 0 is the file from its head on, streamed; 1 breaks; 2 panics when it is read; 3 is sound.
 #[derive(Debug)]
-struct Stand(Arc<dyn Source>, Identity);
+struct Stand(Arc<dyn Source>, SourceStat);
 
 /// Bytes made up from their offset, slowly.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Container for Stand {
     fn source(&self) -> &Arc<dyn Source> {
         &self.0
     }
-    fn identity(&self) -> Identity {
+    fn source_stat(&self) -> SourceStat {
         self.1
     }
 }
@@ -132,8 +132,8 @@ impl Mount {
         let mut options = Options::new(Context { cache: Arc::new(Cache::new(1 << 20)) });
         options.mountpoint = Some(at.to_owned());
         options.opener = Arc::new(|source| {
-            let identity = source.identity()?;
-            Ok(Arc::new(Stand(source, identity)))
+            let stat = source.stat()?;
+            Ok(Arc::new(Stand(source, stat)))
         });
         let tree = Vfs::new(sources, &options).unwrap();
         let data =

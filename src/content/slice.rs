@@ -71,7 +71,7 @@ impl Content for Slice {
     }
 
     fn soundness(&self) -> Soundness {
-        let size = self.source.identity().map_or(0, |identity| identity.size);
+        let size = self.source.stat().map_or(0, |stat| stat.size);
         let there = size.saturating_sub(self.offset).min(self.there);
         if there < self.len { Soundness::Broken(there) } else { Soundness::Sound }
     }

@@ -22,7 +22,7 @@ use super::{Chunk, Chunks, Sequential, UNIT, WHOLE};
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Result};
-use crate::source::Gate;
+use crate::source::RelocationLock;
 use job::State;
 
 /// How far before a wanted unit is near: what the kernel's read-ahead asks for at a time, and more.
@@ -42,7 +42,7 @@ pub struct Decoded {
     /// Itself, for the threads that decode ahead.
     me: OnceLock<Weak<Self>>,
     /// What they lock.
-    gate: Option<Gate>,
+    relocation_lock: Option<RelocationLock>,
 }
 
 enum Encoded {
@@ -94,14 +94,14 @@ impl Decoded {
             state: Mutex::default(),
             turned: Condvar::new(),
             me: OnceLock::new(),
-            gate: None,
+            relocation_lock: None,
         }
     }
 
-    /// The same, with more decoded ahead of who reads on, while `gate` is open, if there is one.
+    /// Adds read-ahead, which holds `lock`, if there is one, for reading.
     #[must_use]
-    pub fn with_read_ahead(mut self, gate: Option<Gate>) -> Arc<Self> {
-        self.gate = gate;
+    pub fn with_read_ahead(mut self, lock: Option<RelocationLock>) -> Arc<Self> {
+        self.relocation_lock = lock;
         let shared = Arc::new(self);
         let _ = shared.me.set(Arc::downgrade(&shared));
         shared
@@ -304,8 +304,8 @@ impl Content for Decoded {
         Some(Shared::new(buffer, range, &self.cache))
     }
 
-    fn gate(&self) -> Option<Gate> {
-        self.gate.clone()
+    fn relocation_lock(&self) -> Option<RelocationLock> {
+        self.relocation_lock.clone()
     }
 
     fn is_slow(&self) -> bool {

@@ -23,7 +23,7 @@ use crate::folder::verify::{Checks, Verifier};
 use crate::host::at::may_write;
 use crate::host::location::Location;
 use crate::host::stat::{Kind, Stat};
-use crate::source::{Gate, Identity};
+use crate::source::{RelocationLock, Source, SourceVersion};
 use crate::sync::locked;
 use crate::view;
 
@@ -75,8 +75,8 @@ pub(crate) struct MountedFile {
     state: Mutex<State>,
     troubles: Mutex<Vec<String>>,
     pub(crate) checks: Checks,
-    /// Held by who reads the source, and against them while a save moves bytes in it.
-    gate: Gate,
+    /// Held by readers of the source, and for writing while a save relocates its bytes.
+    relocation_lock: RelocationLock,
 }
 
 #[derive(Debug)]
@@ -88,10 +88,10 @@ struct State {
     generation: u64,
     base_version: u64,
     /// Who the file was after the last save made here.
-    own: Option<Identity>,
+    own: Option<SourceVersion>,
     /// What is parsed, while a save is made: nobody looks at the source then.
     saving: Option<Arc<Snapshot>>,
-    parsed: Option<Identity>,
+    parsed: Option<SourceVersion>,
     opened: Weak<Snapshot>,
     /// Saves made here: one may leave size and time of the file as they were, if it is quick.
     saves: u64,
@@ -130,7 +130,7 @@ impl MountedFile {
             state: Mutex::new(state),
             troubles: Mutex::default(),
             checks: Checks::default(),
-            gate: Gate::default(),
+            relocation_lock: RelocationLock::default(),
         }
     }
 
@@ -183,8 +183,9 @@ impl MountedFile {
         if !state.attached {
             return live.ok_or_else(|| rustix::io::Errno::STALE.into());
         }
-        let is_now =
-            |opened: &Arc<Snapshot>| opened.identity == state.stat.identity && opened.saves == state.saves;
+        let is_now = |opened: &Arc<Snapshot>| {
+            opened.version == state.stat.source.version && opened.saves == state.saves
+        };
         if let Some(opened) = live.filter(is_now) {
             self.open_files.keep(self.serial, &opened);
             return Ok(opened);
@@ -195,9 +196,9 @@ impl MountedFile {
             }
             return Err(error);
         }
-        let source = Arc::new(self.location.open_file()?.with_gate(self.gate.clone()));
-        let identity = crate::source::Source::identity(&*source)?;
-        if !identity.same_file(&state.stat.identity) {
+        let source = Arc::new(self.location.open_file()?.with_relocation_lock(self.relocation_lock.clone()));
+        let now = source.stat()?;
+        if !now.version.same_file(&state.stat.source.version) {
             self.detach(&mut state);
             return Err(rustix::io::Errno::STALE.into());
         }
@@ -206,15 +207,16 @@ impl MountedFile {
             Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
             container => container,
         };
-        let identity = container.as_ref().map_or(identity, |container| container.identity());
-        if state.parsed.is_some_and(|parsed| parsed != identity) {
+        let now = container.as_ref().map_or(now, |container| container.source_stat());
+        let version = now.version;
+        if state.parsed.is_some_and(|parsed| parsed != version) {
             state.generation += 1;
-            state.base_version += u64::from(state.own != Some(identity));
+            state.base_version += u64::from(state.own != Some(version));
         }
-        state.parsed = Some(identity);
-        state.stat.identity = identity;
+        state.parsed = Some(version);
+        state.stat.source = now;
         let (generation, saves, base_version) = (state.generation, state.saves, state.base_version);
-        let opened = Arc::new(Snapshot { identity, generation, saves, base_version, container });
+        let opened = Arc::new(Snapshot { version, generation, saves, base_version, container });
         state.opened = Arc::downgrade(&opened);
         drop(state);
         if let Err(error) = &opened.container {
@@ -234,7 +236,7 @@ impl MountedFile {
     /// Ends a save: the file that has the name now is still this one, whatever its number, if the save
     /// left it there (`own`); says who it is. One that is half the old file and half the new one
     /// (`unsettled`) is not read until it is settled.
-    pub(crate) fn end_save(&self, own: bool, unsettled: bool) -> Result<Identity> {
+    pub(crate) fn end_save(&self, own: bool, unsettled: bool) -> Result<SourceVersion> {
         let stat = self.location.stat();
         let mut state = locked(&self.state);
         state.saves += 1;
@@ -244,7 +246,7 @@ impl MountedFile {
         match stat {
             Ok(stat) if !own && same_life(&state.stat, &stat) => {
                 state.stat = stat;
-                Ok(stat.identity)
+                Ok(stat.source.version)
             }
             Ok(_) if !own => {
                 self.detach(&mut state);
@@ -252,11 +254,11 @@ impl MountedFile {
             }
             Ok(stat) if stat.kind == Kind::File => {
                 state.attached = true;
-                state.own = Some(stat.identity);
+                state.own = Some(stat.source.version);
                 state.stat = stat;
                 drop(state);
                 drop(ended); // closes a file, which is done after the lock was let go
-                Ok(stat.identity)
+                Ok(stat.source.version)
             }
             found => {
                 self.detach(&mut state);
@@ -278,17 +280,17 @@ impl MountedFile {
 
     /// Keeps bytes of the source where they are for as long as the answer is held.
     pub(crate) fn hold_still(&self) -> RwLockReadGuard<'_, ()> {
-        self.gate.read().unwrap_or_else(PoisonError::into_inner)
+        self.relocation_lock.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same, unless that had to be waited for.
     pub(crate) fn is_still(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        self.gate.try_read().ok()
+        self.relocation_lock.try_read().ok()
     }
 
     /// Waits until nobody reads the source, and lets nobody read it while the answer is held.
     pub(crate) fn hold_off(&self) -> RwLockWriteGuard<'_, ()> {
-        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+        self.relocation_lock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this process may write the file, as far as permissions go.
@@ -355,13 +357,13 @@ impl MountedFile {
         self.open_files.let_go(self.serial);
         if let Some(opened) = state.opened.upgrade()
             && let Ok(container) = &opened.container
-            && let Ok(identity) = container.source().identity()
+            && let Ok(now) = container.source().stat()
         {
-            state.stat.identity = identity;
+            state.stat.source = now;
         }
     }
 }
 
 fn same_life(old: &Stat, new: &Stat) -> bool {
-    new.kind == Kind::File && old.identity.same_file(&new.identity)
+    new.kind == Kind::File && old.source.version.same_file(&new.source.version)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{self, Error, Result};
 use crate::format::{Block, Container};
-use crate::source::Identity;
+use crate::source::SourceVersion;
 
 /// A generation, and how many saves were made here before.
 pub(crate) type Revision = (u64, u64);
@@ -12,7 +12,7 @@ pub(crate) type Revision = (u64, u64);
 /// A file that was parsed, or the reason why it can't be.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    pub(crate) identity: Identity,
+    pub(crate) version: SourceVersion,
     pub(crate) generation: u64,
     /// After how many saves made here.
     pub(crate) saves: u64,
@@ -32,8 +32,9 @@ impl Snapshot {
 
     /// Whether the file was written since it was opened, though nobody may have noticed yet.
     pub(crate) fn is_outlived(&self) -> bool {
-        self.container()
-            .is_ok_and(|container| container.source().identity().is_ok_and(|now| now != container.identity()))
+        self.container().is_ok_and(|container| {
+            container.source().stat().is_ok_and(|now| now.version != container.source_stat().version)
+        })
     }
 
     /// Block `n`; an error of the system stays what it is, any other means that there is none.

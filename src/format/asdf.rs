@@ -18,7 +18,7 @@ use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Severity, Veri
 use crate::codec::{self, Codec};
 use crate::content::{Content, Slice, Soundness};
 use crate::error::{Error, Kind, Result};
-use crate::source::{Identity, Source, read_up_to};
+use crate::source::{Source, SourceStat, read_up_to};
 
 pub mod block;
 pub mod chain;
@@ -51,7 +51,7 @@ pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Contai
 #[derive(Debug)]
 pub struct AsdfFile {
     source: Arc<dyn Source>,
-    identity: Identity,
+    source_stat: SourceStat,
     context: Context,
     head: Head,
     blocks: OnceLock<Result<Blocks>>,
@@ -73,11 +73,11 @@ struct Trouble {
 impl AsdfFile {
     /// Reads the head of `source`, which [`recognises`] has accepted.
     pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Self> {
-        let identity = source.identity()?;
+        let source_stat = source.stat()?;
         let head = head::read(&*source).map_err(|error| error.of(source.path()))?;
         Ok(Self {
             source,
-            identity,
+            source_stat,
             context: context.clone(),
             head,
             blocks: OnceLock::new(),
@@ -87,18 +87,18 @@ impl AsdfFile {
         })
     }
 
-    /// A file of which it is known already, of `identity`, where its parts lie.
+    /// A file whose layout is known already, as of `source_stat`.
     pub(crate) fn known(
         source: Arc<dyn Source>,
         context: &Context,
-        identity: Identity,
+        source_stat: SourceStat,
         (generation, head_end): (header::Generation, u64),
         offsets: Vec<u64>,
     ) -> Self {
         let head = Head { generation, version: String::new(), end: head_end, defects: Vec::new() };
         Self {
             source,
-            identity,
+            source_stat,
             context: context.clone(),
             head,
             blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })),
@@ -111,7 +111,7 @@ impl AsdfFile {
     /// The blocks, found at the first call.
     pub fn blocks(&self) -> Result<&Blocks> {
         let found = self.blocks.get_or_init(|| {
-            block::find(&*self.source, self.identity.size, self.head.generation, self.head.end)
+            block::find(&*self.source, self.source_stat.size, self.head.generation, self.head.end)
                 .map_err(|error| error.of(self.source.path()))
         });
         found.as_ref().map_err(Clone::clone)
@@ -139,7 +139,7 @@ impl AsdfFile {
     fn stored(&self, n: usize, header: &Header) -> Result<Slice> {
         let start = header.data_offset();
         if header.streamed() {
-            let size = self.source.identity()?.size;
+            let size = self.source.stat()?.size;
             return Ok(Slice::new(self.source.clone(), start, size.saturating_sub(start)));
         }
         let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
@@ -193,9 +193,8 @@ impl AsdfFile {
         let mut number = |number: u64| name.extend(number.to_le_bytes());
         [header.flags.into(), header.used_size, header.data_size].into_iter().for_each(&mut number);
         if header.layout != Layout::Md5 || !header.has_checksum() {
-            let Identity { device, inode, size, mtime: (seconds, nanoseconds) } = self.identity;
-            let place = [device, inode, size, seconds as u64, nanoseconds.into(), header.offset];
-            place.into_iter().for_each(number);
+            name.extend(self.source_stat.version.to_bytes());
+            name.extend(header.offset.to_le_bytes());
         }
         name.extend(&header.checksum);
         Some(name)
@@ -337,8 +336,8 @@ impl Container for AsdfFile {
         &self.source
     }
 
-    fn identity(&self) -> Identity {
-        self.identity
+    fn source_stat(&self) -> SourceStat {
+        self.source_stat
     }
 }
 

@@ -123,5 +123,5 @@ fn lend(content: &dyn Content, offset: u64, size: u32) -> Option<crate::source::
     if len < WORTH_LENDING.into() {
         return None;
     }
-    source.lend(start.checked_add(offset)?, usize::try_from(len).ok()?)
+    source.as_file()?.lend(start.checked_add(offset)?, usize::try_from(len).ok()?)
 }

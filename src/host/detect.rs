@@ -19,7 +19,7 @@ use crate::host::location::Location;
 use crate::host::location::link::{self, LinkPolicy, Shown};
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::saver::{Settler, Site};
-use crate::source::{Identity, Source, read_up_to};
+use crate::source::{Source, SourceStat, SourceVersion, read_up_to};
 use crate::sync::locked;
 
 /// How many files are remembered as recognised or not: some megabytes.
@@ -69,7 +69,7 @@ impl Seen {
 /// Looks at names, and remembers which files were recognised.
 pub(crate) struct FormatDetector {
     recognise: fn(&[u8]) -> Option<&'static str>,
-    remembered: Mutex<LruCache<Identity, bool>>,
+    remembered: Mutex<LruCache<SourceVersion, bool>>,
     /// Looks after what a crash left halfway: its first bytes may be none of any format.
     settler: Settler,
     /// Whether the log tells of a shortage.
@@ -127,7 +127,7 @@ impl FormatDetector {
     fn seen(&self, position: Position, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {
         let shape = match stat.kind {
             Kind::Directory => Shape::Directory,
-            Kind::File if self.recognises(&position.location, dir, name, &stat.identity)? => Shape::Folder,
+            Kind::File if self.recognises(&position.location, dir, name, &stat.source)? => Shape::Folder,
             Kind::File => Shape::File,
             // Only what a walk ends at can come here as a link: someone made it one just now.
             Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Shape::Special,
@@ -142,12 +142,12 @@ impl FormatDetector {
         location: &Location,
         dir: BorrowedFd<'_>,
         name: &OsStr,
-        identity: &Identity,
+        stat: &SourceStat,
     ) -> Result<bool> {
-        if identity.size == 0 {
+        if stat.size == 0 {
             return Ok(false);
         }
-        if let Some(known) = locked(&self.remembered).get(identity) {
+        if let Some(known) = locked(&self.remembered).get(&stat.version) {
             return Ok(*known);
         }
         let held =
@@ -157,16 +157,16 @@ impl FormatDetector {
         if self.settler.settle(site).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
             return Ok(true);
         }
-        let head = || -> Result<(Identity, bool)> {
+        let head = || -> Result<(SourceVersion, bool)> {
             let source = open_in(dir, name, &location.label())?;
             let mut head = [0; HEAD];
             let read = read_up_to(&source, 0, &mut head)?;
             let known = head.get(..read).and_then(self.recognise).is_some();
-            Ok((source.identity()?, known))
+            Ok((source.stat()?.version, known))
         };
         match head() {
             Ok((read, known)) => {
-                if read == *identity {
+                if read == stat.version {
                     locked(&self.remembered).put(read, known);
                 }
                 Ok(known)

@@ -43,7 +43,7 @@ impl Origin {
     pub(crate) fn of_source(dir: &Path, shared: bool) -> Result<Arc<Self>> {
         let fd = rustix::fs::open(dir, HOLD.difference(OFlags::NOFOLLOW), Mode::empty())
             .map_err(|errno| Error::from(errno).of(dir))?;
-        let key = Stat::from(rustix::fs::fstat(&fd).map_err(|errno| Error::from(errno).of(dir))?).key();
+        let key = Stat::from(rustix::fs::fstat(&fd).map_err(|errno| Error::from(errno).of(dir))?).key;
         Ok(Arc::new(Self { fd, key, label: dir.to_owned(), shared }))
     }
 

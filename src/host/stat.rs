@@ -2,10 +2,8 @@
 
 use rustix::fs::FileType;
 
-use crate::source::Identity;
-
-/// Seconds since 1970, and nanoseconds.
-pub(crate) type Time = (i64, u32);
+pub(crate) use crate::source::Time;
+use crate::source::{Identity, SourceStat};
 
 /// Which file or directory of the system: device and inode number.
 pub(crate) type Key = (u64, u64);
@@ -14,7 +12,8 @@ pub(crate) type Key = (u64, u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) kind: Kind,
-    pub(crate) identity: Identity,
+    pub(crate) key: Key,
+    pub(crate) source: SourceStat,
     pub(crate) mode: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
@@ -23,24 +22,20 @@ pub(crate) struct Stat {
     pub(crate) ctime: Time,
 }
 
-impl Stat {
-    pub(crate) fn key(&self) -> Key {
-        (self.identity.device, self.identity.inode)
-    }
-}
-
 impl From<rustix::fs::Stat> for Stat {
     // The fields are of another type on every machine.
     #[allow(clippy::unnecessary_cast)]
     fn from(stat: rustix::fs::Stat) -> Self {
+        let identity = Identity {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
+        };
         Self {
             kind: Kind::of(FileType::from_raw_mode(stat.st_mode as _)),
-            identity: Identity {
-                device: stat.st_dev as u64,
-                inode: stat.st_ino as u64,
-                size: u64::try_from(stat.st_size).unwrap_or(0),
-                mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
-            },
+            key: (identity.device, identity.inode),
+            source: identity.into(),
             mode: stat.st_mode as u32 & 0o7777,
             uid: stat.st_uid as u32,
             gid: stat.st_gid as u32,

@@ -83,8 +83,8 @@ impl Overlay {
             ));
             match body.backing {
                 Backing::Source => {
-                    let identity = mounted.look().stat.identity;
-                    state.shown = Some(Shown { identity, mtime, ctime });
+                    let version = mounted.look().stat.source.version;
+                    state.shown = Some(Shown { version, mtime, ctime });
                 }
                 _ => (body.mtime, body.ctime) = (mtime, ctime),
             }

@@ -19,6 +19,7 @@ use crate::overlay::file::{Backing, Body, OverlayFile, now};
 use crate::overlay::refusal::{changed_by_others, defect, of_joined, unfinished, unopened};
 use crate::overlay::saver::{Head, Refused, Saved, Saver};
 use crate::overlay::{Overlay, Shown, State, appended};
+use crate::source::SourceVersion;
 use crate::sync::locked;
 
 /// What became of a text.
@@ -213,32 +214,32 @@ impl Overlay {
             }
         };
         let whole = joined.as_ref().map_or(&text, |joined| &joined.text);
-        let (result, identity) = self.save(saver, whole, &head);
+        let (result, version) = self.save(saver, whole, &head);
         let mut state = locked(&self.state);
         state.busy = false;
-        let saved = match (result, identity) {
-            (Ok(saved), Ok(identity)) => {
-                state.shown = Some(Shown { identity, mtime: times.0, ctime: times.1 });
+        let saved = match (result, version) {
+            (Ok(saved), Ok(version)) => {
+                state.shown = Some(Shown { version, mtime: times.0, ctime: times.1 });
                 saved
             }
             (Ok(saved), Err(error)) => {
                 tracing::warn!("{}: after a save: {error}", self.label().display());
                 saved
             }
-            (Err(refused), identity) => {
+            (Err(refused), version) => {
                 // What was tried and undone may have moved the source's time, and nothing else.
-                if let Ok(identity) = identity
+                if let Ok(version) = version
                     && refused.errno != libc::EBUSY
                 {
                     let (mtime, ctime) = before;
-                    state.shown = Some(Shown { identity, mtime, ctime });
+                    state.shown = Some(Shown { version, mtime, ctime });
                     // A save that fails at its very end has put the text into the file; of one that is
                     // to be settled yet nobody knows.
                     let found = self.saved_text().and_then(|text| Head::of(&*text)).ok();
                     let known = [head, Head::of_bytes(&text)];
                     match found {
                         _ if refused.unsettled => state.head = None,
-                        Some(found) if known.contains(&found) => state.head = Some((identity, found)),
+                        Some(found) if known.contains(&found) => state.head = Some((version, found)),
                         _ => {}
                     }
                 }
@@ -264,7 +265,7 @@ impl Overlay {
             tracing::warn!("{}: tree.yaml was saved with a warning: {warning}", self.label().display());
         }
         state.last_warnings = saved.warnings;
-        state.head = state.shown.map(|shown| (shown.identity, saved.head));
+        state.head = state.shown.map(|shown| (shown.version, saved.head));
         state.inner_ends = joined.map_or(0, |joined| joined.inner_ends);
         self.remember_verbatim(&mut state, mended.then_some(&text));
         self.tell_saved(&mut state, overlay_file, &saved.report);
@@ -304,7 +305,7 @@ impl Overlay {
         saver: &mut Box<dyn Saver>,
         text: &[u8],
         head: &Head,
-    ) -> (std::result::Result<Saved, Refused>, Result<crate::source::Identity>) {
+    ) -> (std::result::Result<Saved, Refused>, Result<SourceVersion>) {
         let mounted = match self.mounted().and_then(|mounted| mounted.begin_save().map(|_| mounted)) {
             Ok(mounted) => mounted,
             Err(error) => return (Err(unopened(&error)), Err(error)),
@@ -316,8 +317,8 @@ impl Overlay {
         let result = catch_unwind(AssertUnwindSafe(|| saver.try_save(text, head, &mut moving)));
         let own = !matches!(&result, Ok(Err(refused)) if refused.errno == libc::EBUSY);
         let unsettled = matches!(&result, Ok(Err(refused)) if refused.unsettled);
-        let identity = mounted.end_save(own, unsettled);
+        let version = mounted.end_save(own, unsettled);
         drop(off);
-        (result.unwrap_or_else(|_| Err(defect())), identity)
+        (result.unwrap_or_else(|_| Err(defect())), version)
     }
 }

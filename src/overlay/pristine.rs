@@ -142,13 +142,13 @@ impl Overlay {
     /// Whether the source is as the last save left it.
     fn as_saved(&self, state: &State) -> bool {
         let Ok(mounted) = self.mounted() else { return true };
-        state.shown.is_some_and(|shown| shown.identity == mounted.look().stat.identity)
+        state.shown.is_some_and(|shown| shown.version == mounted.look().stat.source.version)
     }
 
     /// The times of the saved text: of the last change and of the last change of anything.
     pub(crate) fn times(&self, state: &State) -> Result<(Time, Time)> {
         let stat = self.mounted()?.look().stat;
-        let shown = state.shown.filter(|shown| state.busy || shown.identity == stat.identity);
-        Ok(shown.map_or((stat.identity.mtime, stat.ctime), |shown| (shown.mtime, shown.ctime)))
+        let shown = state.shown.filter(|shown| state.busy || shown.version == stat.source.version);
+        Ok(shown.map_or((stat.source.mtime, stat.ctime), |shown| (shown.mtime, shown.ctime)))
     }
 }

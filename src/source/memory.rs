@@ -1,11 +1,11 @@
-//! A source in memory, for tests of what reads sources.
+//! A source in memory, for tests.
 
 use std::path::Path;
 
-use super::{Identity, Source};
+use super::{Source, SourceStat, SourceVersion};
 use crate::error::Result;
 
-/// Bytes in memory that pass for a file.
+/// Bytes in memory that behave like a file that never changes.
 #[derive(Debug, Default)]
 pub struct MemorySource(pub Vec<u8>);
 
@@ -14,8 +14,8 @@ impl Source for MemorySource {
         Path::new("memory")
     }
 
-    fn identity(&self) -> Result<Identity> {
-        Ok(Identity { device: 0, inode: 0, size: self.0.len() as u64, mtime: (0, 0) })
+    fn stat(&self) -> Result<SourceStat> {
+        Ok(SourceStat { size: self.0.len() as u64, mtime: (0, 0), version: SourceVersion::of_tag("memory") })
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {

@@ -122,7 +122,7 @@ impl Ownership {
             gid: self.gid.unwrap_or(stat.gid),
             rdev: u32::try_from(stat.rdev).unwrap_or(0),
             atime: stat.atime,
-            mtime: stat.identity.mtime,
+            mtime: stat.source.mtime,
             ctime: stat.ctime,
             block_size: BLOCK_SIZE,
             grows: false,
@@ -137,7 +137,17 @@ mod tests {
 
     fn stat(kind: Kind, mode: u32) -> Stat {
         let identity = Identity { device: 1, inode: 2, size: 3, mtime: (-5, 6) };
-        Stat { kind, identity, mode, uid: 7, gid: 8, rdev: 0, atime: (0, 0), ctime: (0, 0) }
+        Stat {
+            kind,
+            key: (1, 2),
+            source: identity.into(),
+            mode,
+            uid: 7,
+            gid: 8,
+            rdev: 0,
+            atime: (0, 0),
+            ctime: (0, 0),
+        }
     }
 
     #[test]

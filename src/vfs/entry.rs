@@ -47,7 +47,7 @@ pub(crate) type Children = Mutex<HashMap<OsString, Weak<Entry>>>;
 impl Entry {
     /// Makes the entry for it.
     pub(crate) fn of(seen: Seen, serial: u32, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
-        let key = seen.stat.key();
+        let key = seen.stat.key;
         let class = match seen.shape {
             Shape::Directory => Class::Directory { key, children: Box::default() },
             Shape::Folder => Class::Folder(LazyOverlay::default()),
@@ -77,12 +77,12 @@ impl Entry {
     ///
     /// A folder stays itself when its file is replaced: whoever stands in it sees the new one.
     fn is(&self, seen: &Seen) -> bool {
-        let key = seen.stat.key();
+        let key = seen.stat.key;
         self.position.followed == seen.position.followed
             && match (&self.class, &seen.shape) {
                 (Class::Directory { key: own, .. }, Shape::Directory) => *own == key,
                 (Class::Folder(_), Shape::Folder) => true,
-                (Class::File { first, .. }, Shape::File) => first.key() == key,
+                (Class::File { first, .. }, Shape::File) => first.key == key,
                 (Class::Link { key: own, text }, Shape::Link(seen)) => *own == key && text == seen,
                 (Class::Special { key: own, kind }, Shape::Special) => (*own, *kind) == (key, seen.stat.kind),
                 _ => false,
@@ -124,14 +124,14 @@ impl Entry {
 pub(crate) fn stat_entry(entry: &Entry, key: Key) -> Result<Stat> {
     let found = entry.position.location.stat();
     if let Ok(stat) = &found
-        && stat.key() == key
+        && stat.key == key
     {
         return Ok(*stat);
     }
     if let Class::File { first, open } = &entry.class
         && let Some(source) = locked(open).upgrade()
     {
-        return Ok(Stat { identity: source.identity()?, ..**first });
+        return Ok(Stat { source: source.stat()?, ..**first });
     }
     match found {
         Ok(_) => Err(rustix::io::Errno::STALE.into()),

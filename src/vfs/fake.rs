@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::content::{Content, Slice};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Block, Container, Defect, Facts, Verified};
-use crate::source::{Identity, Source, read_up_to};
+use crate::source::{Source, SourceStat, read_up_to};
 
 /// How often any file was opened, or verified.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 struct Fake {
     source: Arc<dyn Source>,
-    identity: Identity,
+    source_stat: SourceStat,
     tree_end: u64,
     blocks: Vec<(u64, u64, bool)>,
     counts: Arc<Counts>,
@@ -29,8 +29,8 @@ struct Fake {
 
 pub(crate) fn open(source: Arc<dyn Source>, counts: &Arc<Counts>) -> Result<Arc<dyn Container>> {
     counts.opened.fetch_add(1, Ordering::Relaxed);
-    let identity = source.identity()?;
-    let mut bytes = vec![0; identity.size as usize];
+    let source_stat = source.stat()?;
+    let mut bytes = vec![0; source_stat.size as usize];
     let read = read_up_to(&*source, 0, &mut bytes)?;
     bytes.truncate(read);
     if !bytes.starts_with(b"#ASDF fake\n") {
@@ -55,7 +55,7 @@ pub(crate) fn open(source: Arc<dyn Source>, counts: &Arc<Counts>) -> Result<Arc<
             _ => {}
         }
     }
-    Ok(Arc::new(Fake { source, identity, tree_end, blocks, counts: counts.clone() }))
+    Ok(Arc::new(Fake { source, source_stat, tree_end, blocks, counts: counts.clone() }))
 }
 
 impl Container for Fake {
@@ -108,7 +108,7 @@ impl Container for Fake {
         &self.source
     }
 
-    fn identity(&self) -> Identity {
-        self.identity
+    fn source_stat(&self) -> SourceStat {
+        self.source_stat
     }
 }

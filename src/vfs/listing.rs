@@ -244,7 +244,7 @@ impl Vfs {
             let ino = Ino::new(child.serial, Part::Whole);
             let attr = match &child.class {
                 // Just looked at: no need to ask again.
-                Class::File { .. } => self.ownership.attr(ino, kind, stat.identity.size, &stat),
+                Class::File { .. } => self.ownership.attr(ino, kind, stat.source.size, &stat),
                 Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
                 Class::Folder(_) => Attr { nlink: 4, ..self.own_folder(ino, &stat) },
                 Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),

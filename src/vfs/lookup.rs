@@ -28,7 +28,7 @@ impl Vfs {
                 }
                 Class::Directory { key, .. } => {
                     let dir = entry.position.location.open_dir()?;
-                    if stat_of(dir.as_fd())?.key() != *key {
+                    if stat_of(dir.as_fd())?.key != *key {
                         return Err(errno(libc::ESTALE));
                     }
                     let seen = self.detector.look(&entry.position, dir.as_fd(), name)?;

@@ -92,7 +92,7 @@ impl Reader {
         };
         let (dir, name) = entry.position.location.holder()?;
         let source = Arc::new(open_in(dir.as_fd(), &name, &entry.position.location.label())?);
-        if !source.identity()?.same_file(&first.identity) {
+        if !source.stat()?.version.same_file(&first.source.version) {
             return Err(rustix::io::Errno::STALE.into());
         }
         *locked(open) = Arc::downgrade(&source);
@@ -111,14 +111,14 @@ impl Reader {
         let look = mounted.look();
         {
             let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let is_now = now.opened.identity == look.stat.identity && now.opened.saves == look.saves;
+            let is_now = now.opened.version == look.stat.source.version && now.opened.saves == look.saves;
             if !look.attached || is_now {
                 return Ok(now.content.clone());
             }
         }
         let opened = mounted.opened()?;
         let mut now = now.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if opened.identity != now.opened.identity || opened.saves != now.opened.saves {
+        if opened.version != now.opened.version || opened.saves != now.opened.saves {
             let (content, block) = find(mounted, &opened, part).map_err(|error| match error.kind() {
                 Kind::System(_) => error,
                 _ => rewritten(),
@@ -295,7 +295,7 @@ fn same_block(old: &Block, new: &Block) -> bool {
 fn is_all_there(content: &dyn Content) -> bool {
     let Some((source, offset)) = content.stored() else { return content.soundness() == Soundness::Sound };
     let end = offset.checked_add(content.len());
-    source.identity().is_ok_and(|identity| end.is_some_and(|end| end <= identity.size))
+    source.stat().is_ok_and(|stat| end.is_some_and(|end| end <= stat.size))
 }
 
 /// Whether a content can be decoded to its end, and ends there.
@@ -326,7 +326,7 @@ impl Plain {
 
 impl Content for Plain {
     fn len(&self) -> u64 {
-        self.source.identity().map_or(0, |identity| identity.size)
+        self.source.stat().map_or(0, |stat| stat.size)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {

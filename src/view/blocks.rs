@@ -209,7 +209,7 @@ mod tests {
     use crate::content::read_exact_at;
     use crate::error::Error;
     use crate::format::{Defect, Facts};
-    use crate::source::{Identity, Source};
+    use crate::source::{Source, SourceStat};
 
     /// Blocks with the most awkward facts there can be.
     #[derive(Debug)]
@@ -258,7 +258,7 @@ mod tests {
         fn source(&self) -> &Arc<dyn Source> {
             panic!("the views do not look at the source")
         }
-        fn identity(&self) -> Identity {
+        fn source_stat(&self) -> SourceStat {
             panic!("the views do not look at the source")
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use asdf_mount::cache::Cache;
 use asdf_mount::format::{self, Context};
-use asdf_mount::source::{Identity, MemorySource, Source};
+use asdf_mount::source::{MemorySource, Source, SourceStat};
 
 use crate::common::asdf::{AsdfBuilder, Block, Built, Index, sample};
 use crate::common::encode::{self, Encoding};
@@ -214,8 +214,8 @@ impl Source for Counted {
         self.0.path()
     }
 
-    fn identity(&self) -> asdf_mount::Result<Identity> {
-        self.0.identity()
+    fn stat(&self) -> asdf_mount::Result<SourceStat> {
+        self.0.stat()
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> asdf_mount::Result<usize> {

@@ -169,8 +169,8 @@ impl Decoded {
     /// Locks the source against a save that relocates blocks; `None` while one does. Readers then open
     /// another content.
     fn hold_still(&self) -> Option<Option<RwLockReadGuard<'_, ()>>> {
-        match &self.gate {
-            Some(gate) => gate.try_read().ok().map(Some),
+        match &self.relocation_lock {
+            Some(lock) => lock.try_read().ok().map(Some),
             None => Some(None),
         }
     }

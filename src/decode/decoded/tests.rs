@@ -264,7 +264,7 @@ fn what_is_shared_is_what_is_read() {
 fn nothing_is_decoded_ahead_while_somebody_moves_the_bytes() {
     let counted = Arc::new(Counted { len: 20 * UNIT, ..Counted::default() });
     let cache = Arc::new(Cache::with_threads(64 << 20, 2));
-    let gate = crate::source::Gate::default();
+    let gate = crate::source::RelocationLock::default();
     let content =
         Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead(Some(gate.clone()));
     let moving = gate.write().unwrap();

@@ -46,7 +46,7 @@ impl Mountpoint {
 
     /// Whether `name` in the directory `dir` is where the mount is.
     pub(crate) fn is_at(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<bool> {
-        Ok(name == self.name && stat_of(dir)?.key() == self.parent)
+        Ok(name == self.name && stat_of(dir)?.key == self.parent)
     }
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn walk(location: &Location, links: &LinkPolicy) -> Result<End> {
         }
         let inside = match &walk.inside {
             Some(path) => Some(path.join(&name)),
-            None => (stat.key() == links.origin.key).then(PathBuf::new),
+            None => (stat.key == links.origin.key).then(PathBuf::new),
         };
         if walk.ahead.is_empty() {
             return Ok(End { dir: walk.at, name, stat, inside, strayed: walk.strayed });
@@ -245,7 +245,7 @@ impl Walk<'_> {
             self.inside = None;
             self.strayed = true;
         }
-        let from = stat_of(&self.at)?.key();
+        let from = stat_of(&self.at)?.key;
         let above = step(self.at.as_fd(), OsStr::new(".."))?;
         let key = key_unasked(&above)?;
         match &self.links.mountpoint {

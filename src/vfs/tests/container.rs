@@ -45,7 +45,7 @@ fn parts_carry_what_the_file_has() {
     let tree = test.tree("a.asdf");
     let meta = Stat::from(rustix::fs::stat(&path).unwrap());
     let part = tree.at("blocks/0.bin").unwrap();
-    assert_eq!((part.mtime, part.uid, part.size), (meta.identity.mtime, meta.uid, 5));
+    assert_eq!((part.mtime, part.uid, part.size), (meta.source.mtime, meta.uid, 5));
     let dirs = [tree.at("").unwrap(), tree.at("blocks").unwrap(), tree.at(".asdf-mount").unwrap()];
     assert_eq!(dirs.map(|dir| (dir.kind, dir.nlink)), [4, 2, 2].map(|nlink| (Kind::Directory, nlink)));
     assert_eq!(tree.at("tree.yaml").unwrap().mode & 0o222, 0);
@@ -253,7 +253,7 @@ fn a_source_of_nothing_is_no_source() {
     let test = Test::new();
     let path = test.write("a.asdf", FILE);
     let source = crate::source::FileSource::open(&path).unwrap();
-    assert_eq!(source.identity().unwrap().size, FILE.len() as u64);
+    assert_eq!(source.stat().unwrap().size, FILE.len() as u64);
     test.write("empty", "");
     assert!(Vfs::new(&[test.path("empty")], &test.options).is_err());
 }

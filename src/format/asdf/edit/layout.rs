@@ -11,7 +11,7 @@ use crate::format::asdf::block::{self, Blocks};
 use crate::format::asdf::head::{self, Head};
 use crate::format::asdf::header::{Generation, Header, LONGEST_FIELDS};
 use crate::source::storage::Storage;
-use crate::source::{Identity, Source, read_up_to};
+use crate::source::{Identity, Source, SourceStat, read_up_to};
 
 /// A tail longer than this is taken for something foreign and kept.
 const LONGEST_TAIL: u64 = 16 << 20;
@@ -50,7 +50,7 @@ impl Layout {
     /// Reads the layout of an open file.
     pub(crate) fn read<S: Storage>(storage: &S, file: &S::File, path: &Path) -> Result<Self> {
         let source = Opened { storage, file, path };
-        let identity = source.identity()?;
+        let identity = storage.meta(file)?.identity;
         let mut first = [0; 16];
         let read = read_up_to(&source, 0, &mut first)?;
         if !crate::format::asdf::recognises(&first[..read]) {
@@ -197,8 +197,8 @@ impl<S: Storage> Source for Opened<'_, S> {
         self.path
     }
 
-    fn identity(&self) -> Result<Identity> {
-        Ok(self.storage.meta(self.file)?.identity)
+    fn stat(&self) -> Result<SourceStat> {
+        Ok(self.storage.meta(self.file)?.identity.into())
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {

@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::Severity;
 use crate::format::asdf::head;
 use crate::format::asdf::header::Generation;
-use crate::source::{Identity, Source};
+use crate::source::{Identity, Source, SourceStat, SourceVersion};
 
 /// What bytes move by a multiple of.
 pub(crate) const GRAIN: u64 = 4096;
@@ -237,8 +237,9 @@ impl Source for Followed<'_> {
         std::path::Path::new("text")
     }
 
-    fn identity(&self) -> Result<Identity> {
-        Ok(Identity { device: 0, inode: 0, size: self.text.len() as u64, mtime: (0, 0) })
+    fn stat(&self) -> Result<SourceStat> {
+        let size = self.text.len() as u64;
+        Ok(SourceStat { size, mtime: (0, 0), version: SourceVersion::of_tag("text") })
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {

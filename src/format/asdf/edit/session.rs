@@ -16,7 +16,7 @@ use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 use crate::format::asdf::AsdfFile;
 use crate::format::{Container, Context};
-use crate::source::{FileSource, Source};
+use crate::source::FileSource;
 
 /// A text so long is worth a thread.
 const LARGE: usize = 1 << 20;
@@ -173,7 +173,7 @@ impl Blocks {
         let file = match identity == layout.identity {
             true => {
                 let head = (layout.generation, layout.head_end);
-                AsdfFile::known(source, &context, identity, head, layout.offsets.clone())
+                AsdfFile::known(source, &context, identity.into(), head, layout.offsets.clone())
             }
             // Something else about it was changed meanwhile.
             false => AsdfFile::open(source, &context)?,

@@ -1,0 +1,206 @@
+//! A local file as a source. Its mapping lends bytes to the kernel without a copy.
+
+#![allow(unsafe_code)] // the mapping
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
+
+use super::{Identity, RelocationLock, Source, SourceStat};
+use crate::error::{Error, Kind, Result};
+
+/// After lending this many bytes the mapping drops its pages, so that the daemon's resident size does not
+/// grow with the file. The bytes stay in the kernel's page cache.
+const LENT_BEFORE_LETTING_GO: u64 = 16 << 20;
+/// The type of tmpfs in statfs.
+const TMPFS: u64 = 0x0102_1994;
+
+/// Bytes of the mapping, for system calls only.
+///
+/// If another program truncates the file, touching them in user space kills the process (SIGBUS), while a
+/// system call that gets them fails with EFAULT.
+#[derive(Debug)]
+pub struct Lent<'a> {
+    map: Arc<Mmap>,
+    range: std::ops::Range<usize>,
+    source: &'a FileSource,
+}
+
+impl Lent<'_> {
+    /// The bytes, for a system call only.
+    pub fn for_kernel(&self) -> &[u8] {
+        &self.map[self.range.clone()]
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.source.returned(&self.map, self.range.len() as u64);
+    }
+}
+
+/// A local file.
+#[derive(Debug)]
+pub struct FileSource {
+    path: PathBuf,
+    file: File,
+    /// Whether the mapping may be used. On tmpfs each page of a hole that is read through a mapping takes
+    /// up memory from then on, so a sparse file would fill up.
+    lends: bool,
+    map: RwLock<Option<Arc<Mmap>>>,
+    lent: AtomicU64,
+    relocation_lock: Option<RelocationLock>,
+}
+
+impl FileSource {
+    /// Adds the lock that keeps its bytes where they are.
+    #[must_use]
+    pub fn with_relocation_lock(self, lock: RelocationLock) -> Self {
+        Self { relocation_lock: Some(lock), ..self }
+    }
+
+    /// Opens a regular file for reading. Never blocks on a FIFO or a device: those are refused.
+    pub fn open(path: &Path) -> Result<Self> {
+        let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let file = opened.map_err(|error| Error::from(error).of(path))?;
+        Self::from_file(file, path)
+    }
+
+    /// Takes an open file; `path` is for messages.
+    pub fn from_file(file: File, path: &Path) -> Result<Self> {
+        let meta = file.metadata().map_err(|error| Error::from(error).of(path))?;
+        if !meta.is_file() {
+            return Err(Error::new(Kind::Unrecognised, "is not a regular file").of(path));
+        }
+        // Under a limit on address space a mapping would leave too little for everything else.
+        let limited = rustix::process::getrlimit(rustix::process::Resource::As).current.is_some();
+        let lends = !limited && !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
+        let (map, lent) = (RwLock::new(None), AtomicU64::new(0));
+        Ok(Self { path: path.to_owned(), file, lends, map, lent, relocation_lock: None })
+    }
+
+    /// The version of the file now.
+    pub fn identity(&self) -> Result<Identity> {
+        let meta = self.file.metadata().map_err(|error| Error::from(error).of(&self.path))?;
+        Ok(Identity::of(&meta))
+    }
+
+    /// Lends `len` bytes from `offset` on to a system call, without a copy; `None` if that can't be done.
+    pub fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
+        let end = offset.checked_add(len as u64).filter(|_| self.lends)?;
+        let map = self.map(end)?;
+        let range = usize::try_from(offset).ok()?..usize::try_from(end).ok()?;
+        Some(Lent { map, range, source: self })
+    }
+
+    /// A mapping that reaches at least to `end`, renewed when the file has grown; `None` if the file ends
+    /// before or can't be mapped.
+    fn map(&self, end: u64) -> Option<Arc<Mmap>> {
+        let size = self.file.metadata().ok()?.len();
+        if end > size {
+            return None;
+        }
+        if let Some(map) = self.map.read().ok()?.as_ref().filter(|map| map.len() as u64 >= end) {
+            return Some(map.clone());
+        }
+        let mut slot = self.map.write().ok()?;
+        // SAFETY: other programs can change or truncate the file while it is mapped. The bytes are
+        // reached only through `Lent`, whose contract is that they go to system calls and are not
+        // touched here; the kernel answers EFAULT for a page that is gone.
+        let map = unsafe { MmapOptions::new().map(&self.file) }.ok()?;
+        let _ = map.advise(Advice::Sequential);
+        let map = Arc::new(map);
+        *slot = Some(map.clone());
+        (map.len() as u64 >= end).then_some(map)
+    }
+
+    /// Takes lent bytes back, and drops the pages of the mapping now and then.
+    fn returned(&self, map: &Mmap, len: u64) {
+        let lent = self.lent.fetch_add(len, Ordering::Relaxed).saturating_add(len);
+        if lent >= LENT_BEFORE_LETTING_GO {
+            self.lent.store(0, Ordering::Relaxed);
+            // SAFETY: the mapping is shared and backed by the file, so dropping its pages loses
+            // nothing: the next access maps the same bytes again.
+            let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
+        }
+    }
+}
+
+impl Source for FileSource {
+    fn relocation_lock(&self) -> Option<&RelocationLock> {
+        self.relocation_lock.as_ref()
+    }
+
+    fn as_file(&self) -> Option<&FileSource> {
+        Some(self)
+    }
+
+    fn stat(&self) -> Result<SourceStat> {
+        Ok(self.identity()?.into())
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        // pread takes a signed offset.
+        if offset > i64::MAX as u64 {
+            return Ok(0);
+        }
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset.saturating_add(done as u64)) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The bytes before the failing sector are right; the next read meets the error again.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(Error::from(error).at(offset).of(&self.path)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        let len = std::num::NonZeroU64::new(len);
+        let _ = rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::WillNeed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn lends_what_is_there_and_follows_growth() {
+        // Not in /tmp, which may be in memory: there nothing is lent.
+        let test = std::env::current_exe().unwrap();
+        let mut file = tempfile::NamedTempFile::new_in(test.parent().unwrap()).unwrap();
+        file.write_all(b"0123456789").unwrap();
+        let source = FileSource::open(file.path()).unwrap();
+        assert_eq!(source.lend(3, 4).unwrap().for_kernel(), b"3456");
+        assert!(source.lend(3, 8).is_none());
+        file.write_all(&[b'x'; 100_000]).unwrap();
+        assert_eq!(source.lend(9, 3).unwrap().for_kernel(), b"9xx");
+        let mut buf = [0; 16];
+        assert_eq!(source.read_at(100_008, &mut buf).unwrap(), 2);
+        assert_eq!(source.read_at(u64::MAX, &mut buf).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_directory_or_fifo_is_refused_without_blocking() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(FileSource::open(dir.path()).unwrap_err().kind(), Kind::Unrecognised);
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
+            .unwrap();
+        assert_eq!(FileSource::open(&fifo).unwrap_err().kind(), Kind::Unrecognised);
+    }
+}

@@ -1,0 +1,120 @@
+//! The state of a source: size, time, version.
+
+use std::os::unix::fs::MetadataExt;
+
+/// Seconds since 1970, and nanoseconds.
+pub type Time = (i64, u32);
+
+/// The state of a source at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceStat {
+    /// Bytes.
+    pub size: u64,
+    /// When they were last modified.
+    pub mtime: Time,
+    /// Which version of the source this is.
+    pub version: SourceVersion,
+}
+
+impl From<Identity> for SourceStat {
+    fn from(identity: Identity) -> Self {
+        Self { size: identity.size, mtime: identity.mtime, version: identity.into() }
+    }
+}
+
+/// An opaque version of a source. While it stays equal, what was parsed of the source is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SourceVersion(Token);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Token {
+    /// Of a local file.
+    File(Identity),
+    /// A digest of the text by which a server names the state of an object: an ETag.
+    Tag(u128),
+}
+
+impl SourceVersion {
+    /// The version with this tag. The tag is any text that changes with the bytes.
+    pub fn of_tag(tag: &str) -> Self {
+        Self(Token::Tag(twox_hash::XxHash3_128::oneshot(tag.as_bytes())))
+    }
+
+    /// Whether both are versions of the same file, whatever was written to it in between.
+    ///
+    /// An object on a server has no identity but its name: it is always the same.
+    pub fn same_file(&self, other: &Self) -> bool {
+        match (self.0, other.0) {
+            (Token::File(one), Token::File(other)) => one.same_file(&other),
+            (Token::Tag(_), Token::Tag(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Bytes that differ between versions, to tell the source apart from others in what outlives the
+    /// program.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self.0 {
+            Token::File(Identity { device, inode, size, mtime: (seconds, nanoseconds) }) => {
+                let numbers = [device, inode, size, seconds as u64, nanoseconds.into()];
+                numbers.into_iter().flat_map(u64::to_le_bytes).collect()
+            }
+            Token::Tag(digest) => digest.to_le_bytes().to_vec(),
+        }
+    }
+}
+
+impl From<Identity> for SourceVersion {
+    fn from(identity: Identity) -> Self {
+        Self(Token::File(identity))
+    }
+}
+
+/// The version of a local file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Device number.
+    pub device: u64,
+    /// Inode number on that device.
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Modification time: seconds since 1970, and nanoseconds.
+    pub mtime: Time,
+}
+
+impl Identity {
+    /// Takes the identity from the answer of stat.
+    pub fn of(meta: &std::fs::Metadata) -> Self {
+        Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            mtime: (meta.mtime(), meta.mtime_nsec() as u32),
+        }
+    }
+
+    /// Whether both are the same file, whatever was written to it in between.
+    pub fn same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_changes_with_the_file_and_with_the_tag() {
+        let old = Identity { device: 1, inode: 2, size: 3, mtime: (-4, 5) };
+        let grown = Identity { size: 4, ..old };
+        let other = Identity { inode: 7, ..old };
+        let [old, grown, other] = [old, grown, other].map(SourceVersion::from);
+        let [tag, new_tag] = ["\"a\"", "\"b\""].map(SourceVersion::of_tag);
+        assert!(old.same_file(&grown) && !old.same_file(&other) && !old.same_file(&tag));
+        assert!(tag.same_file(&new_tag) && tag != new_tag && tag == SourceVersion::of_tag("\"a\""));
+        let bytes = [old, grown, other, tag, new_tag].map(|version| version.to_bytes());
+        assert!((1..5).all(|n| !bytes[n..].contains(&bytes[n - 1])));
+        assert_eq!(bytes[0].len(), 40);
+    }
+}
