@@ -1,5 +1,6 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
+mod pieces;
 mod slice;
 mod text;
 
@@ -10,6 +11,7 @@ use crate::cache::{Bytes, Cache};
 use crate::error::{Error, Result};
 use crate::source::{RelocationLock, Source};
 
+pub use pieces::Pieces;
 pub use slice::Slice;
 pub use text::Text;
 
@@ -23,6 +25,17 @@ pub enum Soundness {
     /// Bytes from this offset on can't be had. At the content's length: all its bytes can be had, but
     /// their end is not in order (cut off, or followed by more than the header says).
     Broken(u64),
+}
+
+/// Bytes of a content that lie in a source as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored<'a> {
+    /// The source.
+    pub source: &'a Arc<dyn Source>,
+    /// Where they begin in it.
+    pub offset: u64,
+    /// How many there are.
+    pub len: u64,
 }
 
 /// Bytes of a content in a buffer of the cache, which others may read too.
@@ -78,11 +91,17 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     /// Never returns bytes that are not right.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
-    /// Where the bytes lie in a source, if they lie there as they are, in one piece.
-    ///
-    /// The range is `len()` long, from the offset on.
+    /// Where all its bytes lie in a source, if they lie there as they are, in one piece: `len()` bytes from
+    /// the offset on.
     fn stored(&self) -> Option<(&Arc<dyn Source>, u64)> {
         None
+    }
+
+    /// Where the bytes from `offset` on lie in a source as they are: as many as lie there in one piece.
+    fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
+        let (source, start) = self.stored()?;
+        let len = self.len().checked_sub(offset).filter(|len| *len > 0)?;
+        Some(Stored { source, offset: start.checked_add(offset)?, len })
     }
 
     /// The bytes that [`read_at`](Self::read_at) would copy out of one buffer, as they lie there; none if they

@@ -17,7 +17,7 @@ use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::{Content, Slice, Soundness};
+use asdf_mount::content::{Content, Pieces, Slice, Soundness, Text};
 use asdf_mount::error::{Error, Kind, Result};
 use asdf_mount::format::{Block, Container, Context, Defect, Facts, Verified};
 use asdf_mount::fuse::Adapter;
@@ -29,7 +29,11 @@ const LARGE: u64 = 4 << 20;
 /// From here on the broken block can't be decoded.
 const GOOD: u64 = 1_000_001;
 
-/// Block 0 is the file from its head on, streamed; 1 breaks; 2 panics when it is read; 3 is sound.
+/// What stands before the bytes of block 4.
+const HEADER: &[u8; 128] = &[b'h'; 128];
+
+/// Block 0 is the file from its head on, streamed; 1 breaks; 2 panics when it is read; 3 is sound; 4 is a
+/// header before the bytes of block 0, as they lie in the file.
 #[derive(Debug)]
 struct Stand(Arc<dyn Source>, SourceStat);
 
@@ -78,13 +82,14 @@ impl Container for Stand {
         Arc::new(Slice::new(self.0.clone(), 0, HEAD.len() as u64))
     }
     fn block_count(&self) -> Result<usize> {
-        Ok(4)
+        Ok(5)
     }
     fn block(&self, n: usize) -> Result<Block> {
         let head = HEAD.len() as u64;
         let stored = Slice::new(self.0.clone(), head, self.1.size - head);
         let content: Arc<dyn Content> = match n {
             0 => Arc::new(stored),
+            4 => Arc::new(Pieces::new([Arc::new(Text::new(&HEADER[..])) as _, Arc::new(stored) as _])?),
             1 => Arc::new(Made { len: LARGE, good: GOOD, panics: false }),
             2 => Arc::new(Made { len: LARGE, good: 0, panics: true }),
             3 => Arc::new(Made { len: 100_000, good: u64::MAX, panics: false }),
@@ -235,7 +240,7 @@ fn a_file_is_read_through_the_kernel() {
         .collect();
     names.sort();
     assert_eq!(names, [".asdf-mount", "blocks", "tree.yaml"]);
-    assert_eq!(fs::read_dir(mount.path("blocks")).unwrap().count(), 4);
+    assert_eq!(fs::read_dir(mount.path("blocks")).unwrap().count(), 5);
     for name in [".asdf-mount/status.yaml", ".asdf-mount/blocks.yaml"] {
         let path = mount.path(name);
         assert_eq!(path.metadata().unwrap().len(), fs::read(&path).unwrap().len() as u64, "{name}");
@@ -252,6 +257,40 @@ fn a_file_is_read_through_the_kernel() {
     for path in ["tree.yaml", "new"] {
         let error = File::options().create(true).append(true).open(mount.path(path)).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EROFS));
+    }
+}
+
+#[test]
+fn a_header_before_stored_bytes_is_read_and_mapped_as_one_file() {
+    let (dir, bytes) = sources();
+    let source = dir.path().join("s/a.asdf");
+    let Some(mount) = Mount::new(std::slice::from_ref(&source), &dir.path().join("m")) else { return };
+    let whole = [&HEADER[..], &bytes].concat();
+    let path = mount.path("blocks/4.bin");
+    assert_eq!(path.metadata().unwrap().len(), whole.len() as u64);
+    let file = File::open(&path).unwrap();
+    // SAFETY: nobody else writes to the file of this test while it is mapped.
+    let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
+    assert!(map[..] == whole[..]);
+    drop(map);
+    assert!(fs::read(&path).unwrap() == whole);
+    let mut buf = vec![0; 300_000];
+    for at in [0, 1, 127, 128, 129, 4096, 1_000_003, whole.len() - 5, whole.len()] {
+        let read = file.read_at(&mut buf, at as u64).unwrap();
+        assert!(buf[..read] == whole[at..][..buf.len().min(whole.len() - at)], "at {at}");
+    }
+    // Also past the kernel's cache, where reads come as they are made.
+    let direct = rustix::fs::open(&path, rustix::fs::OFlags::DIRECT, rustix::fs::Mode::empty()).unwrap();
+    for at in [0, 100, 128, 100_001] {
+        let read = rustix::io::pread(&direct, &mut buf[..], at as u64).unwrap();
+        assert!(buf[..read] == whole[at..][..buf.len()], "direct, at {at}");
+    }
+    // Of a file that is cut no wrong byte is read.
+    File::options().write(true).open(&source).unwrap().set_len(1 << 20).unwrap();
+    for at in [2 << 20, 1 << 20] {
+        if let Ok(read) = rustix::io::pread(&direct, &mut buf[..], at as u64) {
+            assert!(buf[..read] == whole[at..][..read], "cut, at {at}");
+        }
     }
 }
 

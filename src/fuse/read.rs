@@ -7,11 +7,12 @@ use fuser::ReplyData;
 use super::reply;
 use crate::content::Content;
 use crate::error::{Error, Result};
+use crate::source::Lent;
 use crate::vfs::{Given, Reader, Writer};
 
 /// From this length on, stored bytes go from the mapping to the kernel without a copy. For less, the
 /// mapping costs more than the copy.
-const WORTH_LENDING: u32 = 16 << 10;
+const WORTH_LENDING: u64 = 16 << 10;
 
 thread_local! {
     /// Bytes that are copied on their way to the kernel.
@@ -114,14 +115,12 @@ fn why_short(content: &dyn Content, at: u64) -> Option<Error> {
     )
 }
 
-fn lend(content: &dyn Content, offset: u64, size: u32) -> Option<crate::source::Lent<'_>> {
-    if size < WORTH_LENDING {
-        return None;
-    }
-    let (source, start) = content.stored()?;
+/// Lends the bytes of a read from the mapping of their source, if all of them lie there in one piece.
+fn lend(content: &dyn Content, offset: u64, size: u32) -> Option<Lent<'_>> {
     let len = content.len().saturating_sub(offset).min(size.into());
-    if len < WORTH_LENDING.into() {
+    if len < WORTH_LENDING {
         return None;
     }
-    source.as_file()?.lend(start.checked_add(offset)?, usize::try_from(len).ok()?)
+    let stored = content.stored_at(offset).filter(|stored| stored.len >= len)?;
+    stored.source.as_file()?.lend(stored.offset, usize::try_from(len).ok()?)
 }

@@ -1,0 +1,186 @@
+//! Several contents in a row: a generated header before stored data, say.
+
+use std::sync::Arc;
+
+use super::{Content, Shared, Soundness, Stored};
+use crate::error::{Error, Result};
+use crate::source::RelocationLock;
+
+/// Contents one after the other, as one.
+///
+/// A read within one piece is as fast as a read of that piece alone: stored bytes are lent, decoded bytes
+/// shared. Only a read that spans pieces is copied.
+#[derive(Debug)]
+pub struct Pieces {
+    pieces: Vec<Piece>,
+    len: u64,
+}
+
+#[derive(Debug)]
+struct Piece {
+    content: Arc<dyn Content>,
+    /// Where it ends in the whole.
+    end: u64,
+}
+
+impl Pieces {
+    /// Joins `contents`.
+    ///
+    /// # Errors
+    /// They are longer together than any file can be.
+    pub fn new(contents: impl IntoIterator<Item = Arc<dyn Content>>) -> Result<Self> {
+        let (mut pieces, mut len) = (Vec::new(), 0_u64);
+        for content in contents {
+            let end = len.checked_add(content.len()).filter(|end| *end <= i64::MAX as u64);
+            len = end.ok_or_else(|| Error::damaged("the data are longer than any file can be"))?;
+            pieces.push(Piece { content, end: len });
+        }
+        Ok(Self { pieces, len })
+    }
+
+    /// The piece that holds byte `offset`, and the offset in it. At the end of the whole: the last piece.
+    fn at(&self, offset: u64) -> Option<(&Piece, u64)> {
+        let index = self.pieces.partition_point(|piece| piece.end <= offset);
+        let piece = self.pieces.get(index).or_else(|| self.pieces.last().filter(|_| offset == self.len))?;
+        Some((piece, offset - piece.start()))
+    }
+}
+
+impl Piece {
+    fn start(&self) -> u64 {
+        self.end - self.content.len().min(self.end)
+    }
+}
+
+impl Content for Pieces {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while let Some((piece, within)) = self.at(offset.saturating_add(done as u64)) {
+            let rest = piece.content.len() - within;
+            let wanted = rest.min((buf.len() - done) as u64) as usize;
+            // At the end of the whole the last piece is asked for bytes that it does not have: it may
+            // know that its end is not in order.
+            let wanted = if rest == 0 { buf.len() - done } else { wanted };
+            if wanted == 0 {
+                break;
+            }
+            match piece.content.read_at(within, &mut buf[done..done + wanted]) {
+                Ok(0) => break,
+                Ok(read) => done += read.min(wanted),
+                // The bytes before are right; the next read meets the error again.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
+        let (piece, within) = self.at(offset)?;
+        piece.content.stored_at(within)
+    }
+
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+        let (piece, within) = self.at(offset)?;
+        let wanted = (len as u64).min(self.len - offset);
+        let is_whole = piece.content.len() - within >= wanted;
+        if is_whole { piece.content.share(within, wanted as usize, at_any_cost) } else { None }
+    }
+
+    fn relocation_lock(&self) -> Option<RelocationLock> {
+        // Pieces that lie in a source lie in the same one.
+        self.pieces.iter().find_map(|piece| piece.content.relocation_lock())
+    }
+
+    fn is_slow(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.content.is_slow())
+    }
+
+    fn soundness(&self) -> Soundness {
+        let mut found = Soundness::Sound;
+        for piece in &self.pieces {
+            match piece.content.soundness() {
+                Soundness::Sound => {}
+                Soundness::Unknown => found = Soundness::Unknown,
+                Soundness::Broken(at) => return Soundness::Broken(piece.start().saturating_add(at)),
+            }
+        }
+        found
+    }
+
+    fn costs_a_pass(&self) -> bool {
+        self.pieces.iter().any(|piece| piece.content.costs_a_pass())
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.pieces.iter().find_map(|piece| piece.content.trouble())
+    }
+
+    fn inherit(&self, from: u64, trouble: &Error) {
+        if let Some((piece, within)) = self.at(from) {
+            piece.content.inherit(within, trouble);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::{Slice, Text};
+    use crate::source::{MemorySource, Source};
+
+    fn joined(data: &[u8], offset: u64, len: u64) -> Pieces {
+        let source: Arc<dyn Source> = Arc::new(MemorySource(data.to_vec()));
+        let stored: Arc<dyn Content> = Arc::new(Slice::new(source, offset, len));
+        let text = |text: &[u8]| -> Arc<dyn Content> { Arc::new(Text::new(text)) };
+        Pieces::new([text(b"head"), text(b""), stored, text(b"end")]).unwrap()
+    }
+
+    #[test]
+    fn every_range_reads_as_the_pieces_in_a_row() {
+        let pieces = joined(b"..stored bytes..", 2, 12);
+        let whole = b"headstored bytesend";
+        assert_eq!((pieces.len(), pieces.soundness()), (whole.len() as u64, Soundness::Sound));
+        for start in 0..=whole.len() + 2 {
+            for wanted in 0..=whole.len() + 2 {
+                let mut buf = vec![0; wanted];
+                let read = pieces.read_at(start as u64, &mut buf).unwrap();
+                let rest = whole.get(start..).unwrap_or_default();
+                assert_eq!(&buf[..read], &rest[..rest.len().min(wanted)], "{wanted} at {start}");
+            }
+        }
+    }
+
+    #[test]
+    fn stored_bytes_are_found_where_they_lie() {
+        let pieces = joined(b"..stored bytes..", 2, 12);
+        let place = |offset| pieces.stored_at(offset).map(|stored| (stored.offset, stored.len));
+        assert_eq!([place(0), place(3), place(16), place(19), place(99)], [None; 5]);
+        assert_eq!((place(4), place(15)), (Some((2, 12)), Some((13, 1))));
+        assert!(pieces.stored().is_none());
+    }
+
+    #[test]
+    fn a_broken_piece_gives_its_good_bytes_and_then_the_error() {
+        let pieces = joined(b"..stor", 2, 12);
+        let mut buf = [0; 32];
+        assert_eq!((pieces.read_at(2, &mut buf).unwrap(), &buf[..6]), (6, &b"adstor"[..]));
+        assert!(pieces.read_at(8, &mut buf).is_err());
+        assert_eq!(pieces.soundness(), Soundness::Broken(8));
+        // What lies behind it can be had.
+        assert_eq!((pieces.read_at(16, &mut buf).unwrap(), &buf[..3]), (3, &b"end"[..]));
+    }
+
+    #[test]
+    fn what_no_file_can_hold_is_refused() {
+        let source: Arc<dyn Source> = Arc::new(MemorySource(Vec::new()));
+        let huge: Arc<dyn Content> = Arc::new(Slice::new(source, 0, i64::MAX as u64));
+        let text: Arc<dyn Content> = Arc::new(Text::new(&b"x"[..]));
+        assert!(Pieces::new([huge.clone(), text]).is_err());
+        assert_eq!(Pieces::new([huge]).unwrap().len(), i64::MAX as u64);
+    }
+}
