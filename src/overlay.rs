@@ -343,6 +343,7 @@ impl Overlay {
                     .unwrap_or((body.size, (body.mtime, body.ctime)));
                 (Kind::File, size, times)
             }
+            Backing::Text(_) => (Kind::File, body.size, (body.mtime, body.ctime)),
             Backing::Link(text) => (Kind::Link, text.len() as u64, (body.mtime, body.ctime)),
         };
         // Where other users may look the source alone says what they may do with the tree.

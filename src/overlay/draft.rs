@@ -152,7 +152,7 @@ impl Overlay {
             };
             let mut body = locked(&overlay_file.body);
             match &body.backing {
-                Backing::Link(_) => return Err(errno(libc::EINVAL)),
+                Backing::Text(_) | Backing::Link(_) => return Err(errno(libc::EINVAL)),
                 Backing::Source => return Ok(Tried::Same),
                 Backing::File(_) if body.size == 0 => return Ok(Tried::Empty),
                 Backing::File(_) => {}

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::content::Content;
+use crate::content::{Content, Text};
 use crate::error::{Result, errno};
 use crate::host::stat::{Kind, Stat, Time};
 
@@ -122,6 +122,8 @@ pub(crate) enum Backing {
     Source,
     /// A file of its own.
     File(Arc<File>),
+    /// A short text that this program made, in memory; a change gives it a file.
+    Text(Text),
     /// It is a symbolic link with this text.
     Link(OsString),
 }
@@ -285,11 +287,14 @@ impl Body {
         self.pending = None;
     }
 
-    /// All of the text of a file of its own.
+    /// All of a text of its own.
     pub(crate) fn text(&self) -> Result<Vec<u8>> {
-        let Backing::File(file) = &self.backing else { return Err(errno(libc::EINVAL)) };
         let mut text = vec![0; usize::try_from(self.size).map_err(|_| errno(libc::EFBIG))?];
-        file.read_exact_at(&mut text, 0)?;
+        match &self.backing {
+            Backing::File(file) => file.read_exact_at(&mut text, 0)?,
+            Backing::Text(own) => crate::content::read_exact_at(own, 0, &mut text)?,
+            _ => return Err(errno(libc::EINVAL)),
+        }
         Ok(text)
     }
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::sync::{Arc, TryLockError};
 
 use crate::overlay::file::{Backing, OverlayFile};
+use crate::overlay::refusal::REJECTED;
 use crate::overlay::saver::Saver;
 use crate::overlay::{Overlay, State};
 use crate::sync::locked;
@@ -49,9 +50,10 @@ impl Overlay {
         locked(&self.state).touched
     }
 
-    /// Gives up everything but what the source has too, if nothing else lies here and nobody has anything
-    /// open; whether it did. What is then left are the facts of the last save.
-    pub(crate) fn put_away(&self) -> bool {
+    /// Gives up everything but what the source has too, if no program made anything that lies here, or has
+    /// anything open; whether it did. The facts of the last save go, too, and the files that tell of it or of
+    /// a refusal: unless this is `old`, only those of them that take room.
+    pub(crate) fn put_away(&self, old: bool) -> bool {
         let mut saver = match self.saver.try_lock() {
             Ok(saver) => saver,
             Err(TryLockError::Poisoned(saver)) => saver.into_inner(),
@@ -59,7 +61,7 @@ impl Overlay {
         };
         let mut state = locked(&self.state);
         self.rest_in(&state, &mut saver);
-        if saver.is_some() || state.busy || state.closed || state.keeps_saver || state.names.len() != 1 {
+        if saver.is_some() || state.busy || state.closed || state.keeps_saver {
             return false;
         }
         let Some(tree) = state.names.get(OsStr::new(TREE)).cloned() else { return false };
@@ -72,7 +74,20 @@ impl Overlay {
         if self.mounted().is_ok_and(|mounted| mounted.is_unsettled()) {
             return false;
         }
+        let kept = state.last_refusal.as_ref().is_some_and(|last| last.kept_in.is_some());
+        let can_go = |name: &OsStr, file: &Arc<OverlayFile>| {
+            let body = locked(&file.body);
+            body.generated && body.handles == 0 && (name != REJECTED || kept)
+        };
+        if !state.names.iter().all(|(name, file)| name == TREE || can_go(name, file)) {
+            return false;
+        }
         state.saved_verbatim = None;
-        self.make_pristine(&mut state, &tree).is_ok()
+        let takes_room = |file: &Arc<OverlayFile>| matches!(locked(&file.body).backing, Backing::File(_));
+        let goes = state.names.iter().filter(|(name, file)| *name != TREE && (old || takes_room(file)));
+        for name in goes.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.take(&mut state, &name);
+        }
+        self.make_pristine(&mut state, &tree).is_ok() && state.names.len() == 1
     }
 }

@@ -84,10 +84,11 @@ impl LazyOverlay {
         }
     }
 
-    /// Puts the overlay away if nobody uses it; whether there is none now.
-    pub(crate) fn put_away(&self) -> bool {
+    /// Puts the overlay away if nobody uses it, and with it what tells of a save or refusal if it is `old`;
+    /// whether there is none now.
+    pub(crate) fn put_away(&self, old: bool) -> bool {
         let mut overlay = locked(&self.overlay);
-        let unused = |overlay: &Arc<Overlay>| Arc::strong_count(overlay) == 1 && overlay.put_away();
+        let unused = |overlay: &Arc<Overlay>| Arc::strong_count(overlay) == 1 && overlay.put_away(old);
         if overlay.as_ref().is_some_and(unused) {
             *overlay = None;
         }

@@ -124,6 +124,7 @@ impl Overlay {
             let overlay_file = match self.is_tree(&state, &overlay_file) {
                 true => snapshot(self, &mut state, &overlay_file, name)?,
                 false => {
+                    self.put_on_disk(&mut state, &overlay_file)?;
                     locked(&overlay_file.body).nlink += 1;
                     let old = state.names.iter().find(|(_, named)| Arc::ptr_eq(named, &overlay_file));
                     if let Some((old, _)) = old {
@@ -176,6 +177,9 @@ impl Overlay {
                 (Renaming::Over, Some(there)) if Arc::ptr_eq(old, there) => return Ok(()),
                 _ => {}
             }
+            let renamed = [Some(old), there.filter(|_| how == Renaming::Exchange)];
+            let renamed: Vec<_> = renamed.into_iter().flatten().cloned().collect();
+            renamed.iter().try_for_each(|file| self.put_on_disk(&mut state, file))?;
         }
         let Some(becomes) = becomes else {
             move_name(self, &mut locked(&self.state), name, new_name, how);
@@ -244,7 +248,7 @@ fn snapshot(
     match &body.backing {
         Backing::Source => crate::overlay::file::copy(&*saved, &file)?,
         Backing::File(own) => crate::overlay::file::copy(&Whole(own, len), &file)?,
-        Backing::Link(_) => return Err(errno(libc::EINVAL)),
+        Backing::Text(_) | Backing::Link(_) => return Err(errno(libc::EINVAL)),
     }
     copy.backing = Backing::File(Arc::new(file));
     copy.size = len;

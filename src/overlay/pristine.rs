@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::content::Content;
 use crate::error::Result;
 use crate::host::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, copy, now};
@@ -37,13 +38,14 @@ impl Overlay {
         Ok(())
     }
 
-    /// Gives an overlay file that shows the source a file of its own, with the text or empty.
+    /// Gives an overlay file that shows the source, or is in memory, a file of its own, with the text or empty.
     pub(crate) fn copy_up(
         &self,
         state: &mut State,
         overlay_file: &Arc<OverlayFile>,
         with_text: bool,
     ) -> Result<()> {
+        self.put_on_disk(state, overlay_file)?;
         if !matches!(locked(&overlay_file.body).backing, Backing::Source) {
             return Ok(());
         }
@@ -67,6 +69,20 @@ impl Overlay {
         body.base_version = base_version;
         (body.mtime, body.ctime) = times;
         body.saved = body.edits;
+        Ok(())
+    }
+
+    /// Gives an overlay file whose text is in memory a file.
+    pub(crate) fn put_on_disk(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<()> {
+        let mut body = locked(&overlay_file.body);
+        let Backing::Text(text) = &body.backing else { return Ok(()) };
+        let text = text.clone();
+        let named = state.names.iter().find(|(_, named)| Arc::ptr_eq(named, overlay_file));
+        let name = named.map(|(name, _)| name.clone());
+        body.take_room(&self.shared.quota, text.len(), self.limit())?;
+        let file = self.backing(state, name.as_deref())?;
+        copy(&text, &file)?;
+        body.backing = Backing::File(Arc::new(file));
         Ok(())
     }
 

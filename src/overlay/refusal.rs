@@ -5,10 +5,12 @@
 //! unsaved: neither goes with the mount.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::content::Text;
 use crate::error::errno;
 use crate::error::{Error, Result};
 use crate::overlay::appended::Joined;
@@ -27,6 +29,8 @@ pub(crate) const ERROR: &str = "tree.yaml.error";
 pub(crate) const REJECTED: &str = "tree.yaml.rejected";
 /// The generated file that tells of the warnings of the save that was made last.
 pub(crate) const WARNING: &str = "tree.yaml.warning";
+/// A generated text up to this size is held in memory, and takes no room.
+const SMALL: usize = 16 << 10;
 /// An editor that could not save puts the saved text back, and that at once.
 const ROLLED_BACK: Duration = Duration::from_secs(2);
 
@@ -63,7 +67,7 @@ impl Overlay {
                 explanation += &format!("\nThe text is in {REJECTED}, and in {path}.\n");
             }
             for (name, text) in [(ERROR, explanation.as_bytes()), (REJECTED, text)] {
-                if let Err(error) = self.put_text(state, name, text) {
+                if let Err(error) = self.put_text(state, name, text, name == ERROR || kept.is_some()) {
                     tracing::warn!("{}: {name} can't be made: {error}", self.label().display());
                 }
             }
@@ -81,7 +85,7 @@ impl Overlay {
         self.forget_refusal(state, overlay_file);
         let result = match report.is_empty() {
             true => self.take_unless(state, WARNING, overlay_file),
-            false => self.put_text(state, WARNING, report.as_bytes()),
+            false => self.put_text(state, WARNING, report.as_bytes(), true),
         };
         if let Err(error) = result {
             tracing::warn!("{}: {WARNING} can't be made: {error}", self.label().display());
@@ -111,27 +115,36 @@ impl Overlay {
         Ok(())
     }
 
-    /// Puts generated text at a name; on the disk if that is possible.
-    fn put_text(&self, state: &mut State, name: &str, text: &[u8]) -> Result<()> {
+    /// Puts generated text at a name; in a file if it is large, or is told nowhere else.
+    fn put_text(&self, state: &mut State, name: &str, text: &[u8], told_elsewhere: bool) -> Result<()> {
         self.take(state, OsStr::new(name));
         let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
-        let file = self.backing(state, Some(OsStr::new(name))).and_then(|file| {
-            file.write_all_at(text, 0)?;
-            Ok(file)
-        });
-        let file = file.or_else(|_| {
-            let file = in_memory()?;
-            file.write_all_at(text, 0)?;
-            Ok::<_, Error>(file)
-        })?;
         let mut body = locked(&overlay_file.body);
-        body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
-        body.backing = Backing::File(Arc::new(file));
+        body.backing = match text.len() <= SMALL && told_elsewhere {
+            true => Backing::Text(Text::new(text)),
+            false => {
+                body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
+                Backing::File(Arc::new(self.text_file(state, name, text)?))
+            }
+        };
         body.size = text.len() as u64;
         body.generated = true;
         drop(body);
         self.put(state, OsStr::new(name), &overlay_file);
         Ok(())
+    }
+
+    /// A file with a generated text, on the disk if that is possible.
+    fn text_file(&self, state: &mut State, name: &str, text: &[u8]) -> Result<File> {
+        let file = self.backing(state, Some(OsStr::new(name))).and_then(|file| {
+            file.write_all_at(text, 0)?;
+            Ok(file)
+        });
+        file.or_else(|_| {
+            let file = in_memory()?;
+            file.write_all_at(text, 0)?;
+            Ok(file)
+        })
     }
 
     /// Keeps the text of a draft that nobody will save, and says where.

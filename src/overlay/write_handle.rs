@@ -17,6 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::content::Content;
 use crate::error::{Result, errno};
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::{Overlay, State};
@@ -120,6 +121,7 @@ impl WriteHandle {
                 file.read_exact_at(&mut buf[..rest], offset)?;
                 Ok(rest)
             }
+            Backing::Text(text) => text.read_at(offset, buf),
             Backing::Link(_) => Err(errno(libc::EINVAL)),
         }
     }

@@ -122,11 +122,12 @@ impl Vfs {
         written.put(entry.serial, entry.clone());
         let mut away = Vec::new();
         for _ in 0..written.len().min(LOOKED_AT) {
-            if written.len() <= RESTING && !is_short() {
+            let old = written.len() > RESTING;
+            if !old && !is_short() {
                 break;
             }
             let Some((serial, oldest)) = written.pop_lru() else { break };
-            match oldest.folder().is_ok_and(|folder| folder.put_away()) {
+            match oldest.folder().is_ok_and(|folder| folder.put_away(old)) {
                 true => away.push(oldest),
                 false => drop(written.put(serial, oldest)),
             }
