@@ -66,7 +66,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Overlay {
     /// No two overlays of a mount have the same.
-    serial: u32,
+    serial: u64,
     pub(crate) shared: Arc<Shared>,
     position: Position,
     current: Arc<CurrentFile>,

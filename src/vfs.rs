@@ -52,10 +52,12 @@ pub use xattr::Xattr;
 
 use lru::LruCache;
 
+use crate::content::folder;
 use crate::error::{Result, errno};
 use crate::folder::mounted_file::MountedFile;
 use crate::folder::open_files::{OpenFiles, Opener};
 use crate::folder::serials::Serials;
+use crate::folder::snapshot::Snapshot;
 use crate::folder::verify::Verify;
 use crate::format::Context;
 use crate::host::detect::FormatDetector;
@@ -66,7 +68,8 @@ use crate::overlay::{Overlay, Shared};
 use crate::sync::locked;
 use entry::{Class, Entry};
 use kernel_cache::KernelCache;
-use node::{KnownNodes, Node, Part};
+use lookup::Found;
+use node::{KnownNodes, Node};
 
 /// How long the kernel may believe what it was told of a name or a node.
 pub const TTL: Duration = Duration::from_millis(500);
@@ -130,11 +133,11 @@ pub struct Vfs {
     shared: Option<Arc<Shared>>,
     give_back: fn(),
     /// What can't be written although it was asked for, and why.
-    unwritable: Option<String>,
+    unwritable: Option<Arc<str>>,
     /// What else the caller should know, a line each.
     notices: Vec<String>,
     /// The folders in which something was written, those written last at the end.
-    written: Mutex<LruCache<u32, Arc<Entry>>>,
+    written: Mutex<LruCache<u64, Arc<Entry>>>,
 }
 
 /// The space of the file system that a node comes from.
@@ -155,10 +158,9 @@ pub struct Space {
 impl Vfs {
     /// Looks `name` up in the directory `parent`; its number is handed out once more with that.
     pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
-        let (node, part) = self.find(parent, name)?;
-        let attr = self.attr_of(&node, part)?;
-        self.known.remember(node);
-        Ok(attr)
+        let found = self.find(parent, name)?;
+        let attr = self.attr_of_found(&found)?;
+        Ok(Attr { ino: self.known.remember(found.node), ..attr })
     }
 
     /// Takes back a number that was handed out `count` times.
@@ -170,34 +172,45 @@ impl Vfs {
 
     /// What is said of a node.
     pub fn attr(&self, ino: Ino) -> Result<Attr> {
-        let (node, part) = self.node(ino)?;
-        self.attr_of(&node, part)
+        self.attr_of(&self.node(ino)?)
     }
 
     /// The text of a symbolic link.
     pub fn read_link(&self, ino: Ino) -> Result<OsString> {
         match self.node(ino)? {
-            (Node::Entry(entry), _) => match &entry.class {
+            Node::Entry(entry) => match &entry.class {
                 Class::Link { text, .. } => Ok(text.clone()),
                 _ => Err(errno(libc::EINVAL)),
             },
-            (Node::OverlayFile(_, overlay_file), _) => match &locked(&overlay_file.body).backing {
+            Node::OverlayFile(_, overlay_file) => match &locked(&overlay_file.body).backing {
                 Backing::Link(text) => Ok(text.clone()),
                 _ => Err(errno(libc::EINVAL)),
             },
-            _ => Err(errno(libc::EINVAL)),
+            Node::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
+                folder::Node::Link(text) => Ok(text),
+                _ => Err(errno(libc::EINVAL)),
+            },
+            Node::Tree(_) => Err(errno(libc::EINVAL)),
         }
     }
 
     /// Opens a file for reading that can't be written.
     pub fn open(&self, ino: Ino) -> Result<Reader> {
         match self.node(ino)? {
-            (Node::Entry(entry), _) => Reader::of_entry(&entry),
-            (Node::MountedFile(entry, mounted), part) => {
-                let writing = || self.writing(&entry, &mounted);
-                Reader::of_part(mounted.clone(), part, self.kernel_cache.clone(), writing)
+            Node::Entry(entry) => Reader::of_entry(&entry),
+            Node::View(entry, mounted, view) => {
+                let found = self.shown(&entry, &mounted, &view).inspect_err(|error| {
+                    mounted.trouble(error);
+                })?;
+                match found.what {
+                    folder::Node::File(file) => {
+                        Reader::of_view(mounted, view, found.snapshot, file, self.kernel_cache.clone())
+                    }
+                    folder::Node::Folder(_) => Err(errno(libc::EISDIR)),
+                    folder::Node::Link(_) => Err(errno(libc::EINVAL)),
+                }
             }
-            (Node::OverlayFile(..) | Node::Tree(_), _) => Err(errno(libc::EINVAL)),
+            Node::OverlayFile(..) | Node::Tree(_) => Err(errno(libc::EINVAL)),
         }
     }
 
@@ -222,31 +235,58 @@ impl Vfs {
         })
     }
 
-    fn node(&self, ino: Ino) -> Result<(Node, Part)> {
-        let part = ino.part().ok_or_else(|| errno(libc::ESTALE))?;
-        match (self.known.get(ino.serial()), part) {
-            (Some(node @ (Node::Entry(_) | Node::OverlayFile(..))), Part::Whole) => Ok((node, part)),
-            (Some(Node::Entry(entry)), Part::Tree) if matches!(entry.class, Class::Folder(_)) => {
-                Ok((Node::Tree(entry), part))
-            }
-            (Some(node @ Node::MountedFile(..)), part) if part != Part::Whole => Ok((node, part)),
-            _ => Err(errno(libc::ESTALE)),
-        }
+    fn node(&self, ino: Ino) -> Result<Node> {
+        self.known.get(ino).ok_or_else(|| errno(libc::ESTALE))
     }
 
     fn mounted(&self, entry: &Entry) -> Result<Arc<MountedFile>> {
         entry.folder()?.mounted(&entry.position, &self.serials, &self.open_files)
     }
 
-    fn attr_of(&self, node: &Node, part: Part) -> Result<Attr> {
+    fn attr_of(&self, node: &Node) -> Result<Attr> {
         match node {
             Node::Entry(entry) => self.attr_of_entry(entry),
             Node::Tree(entry) => self.attr_of_tree(entry),
-            Node::MountedFile(entry, mounted) => self.attr_of_part(entry, mounted, part),
+            Node::View(entry, mounted, view) => {
+                let shown = self.shown(entry, mounted, view)?;
+                self.attr_of_view(node.ino(), mounted, &shown.snapshot, &shown.what)
+            }
             Node::OverlayFile(entry, overlay_file) => {
                 self.attr_of_overlay_file(entry, &*entry.folder()?.overlay_of(overlay_file)?, overlay_file)
             }
         }
+    }
+
+    fn attr_of_found(&self, found: &Found) -> Result<Attr> {
+        match (&found.node, &found.shown) {
+            (Node::View(_, mounted, _), Some(shown)) => {
+                self.attr_of_view(found.node.ino(), mounted, &shown.snapshot, &shown.what)
+            }
+            (node, _) => self.attr_of(node),
+        }
+    }
+
+    /// What is said of something that a mounted file shows.
+    pub(crate) fn attr_of_view(
+        &self,
+        ino: Ino,
+        mounted: &MountedFile,
+        snapshot: &Snapshot,
+        shown: &folder::Node,
+    ) -> Result<Attr> {
+        let stat = mounted.look().stat;
+        let own = |kind, size| self.ownership.attr(ino, kind, size, &stat);
+        Ok(match shown {
+            folder::Node::Folder(_) => Attr { nlink: 2, ..own(Kind::Directory, 0) },
+            folder::Node::Link(text) => own(Kind::Link, text.len() as u64),
+            folder::Node::File(file) => {
+                if file.content.is_err() && snapshot.is_outlived() {
+                    // What can't be read may be there no more: that is no reason to say that it is empty.
+                    return Err(errno(libc::ESTALE));
+                }
+                Attr { grows: file.grows, ..own(Kind::File, file.len()) }
+            }
+        })
     }
 
     /// Whether something can be written in a directory.
@@ -274,7 +314,7 @@ impl Vfs {
     }
 
     fn attr_of_entry(&self, entry: &Entry) -> Result<Attr> {
-        let ino = Ino::new(entry.serial, Part::Whole);
+        let ino = Ino::of(entry.serial);
         let own = |kind, size, stat: &Stat| self.ownership.attr(ino, kind, size, stat);
         Ok(match &entry.class {
             Class::Sources { sources, stat, .. } => {
@@ -311,10 +351,7 @@ impl Vfs {
         overlay_file: &Arc<OverlayFile>,
     ) -> Result<Attr> {
         let stat = overlay.stat_of(overlay_file)?;
-        let ino = match overlay_file.serial {
-            Some(serial) => Ino::new(serial, Part::Whole),
-            None => Ino::new(entry.serial, Part::Tree),
-        };
+        let ino = overlay_file.serial.map_or(Ino::of_tree_in(entry.serial), Ino::of);
         let attr = self.ownership.writable(ino, stat.kind, stat.size, &stat.source);
         Ok(Attr {
             mode: stat.mode.map_or(attr.mode, |mode| (mode & 0o7777) as u16),
@@ -336,35 +373,6 @@ impl Vfs {
         let mounted = self.mounted(entry)?;
         let stat = mounted.look().stat;
         let size = mounted.opened()?.container()?.tree().len();
-        Ok(self.ownership.writable(Ino::new(entry.serial, Part::Tree), Kind::File, size, &stat))
-    }
-
-    fn attr_of_part(&self, entry: &Entry, mounted: &Arc<MountedFile>, part: Part) -> Result<Attr> {
-        let _still = matches!(part, Part::Table | Part::Block(_)).then(|| mounted.hold_still());
-        mounted.look();
-        let opened = mounted.opened()?;
-        let mut grows = false;
-        let (kind, size) = match part {
-            Part::Blocks | Part::About | Part::Whole => (Kind::Directory, 0),
-            Part::Tree => (Kind::File, opened.container()?.tree().len()),
-            Part::Status => {
-                let writing = self.writing(entry, mounted);
-                (Kind::File, crate::content::Content::len(&mounted.status(&opened, &writing)))
-            }
-            Part::Table => (Kind::File, crate::view::blocks::size(opened.container()?.block_count()?)),
-            Part::Block(n) => {
-                let block = opened.block(n)?;
-                if block.content.is_err() && opened.is_outlived() {
-                    // What can't be read may be there no more: that is no reason to say that it is empty.
-                    return Err(errno(libc::ESTALE));
-                }
-                grows = block.streamed;
-                // No file is longer: the kernel would refuse all of the attributes.
-                let claimed = block.facts.data_size.min(i64::MAX as u64);
-                (Kind::File, block.content.map_or(claimed, |content| content.len()))
-            }
-        };
-        let attr = self.ownership.attr(Ino::new(mounted.serial, part), kind, size, &mounted.look().stat);
-        Ok(if kind == Kind::Directory { Attr { nlink: 2, ..attr } } else { Attr { grows, ..attr } })
+        Ok(self.ownership.writable(Ino::of_tree_in(entry.serial), Kind::File, size, &stat))
     }
 }

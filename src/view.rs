@@ -1,6 +1,8 @@
 //! What is derived from a container: its status, the table of its blocks.
 
+pub mod block_files;
 pub mod blocks;
+pub mod root;
 pub mod status;
 
 /// The names in the folder of a file.

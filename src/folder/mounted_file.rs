@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
-use crate::content::{Content, Text};
+use crate::content::Text;
 use crate::error::{self, Error, Result};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
@@ -26,6 +26,8 @@ use crate::host::stat::{Kind, Stat};
 use crate::source::{RelocationLock, Source, SourceVersion};
 use crate::sync::locked;
 use crate::view;
+use crate::view::root::Root;
+use crate::view::status::Writing;
 
 /// A source is looked at again no more often than this.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -69,7 +71,7 @@ impl CurrentFile {
 /// One life of the file behind a folder.
 #[derive(Debug)]
 pub(crate) struct MountedFile {
-    pub(crate) serial: u32,
+    pub(crate) serial: u64,
     location: Location,
     open_files: Arc<OpenFiles>,
     state: Mutex<State>,
@@ -109,7 +111,7 @@ pub(crate) struct Look {
 }
 
 impl MountedFile {
-    fn new(serial: u32, location: Location, stat: Stat, open_files: Arc<OpenFiles>) -> Self {
+    fn new(serial: u64, location: Location, stat: Stat, open_files: Arc<OpenFiles>) -> Self {
         let state = State {
             looked: Instant::now(),
             stat,
@@ -310,8 +312,21 @@ impl MountedFile {
         is_new
     }
 
-    /// The text of `status.yaml`.
-    pub(crate) fn status(&self, opened: &Snapshot, writing: &view::status::Writing) -> Text {
+    /// The folder that stands for the file, as it was parsed; `writing` tells how it is written.
+    pub(crate) fn root(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        writing: impl Fn() -> Writing + Send + Sync + 'static,
+    ) -> Root {
+        let container = snapshot.container.as_ref().ok().cloned();
+        let (mounted, opened) = (self.clone(), snapshot.clone());
+        let status = Arc::new(move || mounted.status(&opened, &writing()));
+        let (mounted, revision) = (self.clone(), snapshot.revision());
+        let known = Arc::new(move |n| mounted.checks.known(revision, n));
+        Root::new(container, status, known)
+    }
+
+    fn status(&self, opened: &Snapshot, writing: &Writing) -> Text {
         let troubles = locked(&self.troubles).clone();
         let container = opened.container.as_ref().map(|container| &**container);
         Text::new(view::status::text(
@@ -321,13 +336,6 @@ impl MountedFile {
             &troubles,
             writing,
         ))
-    }
-
-    /// The text of `blocks.yaml`.
-    pub(crate) fn table(self: &Arc<Self>, opened: &Snapshot) -> Result<Arc<dyn Content>> {
-        let (mounted, revision) = (self.clone(), opened.revision());
-        let known = move |n| mounted.checks.known(revision, u32::try_from(n).ok()?);
-        Ok(Arc::new(view::blocks::Table::new(opened.container()?.clone(), known)?))
     }
 
     pub(crate) fn verifier(&self) -> &Verifier {
@@ -346,7 +354,7 @@ impl MountedFile {
     }
 
     /// Says that block `n` was found wrong.
-    pub(crate) fn report_wrong(&self, n: u32) {
+    pub(crate) fn report_wrong(&self, n: usize) {
         (self.open_files.on_wrong)(self.serial, n);
     }
 

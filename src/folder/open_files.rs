@@ -20,14 +20,14 @@ use crate::sync::locked;
 pub(crate) type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;
 
 /// Told of a file, by its serial number, and of its block that is found wrong.
-pub(crate) type OnWrong = Box<dyn Fn(u32, u32) + Send + Sync>;
+pub(crate) type OnWrong = Box<dyn Fn(u64, usize) + Send + Sync>;
 
 /// Opens files, and keeps those used last open.
 pub(crate) struct OpenFiles {
     pub(crate) opener: Opener,
     /// Looks after what a crash left halfway, before it is read.
     pub(crate) settler: Settler,
-    kept: Mutex<LruCache<u32, Arc<Snapshot>>>,
+    kept: Mutex<LruCache<u64, Arc<Snapshot>>>,
     pub(crate) verifier: Verifier,
     /// Told of a file, by its serial number, and of its block that is found wrong.
     pub(crate) on_wrong: OnWrong,
@@ -56,12 +56,12 @@ impl OpenFiles {
         }
     }
 
-    pub(crate) fn keep(&self, serial: u32, opened: &Arc<Snapshot>) {
+    pub(crate) fn keep(&self, serial: u64, opened: &Arc<Snapshot>) {
         let dropped = locked(&self.kept).push(serial, opened.clone());
         drop(dropped); // closes a file, which is done after the lock was let go
     }
 
-    pub(crate) fn let_go(&self, serial: u32) {
+    pub(crate) fn let_go(&self, serial: u64) {
         let dropped = locked(&self.kept).pop(&serial);
         drop(dropped);
     }

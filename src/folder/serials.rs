@@ -1,21 +1,24 @@
 //! Serial numbers: what tells the files of a mount from each other.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Kind, Result};
 
+/// The highest one: there may be two inode numbers for each.
+const MOST: u64 = u64::MAX / 2 - 2;
+
 /// The serials given out so far.
 #[derive(Debug)]
-pub(crate) struct Serials(AtomicU32);
+pub(crate) struct Serials(AtomicU64);
 
 impl Serials {
     /// Serial 0 is the root's.
     pub(crate) fn new() -> Self {
-        Self(AtomicU32::new(1))
+        Self(AtomicU64::new(1))
     }
 
-    pub(crate) fn next(&self) -> Result<u32> {
-        let next = |serial: u32| serial.checked_add(1);
+    pub(crate) fn next(&self) -> Result<u64> {
+        let next = |serial: u64| Some(serial + 1).filter(|next| *next <= MOST);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).map_err(|_| {
             Error::new(Kind::System(libc::ENFILE), "all node numbers are used up: mount the source again")
         })
@@ -28,7 +31,7 @@ mod tests {
 
     #[test]
     fn serials_end_instead_of_starting_again() {
-        let serials = Serials(AtomicU32::new(u32::MAX - 1));
+        let serials = Serials(AtomicU64::new(MOST - 1));
         assert!(serials.next().is_ok());
         assert!(serials.next().is_err());
         assert!(serials.next().is_err());

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::error::{self, Error, Result};
-use crate::format::{Block, Container};
+use crate::error::Result;
+use crate::format::Container;
 use crate::source::SourceVersion;
 
 /// A generation, and how many saves were made here before.
@@ -36,17 +36,4 @@ impl Snapshot {
             container.source().stat().is_ok_and(|now| now.version != container.source_stat().version)
         })
     }
-
-    /// Block `n`; an error of the system stays what it is, any other means that there is none.
-    pub(crate) fn block(&self, n: u32) -> Result<Block> {
-        let index = usize::try_from(n).map_err(|_| no_block(n))?;
-        self.container()?.block(index).map_err(|error| match error.kind() {
-            error::Kind::System(_) => error,
-            _ => no_block(n),
-        })
-    }
-}
-
-pub(crate) fn no_block(n: u32) -> Error {
-    Error::new(error::Kind::NotFound, format!("there is no block {n}"))
 }

@@ -43,21 +43,21 @@ impl Verifier {
 
 /// What checking the blocks of a file found, as of the revision named.
 #[derive(Debug, Default)]
-pub(crate) struct Checks(Mutex<(Revision, HashMap<u32, Check>)>);
+pub(crate) struct Checks(Mutex<(Revision, HashMap<usize, Check>)>);
 
 /// A check of a block that someone makes or has made.
 pub(crate) type Check = Arc<OnceLock<Result<Verified>>>;
 
 impl Checks {
     /// What checking block `n` found, if anyone did.
-    pub(crate) fn known(&self, revision: Revision, n: u32) -> Option<Verified> {
+    pub(crate) fn known(&self, revision: Revision, n: usize) -> Option<Verified> {
         let checks = locked(&self.0);
         let check = checks.1.get(&n).filter(|_| checks.0 == revision)?;
         check.get()?.as_ref().ok().copied()
     }
 
     /// The check of block `n`, and whether nobody has begun it.
-    pub(crate) fn of(&self, revision: Revision, n: u32) -> (Check, bool) {
+    pub(crate) fn of(&self, revision: Revision, n: usize) -> (Check, bool) {
         let mut checks = locked(&self.0);
         if checks.0 != revision {
             *checks = (revision, HashMap::new());
@@ -67,7 +67,7 @@ impl Checks {
     }
 
     /// Has block `n` checked anew when it is asked for next, if this is its check still.
-    pub(crate) fn forget(&self, n: u32, check: &Check) {
+    pub(crate) fn forget(&self, n: usize, check: &Check) {
         let mut checks = locked(&self.0);
         if checks.1.get(&n).is_some_and(|noted| Arc::ptr_eq(noted, check)) {
             checks.1.remove(&n);

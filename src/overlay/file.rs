@@ -132,9 +132,9 @@ pub(crate) enum Backing {
 #[derive(Debug)]
 pub(crate) struct OverlayFile {
     /// Its serial number; none for the file that is `tree.yaml` from the start.
-    pub(crate) serial: Option<u32>,
+    pub(crate) serial: Option<u64>,
     /// The number of the overlay that it belongs to.
-    pub(crate) overlay: u32,
+    pub(crate) overlay: u64,
     /// Taken only while the overlay's own lock is held, which comes first.
     pub(crate) body: Mutex<Body>,
 }

@@ -15,7 +15,7 @@ use crate::sync::locked;
 /// Something that lies at a name of the mount.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub(crate) serial: u32,
+    pub(crate) serial: u64,
     pub(crate) parent: Option<Arc<Entry>>,
     pub(crate) name: OsString,
     pub(crate) position: Position,
@@ -46,7 +46,7 @@ pub(crate) type Children = Mutex<HashMap<OsString, Weak<Entry>>>;
 
 impl Entry {
     /// Makes the entry for it.
-    pub(crate) fn of(seen: Seen, serial: u32, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
+    pub(crate) fn of(seen: Seen, serial: u64, parent: Option<Arc<Entry>>, name: &OsStr) -> Entry {
         let key = seen.stat.key;
         let class = match seen.shape {
             Shape::Directory => Class::Directory { key, children: Box::default() },

@@ -27,7 +27,7 @@ const SPARES: usize = 8;
 /// The least that is laid there at once.
 const LEAST: usize = 64 << 10;
 
-/// Of so many nodes is known in which generation they were opened.
+/// Of so many nodes is known how they were opened.
 const OPENED: usize = 1 << 14;
 
 /// The kernel keeps whole pages only.
@@ -42,6 +42,16 @@ pub trait Kernel: Send + Sync {
     fn forget(&self, ino: Ino);
 }
 
+/// How a node was opened last.
+struct Opened {
+    /// What the kernel keeps of it is of this generation.
+    generation: u64,
+    /// The serial of the mounted file that shows it.
+    file: u64,
+    /// The blocks of that which it is made of.
+    blocks: Box<[usize]>,
+}
+
 /// Tells the kernel.
 #[derive(Clone)]
 pub(crate) struct KernelCache(Arc<Told>);
@@ -54,8 +64,8 @@ struct Told {
     last: AtomicPtr<u8>,
     /// Buffers to be used again: memory from the system costs as much as filling it.
     spare: Mutex<Vec<Vec<u8>>>,
-    /// The generation in which a node was opened last: what the kernel keeps of it is of that one.
-    opened_in: Mutex<HashMap<Ino, u64>>,
+    /// The nodes that were opened: the kernel may keep something of them.
+    opened: Mutex<HashMap<Ino, Opened>>,
 }
 
 impl Default for KernelCache {
@@ -67,7 +77,7 @@ impl Default for KernelCache {
             waiting: AtomicU64::new(0),
             last: AtomicPtr::default(),
             spare: Mutex::default(),
-            opened_in: Mutex::default(),
+            opened: Mutex::default(),
         }))
     }
 }
@@ -92,14 +102,23 @@ impl KernelCache {
         let _ = self.0.kernel.set(kernel);
     }
 
-    /// Whether a node is opened for the first time in a generation.
-    pub(crate) fn is_first_open(&self, ino: Ino, generation: u64) -> bool {
-        let mut opened_in = locked(&self.0.opened_in);
-        if opened_in.len() >= OPENED {
-            // Of a node that is left out the kernel is only given the bytes once more.
-            opened_in.clear();
+    /// Whether a node is opened for the first time in a generation. It is made of these blocks of the mounted file
+    /// with the serial `file`.
+    pub(crate) fn is_first_open(&self, ino: Ino, generation: u64, file: u64, blocks: &[usize]) -> bool {
+        let mut opened = locked(&self.0.opened);
+        if opened.len() >= OPENED && !opened.contains_key(&ino) {
+            // What is not noted can't be taken back.
+            opened.drain().for_each(|(ino, _)| self.forget(ino));
         }
-        opened_in.insert(ino, generation) != Some(generation)
+        let noted = Opened { generation, file, blocks: blocks.into() };
+        opened.insert(ino, noted).is_none_or(|before| before.generation != generation)
+    }
+
+    /// Has the kernel forget what it has of all nodes that are made of block `n` of a mounted file.
+    pub(crate) fn forget_block(&self, file: u64, n: usize) {
+        let opened = locked(&self.0.opened);
+        let made_of_it = opened.iter().filter(|(_, noted)| noted.file == file && noted.blocks.contains(&n));
+        made_of_it.for_each(|(ino, _)| self.forget(*ino));
     }
 
     /// Has the kernel forget what it has of a node.

@@ -2,22 +2,22 @@
 //!
 //! Position 0 is `.`, 1 is `..`, then the names in the order in which they were found. A mirrored
 //! directory is read when it is opened, names only, and again when a program goes back to its start;
-//! what a name stands for is found out when it is handed out. The blocks of a file are counted, not
-//! listed.
+//! what a name stands for is found out when it is handed out. What a file shows is listed by the file's format.
 
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
+use crate::content::folder::{self, Folder};
 use crate::error::{Result, errno};
+use crate::folder::mounted_file::MountedFile;
 use crate::host::stat::Kind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::node::{Ino, Node, Part};
-use crate::view::{ABOUT, BLOCKS, STATUS, TABLE, TREE};
+use crate::vfs::node::{Ino, Node, ViewNode};
+use crate::view::{ABOUT, TREE};
 
 /// One name of a directory that is read.
 #[derive(Debug)]
@@ -45,10 +45,8 @@ pub struct Listing {
 /// The names in an open directory.
 #[derive(Debug)]
 enum Names {
-    /// Always the same.
-    Fixed(Vec<OsString>),
-    /// `0.bin` to the one before this number.
-    Blocks(u32),
+    /// What a mounted file shows in this folder of it, or in its own.
+    View(Arc<Entry>, Arc<MountedFile>, Option<Arc<ViewNode>>),
     /// As they were when the directory was read last; also of a folder that can be written.
     Mirrored(Mirrored),
 }
@@ -57,191 +55,221 @@ enum Names {
 #[derive(Debug)]
 struct Mirrored {
     entry: Arc<Entry>,
+    /// Of a folder that can be written, the names that its file gives it.
+    shown: Vec<OsString>,
     names: RwLock<Arc<[OsString]>>,
     /// Whether anything was handed out since the names were read.
     used: AtomicBool,
 }
 
 impl Mirrored {
-    fn open(entry: Arc<Entry>) -> Result<Self> {
-        let names = read(&entry)?;
-        Ok(Self { entry, names: RwLock::new(names), used: AtomicBool::new(false) })
-    }
-
-    fn names(&self) -> Arc<[OsString]> {
-        self.names.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    fn open(entry: Arc<Entry>, shown: Vec<OsString>) -> Result<Self> {
+        let names = read(&entry, &shown)?;
+        Ok(Self { entry, shown, names: RwLock::new(names), used: AtomicBool::new(false) })
     }
 }
 
-fn read(entry: &Entry) -> Result<Arc<[OsString]>> {
+fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[OsString]>> {
     match &entry.class {
         Class::Sources { sources, .. } => Ok(sources.iter().map(|(name, _)| name.clone()).collect()),
         Class::Folder(folder) => {
-            let own = [BLOCKS, ABOUT].map(OsString::from);
             let written = folder.used_overlay().map_or_else(|| vec![TREE.into()], |overlay| overlay.names());
-            Ok(written.into_iter().chain(own).collect())
+            Ok(written.into_iter().chain(shown.iter().cloned()).collect())
         }
         _ => Ok(entry.position.location.names()?.into()),
     }
 }
 
-impl Listing {
-    /// The names from position `from` on, with their positions; from 0 on, as they are now.
-    fn names_from(&self, from: u64) -> Result<NamesFrom<'_>> {
-        let mirrored = match &self.names {
-            Names::Mirrored(mirrored) => {
-                if mirrored.used.swap(true, Ordering::Relaxed) && from == 0 {
-                    let names = read(&mirrored.entry)?;
-                    *mirrored.names.write().unwrap_or_else(std::sync::PoisonError::into_inner) = names;
-                }
-                Some(mirrored.names())
-            }
-            _ => None,
-        };
-        Ok(NamesFrom { listing: self, mirrored, next: from })
-    }
-}
-
-/// See [`Listing::names_from`].
-struct NamesFrom<'a> {
-    listing: &'a Listing,
-    mirrored: Option<Arc<[OsString]>>,
-    next: u64,
-}
-
-impl NamesFrom<'_> {
-    /// The next name and the position after it.
-    fn next(&mut self) -> Option<(Cow<'_, OsStr>, u64)> {
-        let at = self.next;
-        let name = match at {
-            0 => Cow::Borrowed(OsStr::new(".")),
-            1 => Cow::Borrowed(OsStr::new("..")),
-            _ => {
-                let at = usize::try_from(at - 2).ok()?;
-                match (&self.listing.names, &self.mirrored) {
-                    (_, Some(names)) => Cow::Borrowed(names.get(at)?.as_os_str()),
-                    (Names::Fixed(names), None) => Cow::Borrowed(names.get(at)?.as_os_str()),
-                    (Names::Blocks(count), None) if at < *count as usize => {
-                        Cow::Owned(format!("{at}.bin").into())
-                    }
-                    _ => return None,
-                }
-            }
-        };
-        self.next = at + 1;
-        Some((name, at + 1))
+impl Mirrored {
+    /// The names as they were found when the directory was read; `anew` reads it again if any was handed out since.
+    fn names(&self, anew: bool) -> Result<Arc<[OsString]>> {
+        if self.used.swap(true, Ordering::Relaxed) && anew {
+            let names = read(&self.entry, &self.shown)?;
+            *self.names.write().unwrap_or_else(std::sync::PoisonError::into_inner) = names;
+        }
+        Ok(self.names.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
     }
 }
 
 /// Number and kind of a name, and what a lookup of it gives if that was asked for.
-type Found = (Ino, Kind, Option<(Attr, Node)>);
+type Looked = (Ino, Kind, Option<(Attr, Node)>);
+
+/// Takes an item and says whether it has enough: then the item was not taken.
+type Take<'a> = &'a mut dyn FnMut(Item<'_>) -> bool;
 
 impl Vfs {
     /// Opens a directory.
     pub fn open_dir(&self, ino: Ino) -> Result<Listing> {
-        let fixed = |names: &[&str]| Names::Fixed(names.iter().map(OsString::from).collect());
         let (parent, names) = match self.node(ino)? {
-            (Node::Entry(entry), _) => {
-                let parent = entry.parent.as_ref().map_or(0, |parent| parent.serial);
+            Node::Entry(entry) => {
+                let parent = Ino::of(entry.parent.as_ref().map_or(0, |parent| parent.serial));
                 let names = match &entry.class {
                     Class::Folder(_) if self.is_writable(&entry)? => {
-                        Names::Mirrored(Mirrored::open(entry.clone())?)
+                        let shown = self.names_beside_tree(&entry);
+                        Names::Mirrored(Mirrored::open(entry, shown)?)
                     }
-                    Class::Folder(_) => match self.mounted(&entry)?.opened()?.container() {
-                        Ok(_) => fixed(&[TREE, BLOCKS, ABOUT]),
-                        Err(_) => fixed(&[ABOUT]),
-                    },
+                    Class::Folder(_) => {
+                        let mounted = self.mounted(&entry)?;
+                        mounted.opened()?;
+                        Names::View(entry, mounted, None)
+                    }
                     Class::Sources { .. } | Class::Directory { .. } => {
-                        Names::Mirrored(Mirrored::open(entry.clone())?)
+                        Names::Mirrored(Mirrored::open(entry, Vec::new())?)
                     }
                     _ => return Err(errno(libc::ENOTDIR)),
                 };
-                (Ino::new(parent, Part::Whole), names)
+                (parent, names)
             }
-            (Node::MountedFile(_, mounted), Part::Blocks) => {
-                let _still = mounted.hold_still();
-                mounted.look();
-                let count = mounted.opened()?.container()?.block_count()?;
-                let count = u32::try_from(count).unwrap_or(u32::MAX).min(Ino::LAST_BLOCK);
-                (Ino::UNKNOWN, Names::Blocks(count))
-            }
-            (Node::MountedFile(_, mounted), Part::About) => {
-                mounted.look();
-                let readable = mounted.opened()?.container().is_ok();
-                (Ino::UNKNOWN, fixed(if readable { &[STATUS, TABLE] } else { &[STATUS] }))
-            }
+            Node::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
+                folder::Node::Folder(_) => (Ino::UNKNOWN, Names::View(entry, mounted, Some(view))),
+                _ => return Err(errno(libc::ENOTDIR)),
+            },
             _ => return Err(errno(libc::ENOTDIR)),
         };
         Ok(Listing { ino, parent, names })
     }
 
+    /// The names that a file gives its folder, but `tree.yaml`.
+    fn names_beside_tree(&self, entry: &Arc<Entry>) -> Vec<OsString> {
+        let names = || -> Result<Vec<OsString>> {
+            let mounted = self.mounted(entry)?;
+            let mut names = Vec::new();
+            self.root_of(entry, &mounted, &mounted.opened()?).list(0, &mut |name, _| {
+                names.push(name.to_owned());
+                true
+            })?;
+            Ok(names)
+        };
+        // While nothing of a file can be read its folder can be written all the same.
+        let names = names().unwrap_or_else(|_| vec![ABOUT.into()]);
+        names.into_iter().filter(|name| name != TREE).collect()
+    }
+
     /// Hands out what is in a directory, from a position on, until `take` says that it has enough.
     ///
     /// With `attrs` each name is also looked up, as by [`Vfs::lookup`], except for `.` and `..`. What
-    /// vanished since the directory was read is left out. The item that `take` answers with true was not
-    /// taken.
-    pub fn read_dir(
-        &self,
-        listing: &Listing,
-        from: u64,
-        attrs: bool,
-        take: &mut dyn FnMut(Item<'_>) -> bool,
-    ) -> Result<()> {
-        let dir = match &listing.names {
-            Names::Mirrored(mirrored) if matches!(mirrored.entry.class, Class::Directory { .. }) => {
-                Some((&mirrored.entry, mirrored.entry.position.location.open_dir()?))
+    /// vanished since the directory was read is left out.
+    pub fn read_dir(&self, listing: &Listing, from: u64, attrs: bool, take: Take<'_>) -> Result<()> {
+        let dots = [(".", listing.ino), ("..", listing.parent)];
+        for (next, (name, ino)) in (1..).zip(dots).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if take(Item { name: OsStr::new(name), next, ino, kind: Kind::Directory, attr: None }) {
+                return Ok(());
             }
+        }
+        let first = from.saturating_sub(2);
+        match &listing.names {
+            Names::View(entry, mounted, view) => {
+                self.list_view(entry, mounted, view.as_ref(), first, attrs, take)
+            }
+            Names::Mirrored(mirrored) => {
+                let names = mirrored.names(from == 0)?;
+                self.list_names(listing.ino, mirrored, &names, first, attrs, take)
+            }
+        }
+    }
+
+    fn list_view(
+        &self,
+        entry: &Arc<Entry>,
+        mounted: &Arc<MountedFile>,
+        view: Option<&Arc<ViewNode>>,
+        first: u64,
+        attrs: bool,
+        take: Take<'_>,
+    ) -> Result<()> {
+        let _still = view.map(|_| mounted.hold_still());
+        let Some((snapshot, folder)) = self.folder_of(entry, mounted, view.map(|view| &**view))? else {
+            return Ok(());
+        };
+        let within = view.map_or(mounted.serial, |view| view.serial);
+        let look = |name: &OsStr, kind: folder::Kind| -> Result<Option<Looked>> {
+            if !attrs {
+                let ino = self.known.view(within, name).map_or(Ino::UNKNOWN, |view| Ino::of(view.serial));
+                return Ok(Some((ino, kind_of(kind), None)));
+            }
+            let Some(what) = folder.lookup(name)? else { return Ok(None) };
+            let node = self.view_node(entry.clone(), mounted.clone(), view, name)?;
+            let attr = self.attr_of_view(node.ino(), mounted, &snapshot, &what)?;
+            Ok(Some((attr.ino, attr.kind, Some((attr, node)))))
+        };
+        let (mut next, mut outcome) = (first + 2, Handed::default());
+        folder.list(first, &mut |name, kind| {
+            next += 1;
+            let found = look(name, kind).and_then(|found| found.ok_or_else(|| errno(libc::ENOENT)));
+            self.hand_item(name, next, found, &mut outcome, take)
+        })?;
+        outcome.result
+    }
+
+    fn list_names(
+        &self,
+        ino: Ino,
+        mirrored: &Mirrored,
+        names: &[OsString],
+        first: u64,
+        attrs: bool,
+        take: Take<'_>,
+    ) -> Result<()> {
+        let entry = &mirrored.entry;
+        let dir = match entry.class {
+            Class::Directory { .. } => Some(entry.position.location.open_dir()?),
             _ => None,
         };
-        let mut names = listing.names_from(from)?;
-        let mut taken = false;
-        while let Some((name, next)) = names.next() {
-            let mut found = None;
-            let (ino, kind) = match next {
-                1 => (listing.ino, Kind::Directory),
-                2 => (listing.parent, Kind::Directory),
-                _ => {
-                    let item = match &dir {
-                        Some((entry, dir)) => self.item_in(entry, dir.as_fd(), &name, attrs),
-                        None => self.find(listing.ino, &name).and_then(|(node, part)| {
-                            let attr = self.attr_of(&node, part)?;
-                            Ok((attr.ino, attr.kind, attrs.then_some((attr, node))))
-                        }),
-                    };
-                    match item {
-                        Ok((ino, kind, looked_up)) => {
-                            found = looked_up;
-                            (ino, kind)
-                        }
-                        // What is missing may be had at the next call, which begins here.
-                        Err(error) if error.is_shortage() && taken => break,
-                        Err(error) if error.is_shortage() => return Err(error),
-                        Err(_) => continue,
-                    }
-                }
+        let mut outcome = Handed::default();
+        for (next, name) in (3..).zip(names).skip(usize::try_from(first).unwrap_or(usize::MAX)) {
+            let found = match &dir {
+                Some(dir) => self.item_in(entry, dir.as_fd(), name, attrs),
+                None => self.find(ino, name).and_then(|found| {
+                    let attr = self.attr_of_found(&found)?;
+                    Ok((attr.ino, attr.kind, attrs.then_some((attr, found.node))))
+                }),
             };
-            let attr = found.as_ref().map(|(attr, _)| *attr);
-            if let Some((_, node)) = found {
-                self.known.remember(node);
-            }
-            if take(Item { name: &name, next, ino, kind, attr }) {
-                if attr.is_some() {
-                    self.forget(ino, 1);
-                }
+            if !self.hand_item(name, next, found, &mut outcome, take) {
                 break;
             }
-            taken = true;
         }
-        Ok(())
+        outcome.result
+    }
+
+    /// Hands out one name, unless it vanished; whether more can be taken.
+    fn hand_item(
+        &self,
+        name: &OsStr,
+        next: u64,
+        found: Result<Looked>,
+        outcome: &mut Handed,
+        take: &mut dyn FnMut(Item<'_>) -> bool,
+    ) -> bool {
+        let (ino, kind, looked_up) = match found {
+            Ok(found) => found,
+            // What is missing may be had at the next call, which begins here.
+            Err(error) if error.is_shortage() => {
+                if !outcome.any {
+                    outcome.result = Err(error);
+                }
+                return false;
+            }
+            Err(_) => return true,
+        };
+        let attr = looked_up.map(|(attr, node)| Attr { ino: self.known.remember(node), ..attr });
+        let ino = attr.map_or(ino, |attr| attr.ino);
+        if take(Item { name, next, ino, kind, attr }) {
+            if attr.is_some() {
+                self.forget(ino, 1);
+            }
+            return false;
+        }
+        outcome.any = true;
+        true
     }
 
     /// Number and kind of a name in a mirrored directory, and with `attrs` all that a lookup gives.
-    fn item_in(&self, entry: &Arc<Entry>, dir: BorrowedFd<'_>, name: &OsStr, attrs: bool) -> Result<Found> {
+    fn item_in(&self, entry: &Arc<Entry>, dir: BorrowedFd<'_>, name: &OsStr, attrs: bool) -> Result<Looked> {
         let seen = self.detector.look(&entry.position, dir, name)?;
         if attrs {
             let (stat, kind) = (seen.stat, seen.kind());
             let child = entry.child(name, seen, &self.serials)?;
-            let ino = Ino::new(child.serial, Part::Whole);
+            let ino = Ino::of(child.serial);
             let attr = match &child.class {
                 // Just looked at: no need to ask again.
                 Class::File { .. } => self.ownership.attr(ino, kind, stat.source.size, &stat),
@@ -253,7 +281,29 @@ impl Vfs {
             return Ok((ino, kind, Some((attr, Node::Entry(child)))));
         }
         let known = entry.known_child(name);
-        let ino = known.map_or(Ino::UNKNOWN, |known| Ino::new(known.serial, Part::Whole));
+        let ino = known.map_or(Ino::UNKNOWN, |known| Ino::of(known.serial));
         Ok((ino, seen.kind(), None))
+    }
+}
+
+/// What came of handing out names.
+#[derive(Debug)]
+struct Handed {
+    /// Whether any was taken.
+    any: bool,
+    result: Result<()>,
+}
+
+impl Default for Handed {
+    fn default() -> Self {
+        Self { any: false, result: Ok(()) }
+    }
+}
+
+fn kind_of(kind: folder::Kind) -> Kind {
+    match kind {
+        folder::Kind::Folder => Kind::Directory,
+        folder::Kind::File => Kind::File,
+        folder::Kind::Link => Kind::Link,
     }
 }

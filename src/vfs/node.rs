@@ -1,102 +1,92 @@
-//! The numbers of nodes, and which nodes the kernel knows.
+//! Inode numbers, and which nodes the kernel knows.
 //!
-//! A number has two halves. The upper one is the serial of something that was met in a source: an
-//! entry of a mirrored directory, or one life of a file behind a folder. The lower one says which
-//! part of it: so the blocks of a file need no table, however many there are. Serials are counted
-//! up and never used again within a mount.
+//! Each thing that is met in a source, or shown of a file, has a serial number when it is looked up: an entry of a
+//! mirrored directory, a name in the folder of a file, a file that a program makes there. Its inode number comes
+//! from that. Serials are counted up and never used again within a mount. What the kernel forgets is dropped: a
+//! view with ten million entries costs nothing but for those that the kernel knows.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::sync::{Arc, Mutex};
 
 use crate::folder::mounted_file::MountedFile;
 use crate::overlay::file::OverlayFile;
 use crate::sync::locked;
-use crate::vfs::entry::Entry;
+use crate::vfs::entry::{Class, Entry};
 
 /// The number of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ino(pub u64);
 
-/// What of an entry or of a file's life a number means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Part {
-    /// The entry itself.
-    Whole,
-    /// `tree.yaml`
-    Tree,
-    /// `blocks/`
-    Blocks,
-    /// `.asdf-mount/`
-    About,
-    /// `.asdf-mount/status.yaml`
-    Status,
-    /// `.asdf-mount/blocks.yaml`
-    Table,
-    /// `blocks/N.bin`
-    Block(u32),
-}
-
-/// The lower half of the number of block 0.
-const FIRST_BLOCK: u32 = 0x100;
-
 impl Ino {
     /// The mount's root.
     pub const ROOT: Self = Self(1);
 
-    /// What a directory listing says of a name that nobody looked up yet.
+    /// What a directory listing says of a name that was not looked up yet.
     pub const UNKNOWN: Self = Self(0xffff_ffff);
 
-    pub(crate) fn new(serial: u32, part: Part) -> Self {
-        let part = match part {
-            Part::Whole => 1,
-            Part::Tree => 2,
-            Part::Blocks => 3,
-            Part::About => 4,
-            Part::Status => 5,
-            Part::Table => 6,
-            Part::Block(n) => FIRST_BLOCK + n.min(Self::LAST_BLOCK),
-        };
-        Self(u64::from(serial) << 32 | u64::from(part))
+    /// The number of what has this serial.
+    pub(crate) fn of(serial: u64) -> Self {
+        Self(2 * serial + 1)
     }
 
-    /// The highest block that has a number: more than fit in a file of 200 GiB.
-    pub(crate) const LAST_BLOCK: u32 = u32::MAX - FIRST_BLOCK - 1;
-
-    pub(crate) fn serial(self) -> u32 {
-        (self.0 >> 32) as u32
+    /// The number of the `tree.yaml` in the folder with this serial, while nothing was written to it.
+    pub(crate) fn of_tree_in(serial: u64) -> Self {
+        Self(2 * serial + 2)
     }
 
-    pub(crate) fn part(self) -> Option<Part> {
-        Some(match self.0 as u32 {
-            1 => Part::Whole,
-            2 => Part::Tree,
-            3 => Part::Blocks,
-            4 => Part::About,
-            5 => Part::Status,
-            6 => Part::Table,
-            n => Part::Block(n.checked_sub(FIRST_BLOCK).filter(|n| *n <= Self::LAST_BLOCK)?),
-        })
+    pub(crate) fn serial(self) -> u64 {
+        self.0.saturating_sub(1) / 2
+    }
+
+    fn is_tree(self) -> bool {
+        self.0 != 0 && self.0.is_multiple_of(2)
     }
 }
 
-/// What a serial stands for.
+/// What a number stands for.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Entry(Arc<Entry>),
-    /// A `tree.yaml` that can be written, by the number that it has while nobody writes to it.
+    /// A `tree.yaml` that can be written, by the number that it has while nothing was written to it.
     Tree(Arc<Entry>),
-    /// A life of the file behind an entry, which stays for as long as a part of that is known.
-    MountedFile(Arc<Entry>, Arc<MountedFile>),
+    /// Something that the file behind an entry shows, from the first look at that file until another takes its
+    /// name.
+    View(Arc<Entry>, Arc<MountedFile>, Arc<ViewNode>),
     /// A file in the folder of an entry, which stays for as long as the file is known.
     OverlayFile(Arc<Entry>, Arc<OverlayFile>),
 }
 
+/// The path of something that a mounted file shows.
+#[derive(Debug)]
+pub(crate) struct ViewNode {
+    pub(crate) serial: u64,
+    /// The folder that it lies in; none for what lies in the folder of the file itself.
+    pub(crate) parent: Option<Arc<ViewNode>>,
+    pub(crate) name: Box<OsStr>,
+}
+
+impl ViewNode {
+    fn key(&self, mounted: &MountedFile) -> (u64, Box<OsStr>) {
+        (self.parent.as_ref().map_or(mounted.serial, |parent| parent.serial), self.name.clone())
+    }
+
+    /// The names from the folder of the file down to this.
+    pub(crate) fn path(&self) -> Vec<&OsStr> {
+        let mut path = self.parent.as_ref().map_or_else(Vec::new, |parent| parent.path());
+        path.push(&self.name);
+        path
+    }
+}
+
 impl Node {
-    fn serial(&self) -> u32 {
+    /// The number that the kernel is given.
+    pub(crate) fn ino(&self) -> Ino {
         match self {
-            Self::Entry(entry) | Self::Tree(entry) => entry.serial,
-            Self::MountedFile(_, mounted) => mounted.serial,
-            Self::OverlayFile(entry, overlay_file) => overlay_file.serial.unwrap_or(entry.serial),
+            Self::Entry(entry) => Ino::of(entry.serial),
+            Self::Tree(entry) => Ino::of_tree_in(entry.serial),
+            Self::View(_, _, view) => Ino::of(view.serial),
+            Self::OverlayFile(entry, file) => file.serial.map_or(Ino::of_tree_in(entry.serial), Ino::of),
         }
     }
 
@@ -108,13 +98,15 @@ impl Node {
 
 /// The nodes that the kernel knows, with how often each was handed to it.
 ///
-/// One count is kept for a serial, over all of its parts.
+/// One count is kept for a folder and its `tree.yaml`.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNodes(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    nodes: HashMap<u32, (Node, u64)>,
+    nodes: HashMap<u64, (Node, u64)>,
+    /// The serials of the views among them, by the serial of the folder that they lie in and their name.
+    views: HashMap<(u64, Box<OsStr>), u64>,
     /// Nodes that were dropped since memory was given back.
     dropped: usize,
 }
@@ -123,48 +115,76 @@ struct Counted {
 const MANY: usize = 8192;
 
 impl KnownNodes {
-    /// Notes that a number with the serial of `node` was handed out.
-    pub(crate) fn remember(&self, node: Node) {
+    /// Notes that the number of `node` was handed out, and returns it: that of the same view, if it is known.
+    pub(crate) fn remember(&self, node: Node) -> Ino {
+        let ino = node.ino();
+        let mut known = locked(&self.0);
         // A folder and its tree have one serial.
         let node = if let Node::Tree(entry) = node { Node::Entry(entry) } else { node };
-        locked(&self.0).nodes.entry(node.serial()).or_insert((node, 0)).1 += 1;
+        let serial = match &node {
+            Node::View(_, mounted, view) => *known.views.entry(view.key(mounted)).or_insert(view.serial),
+            _ => ino.serial(),
+        };
+        known.nodes.entry(serial).or_insert((node, 0)).1 += 1;
+        if serial == ino.serial() { ino } else { Ino::of(serial) }
+    }
+
+    /// The view of a name that is known, in the folder with the serial `within`.
+    pub(crate) fn view(&self, within: u64, name: &OsStr) -> Option<Arc<ViewNode>> {
+        let known = locked(&self.0);
+        let serial = known.views.get(&(within, name.into()))?;
+        match known.nodes.get(serial) {
+            Some((Node::View(_, _, view), _)) => Some(view.clone()),
+            _ => None,
+        }
     }
 
     /// Notes that `count` of them were given back; the node is dropped with the last. Says whether so many
     /// were dropped that memory can be given back.
-    pub(crate) fn forget(&self, serial: u32, count: u64) -> bool {
+    pub(crate) fn forget(&self, serial: u64, count: u64) -> bool {
         let mut guard = locked(&self.0);
         let known = &mut *guard;
         let Some((_, left)) = known.nodes.get_mut(&serial) else { return false };
         *left = left.saturating_sub(count);
-        let mut many = false;
-        if *left == 0 {
-            let dropped = known.nodes.remove(&serial);
-            known.dropped += 1;
-            if known.dropped >= MANY.max(known.nodes.len()) {
-                known.dropped = 0;
-                known.nodes.shrink_to_fit();
-                many = true;
-            }
-            drop(guard); // what it owns is closed without the lock
-            match dropped {
-                Some((Node::Entry(entry) | Node::Tree(entry), _)) => entry.leave_parent(),
-                Some((Node::MountedFile(entry, mounted), _)) => {
-                    drop(mounted);
-                    entry.leave_parent();
-                }
-                Some((Node::OverlayFile(entry, overlay_file), _)) => {
-                    drop(overlay_file);
-                    entry.leave_parent();
-                }
-                None => {}
-            }
+        if *left > 0 {
+            return false;
         }
+        let dropped = known.nodes.remove(&serial);
+        if let Some((Node::View(_, mounted, view), _)) = &dropped {
+            known.views.remove(&view.key(mounted));
+        }
+        known.dropped += 1;
+        let many = known.dropped >= MANY.max(known.nodes.len());
+        if many {
+            known.dropped = 0;
+            known.nodes.shrink_to_fit();
+            known.views.shrink_to_fit();
+        }
+        drop(guard); // what it owns is closed without the lock
+        let entry = match dropped {
+            Some((Node::Entry(entry) | Node::Tree(entry), _)) => Some(entry),
+            Some((Node::View(entry, mounted, view), _)) => {
+                drop((mounted, view));
+                Some(entry)
+            }
+            Some((Node::OverlayFile(entry, overlay_file), _)) => {
+                drop(overlay_file);
+                Some(entry)
+            }
+            None => None,
+        };
+        entry.into_iter().for_each(Entry::leave_parent);
         many
     }
 
-    pub(crate) fn get(&self, serial: u32) -> Option<Node> {
-        locked(&self.0).nodes.get(&serial).map(|(node, _)| node.clone())
+    /// The node that has a number.
+    pub(crate) fn get(&self, ino: Ino) -> Option<Node> {
+        let node = locked(&self.0).nodes.get(&ino.serial()).map(|(node, _)| node.clone())?;
+        match (node, ino.is_tree()) {
+            (Node::Entry(entry), true) if matches!(entry.class, Class::Folder(_)) => Some(Node::Tree(entry)),
+            (node, false) => Some(node),
+            _ => None,
+        }
     }
 
     #[cfg(test)]
@@ -179,15 +199,11 @@ mod tests {
 
     #[test]
     fn a_number_says_what_it_was_made_from() {
-        let parts = [Part::Whole, Part::Tree, Part::Blocks, Part::About, Part::Status, Part::Table];
-        for part in parts.into_iter().chain([Part::Block(0), Part::Block(Ino::LAST_BLOCK)]) {
-            for serial in [0, 1, u32::MAX] {
-                let ino = Ino::new(serial, part);
-                assert_eq!((ino.serial(), ino.part()), (serial, Some(part)));
-                assert_ne!(ino, Ino::UNKNOWN);
-            }
+        for serial in [0, 1, u64::from(u32::MAX), u64::MAX / 2 - 2] {
+            let (own, tree) = (Ino::of(serial), Ino::of_tree_in(serial));
+            assert_eq!((own.serial(), own.is_tree()), (serial, false));
+            assert_eq!((tree.serial(), tree.is_tree()), (serial, true));
         }
-        assert_eq!(Ino::new(0, Part::Whole), Ino::ROOT);
-        assert_eq!((Ino(0).part(), Ino(7).part(), Ino::UNKNOWN.part()), (None, None, None));
+        assert_eq!(Ino::of(0), Ino::ROOT);
     }
 }

@@ -3,17 +3,17 @@
 use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 
+use crate::content::folder::{self, File, Keeping, Renewal};
 use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::folder::mounted_file::MountedFile;
 use crate::folder::snapshot::Snapshot;
-use crate::format::Block;
 use crate::host::at::open_in;
 use crate::source::{FileSource, Source};
 use crate::sync::locked;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::{Given, KernelCache};
-use crate::vfs::node::{Ino, Part};
+use crate::vfs::node::{Ino, ViewNode};
 use crate::view::status::Writing;
 
 /// Contents up to this size are read through the kernel's cache, which is the faster way for many
@@ -44,8 +44,8 @@ pub struct Reader {
 
 #[derive(Debug)]
 enum What {
-    /// `tree.yaml` or a block: follows its file through the generations.
-    Part { mounted: Arc<MountedFile>, part: Part, now: Box<RwLock<Now>>, kernel_cache: KernelCache },
+    /// What a mounted file shows: follows it through its versions.
+    View { mounted: Arc<MountedFile>, view: Arc<ViewNode>, now: Box<RwLock<Now>>, kernel_cache: KernelCache },
     /// Generated when it was opened.
     Generated(Arc<dyn Content>),
     /// A mirrored file.
@@ -56,33 +56,26 @@ enum What {
 struct Now {
     opened: Arc<Snapshot>,
     content: Arc<dyn Content>,
-    block: Option<Block>,
+    file: Arc<File>,
 }
 
 impl Reader {
-    /// Opens a part of the file behind a folder.
-    pub(crate) fn of_part(
+    /// Opens a file that a mounted file shows.
+    pub(crate) fn of_view(
         mounted: Arc<MountedFile>,
-        part: Part,
+        view: Arc<ViewNode>,
+        opened: Arc<Snapshot>,
+        file: File,
         kernel_cache: KernelCache,
-        writing: impl FnOnce() -> Writing,
     ) -> Result<Self> {
-        let still = mounted.hold_still();
-        mounted.look();
-        let opened = mounted.opened()?;
-        let what = match part {
-            Part::Status => What::Generated(Arc::new(mounted.status(&opened, &writing()))),
-            _ => {
-                let found = find(&mounted, &opened, part).inspect_err(|error| {
-                    mounted.trouble(error);
-                });
-                drop(still);
-                let (content, block) = found?;
-                let now = Box::new(RwLock::new(Now { opened, content, block }));
-                What::Part { mounted, part, now, kernel_cache }
-            }
-        };
-        Ok(Self { what })
+        let content = file.content.clone().inspect_err(|error| {
+            mounted.trouble(error);
+        })?;
+        if file.renewal == Renewal::Never {
+            return Ok(Self { what: What::Generated(content) });
+        }
+        let now = Box::new(RwLock::new(Now { opened, content, file: Arc::new(file) }));
+        Ok(Self { what: What::View { mounted, view, now, kernel_cache } })
     }
 
     /// Opens a mirrored file.
@@ -104,8 +97,8 @@ impl Reader {
     /// An error of kind [`Kind::Changed`] (ESTALE) says that the file was written anew, and has no such
     /// block any more.
     pub fn content(&self) -> Result<Arc<dyn Content>> {
-        let (mounted, part, now) = match &self.what {
-            What::Part { mounted, part, now, .. } => (mounted, *part, now),
+        let (mounted, view, now) = match &self.what {
+            What::View { mounted, view, now, .. } => (mounted, view, now),
             What::Generated(content) | What::Plain(content) => return Ok(content.clone()),
         };
         let look = mounted.look();
@@ -119,18 +112,18 @@ impl Reader {
         let opened = mounted.opened()?;
         let mut now = now.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if opened.version != now.opened.version || opened.saves != now.opened.saves {
-            let (content, block) = find(mounted, &opened, part).map_err(|error| match error.kind() {
+            let (content, file) = renewed(mounted, &opened, view).map_err(|error| match error.kind() {
                 Kind::System(_) => error,
                 _ => rewritten(),
             })?;
             // A save made here moves blocks, and changes none.
-            if let (Some(old), Some(new)) = (&now.block, &block)
-                && opened.base_version != now.opened.base_version
-                && !same_block(old, new)
+            if opened.base_version != now.opened.base_version
+                && matches!(now.file.renewal, Renewal::WhileSame(_))
+                && now.file.renewal != file.renewal
             {
                 return Err(rewritten());
             }
-            *now = Now { opened, content, block };
+            *now = Now { opened, content, file: Arc::new(file) };
         }
         Ok(now.content.clone())
     }
@@ -139,7 +132,7 @@ impl Reader {
     /// [`Reader::content`].
     pub fn hold_still(&self) -> Option<std::sync::RwLockReadGuard<'_, ()>> {
         match &self.what {
-            What::Part { mounted, .. } => Some(mounted.hold_still()),
+            What::View { mounted, .. } => Some(mounted.hold_still()),
             What::Generated(_) | What::Plain(_) => None,
         }
     }
@@ -148,21 +141,23 @@ impl Reader {
     /// read.
     pub fn admit(&self) -> Result<()> {
         match &self.what {
-            What::Part { mounted, part: Part::Block(n), now, .. } => {
-                let opened = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).opened.clone();
-                mounted.admit(&opened, *n)
+            What::View { mounted, now, .. } => {
+                let (opened, file) = {
+                    let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    (now.opened.clone(), now.file.clone())
+                };
+                mounted.admit(&opened, &file.blocks)
             }
-            _ => Ok(()),
+            What::Generated(_) | What::Plain(_) => Ok(()),
         }
     }
 
     /// Whether deciding on [`Reader::caching`], or reading, needs real work.
     pub fn is_slow(&self) -> bool {
         match &self.what {
-            What::Part { mounted, part, now, .. } => {
+            What::View { mounted, now, .. } => {
                 let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-                let is_held_up = matches!(part, Part::Block(n) if mounted.is_held_up(&now.opened, *n));
-                is_held_up || now.content.is_slow()
+                mounted.is_held_up(&now.opened, &now.file.blocks) || now.content.is_slow()
             }
             What::Generated(_) | What::Plain(_) => false,
         }
@@ -170,32 +165,33 @@ impl Reader {
 
     /// What the kernel may keep of what is there now; decodes a small content to see whether it is sound.
     fn caching_of_now(&self) -> Caching {
-        let sound = match &self.what {
-            What::Generated(_) => false,
+        let (mounted, now) = match &self.what {
+            What::Generated(_) => return Caching::Direct,
             // What says that it is empty may be a file of /proc.
-            What::Plain(content) => (1..=SMALL).contains(&content.len()),
-            What::Part { mounted, part, now, .. } => {
-                let _still = mounted.hold_still();
-                if self.content().is_err() {
-                    return Caching::Direct;
-                }
-                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-                match now.block {
-                    Some(block) if block.streamed => false,
-                    _ if *part == Part::Table => false,
-                    _ if matches!(part, Part::Block(n) if mounted.is_wrong(&now.opened, *n)) => false,
-                    _ if *part == Part::Tree => is_all_there(&*now.content),
-                    _ if now.content.stored().is_some() => {
-                        now.content.len() <= SMALL && is_all_there(&*now.content)
-                    }
-                    _ => match now.content.soundness() {
-                        Soundness::Sound => true,
-                        Soundness::Broken(_) => false,
-                        Soundness::Unknown if now.content.len() <= SMALL => decodes(&*now.content),
-                        Soundness::Unknown => return Caching::Given,
-                    },
-                }
+            What::Plain(content) => match (1..=SMALL).contains(&content.len()) {
+                true => return Caching::Keep,
+                false => return Caching::Direct,
+            },
+            What::View { mounted, now, .. } => (mounted, now),
+        };
+        let _still = mounted.hold_still();
+        if self.content().is_err() {
+            return Caching::Direct;
+        }
+        let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let content = &*now.content;
+        let sound = match now.file.keeping {
+            _ if now.file.grows || mounted.is_wrong(&now.opened, &now.file.blocks) => false,
+            Keeping::Nothing => false,
+            keeping if content.stored().is_some() => {
+                (keeping == Keeping::All || content.len() <= SMALL) && is_all_there(content)
             }
+            Keeping::Small | Keeping::All => match content.soundness() {
+                Soundness::Sound => true,
+                Soundness::Broken(_) => false,
+                Soundness::Unknown if content.len() <= SMALL => decodes(content),
+                Soundness::Unknown => return Caching::Given,
+            },
         };
         if sound { Caching::Keep } else { Caching::Direct }
     }
@@ -204,9 +200,10 @@ impl Reader {
     pub fn caching(&self) -> Caching {
         let caching = self.caching_of_now();
         let is_first = match &self.what {
-            What::Part { mounted, part, now, kernel_cache } => {
+            What::View { mounted, view, now, kernel_cache } => {
                 let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-                kernel_cache.is_first_open(Ino::new(mounted.serial, *part), now.opened.generation)
+                let ino = Ino::of(view.serial);
+                kernel_cache.is_first_open(ino, now.opened.generation, mounted.serial, &now.file.blocks)
             }
             What::Generated(_) | What::Plain(_) => false,
         };
@@ -219,12 +216,15 @@ impl Reader {
 
     /// The bytes of a read that needs no work, and nothing to wait for, as they lie in memory.
     pub fn at_hand(&self, offset: u64, len: usize) -> Option<(Arc<dyn Content>, Shared)> {
-        let What::Part { mounted, part: Part::Block(n), now, .. } = &self.what else { return None };
+        let What::View { mounted, now, .. } = &self.what else { return None };
         let _still = mounted.is_still()?;
-        let opened = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).opened.clone();
-        if mounted.is_held_up(&opened, *n) || self.admit().is_err() {
-            return None;
+        {
+            let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if mounted.is_held_up(&now.opened, &now.file.blocks) {
+                return None;
+            }
         }
+        self.admit().ok()?;
         let content = self.content().ok()?;
         let shared = content.share(offset, len, false)?;
         Some((content, shared))
@@ -233,27 +233,33 @@ impl Reader {
     /// Takes note of what was read at an offset by a reader of [`Caching::Given`], so that the next one need
     /// not ask for it.
     pub fn given(&self, content: &Arc<dyn Content>, offset: u64, given: Given<'_>) {
-        if let What::Part { mounted, part: part @ Part::Block(_), now, kernel_cache } = &self.what
+        if let What::View { mounted, view, now, kernel_cache } = &self.what
             && content.is_slow()
             && content.soundness() == Soundness::Unknown
         {
-            let generation = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).opened.generation;
+            let (generation, keeping) = {
+                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+                (now.opened.generation, now.file.keeping)
+            };
+            if keeping == Keeping::Nothing {
+                return;
+            }
             let (theirs, content, len) = (mounted.clone(), content.clone(), content.len());
             let holds = move || {
                 theirs.generation() == generation && !matches!(content.soundness(), Soundness::Broken(_))
             };
-            kernel_cache.keep(Ino::new(mounted.serial, *part), offset, given, len, holds);
+            kernel_cache.keep(Ino::of(view.serial), offset, given, len, holds);
         }
     }
 
     /// Notes what went wrong while reading.
     pub fn trouble(&self, error: &Error) {
         match &self.what {
-            What::Part { mounted, part, .. } => {
-                let is_new = mounted.trouble(error);
-                if let (Part::Block(n), true, true) = (part, is_new, error.lasts()) {
+            What::View { mounted, now, .. } => {
+                if mounted.trouble(error) && error.lasts() {
+                    let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
                     // Some of it may be in the kernel's cache.
-                    mounted.void(*n);
+                    now.file.blocks.iter().for_each(|n| mounted.report_wrong(*n));
                 }
             }
             What::Generated(_) | What::Plain(_) => tracing::warn!("{error}"),
@@ -261,34 +267,22 @@ impl Reader {
     }
 }
 
-fn find(
+/// What a view shows in a new version of its file.
+fn renewed(
     mounted: &Arc<MountedFile>,
-    opened: &Snapshot,
-    part: Part,
-) -> Result<(Arc<dyn Content>, Option<Block>)> {
-    match part {
-        Part::Table => Ok((mounted.table(opened)?, None)),
-        Part::Tree => Ok((opened.container()?.tree(), None)),
-        Part::Block(n) => {
-            let block = opened.block(n)?;
-            Ok((block.content.clone()?, Some(block)))
-        }
-        _ => Err(rustix::io::Errno::ISDIR.into()),
+    opened: &Arc<Snapshot>,
+    view: &ViewNode,
+) -> Result<(Arc<dyn Content>, File)> {
+    // What says how the file is written is not read anew.
+    let root = mounted.root(opened, Writing::default);
+    match folder::resolve(&root, &view.path())? {
+        Some(folder::Node::File(file)) => Ok((file.content.clone()?, file)),
+        _ => Err(rewritten()),
     }
 }
 
 fn rewritten() -> Error {
     Error::new(Kind::Changed, "another program rewrote the file: open it again")
-}
-
-/// Whether `new` is the block that `old` was; what is streamed may have grown.
-fn same_block(old: &Block, new: &Block) -> bool {
-    if !old.streamed || !new.streamed {
-        return old.streamed == new.streamed && old.facts == new.facts;
-    }
-    let (old, new) = (&old.facts, &new.facts);
-    (old.offset, old.header_size, old.flags, &old.compression, &old.checksum)
-        == (new.offset, new.header_size, new.flags, &new.compression, &new.checksum)
 }
 
 /// Whether the source reaches as far as a stored content says.

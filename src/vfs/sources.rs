@@ -22,7 +22,7 @@ use crate::overlay::saver::Settler;
 use crate::overlay::state_dir::{StateDir, left, stem_of};
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
-use crate::vfs::node::{Ino, KnownNodes, Node, Part};
+use crate::vfs::node::{KnownNodes, Node};
 use crate::vfs::{Options, Vfs};
 
 /// At most so many files are kept open that no handle reads.
@@ -43,7 +43,7 @@ impl Vfs {
         let detector = FormatDetector::new(options.recognise, settler.clone());
         let kernel_cache = KernelCache::default();
         let kernel = kernel_cache.clone();
-        let on_wrong = Box::new(move |serial, n| kernel.forget(Ino::new(serial, Part::Block(n))));
+        let on_wrong = Box::new(move |serial, n| kernel.forget_block(serial, n));
         let open_files =
             OpenFiles::new(options.opener.clone(), kept_open(), settler, options.verify, on_wrong);
         let open_files = Arc::new(open_files);
@@ -115,7 +115,7 @@ impl Vfs {
             Class::Folder(_) => tree.lock_single()?,
             _ if tree.shared.is_none() || sealed.is_empty() => {}
             _ => {
-                tree.unwritable = Some(format!("{}: can't be written", sealed.join(", ")));
+                tree.unwritable = Some(format!("{}: can't be written", sealed.join(", ")).into());
                 if all_sealed {
                     tree.shared = None;
                 }
@@ -151,7 +151,7 @@ impl Vfs {
             None => format!("{}: can't be written", label.display()),
         };
         if self.shared.take().is_some() {
-            self.unwritable = Some(why);
+            self.unwritable = Some(why.into());
         }
         Ok(())
     }

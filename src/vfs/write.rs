@@ -82,7 +82,7 @@ impl Vfs {
     /// all.
     pub fn ttl(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
-            Ok((Node::OverlayFile(..) | Node::Tree(_), _)) => std::time::Duration::ZERO,
+            Ok(Node::OverlayFile(..) | Node::Tree(_)) => std::time::Duration::ZERO,
             _ => crate::vfs::TTL,
         }
     }
@@ -95,8 +95,8 @@ impl Vfs {
     /// Whether a file can be written, or a directory changed, as far as its permissions allow.
     pub fn can_be_written(&self, ino: Ino) -> Result<bool> {
         match self.node(ino)? {
-            (Node::OverlayFile(..) | Node::Tree(_), _) => Ok(true),
-            (Node::Entry(entry), _) => self.is_writable(&entry),
+            Node::OverlayFile(..) | Node::Tree(_) => Ok(true),
+            Node::Entry(entry) => self.is_writable(&entry),
             _ => Ok(false),
         }
     }
@@ -136,18 +136,10 @@ impl Vfs {
         away.into_iter().for_each(Entry::leave_parent);
     }
 
-    /// Whether and how the file behind a folder is written.
-    pub(crate) fn writing(&self, entry: &Entry, mounted: &MountedFile) -> Writing {
-        let overlay = entry.folder().ok().and_then(|folder| folder.used_overlay());
-        let because = match (&overlay, &self.shared) {
-            (_, None) => self.unwritable.as_deref().unwrap_or("the mount is read-only"),
-            (Some(overlay), Some(_)) => return overlay.writing(),
-            (None, Some(_)) if mounted.may_be_written() => {
-                return Writing { writable: true, ..Writing::default() };
-            }
-            (None, Some(_)) => "the file can't be written",
-        };
-        Writing { read_only_because: Some(because.into()), ..Writing::default() }
+    /// Why nothing can be written in the mount, if nothing can.
+    pub(crate) fn read_only_because(&self) -> Option<Arc<str>> {
+        let because = || self.unwritable.clone().unwrap_or_else(|| "the mount is read-only".into());
+        self.is_read_only().then(because)
     }
 
     /// Ends all writing: saves that run are waited for, texts that were not saved are kept. Reading
@@ -166,7 +158,7 @@ impl Vfs {
 
     /// The overlay of a directory in which something is to change.
     pub(crate) fn overlay_in(&self, parent: Ino) -> Result<(Arc<Entry>, Arc<Overlay>)> {
-        let (Node::Entry(entry), _) = self.node(parent)? else { return Err(errno(libc::EROFS)) };
+        let Node::Entry(entry) = self.node(parent)? else { return Err(errno(libc::EROFS)) };
         let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
         self.keep_written(&entry);
         Ok((entry, overlay))
@@ -175,11 +167,11 @@ impl Vfs {
     /// The overlay file that has a number, and whose it is; `None` where that can't be written.
     fn overlay_file_at(&self, ino: Ino) -> Result<Option<Written>> {
         Ok(match self.node(ino)? {
-            (Node::OverlayFile(entry, overlay_file), _) => {
+            Node::OverlayFile(entry, overlay_file) => {
                 let overlay = entry.folder()?.overlay_of(&overlay_file)?;
                 Some((entry, overlay, overlay_file))
             }
-            (Node::Tree(entry), _) => {
+            Node::Tree(entry) => {
                 let overlay = self.overlay(&entry)?.ok_or_else(|| errno(libc::EROFS))?;
                 let overlay_file = overlay.first()?;
                 Some((entry, overlay, overlay_file))
@@ -276,4 +268,16 @@ impl Vfs {
         self.known.remember(Node::of_overlay_file(entry.clone(), overlay_file));
         Ok(attr)
     }
+}
+
+/// Whether and how the file behind a folder is written, in a mount that may be read-only for a reason.
+pub(crate) fn writing(entry: &Entry, mounted: &MountedFile, read_only: Option<&str>) -> Writing {
+    let overlay = entry.folder().ok().and_then(|folder| folder.used_overlay());
+    let because = match (&overlay, read_only) {
+        (_, Some(because)) => because,
+        (Some(overlay), None) => return overlay.writing(),
+        (None, None) if mounted.may_be_written() => return Writing { writable: true, ..Writing::default() },
+        (None, None) => "the file can't be written",
+    };
+    Writing { read_only_because: Some(because.into()), ..Writing::default() }
 }

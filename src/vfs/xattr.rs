@@ -7,15 +7,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
+use crate::content::folder::{self, Attributes};
 use crate::error::Result;
 use crate::folder::mounted_file::MountedFile;
 use crate::folder::snapshot::Snapshot;
-use crate::format::Facts;
+use crate::format::Verified;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::xattr;
 use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
-use crate::vfs::node::{Ino, Node, Part};
+use crate::vfs::node::{Ino, Node};
 
 /// The attribute that has a block's checksum checked.
 const VERIFIED: &str = "user.asdf.verified";
@@ -44,25 +45,8 @@ impl std::fmt::Debug for Xattr {
     }
 }
 
-/// The attributes of something that are at hand.
-type List = Vec<(&'static str, String)>;
-
-/// Those of a block.
-fn of_block(facts: &Facts) -> List {
-    vec![
-        ("user.asdf.offset", facts.offset.to_string()),
-        ("user.asdf.header_size", facts.header_size.to_string()),
-        ("user.asdf.flags", facts.flags.to_string()),
-        ("user.asdf.compression", facts.compression.clone()),
-        ("user.asdf.allocated_size", facts.allocated_size.to_string()),
-        ("user.asdf.used_size", facts.used_size.to_string()),
-        ("user.asdf.data_size", facts.data_size.to_string()),
-        ("user.asdf.checksum", facts.checksum.clone()),
-    ]
-}
-
 /// Those of the folder of a file.
-fn of_folder(opened: &Snapshot) -> List {
+fn of_folder(opened: &Snapshot) -> Attributes {
     let Ok(container) = &opened.container else { return Vec::new() };
     vec![("user.asdf.format", container.format().to_owned()), ("user.asdf.version", container.version())]
 }
@@ -74,16 +58,24 @@ fn of_root() -> (&'static str, String) {
 }
 
 /// The value of `name` in a list.
-fn value(list: List, name: &OsStr) -> Xattr {
+fn value(list: Attributes, name: &OsStr) -> Xattr {
     let found = list.into_iter().find(|(known, _)| name == *known);
     found.map_or(Xattr::Absent, |(_, value)| Xattr::Ready(value.into_bytes()))
 }
 
-/// What `name` is for a block that has its checksum checked, if it is the name for that.
-fn verified(name: &OsStr, mounted: &Arc<MountedFile>, n: u32) -> Option<Xattr> {
-    let mounted = mounted.clone();
-    let check = move || Ok(mounted.verify(n)?.word().as_bytes().to_vec());
-    (name == VERIFIED).then(|| Xattr::Slow(Box::new(check)))
+/// The check of the blocks that a file is made of: the first word that is not that of a sound block, or that of the
+/// last.
+fn verified(mounted: Arc<MountedFile>, blocks: Vec<usize>) -> Xattr {
+    Xattr::Slow(Box::new(move || {
+        let mut found = Verified::None;
+        for n in blocks {
+            found = mounted.verify(n)?;
+            if found == Verified::Mismatch {
+                break;
+            }
+        }
+        Ok(found.word().as_bytes().to_vec())
+    }))
 }
 
 impl Vfs {
@@ -100,10 +92,12 @@ impl Vfs {
             let path = state_dir.map(|state_dir| state_dir.report_path().into_os_string().into_vec());
             return Ok(path.map_or(Xattr::Absent, Xattr::Ready));
         }
-        if let (Node::MountedFile(_, mounted), Part::Block(n)) = self.node(ino)?
-            && let Some(check) = verified(name, &mounted, n)
+        if name == VERIFIED
+            && let Node::View(entry, mounted, view) = self.node(ino)?
+            && let folder::Node::File(file) = self.shown(&entry, &mounted, &view)?.what
+            && !file.blocks.is_empty()
         {
-            return Ok(check);
+            return Ok(verified(mounted, file.blocks));
         }
         Ok(value(self.xattrs(ino)?, name))
     }
@@ -133,22 +127,21 @@ impl Vfs {
     /// The overlay file of a file that can be written; an inner `None` where nobody has written to it.
     fn overlay_file_at_once(&self, ino: Ino) -> Result<Option<Option<Arc<OverlayFile>>>> {
         Ok(match self.node(ino)? {
-            (Node::OverlayFile(_, overlay_file), _) => Some(Some(overlay_file)),
-            (Node::Tree(entry), _) => {
+            Node::OverlayFile(_, overlay_file) => Some(Some(overlay_file)),
+            Node::Tree(entry) => {
                 Some(entry.folder()?.used_overlay().map(|overlay| overlay.first()).transpose()?)
             }
             _ => None,
         })
     }
 
-    fn xattrs(&self, ino: Ino) -> Result<List> {
+    fn xattrs(&self, ino: Ino) -> Result<Attributes> {
         let mut list = match self.node(ino)? {
-            (Node::MountedFile(_, mounted), Part::Block(n)) => {
-                let _still = mounted.hold_still();
-                mounted.look();
-                of_block(&mounted.opened()?.block(n)?.facts)
-            }
-            (Node::Entry(entry), _) => match &entry.class {
+            Node::View(entry, mounted, view) => match self.shown(&entry, &mounted, &view)?.what {
+                folder::Node::File(file) => file.attributes.map_or_else(Vec::new, |attributes| attributes()),
+                _ => Vec::new(),
+            },
+            Node::Entry(entry) => match &entry.class {
                 // The root has its own attribute also when its file is gone.
                 Class::Folder(_) => match self.mounted(&entry).and_then(|mounted| mounted.opened()) {
                     Ok(opened) => of_folder(&opened),

@@ -32,13 +32,13 @@ const CHECKSUM_SHOWN: usize = 32;
 const ERROR_SHOWN: usize = 64;
 
 /// What is known of a block's checksum, if anyone had it checked.
-type Known = dyn Fn(usize) -> Option<Verified> + Send + Sync;
+type Known = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
 
 /// The table of a container's blocks.
 pub struct Table {
     container: Arc<dyn Container>,
     rows: u64,
-    known: Box<Known>,
+    known: Known,
 }
 
 impl std::fmt::Debug for Table {
@@ -49,12 +49,9 @@ impl std::fmt::Debug for Table {
 
 impl Table {
     /// The table of the blocks that there are now; `known` says what was found of a block's checksum.
-    pub fn new(
-        container: Arc<dyn Container>,
-        known: impl Fn(usize) -> Option<Verified> + Send + Sync + 'static,
-    ) -> Result<Self> {
+    pub fn new(container: Arc<dyn Container>, known: Known) -> Result<Self> {
         let rows = size(container.block_count()?) / WIDTH;
-        Ok(Self { container, rows, known: Box::new(known) })
+        Ok(Self { container, rows, known })
     }
 }
 
@@ -275,7 +272,7 @@ mod tests {
 
     #[test]
     fn rows_of_any_facts_are_as_long_as_promised_and_yaml() {
-        let table = Table::new(awkward(), |n| (n == 1).then_some(Verified::Mismatch)).unwrap();
+        let table = Table::new(awkward(), Arc::new(|n| (n == 1).then_some(Verified::Mismatch))).unwrap();
         let mut text = vec![0; table.len() as usize];
         read_exact_at(&table, 0, &mut text).unwrap();
         assert_eq!(text.len() as u64, 10 * WIDTH);
@@ -296,7 +293,7 @@ mod tests {
 
     #[test]
     fn lines_fit_a_terminal() {
-        let table = Table::new(awkward(), |_| Some(Verified::Mismatch)).unwrap();
+        let table = Table::new(awkward(), Arc::new(|_| Some(Verified::Mismatch))).unwrap();
         let mut text = vec![0; table.len() as usize];
         read_exact_at(&table, 0, &mut text).unwrap();
         for line in text.split(|byte| *byte == b'\n') {
@@ -340,7 +337,7 @@ mod tests {
 
     #[test]
     fn any_range_is_that_of_the_whole() {
-        let table = Table::new(awkward(), |_| None).unwrap();
+        let table = Table::new(awkward(), Arc::new(|_| None)).unwrap();
         let mut whole = vec![0; table.len() as usize];
         read_exact_at(&table, 0, &mut whole).unwrap();
         for from in (0..whole.len() + 9).step_by(37) {

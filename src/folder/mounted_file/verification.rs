@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{self, Error, Result};
 use crate::folder::mounted_file::MountedFile;
-use crate::folder::snapshot::{Snapshot, no_block};
+use crate::folder::snapshot::Snapshot;
 use crate::folder::verify::Verify;
 use crate::format::Verified;
 
@@ -12,19 +12,25 @@ use crate::format::Verified;
 const ATTEMPTS: usize = 100;
 
 impl MountedFile {
-    /// Whether a read of block `n` is to wait until all of it was checked.
-    pub(crate) fn is_held_up(&self, opened: &Snapshot, n: u32) -> bool {
-        self.verifier().when == Verify::Always && self.checks.known(opened.revision(), n).is_none()
+    /// Whether a read of what is made of these blocks is to wait until all of them were checked.
+    pub(crate) fn is_held_up(&self, opened: &Snapshot, blocks: &[usize]) -> bool {
+        let is_unknown = |n: &usize| self.checks.known(opened.revision(), *n).is_none();
+        self.verifier().when == Verify::Always && blocks.iter().any(is_unknown)
     }
 
-    /// Whether block `n` is known to be other than its checksum says.
-    pub(crate) fn is_wrong(&self, opened: &Snapshot, n: u32) -> bool {
-        self.verifier().when != Verify::Off
-            && self.checks.known(opened.revision(), n) == Some(Verified::Mismatch)
+    /// Whether any of these blocks is known to be other than its checksum says.
+    pub(crate) fn is_wrong(&self, opened: &Snapshot, blocks: &[usize]) -> bool {
+        let is_wrong = |n: &usize| self.checks.known(opened.revision(), *n) == Some(Verified::Mismatch);
+        self.verifier().when != Verify::Off && blocks.iter().any(is_wrong)
     }
 
-    /// Lets a read of block `n` pass, or says why not; for who holds the source still.
-    pub(crate) fn admit(self: &Arc<Self>, opened: &Arc<Snapshot>, n: u32) -> Result<()> {
+    /// Lets a read of what is made of these blocks pass, or says why not. The caller keeps the source where it is
+    /// ([`hold_still`](Self::hold_still)).
+    pub(crate) fn admit(self: &Arc<Self>, opened: &Arc<Snapshot>, blocks: &[usize]) -> Result<()> {
+        blocks.iter().try_for_each(|n| self.admit_block(opened, *n))
+    }
+
+    fn admit_block(self: &Arc<Self>, opened: &Arc<Snapshot>, n: usize) -> Result<()> {
         let found = match self.verifier().when {
             Verify::Off => return Ok(()),
             Verify::Always => self.verify_of(opened, n)?,
@@ -43,7 +49,7 @@ impl MountedFile {
     }
 
     /// Has block `n` checked in the background, unless that was begun already.
-    fn begin(self: &Arc<Self>, opened: &Arc<Snapshot>, n: u32) {
+    fn begin(self: &Arc<Self>, opened: &Arc<Snapshot>, n: usize) {
         let (_, is_first) = self.checks.of(opened.revision(), n);
         if !is_first {
             return;
@@ -52,13 +58,13 @@ impl MountedFile {
         self.verifier().workers.run(move || {
             if let Ok(Verified::Mismatch) = mounted.verify(n) {
                 mounted.trouble(&wrong(&opened, n));
-                mounted.void(n);
+                mounted.report_wrong(n);
             }
         });
     }
 
     /// Checks block `n`, once in a generation; reads all of it.
-    pub(crate) fn verify(&self, n: u32) -> Result<Verified> {
+    pub(crate) fn verify(&self, n: usize) -> Result<Verified> {
         for _ in 0..ATTEMPTS {
             self.look();
             let opened = self.opened()?;
@@ -77,25 +83,19 @@ impl MountedFile {
     }
 
     /// The same of what was opened, for who holds it still.
-    fn verify_of(&self, opened: &Snapshot, n: u32) -> Result<Verified> {
-        let index = usize::try_from(n).map_err(|_| no_block(n))?;
+    fn verify_of(&self, opened: &Snapshot, n: usize) -> Result<Verified> {
         let (check, _) = self.checks.of(opened.revision(), n);
         let container = opened.container()?;
-        let found = check.get_or_init(|| container.verify(index)).clone();
+        let found = check.get_or_init(|| container.verify(n)).clone();
         if found.is_err() {
             // It may go better next time: a network file system was away, say.
             self.checks.forget(n, &check);
         }
         found
     }
-
-    /// Has the kernel forget what it has of block `n`.
-    pub(crate) fn void(&self, n: u32) {
-        self.report_wrong(n);
-    }
 }
 
-fn wrong(opened: &Snapshot, n: u32) -> Error {
+fn wrong(opened: &Snapshot, n: usize) -> Error {
     let error = Error::damaged(format!("block {n}: its MD5 fits neither the stored nor the decoded data"));
     match &opened.container {
         Ok(container) => error.of(container.source().path()),

@@ -1,0 +1,149 @@
+//! Folders of contents: what a view shows, listed when a program asks.
+//!
+//! A folder costs nothing until it is looked into, whatever the number of its entries. It belongs to one version of
+//! a file: the next version has folders of its own.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::sync::Arc;
+
+use super::Content;
+use crate::error::Result;
+
+/// A folder whose entries are found when they are asked for.
+pub trait Folder: Send + Sync + fmt::Debug {
+    /// What lies at a name; `None` if nothing does.
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>>;
+
+    /// Hands the entries from number `from` on to `take`, in an order that stays, until `take` answers false.
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()>;
+
+    /// Whether the first lookup or listing takes long, so that it should not hold up other requests.
+    fn is_slow(&self) -> bool {
+        false
+    }
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Another folder.
+    Folder,
+    /// A file.
+    File,
+    /// A symbolic link.
+    Link,
+}
+
+/// An entry of a folder.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// Another folder.
+    Folder(Arc<dyn Folder>),
+    /// A file.
+    File(File),
+    /// A symbolic link with this text.
+    Link(OsString),
+}
+
+impl Node {
+    /// Which of the three it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Folder(_) => Kind::Folder,
+            Self::File(_) => Kind::File,
+            Self::Link(_) => Kind::Link,
+        }
+    }
+}
+
+/// What an open file serves when its source has a new version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// The bytes that it had when it was opened.
+    Never,
+    /// The bytes of the new version.
+    Always,
+    /// The same bytes, wherever they lie now: reading is an error (ESTALE) unless the new version has the same text
+    /// here.
+    WhileSame(String),
+}
+
+/// What the kernel may keep of a file that is sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// Nothing: its bytes change at any time.
+    Nothing,
+    /// All of it, unless it is so large that the source's own cache serves it better.
+    Small,
+    /// All of it: programs map it.
+    All,
+}
+
+/// Key and value pairs that are told of a file.
+pub type Attributes = Vec<(&'static str, String)>;
+
+/// A file in a folder.
+#[derive(Clone)]
+pub struct File {
+    /// Its bytes; an error if none can be had.
+    pub content: Result<Arc<dyn Content>>,
+    /// Its length where there are no bytes.
+    pub claimed: u64,
+    /// Whether it may be longer at the next look.
+    pub grows: bool,
+    /// The blocks that its bytes are made of, by number: their checksums hold for it.
+    pub blocks: Vec<usize>,
+    /// See [`Renewal`].
+    pub renewal: Renewal,
+    /// See [`Keeping`].
+    pub keeping: Keeping,
+    /// What its extended attributes say.
+    pub attributes: Option<Arc<dyn Fn() -> Attributes + Send + Sync>>,
+}
+
+impl File {
+    /// A file that follows its source and is made of no block.
+    pub fn new(content: Arc<dyn Content>, keeping: Keeping) -> Self {
+        Self {
+            content: Ok(content),
+            claimed: 0,
+            grows: false,
+            blocks: Vec::new(),
+            renewal: Renewal::Always,
+            keeping,
+            attributes: None,
+        }
+    }
+
+    /// Its length, in bytes.
+    pub fn len(&self) -> u64 {
+        // No file is longer: the kernel would refuse all of the attributes.
+        let claimed = self.claimed.min(i64::MAX as u64);
+        self.content.as_ref().map_or(claimed, |content| content.len())
+    }
+
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = out.debug_struct("File");
+        out.field("len", &self.len()).field("blocks", &self.blocks).field("renewal", &self.renewal);
+        out.finish_non_exhaustive()
+    }
+}
+
+/// What lies at a path below a folder; `None` if nothing does.
+pub fn resolve(root: &dyn Folder, path: &[&OsStr]) -> Result<Option<Node>> {
+    let Some((first, rest)) = path.split_first() else { return Ok(None) };
+    let mut found = root.lookup(first)?;
+    for name in rest {
+        let Some(Node::Folder(folder)) = found else { return Ok(None) };
+        found = folder.lookup(name)?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,91 @@
+//! `blocks/`: each block of a container as a file, `0.bin`, `1.bin` and so on.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal};
+use crate::error::{self, Error, Result};
+use crate::format::{Block, Container, Facts};
+
+/// The folder of a container's blocks. They are counted, not listed.
+#[derive(Debug)]
+pub struct BlockFiles {
+    container: Arc<dyn Container>,
+}
+
+impl BlockFiles {
+    /// The blocks of a container.
+    pub fn new(container: Arc<dyn Container>) -> Self {
+        Self { container }
+    }
+}
+
+impl Folder for BlockFiles {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        let Some(n) = block_number(name) else { return Ok(None) };
+        match self.container.block(n) {
+            Ok(block) => Ok(Some(Node::File(file(n, block)))),
+            Err(error) if is_of_the_system(&error) => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        let count = self.container.block_count()? as u64;
+        for n in from..count {
+            if !take(OsStr::new(&format!("{n}.bin")), Kind::File) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_of_the_system(error: &Error) -> bool {
+    matches!(error.kind(), error::Kind::System(_))
+}
+
+/// The N of `N.bin`, written as [`BlockFiles`] writes it.
+fn block_number(name: &OsStr) -> Option<usize> {
+    let digits = name.to_str()?.strip_suffix(".bin")?;
+    let plain = digits == "0" || !digits.starts_with('0');
+    let plain = plain && digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse().ok().filter(|_| plain)
+}
+
+fn file(n: usize, block: Block) -> File {
+    let facts = block.facts;
+    File {
+        content: block.content,
+        claimed: facts.data_size,
+        grows: block.streamed,
+        blocks: vec![n],
+        renewal: Renewal::WhileSame(signature(&facts, block.streamed)),
+        keeping: if block.streamed { Keeping::Nothing } else { Keeping::Small },
+        attributes: Some(Arc::new(move || attributes(&facts))),
+    }
+}
+
+/// The same text for a block of two versions of a file if it is the same block; one that is streamed may have grown.
+fn signature(facts: &Facts, streamed: bool) -> String {
+    match streamed {
+        false => format!("{facts:?}"),
+        true => {
+            let sizes = Facts { allocated_size: 0, used_size: 0, data_size: 0, ..facts.clone() };
+            format!("streamed {sizes:?}")
+        }
+    }
+}
+
+fn attributes(facts: &Facts) -> Attributes {
+    vec![
+        ("user.asdf.offset", facts.offset.to_string()),
+        ("user.asdf.header_size", facts.header_size.to_string()),
+        ("user.asdf.flags", facts.flags.to_string()),
+        ("user.asdf.compression", facts.compression.clone()),
+        ("user.asdf.allocated_size", facts.allocated_size.to_string()),
+        ("user.asdf.used_size", facts.used_size.to_string()),
+        ("user.asdf.data_size", facts.data_size.to_string()),
+        ("user.asdf.checksum", facts.checksum.clone()),
+    ]
+}

@@ -1,0 +1,106 @@
+//! The folder of a file: `tree.yaml`, `blocks/`, what its format adds, and `.asdf-mount/`.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::content::Text;
+use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal};
+use crate::error::Result;
+use crate::format::{Container, Verified};
+use crate::view::block_files::BlockFiles;
+use crate::view::blocks::Table;
+use crate::view::{ABOUT, BLOCKS, STATUS, TABLE, TREE};
+
+/// What was found of the checksum of a block, by its number.
+type Known = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
+
+/// Makes the text of `status.yaml`.
+type Status = Arc<dyn Fn() -> Text + Send + Sync>;
+
+/// The folder of a file. One that can't be parsed has nothing but `.asdf-mount/`.
+pub struct Root {
+    container: Option<Arc<dyn Container>>,
+    about: Arc<About>,
+}
+
+impl Root {
+    /// The folder of a parsed file; `status` makes the text of `status.yaml`, `known` says what was found of a
+    /// block's checksum.
+    pub fn new(container: Option<Arc<dyn Container>>, status: Status, known: Known) -> Self {
+        let about = Arc::new(About { container: container.clone(), status, known });
+        Self { container, about }
+    }
+
+    fn names(&self) -> &'static [(&'static str, Kind)] {
+        const ALL: [(&str, Kind); 3] = [(TREE, Kind::File), (BLOCKS, Kind::Folder), (ABOUT, Kind::Folder)];
+        if self.container.is_some() { &ALL } else { &ALL[2..] }
+    }
+}
+
+impl fmt::Debug for Root {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Root").field("container", &self.container).finish_non_exhaustive()
+    }
+}
+
+impl Folder for Root {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        Ok(match (name.to_str(), &self.container) {
+            (Some(ABOUT), _) => Some(Node::Folder(self.about.clone())),
+            (Some(TREE), Some(container)) => Some(Node::File(File::new(container.tree(), Keeping::All))),
+            (Some(BLOCKS), Some(container)) => {
+                Some(Node::Folder(Arc::new(BlockFiles::new(container.clone()))))
+            }
+            _ => None,
+        })
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        list(self.names(), from, take)
+    }
+}
+
+/// `.asdf-mount/`: what is known of the file and its blocks.
+struct About {
+    container: Option<Arc<dyn Container>>,
+    status: Status,
+    known: Known,
+}
+
+impl fmt::Debug for About {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("About").finish_non_exhaustive()
+    }
+}
+
+impl Folder for About {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        Ok(match (name.to_str(), &self.container) {
+            (Some(STATUS), _) => {
+                let file = File::new(Arc::new((self.status)()), Keeping::Nothing);
+                Some(Node::File(File { renewal: Renewal::Never, ..file }))
+            }
+            (Some(TABLE), Some(container)) => {
+                let table = Table::new(container.clone(), self.known.clone())?;
+                Some(Node::File(File::new(Arc::new(table), Keeping::Nothing)))
+            }
+            _ => None,
+        })
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        const ALL: [(&str, Kind); 2] = [(STATUS, Kind::File), (TABLE, Kind::File)];
+        list(if self.container.is_some() { &ALL } else { &ALL[..1] }, from, take)
+    }
+}
+
+fn list(names: &[(&str, Kind)], from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    for (name, kind) in names.iter().skip(from) {
+        if !take(OsStr::new(name), *kind) {
+            break;
+        }
+    }
+    Ok(())
+}
