@@ -39,7 +39,7 @@ const LONGEST: u32 = 1 << 20;
 /// Logs a request and runs its handler. If the handler panics, the reply that it owns is dropped, which
 /// answers EIO.
 fn guarded(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
-    tracing::debug!("{request}");
+    tracing::debug!(target: "asdf_mount::fuse", "{request}");
     if catch_unwind(AssertUnwindSafe(handler)).is_err() {
         tracing::error!("{request} panicked: it was answered with EIO");
     }
