@@ -74,14 +74,19 @@ pub enum Status {
 ///
 /// Only if the output can't be written.
 pub fn run(files: &[PathBuf], json: bool, quiet: bool, out: &mut dyn Write) -> io::Result<Status> {
-    let (mut walk, progress, mut summary) = (Walk::new(files), Progress::new(), Summary::default());
+    let (mut walk, progress, mut summary) = (Walk::new(files), Progress::new(quiet), Summary::default());
     for found in walk.by_ref() {
         let report = match found {
             Ok(file) => report_on(&file, &progress),
             Err((path, error)) => Report::new(&path).unreadable(error),
         };
         summary.add(report.status, report.blocks);
-        match progress.hide(|| write(&report, json, out)) {
+        if let Some(error) = &report.error
+            && !json
+        {
+            progress.hide(|| complain(format_args!("asdf-mount: {}", one_line(error))));
+        }
+        match write(&report, json, &progress, out) {
             // A reader that has seen enough, such as head, is no failure.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(summary.status()),
             written => written?,
@@ -96,12 +101,14 @@ pub fn run(files: &[PathBuf], json: bool, quiet: bool, out: &mut dyn Write) -> i
     Ok(summary.status())
 }
 
-fn write(report: &Report, json: bool, out: &mut dyn Write) -> io::Result<()> {
-    if json {
-        serde_json::to_writer(&mut *out, report)?;
-        writeln!(out)
-    } else {
-        print(report, out)
+fn write(report: &Report, json: bool, progress: &Progress, out: &mut dyn Write) -> io::Result<()> {
+    match json {
+        true => progress.hide_if_shared(|| {
+            serde_json::to_writer(&mut *out, report)?;
+            writeln!(out)
+        }),
+        false if report.defects.is_empty() => Ok(()),
+        false => progress.hide_if_shared(|| print(report, out)),
     }
 }
 
@@ -110,9 +117,6 @@ fn as_text<S: serde::Serializer>(file: &Path, to: S) -> std::result::Result<S::O
 }
 
 fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    if let Some(error) = &report.error {
-        complain(format_args!("asdf-mount: {}", one_line(error)));
-    }
     let file = one_line(&report.file.to_string_lossy());
     for defect in &report.defects {
         let severity = match defect.severity {
@@ -142,7 +146,7 @@ impl Report {
 
 /// Checks one file.
 pub fn file_report(file: &Path) -> Report {
-    report_on(file, &Progress::new())
+    report_on(file, &Progress::new(true))
 }
 
 fn report_on(file: &Path, progress: &Progress) -> Report {

@@ -31,7 +31,7 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
     let context = Context { cache: Arc::new(cache) };
-    let (mut walk, progress) = (Walk::new(files), Progress::new());
+    let (mut walk, progress) = (Walk::new(files), Progress::new(quiet));
     let mut run = Run { context: &context, progress: &progress, complaints, summary: Summary::default() };
     run.summary.indexed = Some(0);
     for found in walk.by_ref() {

@@ -21,6 +21,7 @@ mod lifecycle;
 mod limits;
 mod options;
 mod outputs;
+mod progress;
 mod shown;
 mod state;
 mod table;
