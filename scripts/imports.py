@@ -16,17 +16,16 @@ from pathlib import Path
 SRC = Path("src")
 
 # What each module may import. `cache` names `content` for its store of seek tables alone.
-# `host` and `folder` name `overlay` for the recovery of interrupted saves alone.
 ALLOWED = {
     "cli": "cache check daemon error exit format log options user_dirs",
-    "daemon": "cache error exit format fuse log options overlay vfs",
+    "daemon": "cache error exit format fuse log options vfs",
     "fuse": "cache content error host overlay source vfs",
     "options": "error folder format user_dirs",
     "check": "cache content error format log options source user_dirs yaml",
     "vfs": "cache content decode error folder format host overlay source sync view",
     "overlay": "content error folder format host log source sync user_dirs view",
-    "folder": "cache content error format host overlay source sync view",
-    "host": "error format overlay source sync",
+    "folder": "cache content error format host source sync view",
+    "host": "error format source sync",
     "view": "content error format",
     "format": "cache codec content error source user_dirs yaml",
     "codec": "cache content decode error",

@@ -11,8 +11,9 @@ use serde::Serialize;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::format::asdf::edit::{self, Condition};
 use crate::format::asdf::ndarray::{self, Ndarray};
+use crate::format::editor::SaveTarget;
+use crate::format::recovery::{self, Condition};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::{complain, one_line};
 use crate::source::FileSource;
@@ -171,9 +172,8 @@ fn report_on(file: &Path, progress: &Progress) -> Report {
 
 /// Whether a save has left the file half the old one and half the new one.
 fn is_halfway(file: &Path) -> bool {
-    let state = crate::user_dirs::STATE.path().ok();
-    let found = file.canonicalize().map(|path| edit::condition(&path, state.as_deref()));
-    matches!(found, Ok(Ok(Condition::Halfway(_))))
+    let found = SaveTarget::of_path(file).and_then(|target| recovery::condition(&target, None));
+    matches!(found, Ok(Condition::Halfway(_)))
 }
 
 fn open(file: &Path) -> Result<Arc<dyn Container>> {

@@ -16,7 +16,7 @@ use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 use crate::cache::store::Store;
 use crate::daemon::{self, Plan};
 use crate::error::{Error, Kind, Result};
-use crate::format::asdf::edit::check::Level;
+use crate::format::editor::Validation;
 use crate::options::{self, Options};
 use crate::{check, exit, log};
 
@@ -206,7 +206,7 @@ fn act(arguments: Arguments) -> Result<u8> {
     if arguments.edit || arguments.set_tree.is_some() {
         let [file] = &arguments.paths[..] else { return Err(usage("one FILE is needed")) };
         if arguments.force {
-            options.edit.level = Level::Warn;
+            options.edit.validation = Validation::Warn;
         }
         return match &arguments.set_tree {
             Some(tree) => revise::set_tree(tree, file, options.edit),

@@ -24,8 +24,10 @@ pub enum Kind {
     Unsupported,
     /// The source was changed or replaced by another program; what was known of it is void.
     Changed,
-    /// Another program has the file, or changed what was to be changed.
+    /// Another program has the file.
     Busy,
+    /// Another program changed the tree since the text that was to replace it was begun.
+    Conflict,
     /// The text does not fit, or is beyond what can be handled.
     TooLarge,
     /// The file can't be written.
@@ -124,7 +126,7 @@ impl Error {
             Kind::NotFound => libc::ENOENT,
             Kind::Unrecognised | Kind::Damaged | Kind::Unsupported | Kind::Unfinished => libc::EIO,
             Kind::Changed => libc::ESTALE,
-            Kind::Busy => libc::EBUSY,
+            Kind::Busy | Kind::Conflict => libc::EBUSY,
             Kind::TooLarge => libc::EFBIG,
             Kind::ReadOnly => libc::EROFS,
             Kind::Refused | Kind::Usage => libc::EINVAL,

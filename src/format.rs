@@ -1,8 +1,12 @@
 //! Formats: what knows one kind of file. A [`Container`] is what every format opens to.
 
 pub mod asdf;
+pub mod editor;
+pub mod recovery;
+pub mod refusal;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +14,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 use crate::source::{FileSource, Source, SourceStat};
+use editor::{EditContext, EditSupport, Editor, SaveTarget};
 
 /// How many bytes of a file's start are enough to recognise every format.
 pub const HEAD: usize = 16;
@@ -48,6 +53,41 @@ pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Contai
     match recognise(head) {
         Some(_) => asdf::open(source, context),
         None => Err(unrecognised(source.path(), head)),
+    }
+}
+
+/// The formats whose files can be changed.
+fn edit_supports() -> impl Iterator<Item = &'static dyn EditSupport> {
+    [&asdf::edit::Support as &dyn EditSupport].into_iter()
+}
+
+/// Whether a file, judged by its name, belongs to a save of the file beside it.
+pub fn is_sidecar(name: &OsStr) -> bool {
+    edit_supports().any(|support| support.is_sidecar(name))
+}
+
+/// Opens and locks the file at `path` for changes; a save that a crash interrupted is finished or undone.
+///
+/// # Errors
+///
+/// [`Kind::ReadOnly`] if the file can't be written, [`Kind::Busy`] if another program has it,
+/// [`Kind::Unsupported`] if its format can't be changed.
+pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> {
+    let target = SaveTarget::of_path(path)?;
+    // A file that is half old and half new may not begin as its format does.
+    for support in edit_supports() {
+        if support.is_interrupted(&target, None)? {
+            return support.open(target, edits);
+        }
+    }
+    let context = Context { cache: Arc::new(Cache::with_threads(0, 1)) };
+    let container = open(Arc::new(FileSource::open(path)?), &context)?;
+    match container.editor() {
+        Some(support) => support.open(target, edits),
+        None => {
+            let message = format!("files of the format {} can't be changed", container.format());
+            Err(Error::new(Kind::Unsupported, message).of(path))
+        }
     }
 }
 
@@ -94,6 +134,11 @@ pub trait Container: Send + Sync + std::fmt::Debug {
 
     /// Where the tree's text ends in the file, in bytes from its start.
     fn tree_end(&self) -> u64;
+
+    /// How the file's tree can be changed, if the format can do that.
+    fn editor(&self) -> Option<&'static dyn EditSupport> {
+        None
+    }
 
     /// What is wrong with the file as far as it was looked at, first things first.
     fn defects(&self) -> Vec<Defect>;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use crate::error::{Error, Kind, Result};
 use crate::folder::verify::Verify;
-use crate::format::asdf::edit::{self, check::Level};
+use crate::format::editor::{EditOptions, Validation};
 use list::{Item, split};
 pub(crate) use names::{Known, all};
 pub use names::{Row, TABLE};
@@ -98,7 +98,7 @@ pub struct Options {
     /// `index-cache=`: seek tables are kept between mounts.
     pub index_cache: bool,
     /// `validate=` and `padding=`: how a changed tree is judged and saved.
-    pub edit: edit::session::Settings,
+    pub edit: EditOptions,
     /// `ro`: nothing can be written; otherwise what the source allows.
     pub read_only: bool,
     /// `noexec`
@@ -126,7 +126,7 @@ impl Default for Options {
             spill: Spill::Usual,
             verify: Verify::Off,
             index_cache: true,
-            edit: edit::session::Settings::default(),
+            edit: EditOptions::default(),
             read_only: false,
             no_exec: false,
             synchronous: false,
@@ -216,7 +216,7 @@ impl Options {
             }
             "padding" => {
                 let padding = size(value).filter(|size| *size <= MOST_PADDING);
-                self.edit.save.padding =
+                self.edit.padding =
                     Some(padding.ok_or_else(|| bad(name, value, "a size such as 64K, at most 1G"))?);
             }
             "spill" => match value {
@@ -235,9 +235,9 @@ impl Options {
                 _ => return other(),
             },
             "validate" => match value {
-                b"strict" => self.edit.level = Level::Strict,
-                b"warn" => self.edit.level = Level::Warn,
-                b"off" => self.edit.level = Level::Off,
+                b"strict" => self.edit.validation = Validation::Strict,
+                b"warn" => self.edit.validation = Validation::Warn,
+                b"off" => self.edit.validation = Validation::Off,
                 _ => return other(),
             },
             "fsname" => self.fsname = Some(text(name, value, "a name")?),

@@ -18,8 +18,6 @@ pub(crate) mod lazy;
 pub mod naming;
 pub(crate) mod pristine;
 pub(crate) mod refusal;
-pub mod saver;
-pub mod savers;
 pub(crate) mod state_dir;
 pub(crate) mod verbatim;
 pub mod write_handle;
@@ -37,11 +35,11 @@ use crate::error::{Error, Result};
 use crate::folder::mounted_file::{CurrentFile, MountedFile};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
+use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget, TextVersion};
 use crate::host::detect::Position;
 use crate::host::stat::{Kind, Stat, Time};
 use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, now};
 use crate::overlay::refusal::ERROR;
-use crate::overlay::saver::{Head, Saver, Savers, Site};
 use crate::overlay::state_dir::{Kept, ScratchDir, StateDir, in_memory, stem_of};
 use crate::source::SourceVersion;
 use crate::sync::locked;
@@ -57,7 +55,8 @@ pub(crate) struct Shared {
     /// None where no state directory can be had: scratch files are then held in memory.
     pub(crate) state_dir: Option<Arc<StateDir>>,
     pub(crate) quota: Arc<Quota>,
-    pub(crate) savers: Arc<dyn Savers>,
+    /// What the editors of the mount share.
+    pub(crate) edits: Arc<EditContext>,
     pub(crate) serials: Arc<Serials>,
     pub(crate) open_files: Arc<OpenFiles>,
 }
@@ -70,9 +69,11 @@ pub(crate) struct Overlay {
     pub(crate) shared: Arc<Shared>,
     position: Position,
     current: Arc<CurrentFile>,
+    /// Opens the editor of the file.
+    support: &'static dyn EditSupport,
     pub(crate) state: Mutex<State>,
     /// Held while a save is made; what it is made with, once it is needed.
-    pub(crate) saver: Mutex<Option<Box<dyn Saver>>>,
+    pub(crate) editor: Mutex<Option<Box<dyn Editor>>>,
     /// The overlay file that has the number of a `tree.yaml` to which nobody writes.
     first: Weak<OverlayFile>,
 }
@@ -84,7 +85,7 @@ pub(crate) struct State {
     pub(crate) pristine: Weak<OverlayFile>,
     pub(crate) missing: Option<Instant>,
     /// The source's head, and the version of the source that has it.
-    pub(crate) head: Option<(SourceVersion, Head)>,
+    pub(crate) head: Option<(SourceVersion, TextVersion)>,
     /// Counts how often another program changed the head.
     pub(crate) base_version: u64,
     /// What `tree.yaml` says of its times while the source is as the last save left it.
@@ -92,8 +93,8 @@ pub(crate) struct State {
     scratch_dir: Option<ScratchDir>,
     /// Refused texts in the state directory.
     pub(crate) kept: VecDeque<Kept>,
-    /// MD5 of the text that was refused last, whose files may still be there.
-    pub(crate) rejected: Option<Head>,
+    /// The text that was refused last, whose files may still be there.
+    pub(crate) rejected: Option<TextVersion>,
     /// Lines `...` in the midst of the text that was saved last, as it was written; see
     /// [`inner_ends`](crate::overlay::appended). An editor may have it so even when `tree.yaml` shows what is in the source.
     pub(crate) inner_ends: usize,
@@ -107,8 +108,8 @@ pub(crate) struct State {
     pub(crate) refused_at: Option<Instant>,
     /// Whether a save is being made.
     pub(crate) busy: bool,
-    /// Whether the saver is kept although no draft is open.
-    pub(crate) keeps_saver: bool,
+    /// Whether the editor is kept although no draft is open.
+    pub(crate) keeps_editor: bool,
     pub(crate) closed: bool,
     /// Whether anything was written, or could have been.
     pub(crate) touched: bool,
@@ -126,7 +127,12 @@ pub(crate) struct Shown {
 
 impl Overlay {
     /// The overlay of a file that can be written.
-    pub(crate) fn of(position: &Position, current: &Arc<CurrentFile>, shared: &Arc<Shared>) -> Result<Self> {
+    pub(crate) fn of(
+        position: &Position,
+        current: &Arc<CurrentFile>,
+        shared: &Arc<Shared>,
+        support: &'static dyn EditSupport,
+    ) -> Result<Self> {
         let serial = shared.serials.next()?;
         let body = Mutex::new(Body::new(Backing::Source, 0));
         let overlay_file = Arc::new(OverlayFile { serial: None, overlay: serial, body });
@@ -147,7 +153,7 @@ impl Overlay {
             last_refusal: None,
             refused_at: None,
             busy: false,
-            keeps_saver: false,
+            keeps_editor: false,
             closed: false,
             touched: false,
             changed: None,
@@ -157,8 +163,9 @@ impl Overlay {
             shared: shared.clone(),
             position: position.clone(),
             current: current.clone(),
+            support,
             state: Mutex::new(state),
-            saver: Mutex::new(None),
+            editor: Mutex::new(None),
             first: Arc::downgrade(&overlay_file),
         })
     }
@@ -203,52 +210,58 @@ impl Overlay {
     }
 
     /// Opens and locks the file for saves, if that was not done yet.
-    pub(crate) fn open_saver<'a>(
+    pub(crate) fn open_editor<'a>(
         &self,
-        saver: &'a mut Option<Box<dyn Saver>>,
-    ) -> Result<&'a mut Box<dyn Saver>> {
-        if saver.is_none() {
+        editor: &'a mut Option<Box<dyn Editor>>,
+    ) -> Result<&'a mut Box<dyn Editor>> {
+        if editor.is_none() {
             let (dir, name) = self.position.location.holder()?;
             let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-            let site = Site::new(dir, name, self.position.location.label());
-            *saver = Some(self.shared.savers.open(site)?);
+            let target = SaveTarget::new(dir, name, self.label());
+            let opened = self.support.open(target, &self.shared.edits)?;
+            for notice in opened.notices() {
+                tracing::warn!("{}: {notice}", self.label().display());
+            }
+            *editor = Some(opened);
         }
-        saver.as_mut().ok_or_else(|| errno(libc::EIO))
+        editor.as_mut().ok_or_else(|| errno(libc::EIO))
     }
 
     /// Sees to it that a draft can become a save, as far as that can be known before.
     pub(crate) fn begin(&self) -> Result<()> {
         // Someone is saving, and has all that is needed. Of a file that is left halfway nothing can be
         // read until it is settled: that is waited for.
-        let saver = match self.mounted()?.is_unsettled() {
-            true => Some(locked(&self.saver)),
-            false => self.saver.try_lock().ok(),
+        let editor = match self.mounted()?.is_unsettled() {
+            true => Some(locked(&self.editor)),
+            false => self.editor.try_lock().ok(),
         };
-        let Some(mut saver) = saver else { return Ok(()) };
-        self.open_saver(&mut saver).map(drop).and_then(|()| self.settle_source(&mut saver)).map_err(|error| {
-            tracing::warn!("{error}");
-            match error.errno() {
-                libc::EACCES | libc::EPERM => errno(libc::EROFS),
-                _ => error,
-            }
-        })
+        let Some(mut editor) = editor else { return Ok(()) };
+        self.open_editor(&mut editor).map(drop).and_then(|()| self.settle_source(&mut editor)).map_err(
+            |error| {
+                tracing::warn!("{error}");
+                match error.errno() {
+                    libc::EACCES | libc::EPERM => errno(libc::EROFS),
+                    _ => error,
+                }
+            },
+        )
     }
 
     /// Makes the source one file again, if a save left it halfway.
-    pub(crate) fn settle_source(&self, saver: &mut Option<Box<dyn Saver>>) -> Result<()> {
+    pub(crate) fn settle_source(&self, editor: &mut Option<Box<dyn Editor>>) -> Result<()> {
         let mounted = self.mounted()?;
         if mounted.is_unsettled() {
-            self.open_saver(saver)?.settle()?;
+            self.open_editor(editor)?.settle()?;
             mounted.settled();
         }
         Ok(())
     }
 
     /// Keeps the file locked until the mount ends.
-    pub(crate) fn keep_saver(&self) -> Result<()> {
-        self.open_saver(&mut locked(&self.saver))?;
+    pub(crate) fn keep_editor(&self) -> Result<()> {
+        self.open_editor(&mut locked(&self.editor))?;
         let mut state = locked(&self.state);
-        (state.keeps_saver, state.touched) = (true, true);
+        (state.keeps_editor, state.touched) = (true, true);
         Ok(())
     }
 
@@ -268,7 +281,7 @@ impl Overlay {
     }
 
     /// What the source's head is, and how often others changed it.
-    pub(crate) fn head(&self, state: &mut State) -> Result<(u64, Head)> {
+    pub(crate) fn head(&self, state: &mut State) -> Result<(u64, TextVersion)> {
         if let (true, Some((_, head))) = (state.busy, state.head) {
             return Ok((state.base_version, head));
         }
@@ -280,7 +293,7 @@ impl Overlay {
         {
             return Ok((state.base_version, head));
         }
-        let head = Head::of(&*opened.container()?.tree())?;
+        let head = TextVersion::of(&*opened.container()?.tree())?;
         if state.head.is_some_and(|(_, old)| old != head) {
             state.base_version += 1;
             (state.inner_ends, state.saved_verbatim) = (0, None);
@@ -406,7 +419,7 @@ impl Overlay {
     /// Ends all writing: a save that runs is waited for; a text that was not saved is kept, and files
     /// beside it.
     pub(crate) fn close(&self) {
-        let mut saver = locked(&self.saver);
+        let mut editor = locked(&self.editor);
         let mut state = locked(&self.state);
         if std::mem::replace(&mut state.closed, true) {
             return;
@@ -425,7 +438,7 @@ impl Overlay {
         }
         let scratch_dir = state.scratch_dir.take();
         self.keep_beside(&mut state, scratch_dir);
-        *saver = None;
+        *editor = None;
     }
 
     /// What `status.yaml` says of it.

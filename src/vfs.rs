@@ -16,7 +16,6 @@
 //! - `verify`: when the checksum of a block is checked, and what comes of it
 //! - `overlay`, `overlay_file`, `naming`, `write`, `writer`: what is written in the folder of a file
 //! - `draft`, `inner_ends`, `written`, `refused`: which text of it is tried as a save, and what comes of it
-//! - `saver`: who makes a save of a text; `savers`: the sessions that do
 //! - `state_dir`: the state directory; `beside`: which files made beside `tree.yaml` are kept there
 //!
 //! Nothing here caches what a source is for longer than [`TTL`] allows the kernel to: a file that
@@ -60,10 +59,10 @@ use crate::folder::serials::Serials;
 use crate::folder::snapshot::Snapshot;
 use crate::folder::verify::Verify;
 use crate::format::Context;
+use crate::format::editor::EditContext;
 use crate::host::detect::FormatDetector;
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::file::{Backing, MOST_BYTES, OverlayFile};
-use crate::overlay::saver;
 use crate::overlay::{Overlay, Shared};
 use crate::sync::locked;
 use entry::{Class, Entry};
@@ -89,8 +88,8 @@ pub struct Options {
     pub opener: Opener,
     /// When the checksums of blocks are checked.
     pub verify: Verify,
-    /// Makes saves; without it nothing can be written.
-    pub savers: Option<Arc<dyn saver::Savers>>,
+    /// What the editors of the mount share; without it nothing can be written.
+    pub edits: Option<Arc<EditContext>>,
     /// Gives memory back to the system, when many nodes were dropped.
     pub give_back: fn(),
 }
@@ -113,7 +112,7 @@ impl Options {
             recognise: crate::format::recognise,
             opener: Arc::new(move |source| crate::format::open(source, &context)),
             verify: Verify::default(),
-            savers: None,
+            edits: None,
             give_back: || {},
         }
     }
@@ -292,7 +291,9 @@ impl Vfs {
     /// Whether something can be written in a directory.
     fn is_writable(&self, entry: &Entry) -> Result<bool> {
         match (&entry.class, &self.shared) {
-            (Class::Folder(folder), Some(shared)) => folder.can_be_written(&entry.position, shared),
+            (Class::Folder(folder), Some(shared)) => {
+                Ok(folder.edit_support(&entry.position, shared)?.is_some())
+            }
             _ => Ok(false),
         }
     }

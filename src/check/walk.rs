@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
 use crate::format;
-use crate::format::asdf::edit;
 use crate::options::PID_ATTRIBUTE;
 
 /// The files, in order; an error for what can't be looked at.
@@ -102,7 +101,7 @@ impl Iterator for Walk<'_> {
         loop {
             let found = match self.levels.last_mut() {
                 Some(level) => match level.names.pop() {
-                    Some(name) if edit::is_sidecar(&name) => None,
+                    Some(name) if format::is_sidecar(&name) => None,
                     Some(name) => {
                         let path = level.folder.join(name);
                         self.found(path)

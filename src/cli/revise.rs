@@ -15,9 +15,9 @@ use signal_hook::flag::register_conditional_default;
 use super::{complain, exit, print, usage};
 use crate::error::{Error, Kind, Result};
 use crate::format;
-use crate::format::asdf::edit::check::Refusal;
-use crate::format::asdf::edit::session::{NotSaved, Outcome, Session, Settings};
-use crate::format::asdf::edit::{self, Recovered};
+use crate::format::editor::{EditContext, EditOptions, Editor, SaveTarget, Saved, TextVersion};
+use crate::format::recovery::{self, Recovered, Side};
+use crate::format::refusal::Refusal;
 use crate::log::{self, one_line};
 use crate::user_dirs::STATE;
 
@@ -27,7 +27,7 @@ const EDITOR: &str = "vi";
 const STEM: usize = 50;
 
 /// Makes the text of `tree` (`-`: standard input) the tree of `file`.
-pub(super) fn set_tree(tree: &Path, file: &Path, settings: Settings) -> Result<u8> {
+pub(super) fn set_tree(tree: &Path, file: &Path, options: EditOptions) -> Result<u8> {
     let mut text = Vec::new();
     let read = match tree == Path::new("-") {
         true => io::stdin().lock().read_to_end(&mut text).map(|_| ()),
@@ -37,14 +37,15 @@ pub(super) fn set_tree(tree: &Path, file: &Path, settings: Settings) -> Result<u
     if text.is_empty() {
         return Err(Error::new(Kind::Refused, "is empty: an empty tree is never saved").of(tree));
     }
-    let mut session = open(file, settings)?;
-    match session.save(&text, &mut || {}) {
-        Ok(outcome) => {
-            tell(&outcome);
+    let mut editor = open(file, options)?;
+    let base = editor.version()?;
+    match editor.commit(&text, &base, &mut || {}) {
+        Ok(saved) => {
+            tell(&saved);
             Ok(exit::OK)
         }
-        Err(NotSaved::Failed(error)) => Err(error),
-        Err(NotSaved::Refused(refusal)) => {
+        Err(Refusal::Failed(error)) => Err(error),
+        Err(refusal) => {
             complain(&format!("{}: not changed: {} is refused", file.display(), tree.display()));
             complain_of(&refusal);
             Ok(exit::FAILED)
@@ -53,9 +54,10 @@ pub(super) fn set_tree(tree: &Path, file: &Path, settings: Settings) -> Result<u
 }
 
 /// Lets the user edit the tree of `file`, until it is saved or given up.
-pub(super) fn edit(file: &Path, settings: Settings) -> Result<u8> {
-    let mut session = open(file, settings)?;
-    let before = session.text()?;
+pub(super) fn edit(file: &Path, options: EditOptions) -> Result<u8> {
+    let mut editor = open(file, options)?;
+    let before = editor.text()?;
+    let base = TextVersion::of_bytes(&before);
     let copy = Copy::make(file, &before)?;
     loop {
         let edited = copy.edit();
@@ -72,16 +74,16 @@ pub(super) fn edit(file: &Path, settings: Settings) -> Result<u8> {
             complain(&format!("{}: not changed", file.display()));
             return Ok(copy.done());
         }
-        match session.save(&text, &mut || {}) {
-            Ok(outcome) => {
-                tell(&outcome);
+        match editor.commit(&text, &base, &mut || {}) {
+            Ok(saved) => {
+                tell(&saved);
                 return Ok(copy.done());
             }
-            Err(NotSaved::Refused(refusal)) => {
+            Err(Refusal::Failed(error)) => complain(&error.to_string()),
+            Err(refusal) => {
                 complain(&format!("{}: not saved", file.display()));
                 complain_of(&refusal);
             }
-            Err(NotSaved::Failed(error)) => complain(&error.to_string()),
         }
         if !again()? {
             complain(&format!("your text is kept in {}", copy.text.display()));
@@ -107,7 +109,8 @@ pub(super) fn recover(files: &[PathBuf], quiet: bool) -> Result<u8> {
 }
 
 fn recover_one(file: &Path, quiet: bool) -> Result<()> {
-    let recovered = edit::recover(file).map_err(|error| if_busy(error).of(file))?;
+    let recovered = SaveTarget::of_path(file).and_then(|target| recovery::recover(&target, None));
+    let recovered = recovered.map_err(|error| if_busy(error).of(file))?;
     let told: String = what_was_done(&recovered)
         .iter()
         .map(|line| format!("{}: {}\n", shown(file), one_line(line)))
@@ -129,37 +132,26 @@ fn what_was_done(recovered: &Recovered) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(outcome) = recovered.outcome {
         let which = match outcome {
-            edit::Outcome::Old => "before",
-            edit::Outcome::New => "after",
+            Side::Old => "before",
+            Side::New => "after",
         };
         lines.push(format!("is the file {which} the save that was interrupted"));
     }
-    for (journal, why) in &recovered.set_aside {
-        lines.push(format!("a journal was not used and is kept as {}: {why}", journal.display()));
-    }
-    for (lying, why) in &recovered.in_the_way {
-        lines.push(edit::in_the_way(lying, why));
-    }
+    lines.extend(recovered.notices());
     for left in &recovered.removed {
         lines.push(format!("removed {}, left by a save that was interrupted", left.display()));
     }
     lines
 }
 
-fn open(file: &Path, settings: Settings) -> Result<Session> {
+fn open(file: &Path, options: EditOptions) -> Result<Box<dyn Editor>> {
     tell_of_state_directory();
-    let mut session = Session::open(file, settings).map_err(if_busy)?;
-    let target = session.target();
-    if let Some(trouble) = target.lock_trouble() {
-        complain(&format!("{}: goes on without a lock: {trouble}", file.display()));
+    let context = EditContext { options, ..EditContext::default() };
+    let editor = format::open_editor(file, &context).map_err(if_busy)?;
+    for notice in editor.notices() {
+        complain(&format!("{}: {notice}", file.display()));
     }
-    for (journal, why) in &target.recovered().set_aside {
-        complain(&format!("a journal was not used and is kept as {}: {why}", journal.display()));
-    }
-    for (lying, why) in &target.recovered().in_the_way {
-        complain(&edit::in_the_way(lying, why));
-    }
-    Ok(session)
+    Ok(editor)
 }
 
 /// Says why there is a state directory and nothing is written there.
@@ -179,11 +171,11 @@ fn if_busy(error: Error) -> Error {
     }
 }
 
-fn tell(outcome: &Outcome) {
-    for mend in &outcome.mends {
-        complain(mend);
+fn tell(saved: &Saved) {
+    for restored in &saved.restored {
+        complain(restored);
     }
-    for warning in &outcome.warnings {
+    for warning in &saved.warnings {
         complain(&format!("warning: {warning}"));
     }
 }

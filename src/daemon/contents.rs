@@ -8,9 +8,9 @@ use crate::cache::store::Store;
 use crate::cache::{Cache, default_budget};
 use crate::error::{Error, Result};
 use crate::format::Context;
+use crate::format::editor::EditContext;
 use crate::fuse::{Adapter, KernelNotifier};
 use crate::options::{LEAST_CACHE, Spill};
-use crate::overlay::savers::Sessions;
 use crate::vfs::{Options, Ownership, Vfs};
 
 /// How long the end of a mount waits for seek tables that are being written.
@@ -52,7 +52,9 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     options.verify = plan.options.verify;
     options.give_back = memory::give_back_small_pieces;
     if !plan.options.read_only {
-        options.savers = Some(Arc::new(Sessions::new(plan.options.edit, &plan.mountpoint)));
+        let mountpoint = Some(plan.mountpoint.clone());
+        let context = EditContext { options: plan.options.edit, mountpoint, ..EditContext::default() };
+        options.edits = Some(Arc::new(context));
     }
     let filesystem = Adapter::new(Vfs::new(&plan.sources, &options)?);
     let vfs = filesystem.vfs().clone();

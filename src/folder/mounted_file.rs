@@ -192,7 +192,7 @@ impl MountedFile {
             self.open_files.keep(self.serial, &opened);
             return Ok(opened);
         }
-        if let Err(error) = self.location.settle(&self.open_files.settler) {
+        if let Err(error) = self.location.settle(&self.open_files.recovery) {
             if error.kind() == error::Kind::Unfinished {
                 self.trouble(&error);
             }

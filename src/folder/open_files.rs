@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::folder::snapshot::Snapshot;
 use crate::folder::verify::{Verifier, Verify};
 use crate::format::Container;
-use crate::overlay::saver::Settler;
+use crate::format::recovery::RecoveryPolicy;
 use crate::source::Source;
 use crate::sync::locked;
 
@@ -26,7 +26,7 @@ pub(crate) type OnWrong = Box<dyn Fn(u64, usize) + Send + Sync>;
 pub(crate) struct OpenFiles {
     pub(crate) opener: Opener,
     /// Looks after what a crash left halfway, before it is read.
-    pub(crate) settler: Settler,
+    pub(crate) recovery: RecoveryPolicy,
     kept: Mutex<LruCache<u64, Arc<Snapshot>>>,
     pub(crate) verifier: Verifier,
     /// Told of a file, by its serial number, and of its block that is found wrong.
@@ -43,13 +43,13 @@ impl OpenFiles {
     pub(crate) fn new(
         opener: Opener,
         bound: NonZeroUsize,
-        settler: Settler,
+        recovery: RecoveryPolicy,
         verify: Verify,
         on_wrong: OnWrong,
     ) -> Self {
         Self {
             opener,
-            settler,
+            recovery,
             kept: Mutex::new(LruCache::new(bound)),
             verifier: Verifier::new(verify),
             on_wrong,

@@ -14,6 +14,7 @@ use self::block::Blocks;
 use self::chain::Chain;
 use self::head::Head;
 use self::header::{Header, LONGEST_FIELDS, Layout};
+use super::editor::EditSupport;
 use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Severity, Verified};
 use crate::codec::{self, Codec};
 use crate::content::{Content, Slice, Soundness};
@@ -322,6 +323,10 @@ impl Container for AsdfFile {
 
     fn tree_end(&self) -> u64 {
         self.head.end
+    }
+
+    fn editor(&self) -> Option<&'static dyn EditSupport> {
+        Some(&edit::Support)
     }
 
     fn defects(&self) -> Vec<Defect> {

@@ -14,11 +14,12 @@ use lru::LruCache;
 
 use crate::error::{self, Error, Result};
 use crate::format::HEAD;
+use crate::format::editor::SaveTarget;
+use crate::format::recovery::RecoveryPolicy;
 use crate::host::at::open_in;
 use crate::host::location::Location;
 use crate::host::location::link::{self, LinkPolicy, Shown};
 use crate::host::stat::{Kind, Stat};
-use crate::overlay::saver::{Settler, Site};
 use crate::source::{Source, SourceStat, SourceVersion, read_up_to};
 use crate::sync::locked;
 
@@ -71,7 +72,7 @@ pub(crate) struct FormatDetector {
     recognise: fn(&[u8]) -> Option<&'static str>,
     remembered: Mutex<LruCache<SourceVersion, bool>>,
     /// Looks after what a crash left halfway: its first bytes may be none of any format.
-    settler: Settler,
+    recovery: RecoveryPolicy,
     /// Whether the log tells of a shortage.
     told: AtomicBool,
 }
@@ -83,9 +84,9 @@ impl std::fmt::Debug for FormatDetector {
 }
 
 impl FormatDetector {
-    pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, settler: Settler) -> Self {
+    pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, recovery: RecoveryPolicy) -> Self {
         let remembered = Mutex::new(LruCache::new(REMEMBERED));
-        Self { recognise, remembered, settler, told: AtomicBool::new(false) }
+        Self { recognise, remembered, recovery, told: AtomicBool::new(false) }
     }
 
     /// Looks at `name` in the mirrored directory `parent`, which is open as `dir`.
@@ -152,9 +153,9 @@ impl FormatDetector {
         }
         let held =
             dir.try_clone_to_owned().map_err(|error| self.unread(Error::from(error).of(location.label())))?;
-        let site = Site::new(held, name.to_owned(), location.label());
+        let target = SaveTarget::new(held, name.to_owned(), location.label());
         // Only files of known formats are ever saved.
-        if self.settler.settle(site).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
+        if self.recovery.apply(&target).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
             return Ok(true);
         }
         let head = || -> Result<(SourceVersion, bool)> {

@@ -16,10 +16,11 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 
 use crate::error::{Error, Result};
+use crate::format::editor::SaveTarget;
+use crate::format::recovery::RecoveryPolicy;
 use crate::host::acl;
 use crate::host::at::{HOLD, descend, open_in, stat_in, step};
 use crate::host::stat::{Key, Stat};
-use crate::overlay::saver::{Settler, Site};
 use crate::source::FileSource;
 
 /// A directory that was opened before mounting.
@@ -159,10 +160,10 @@ impl Location {
     }
 
     /// Has a save of the file that lies here settled, or found out, if a crash interrupted one.
-    pub(crate) fn settle(&self, settler: &Settler) -> Result<()> {
+    pub(crate) fn settle(&self, recovery: &RecoveryPolicy) -> Result<()> {
         let (dir, name) = self.holder()?;
         let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-        settler.settle(Site::new(dir, name, self.label()))
+        recovery.apply(&SaveTarget::new(dir, name, self.label()))
     }
 
     /// Opens the directory that lies here, so as to hold it or look into it.

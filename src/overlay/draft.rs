@@ -11,28 +11,65 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::content::Content;
 use crate::error::errno;
 use crate::error::{Error, Result};
+use crate::format::editor::{Editor, Saved, TextVersion};
+use crate::format::refusal::{Refusal, report_of_warnings};
 use crate::host::stat::Time;
+use crate::overlay::appended::{self, Joined};
 use crate::overlay::file::{Backing, Body, OverlayFile, now};
-use crate::overlay::refusal::{changed_by_others, defect, of_joined, unfinished, unopened};
-use crate::overlay::saver::{Head, Refused, Saved, Saver};
-use crate::overlay::{Overlay, Shown, State, appended};
+use crate::overlay::{Overlay, Shown, State};
 use crate::source::SourceVersion;
 use crate::sync::locked;
 
-/// What became of a text.
+/// What became of a text that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tried {
+pub(crate) enum CommitOutcome {
     /// It is empty, and was not tried.
     Empty,
-    /// It is what is saved already.
-    Same,
-    /// It is saved; `mended` if the source has something put back into it.
-    Saved { mended: bool },
-    /// It would be saved.
-    Sound,
+    /// It is saved; not `verbatim` if the source has something put back into it.
+    Saved { verbatim: bool },
+    /// It was only checked, and would be saved.
+    Valid,
+}
+
+/// A text as it was when it was tried.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) text: Vec<u8>,
+    /// The text with what was appended to it in its place, if anything was.
+    pub(crate) joined: Option<Joined>,
+    /// Which change of the overlay file it is.
+    pub(crate) edits: u64,
+}
+
+impl Draft {
+    fn of(body: &Body) -> Result<Self> {
+        Ok(Self { text: body.text()?, joined: None, edits: body.edits })
+    }
+
+    /// The text for the editor.
+    fn whole(&self) -> &[u8] {
+        self.joined.as_ref().map_or(&self.text, |joined| &joined.text)
+    }
+}
+
+/// A draft that the editor has to decide on.
+#[derive(Debug)]
+struct Attempt {
+    draft: Draft,
+    /// The version that the draft was made from.
+    base: TextVersion,
+    /// When the draft was written: mtime and ctime.
+    times: (Time, Time),
+    /// The same of the saved text.
+    saved_times: (Time, Time),
+}
+
+/// A overlay file's text before the editor sees it.
+enum Prepared {
+    Done(CommitOutcome),
+    Attempt(Attempt),
 }
 
 impl Overlay {
@@ -43,7 +80,7 @@ impl Overlay {
     }
 
     /// Nobody has the overlay file open for writing any more.
-    pub(crate) fn left(&self, saver: &mut Option<Box<dyn Saver>>, overlay_file: &Arc<OverlayFile>) {
+    pub(crate) fn left(&self, editor: &mut Option<Box<dyn Editor>>, overlay_file: &Arc<OverlayFile>) {
         let result = {
             let mut state = locked(&self.state);
             if state.closed {
@@ -69,7 +106,7 @@ impl Overlay {
                 () if refused => self.show_saved(&mut state, overlay_file),
                 () => {
                     drop(state);
-                    match self.commit(saver, overlay_file) {
+                    match self.commit(editor, overlay_file) {
                         Ok(()) => Ok(()),
                         Err(_) => {
                             let mut state = locked(&self.state);
@@ -90,185 +127,219 @@ impl Overlay {
     /// Tries the text of `tree.yaml`.
     pub(crate) fn commit(
         &self,
-        saver: &mut Option<Box<dyn Saver>>,
+        editor: &mut Option<Box<dyn Editor>>,
         overlay_file: &Arc<OverlayFile>,
     ) -> Result<()> {
-        let tried = self.attempt(saver, overlay_file, true)?;
+        let outcome = self.attempt(editor, overlay_file, true)?;
         let mut state = locked(&self.state);
         if self.is_tree(&state, overlay_file) {
-            self.settle(&mut state, overlay_file, tried)?;
+            self.settle(&mut state, overlay_file, outcome)?;
         }
         Ok(())
     }
 
-    /// Makes `tree.yaml` show the saved text, after its own was tried.
+    /// Makes `tree.yaml` show what it is to show after its text was tried.
     pub(crate) fn settle(
         &self,
         state: &mut State,
         overlay_file: &Arc<OverlayFile>,
-        tried: Tried,
+        outcome: CommitOutcome,
     ) -> Result<()> {
         let clean = locked(&overlay_file.body).is_clean();
-        match tried {
-            Tried::Empty => {
+        match outcome {
+            CommitOutcome::Empty => {
                 let mut body = locked(&overlay_file.body);
                 if body.writers == 0 {
                     body.pending = Some(Instant::now());
                 }
                 Ok(())
             }
-            // Written again meanwhile.
+            // It was written again meanwhile.
             _ if !clean => Ok(()),
-            Tried::Sound => Ok(()),
-            Tried::Same | Tried::Saved { mended: false } => self.make_pristine(state, overlay_file),
-            // It goes on showing what was written, and not what was put back into it: no file may
-            // change under an editor that has just saved it.
-            Tried::Saved { mended: true } => Ok(()),
+            CommitOutcome::Saved { verbatim: true } => self.make_pristine(state, overlay_file),
+            // An editor that has just saved the file must not find it changed.
+            CommitOutcome::Saved { verbatim: false } | CommitOutcome::Valid => Ok(()),
         }
     }
 
-    /// Tries an overlay file's text as the tree; unless it is to be saved (`save`) it is only checked.
+    /// Tries an overlay file's text as the tree; the text is only checked if `save` is false.
     pub(crate) fn attempt(
         &self,
-        saver: &mut Option<Box<dyn Saver>>,
+        editor: &mut Option<Box<dyn Editor>>,
         overlay_file: &Arc<OverlayFile>,
         save: bool,
-    ) -> Result<Tried> {
-        if let Err(error) = self.settle_source(saver) {
+    ) -> Result<CommitOutcome> {
+        if let Err(error) = self.settle_source(editor) {
             let mut state = locked(&self.state);
             self.write_access(&mut state)?;
-            let body = locked(&overlay_file.body);
-            let (text, edits) = (body.text()?, body.edits);
-            drop(body);
-            return Err(self.refuse(&mut state, overlay_file, edits, &text, unopened(&error)));
+            let draft = Draft::of(&locked(&overlay_file.body))?;
+            return Err(self.refuse(&mut state, overlay_file, &draft, Refusal::Unopened(error)));
         }
-        let (text, joined, edits, head, times, before, saver) = {
+        let (attempt, editor) = {
             let mut state = locked(&self.state);
             self.write_access(&mut state)?;
-            let ((saved, base_version, head), before) = match self.known(&mut state) {
-                Ok(known) => known,
-                // The source may be gone, or be no ASDF file any more.
-                Err(error) => return Err(self.refuse_unknown(&mut state, overlay_file, error)),
+            let attempt = match self.prepare(&mut state, overlay_file)? {
+                Prepared::Done(outcome) => return Ok(outcome),
+                Prepared::Attempt(attempt) => attempt,
             };
-            let mut body = locked(&overlay_file.body);
-            match &body.backing {
-                Backing::Text(_) | Backing::Link(_) => return Err(errno(libc::EINVAL)),
-                Backing::Source => return Ok(Tried::Same),
-                Backing::File(_) if body.size == 0 => return Ok(Tried::Empty),
-                Backing::File(_) => {}
+            self.copy_up_pristine(&mut state, Some(overlay_file))?;
+            let editor = match self.open_editor(editor) {
+                Ok(editor) => editor,
+                Err(error) => {
+                    return Err(self.refuse(
+                        &mut state,
+                        overlay_file,
+                        &attempt.draft,
+                        Refusal::Unopened(error),
+                    ));
+                }
+            };
+            if !save {
+                let check = || editor.check(attempt.draft.whole(), &attempt.base);
+                let checked = catch_unwind(AssertUnwindSafe(check)).unwrap_or(Err(Refusal::Panicked));
+                return match checked {
+                    Ok(()) => Ok(CommitOutcome::Valid),
+                    Err(refusal) => Err(self.refuse(&mut state, overlay_file, &attempt.draft, refusal)),
+                };
             }
-            if let Some(refusal) = body.refusal().filter(|refusal| refusal.for_good) {
-                return Err(errno(refusal.errno));
+            state.busy = true;
+            (attempt, editor)
+        };
+        let (result, version) = self.save(&mut **editor, &attempt);
+        let mut state = locked(&self.state);
+        state.busy = false;
+        match result {
+            Ok(saved) => Ok(self.accept(&mut state, overlay_file, attempt, saved, version)),
+            Err(refusal) => {
+                self.note_undone(&mut state, &attempt, &refusal, version);
+                Err(self.refuse(&mut state, overlay_file, &attempt.draft, refusal))
             }
-            // What was refused and is there all the same may not be durable: the saver knows.
-            if body.refusal().is_none() && body.same_as(&*saved)? {
+        }
+    }
+
+    /// Decides whether the text has to be tried, and refuses what can be refused without the editor.
+    fn prepare(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<Prepared> {
+        let saved = self.saved_text().and_then(|saved| Ok((saved, self.head(state)?, self.times(state)?)));
+        let (saved, (base_version, base), saved_times) = match saved {
+            Ok(saved) => saved,
+            // The source may be gone, or be of another format now.
+            Err(error) => return Err(self.refuse_unknown(state, overlay_file, error)),
+        };
+        let mut body = locked(&overlay_file.body);
+        match &body.backing {
+            Backing::Text(_) | Backing::Link(_) => return Err(errno(libc::EINVAL)),
+            Backing::Source => return Ok(Prepared::Done(CommitOutcome::Saved { verbatim: true })),
+            Backing::File(_) if body.size == 0 => return Ok(Prepared::Done(CommitOutcome::Empty)),
+            Backing::File(_) => {}
+        }
+        match body.refusal() {
+            Some(refusal) if refusal.is_final() => return Err(errno(refusal.errno())),
+            // A refused text that is in the file all the same may not be durable: the editor knows.
+            Some(_) => {}
+            None if body.same_as(&*saved)? => {
                 body.saved = body.edits;
                 body.base_version = base_version;
                 (state.inner_ends, state.saved_verbatim) = (0, None);
                 drop(body);
-                self.tell_same(&mut state, overlay_file);
-                return Ok(Tried::Same);
+                self.tell_same(state, overlay_file);
+                return Ok(Prepared::Done(CommitOutcome::Saved { verbatim: true }));
             }
-            // So may be what was written when it was saved, while the file has something put back into it.
-            if body.refusal().is_none()
-                && body.base_version == base_version
-                && state.is_saved_verbatim(&body)?
-            {
+            // A text equal to the last one before normalization needs no save either.
+            None if body.base_version == base_version && state.is_saved_verbatim(&body)? => {
                 body.saved = body.edits;
-                (body.mtime, body.ctime) = before;
+                (body.mtime, body.ctime) = saved_times;
                 drop(body);
-                self.tell_same(&mut state, overlay_file);
-                return Ok(Tried::Saved { mended: true });
+                self.tell_same(state, overlay_file);
+                return Ok(Prepared::Done(CommitOutcome::Saved { verbatim: false }));
             }
-            let (text, edits, times) = (body.text()?, body.edits, (body.mtime, body.ctime));
-            let conflict = body.base_version != base_version;
-            let cut = body.cut == Some(edits);
-            let joined = appended::join(&text, state.inner_ends + usize::from(body.appended));
-            drop(body);
-            if cut {
-                return Err(self.refuse(&mut state, overlay_file, edits, &text, unfinished()));
-            }
-            if conflict {
-                return Err(self.refuse(&mut state, overlay_file, edits, &text, changed_by_others()));
-            }
-            self.copy_up_pristine(&mut state, Some(overlay_file))?;
-            match self.open_saver(saver) {
-                Ok(saver) if !save => {
-                    let whole = joined.as_ref().map_or(&text, |joined| &joined.text);
-                    let checked = catch_unwind(AssertUnwindSafe(|| saver.check(whole, &head)));
-                    return match checked.unwrap_or_else(|_| Err(defect())) {
-                        Ok(()) => Ok(Tried::Sound),
-                        Err(refused) => {
-                            let refused = of_joined(refused, joined.as_ref());
-                            Err(self.refuse(&mut state, overlay_file, edits, &text, refused))
-                        }
-                    };
-                }
-                Ok(saver) => {
-                    state.busy = true;
-                    (text, joined, edits, head, times, before, saver)
-                }
-                Err(error) => {
-                    return Err(self.refuse(&mut state, overlay_file, edits, &text, unopened(&error)));
-                }
-            }
+            None => {}
+        }
+        let mut draft = Draft::of(&body)?;
+        draft.joined = appended::join(&draft.text, state.inner_ends + usize::from(body.appended));
+        let times = (body.mtime, body.ctime);
+        let (killed, conflict) = (body.cut == Some(body.edits), body.base_version != base_version);
+        drop(body);
+        if killed {
+            return Err(self.refuse(state, overlay_file, &draft, Refusal::WriterKilled));
+        }
+        if conflict {
+            return Err(self.refuse(state, overlay_file, &draft, Refusal::Conflict));
+        }
+        Ok(Prepared::Attempt(Attempt { draft, base, times, saved_times }))
+    }
+
+    /// Refuses a text because the source can't be read, if there is a text.
+    fn refuse_unknown(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, error: Error) -> Error {
+        let draft = match &*locked(&overlay_file.body) {
+            body @ Body { backing: Backing::File(_), size: 1.., .. } => Draft::of(body),
+            _ => return error,
         };
-        let whole = joined.as_ref().map_or(&text, |joined| &joined.text);
-        let (result, version) = self.save(saver, whole, &head);
-        let mut state = locked(&self.state);
-        state.busy = false;
-        let saved = match (result, version) {
-            (Ok(saved), Ok(version)) => {
-                state.shown = Some(Shown { version, mtime: times.0, ctime: times.1 });
-                saved
-            }
-            (Ok(saved), Err(error)) => {
-                tracing::warn!("{}: after a save: {error}", self.label().display());
-                saved
-            }
-            (Err(refused), version) => {
-                // What was tried and undone may have moved the source's time, and nothing else.
-                if let Ok(version) = version
-                    && refused.errno != libc::EBUSY
-                {
-                    let (mtime, ctime) = before;
-                    state.shown = Some(Shown { version, mtime, ctime });
-                    // A save that fails at its very end has put the text into the file; of one that is
-                    // to be settled yet nobody knows.
-                    let found = self.saved_text().and_then(|text| Head::of(&*text)).ok();
-                    let known = [head, Head::of_bytes(&text)];
-                    match found {
-                        _ if refused.unsettled => state.head = None,
-                        Some(found) if known.contains(&found) => state.head = Some((version, found)),
-                        _ => {}
-                    }
-                }
-                let refused = of_joined(refused, joined.as_ref());
-                return Err(self.refuse(&mut state, overlay_file, edits, &text, refused));
-            }
+        match draft {
+            Ok(draft) => self.refuse(state, overlay_file, &draft, Refusal::Unopened(error)),
+            Err(_) => error,
+        }
+    }
+
+    /// Lets the editor do its work; nothing of the overlay is locked meanwhile but saving itself.
+    fn save(
+        &self,
+        editor: &mut dyn Editor,
+        attempt: &Attempt,
+    ) -> (std::result::Result<Saved, Refusal>, Result<SourceVersion>) {
+        let mounted = match self.mounted().and_then(|mounted| mounted.begin_save().map(|_| mounted)) {
+            Ok(mounted) => mounted,
+            Err(error) => return (Err(Refusal::Unopened(error.clone())), Err(error)),
         };
-        let mended = saved.mended || joined.is_some();
+        let mut off = None;
+        let mut relocating = || {
+            off.get_or_insert_with(|| mounted.hold_off());
+        };
+        let commit = || editor.commit(attempt.draft.whole(), &attempt.base, &mut relocating);
+        let result = catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(Refusal::Panicked));
+        let (own, unsettled) = match &result {
+            Ok(_) => (true, false),
+            Err(refusal) => (refusal.errno() != libc::EBUSY, refusal.is_unsettled()),
+        };
+        let version = mounted.end_save(own, unsettled);
+        drop(off);
+        (result, version)
+    }
+
+    /// Notes a save: in the folder's state, in the log, in the file of warnings.
+    fn accept(
+        &self,
+        state: &mut State,
+        overlay_file: &Arc<OverlayFile>,
+        attempt: Attempt,
+        saved: Saved,
+        version: Result<SourceVersion>,
+    ) -> CommitOutcome {
+        let Attempt { draft: Draft { text, joined, edits }, times: (mtime, ctime), .. } = attempt;
+        let label = self.label();
+        let label = label.display();
+        match version {
+            Ok(version) => state.shown = Some(Shown { version, mtime, ctime }),
+            Err(error) => tracing::warn!("{label}: after a save: {error}"),
+        }
+        let verbatim = saved.restored.is_empty() && joined.is_none();
         if saved.written {
-            tracing::info!("{}: tree.yaml was saved", self.label().display());
+            tracing::info!("{label}: tree.yaml was saved");
             state.last_save = Some(now());
         }
         if joined.is_some() {
-            tracing::info!(
-                "{}: what was appended behind the line '...' was put before it",
-                self.label().display()
-            );
+            tracing::info!("{label}: what was appended behind the line '...' was put before it");
         }
-        for note in &saved.notes {
-            tracing::info!("{}: {note}", self.label().display());
+        for restored in &saved.restored {
+            tracing::info!("{label}: {restored}");
         }
         for warning in &saved.warnings {
-            tracing::warn!("{}: tree.yaml was saved with a warning: {warning}", self.label().display());
+            tracing::warn!("{label}: tree.yaml was saved with a warning: {warning}");
         }
-        state.last_warnings = saved.warnings;
-        state.head = state.shown.map(|shown| (shown.version, saved.head));
+        state.last_warnings = saved.warnings.iter().map(ToString::to_string).collect();
+        state.head = state.shown.map(|shown| (shown.version, saved.version));
         state.inner_ends = joined.map_or(0, |joined| joined.inner_ends);
-        self.remember_verbatim(&mut state, mended.then_some(&text));
-        self.tell_saved(&mut state, overlay_file, &saved.report);
+        self.remember_verbatim(state, (!verbatim).then_some(&text));
+        self.tell_saved(state, overlay_file, &report_of_warnings(&saved.warnings));
         let base_version = state.base_version;
         let mut body = locked(&overlay_file.body);
         body.base_version = base_version;
@@ -276,49 +347,35 @@ impl Overlay {
         if body.edits == edits {
             body.saved = edits;
         }
-        Ok(Tried::Saved { mended })
+        CommitOutcome::Saved { verbatim }
     }
 
-    /// The saved text, how often others changed it, what it is, and its times.
-    #[allow(clippy::type_complexity)]
-    fn known(&self, state: &mut State) -> Result<((Arc<dyn Content>, u64, Head), (Time, Time))> {
-        let saved = self.saved_text()?;
-        let (base_version, head) = self.head(state)?;
-        Ok(((saved, base_version, head), self.times(state)?))
-    }
-
-    /// Refuses a text because the source can't be read, if there is a text.
-    fn refuse_unknown(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, error: Error) -> Error {
-        let (text, edits) = match &*locked(&overlay_file.body) {
-            body @ Body { backing: Backing::File(_), size: 1.., .. } => (body.text(), body.edits),
-            _ => return error,
-        };
-        match text {
-            Ok(text) => self.refuse(state, overlay_file, edits, &text, unopened(&error)),
-            Err(_) => error,
-        }
-    }
-
-    /// Lets the saver do its work; nothing of the overlay is locked meanwhile but saving itself.
-    fn save(
+    /// Notes what a refused save has left. What was undone may have moved the source's time.
+    fn note_undone(
         &self,
-        saver: &mut Box<dyn Saver>,
-        text: &[u8],
-        head: &Head,
-    ) -> (std::result::Result<Saved, Refused>, Result<SourceVersion>) {
-        let mounted = match self.mounted().and_then(|mounted| mounted.begin_save().map(|_| mounted)) {
-            Ok(mounted) => mounted,
-            Err(error) => return (Err(unopened(&error)), Err(error)),
-        };
-        let mut off = None;
-        let mut moving = || {
-            off.get_or_insert_with(|| mounted.hold_off());
-        };
-        let result = catch_unwind(AssertUnwindSafe(|| saver.try_save(text, head, &mut moving)));
-        let own = !matches!(&result, Ok(Err(refused)) if refused.errno == libc::EBUSY);
-        let unsettled = matches!(&result, Ok(Err(refused)) if refused.unsettled);
-        let version = mounted.end_save(own, unsettled);
-        drop(off);
-        (result.unwrap_or_else(|_| Err(defect())), version)
+        state: &mut State,
+        attempt: &Attempt,
+        refusal: &Refusal,
+        version: Result<SourceVersion>,
+    ) {
+        let Ok(version) = version else { return };
+        if refusal.errno() == libc::EBUSY {
+            return;
+        }
+        let (mtime, ctime) = attempt.saved_times;
+        state.shown = Some(Shown { version, mtime, ctime });
+        if refusal.is_unsettled() {
+            // The file may be either text.
+            state.head = None;
+            return;
+        }
+        // A save that fails at its very end has put the text into the file.
+        let known = [attempt.base, TextVersion::of_bytes(&attempt.draft.text)];
+        let found = self.saved_text().and_then(|text| TextVersion::of(&*text));
+        if let Ok(found) = found
+            && known.contains(&found)
+        {
+            state.head = Some((version, found));
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::content::{Content, Text};
 use crate::error::{Result, errno};
+use crate::format::refusal::Refusal;
 use crate::host::stat::{Kind, Stat, Time};
 
 /// Bytes of all scratch files of a mount, besides four times the tree of the one that is written.
@@ -178,8 +179,8 @@ pub(crate) struct Body {
     pub(crate) edits: u64,
     /// The change up to which the text is what was saved last.
     pub(crate) saved: u64,
-    /// The change whose text was refused, and how.
-    pub(crate) refused: Option<Refusal>,
+    /// The change whose text was refused, and why.
+    pub(crate) refused: Option<(u64, Refusal)>,
     /// The change at which its writer was killed.
     pub(crate) cut: Option<u64>,
     /// Whether all that changed since it showed the saved text was added at its end.
@@ -195,14 +196,6 @@ pub(crate) struct Body {
     pub(crate) pending: Option<Instant>,
     /// Its part of the budget; none while it shows the source, or when nothing can reach it any more.
     share: Option<QuotaShare>,
-}
-
-/// A refusal of an overlay file's text.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) edits: u64,
-    pub(crate) errno: i32,
-    pub(crate) for_good: bool,
 }
 
 impl Body {
@@ -271,8 +264,8 @@ impl Body {
     }
 
     /// The refusal of the text as it is now.
-    pub(crate) fn refusal(&self) -> Option<Refusal> {
-        self.refused.filter(|refusal| refusal.edits == self.edits)
+    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+        self.refused.as_ref().filter(|(edits, _)| *edits == self.edits).map(|(_, refusal)| refusal)
     }
 
     /// Notes that the text changed just now.

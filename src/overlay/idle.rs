@@ -3,33 +3,33 @@
 use std::ffi::OsStr;
 use std::sync::{Arc, TryLockError};
 
+use crate::format::editor::Editor;
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::refusal::REJECTED;
-use crate::overlay::saver::Saver;
 use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 use crate::view::TREE;
 
 impl Overlay {
     /// Gives the lock back if nobody writes.
-    pub(crate) fn rest(&self, saver: &mut Option<Box<dyn Saver>>) {
-        self.rest_in(&locked(&self.state), saver);
+    pub(crate) fn rest(&self, editor: &mut Option<Box<dyn Editor>>) {
+        self.rest_in(&locked(&self.state), editor);
     }
 
     /// The same, unless a save is being made.
     pub(crate) fn rest_if_free(&self) {
-        if let Ok(mut saver) = self.saver.try_lock() {
-            self.rest(&mut saver);
+        if let Ok(mut editor) = self.editor.try_lock() {
+            self.rest(&mut editor);
         }
     }
 
-    pub(super) fn rest_in(&self, state: &State, saver: &mut Option<Box<dyn Saver>>) {
+    pub(super) fn rest_in(&self, state: &State, editor: &mut Option<Box<dyn Editor>>) {
         let idle = |overlay_file: &Arc<OverlayFile>| {
             let body = locked(&overlay_file.body);
             body.writers == 0 && body.is_clean()
         };
-        if !state.keeps_saver && state.names.get(OsStr::new(TREE)).is_none_or(idle) {
-            *saver = None;
+        if !state.keeps_editor && state.names.get(OsStr::new(TREE)).is_none_or(idle) {
+            *editor = None;
         }
     }
 
@@ -54,14 +54,14 @@ impl Overlay {
     /// anything open; whether it did. The facts of the last save go, too, and the files that tell of it or of
     /// a refusal: unless this is `old`, only those of them that take room.
     pub(crate) fn put_away(&self, old: bool) -> bool {
-        let mut saver = match self.saver.try_lock() {
-            Ok(saver) => saver,
-            Err(TryLockError::Poisoned(saver)) => saver.into_inner(),
+        let mut editor = match self.editor.try_lock() {
+            Ok(editor) => editor,
+            Err(TryLockError::Poisoned(editor)) => editor.into_inner(),
             Err(TryLockError::WouldBlock) => return false,
         };
         let mut state = locked(&self.state);
-        self.rest_in(&state, &mut saver);
-        if saver.is_some() || state.busy || state.closed || state.keeps_saver {
+        self.rest_in(&state, &mut editor);
+        if editor.is_some() || state.busy || state.closed || state.keeps_editor {
             return false;
         }
         let Some(tree) = state.names.get(OsStr::new(TREE)).cloned() else { return false };

@@ -5,13 +5,13 @@
 //! many others were written since.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::{Result, errno};
 use crate::folder::mounted_file::{CurrentFile, MountedFile};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
+use crate::format::editor::EditSupport;
 use crate::host::at::may_write;
 use crate::host::detect::Position;
 use crate::overlay::file::OverlayFile;
@@ -23,8 +23,8 @@ use crate::sync::locked;
 pub(crate) struct LazyOverlay {
     current: Arc<CurrentFile>,
     overlay: Mutex<Option<Arc<Overlay>>>,
-    /// Whether the file was found to be one that can be written.
-    is_writable: AtomicBool,
+    /// Opens the editor of the file, once it was found that it can be written.
+    support: OnceLock<&'static dyn EditSupport>,
 }
 
 impl LazyOverlay {
@@ -38,26 +38,30 @@ impl LazyOverlay {
         self.current.mounted(&position.location, serials, open_files)
     }
 
-    /// Whether the file can be written; `shared` is what all folders share.
-    pub(crate) fn can_be_written(&self, position: &Position, shared: &Shared) -> Result<bool> {
-        if self.is_writable.load(Ordering::Relaxed) {
-            return Ok(true);
+    /// What opens the editor of the file, if the file can be written; `shared` is what all folders share.
+    pub(crate) fn edit_support(
+        &self,
+        position: &Position,
+        shared: &Shared,
+    ) -> Result<Option<&'static dyn EditSupport>> {
+        if let Some(support) = self.support.get() {
+            return Ok(Some(*support));
         }
         let opened = self.mounted(position, &shared.serials, &shared.open_files)?.opened()?;
-        if !opened.container().is_ok_and(|container| shared.savers.can_save(&**container)) {
-            return Ok(false);
-        }
+        let Some(support) = opened.container().ok().and_then(|container| container.editor()) else {
+            return Ok(None);
+        };
         let (dir, name) = position.location.holder()?;
-        let is_writable = may_write(dir.as_fd(), &name);
-        self.is_writable.store(is_writable, Ordering::Relaxed);
-        Ok(is_writable)
+        Ok(may_write(dir.as_fd(), &name).then(|| *self.support.get_or_init(|| support)))
     }
 
     /// What is written in the folder, if its file can be written.
     pub(crate) fn overlay(&self, position: &Position, shared: &Arc<Shared>) -> Result<Option<Arc<Overlay>>> {
         let mut overlay = locked(&self.overlay);
-        if overlay.is_none() && self.can_be_written(position, shared)? {
-            *overlay = Some(Arc::new(Overlay::of(position, &self.current, shared)?));
+        if overlay.is_none()
+            && let Some(support) = self.edit_support(position, shared)?
+        {
+            *overlay = Some(Arc::new(Overlay::of(position, &self.current, shared, support)?));
         }
         Ok(overlay.clone())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::{Result, errno};
-use crate::overlay::draft::Tried;
+use crate::overlay::draft::CommitOutcome;
 use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::overlay::{Overlay, State, is_reserved};
@@ -185,25 +185,25 @@ impl Overlay {
             move_name(self, &mut locked(&self.state), name, new_name, how);
             return Ok(());
         };
-        let mut saver = locked(&self.saver);
+        let mut editor = locked(&self.editor);
         let found = locked(&self.state).names.get(becomes).cloned();
         let overlay_file = found.ok_or_else(|| errno(libc::ENOENT))?;
-        let tried = match self.attempt(&mut saver, &overlay_file, true) {
-            Ok(tried) => tried,
+        let outcome = match self.attempt(&mut editor, &overlay_file, true) {
+            Ok(outcome) => outcome,
             Err(error) => {
-                self.rest(&mut saver);
+                self.rest(&mut editor);
                 return Err(error);
             }
         };
         let mut state = locked(&self.state);
         move_name(self, &mut state, name, new_name, how);
-        if tried == Tried::Empty {
+        if outcome == CommitOutcome::Empty {
             locked(&overlay_file.body).edits += 1;
         }
-        self.settle(&mut state, &overlay_file, tried)?;
+        self.settle(&mut state, &overlay_file, outcome)?;
         part_from_other_names(self, &mut state, &overlay_file)?;
         drop(state);
-        self.rest(&mut saver);
+        self.rest(&mut editor);
         Ok(())
     }
 }

@@ -149,8 +149,8 @@ impl Overlay {
                 false => self.show_saved(state, &tree),
             };
             let _ = shown.inspect_err(|error| tracing::warn!("{error}"));
-            if let Ok(mut saver) = self.saver.try_lock() {
-                self.rest_in(state, &mut saver);
+            if let Ok(mut editor) = self.editor.try_lock() {
+                self.rest_in(state, &mut editor);
             }
         }
     }

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use crate::content::Text;
 use crate::error::errno;
 use crate::error::{Error, Result};
-use crate::overlay::appended::Joined;
-use crate::overlay::file::{Backing, OverlayFile, Refusal, now};
-use crate::overlay::saver::{Head, Refused};
+use crate::format::editor::TextVersion;
+use crate::format::refusal::Refusal;
+use crate::overlay::draft::Draft;
+use crate::overlay::file::{Backing, OverlayFile, now};
 use crate::overlay::state_dir::in_memory;
 use crate::overlay::{Overlay, State};
 use crate::sync::locked;
-use crate::view::TREE;
 use crate::view::status::{LastRefusal, instant};
 
 /// Refused texts of one folder that are kept in the state directory; the oldest goes first.
@@ -40,29 +40,27 @@ impl Overlay {
         &self,
         state: &mut State,
         overlay_file: &Arc<OverlayFile>,
-        edits: u64,
-        text: &[u8],
-        refused: Refused,
+        draft: &Draft,
+        refusal: Refusal,
     ) -> Error {
-        let answer = match refused.errno {
-            // Editors would offer to try as another user.
-            libc::EPERM | libc::EACCES => libc::EROFS,
-            errno => errno,
-        };
-        locked(&overlay_file.body).refused =
-            Some(Refusal { edits, errno: answer, for_good: refused.for_good });
-        let head = Some(Head::of_bytes(text));
-        let is_new = state.rejected.is_none() || state.rejected != head;
-        state.rejected = head;
+        let (answer, summary, mut explanation) = (refusal.errno(), refusal.to_string(), refusal.report());
+        if draft.joined.is_some() {
+            explanation +=
+                "\nLines are counted without the line '...' behind which something was appended.\n";
+        }
+        locked(&overlay_file.body).refused = Some((draft.edits, refusal));
+        let text = &*draft.text;
+        let version = Some(TextVersion::of_bytes(text));
+        let is_new = state.rejected != version;
+        state.rejected = version;
         state.refused_at = Some(Instant::now());
         let told = state.names.contains_key(OsStr::new(ERROR));
         if is_new || !told {
-            let why = format!("tree.yaml was not saved: {}", refused.summary);
+            let why = format!("tree.yaml was not saved: {summary}");
             let kept = match is_new {
                 true => self.keep(state, ".rejected.yaml", text, &why),
                 false => state.last_refusal.as_ref().and_then(|last| last.kept_in.clone()),
             };
-            let mut explanation = refused.explanation;
             if let Some(path) = &kept {
                 explanation += &format!("\nThe text is in {REJECTED}, and in {path}.\n");
             }
@@ -71,8 +69,7 @@ impl Overlay {
                     tracing::warn!("{}: {name} can't be made: {error}", self.label().display());
                 }
             }
-            state.last_refusal =
-                Some(LastRefusal { time: instant(now()), reason: refused.summary, kept_in: kept });
+            state.last_refusal = Some(LastRefusal { time: instant(now()), reason: summary, kept_in: kept });
         }
         if let Err(error) = self.restore(state) {
             tracing::warn!("{}: {error}", self.label().display());
@@ -189,38 +186,4 @@ impl Overlay {
             }
         }
     }
-}
-
-/// Says that the lines of a text that was joined are counted without its inner_ends.
-pub(crate) fn of_joined(refused: Refused, joined: Option<&Joined>) -> Refused {
-    let Some(_) = joined else { return refused };
-    let explanation = refused.explanation
-        + "\nLines are counted without the line '...' behind which something was appended.\n";
-    Refused { explanation, ..refused }
-}
-
-pub(crate) fn changed_by_others() -> Refused {
-    let summary = "another program changed the tree since this text was begun".to_owned();
-    let explanation = format!(
-        "{summary}.\n\nNothing was saved. Open {TREE} again to see what it is now, and make your changes there."
-    ) + "\n";
-    Refused { errno: libc::EBUSY, summary, explanation, for_good: true, unsettled: false }
-}
-
-pub(crate) fn defect() -> Refused {
-    let summary = "a defect in asdf-mount kept the text from being saved".to_owned();
-    let explanation = format!("{summary}\n");
-    Refused { errno: libc::EIO, summary, explanation, for_good: false, unsettled: false }
-}
-
-pub(crate) fn unfinished() -> Refused {
-    let summary = "the program that wrote the text was killed before it was done".to_owned();
-    let explanation = format!("{summary}.\n\nNothing was saved: a half of a tree may be a sound tree.\n");
-    Refused { errno: libc::EINVAL, summary, explanation, for_good: true, unsettled: false }
-}
-
-pub(crate) fn unopened(error: &Error) -> Refused {
-    let summary = error.to_string();
-    let explanation = format!("{summary}.\n\nNothing was saved.\n");
-    Refused { errno: error.errno(), summary, explanation, for_good: false, unsettled: false }
 }

@@ -185,7 +185,7 @@ impl WriteHandle {
 
     /// What close does: the text is tried if this handle wrote it and its own process closes it.
     pub fn flush(&self, caller: Caller) -> Result<()> {
-        let mut saver = {
+        let mut editor = {
             let state = locked(&self.overlay.state);
             if !self.has_text(&state) {
                 return Ok(());
@@ -200,13 +200,13 @@ impl WriteHandle {
                 return Ok(());
             }
             drop(state);
-            let mut saver = locked(&self.overlay.saver);
+            let mut editor = locked(&self.overlay.editor);
             if foreign {
-                return self.overlay.attempt(&mut saver, &self.overlay_file, false).map(drop);
+                return self.overlay.attempt(&mut editor, &self.overlay_file, false).map(drop);
             }
-            saver
+            editor
         };
-        self.overlay.commit(&mut saver, &self.overlay_file)
+        self.overlay.commit(&mut editor, &self.overlay_file)
     }
 
     /// What fsync does: the text is tried if this handle wrote it; a scratch file reaches the disk.
@@ -225,8 +225,8 @@ impl WriteHandle {
                 return Ok(());
             }
         }
-        let mut saver = locked(&self.overlay.saver);
-        self.overlay.commit(&mut saver, &self.overlay_file)
+        let mut editor = locked(&self.overlay.editor);
+        self.overlay.commit(&mut editor, &self.overlay_file)
     }
 
     /// Whether there is a text of `tree.yaml` to be tried that this handle wrote.
@@ -266,8 +266,8 @@ impl WriteHandle {
                 return overlay.rest_if_free();
             }
         }
-        let mut saver = locked(&overlay.saver);
-        overlay.left(&mut saver, &self.overlay_file);
-        overlay.rest(&mut saver);
+        let mut editor = locked(&overlay.editor);
+        overlay.left(&mut editor, &self.overlay_file);
+        overlay.rest(&mut editor);
     }
 }

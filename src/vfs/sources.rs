@@ -11,6 +11,7 @@ use lru::LruCache;
 use crate::error::{self, Error, Result};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
+use crate::format::recovery::RecoveryPolicy;
 use crate::host::at::may_write;
 use crate::host::detect::{FormatDetector, Position, Seen};
 use crate::host::location::link::{LinkPolicy, Mountpoint};
@@ -18,7 +19,6 @@ use crate::host::location::{Location, Origin};
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::Shared;
 use crate::overlay::file::{MOST_FILES, Quota};
-use crate::overlay::saver::Settler;
 use crate::overlay::state_dir::{StateDir, left, stem_of};
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::KernelCache;
@@ -36,16 +36,16 @@ impl Vfs {
     pub fn new(sources: &[PathBuf], options: &Options) -> Result<Self> {
         let mountpoint = options.mountpoint.as_deref().map(Mountpoint::find).transpose()?.flatten();
         let mountpoint = mountpoint.map(Arc::new);
-        let settler = match &options.savers {
-            Some(savers) => Settler::Savers(savers.clone()),
-            None => Settler::Reader(options.mountpoint.clone()),
+        let recovery = match &options.edits {
+            Some(edits) => RecoveryPolicy::Recover(edits.clone()),
+            None => RecoveryPolicy::Report(options.mountpoint.clone()),
         };
-        let detector = FormatDetector::new(options.recognise, settler.clone());
+        let detector = FormatDetector::new(options.recognise, recovery.clone());
         let kernel_cache = KernelCache::default();
         let kernel = kernel_cache.clone();
         let on_wrong = Box::new(move |serial, n| kernel.forget_block(serial, n));
         let open_files =
-            OpenFiles::new(options.opener.clone(), kept_open(), settler, options.verify, on_wrong);
+            OpenFiles::new(options.opener.clone(), kept_open(), recovery, options.verify, on_wrong);
         let open_files = Arc::new(open_files);
         let mut found = Vec::new();
         for source in sources {
@@ -83,7 +83,7 @@ impl Vfs {
             folder.mounted(&root.position, &serials, &open_files)?.opened()?.container()?;
         }
         let mut trouble = None;
-        let shared = options.savers.clone().map(|savers| {
+        let shared = options.edits.clone().map(|edits| {
             let state_dir = StateDir::open().inspect_err(|error| {
                 trouble = Some(format!(
                     "{error}: files made beside tree.yaml and refused texts are not kept when the mount ends"
@@ -92,7 +92,7 @@ impl Vfs {
             Arc::new(Shared {
                 state_dir: state_dir.ok().map(Arc::new),
                 quota: Arc::new(Quota::new(most_scratch_files())),
-                savers,
+                edits,
                 serials: serials.clone(),
                 open_files: open_files.clone(),
             })
@@ -137,7 +137,7 @@ impl Vfs {
         let root = self.root.clone();
         let label = root.position.location.label();
         let why = match self.overlay(&root)? {
-            Some(overlay) => match overlay.keep_saver() {
+            Some(overlay) => match overlay.keep_editor() {
                 Ok(()) => {
                     self.keep_written(&root);
                     return Ok(());

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 use asdf_mount::cache::Cache;
 use asdf_mount::format::Context;
-use asdf_mount::format::asdf::edit::{Indexed, Locked, Plan, Refusals, SaveOptions, Target};
+use asdf_mount::format::asdf::edit::{Indexed, Locked, Plan, SaveOptions, Target};
+use asdf_mount::format::editor::DeviceLimits;
 use asdf_mount::source::FileSource;
 use asdf_mount::source::storage::System;
 use asdf_mount::{Kind, Result};
@@ -159,11 +160,11 @@ fn what_a_file_system_refused_is_not_tried_again() {
     for kind in ["ext2", "ext3", "ext4 without extents", "ext4 with bigalloc"] {
         let disk = Disk::new(kind, 64);
         let (one, other) = (disk.path().join("one"), disk.path().join("other"));
-        let refusals = Refusals::default();
+        let limits = DeviceLimits::default();
         let opened = |path: &Path| {
             write_sparse(path, &parts().bytes());
             let mut locked = Locked::open_in(System, path, None).unwrap();
-            locked.share(&refusals);
+            locked.share(&limits);
             locked.read().map_err(|(_, error)| error).unwrap()
         };
         let grow = |target: &mut Target, len: usize| {
@@ -220,7 +221,7 @@ fn a_tree_that_another_program_changed_is_a_conflict_and_other_changes_are_not()
     fs::rename(path.with_extension("new"), &path).unwrap();
     for _ in 0..2 {
         let error = target.save(&text('c', 9000), &options).unwrap_err();
-        assert_eq!((error.kind(), error.errno()), (Kind::Busy, libc::EBUSY));
+        assert_eq!((error.kind(), error.errno()), (Kind::Conflict, libc::EBUSY));
     }
     assert!(fs::read(&path).unwrap() == others.bytes());
     assert!(!target.is_current().unwrap());
@@ -401,7 +402,7 @@ fn a_process_killed_at_any_moment_leaves_the_old_file_or_the_new_one() {
                 assert!(again.recovered().is_nothing());
                 let bytes = fs::read(&path).unwrap();
                 let layout = again.layout();
-                let (end, first) = (layout.head_end as usize, layout.kept_from as usize);
+                let (end, first) = (layout.head.len as usize, layout.kept_from as usize);
                 let head = &bytes[..end];
                 let known =
                     head == original.text || (round * 100..round * 100 + 2000).any(|n| nth_text(n) == head);

@@ -7,7 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use asdf_mount::Kind;
-use asdf_mount::format::asdf::edit::{Outcome, Plan, SaveOptions, Target};
+use asdf_mount::format::asdf::edit::{Plan, SaveOptions, Target};
+use asdf_mount::format::recovery::Side;
 use asdf_mount::source::storage::{Extents, Meta, Storage, System};
 
 use crate::disk::Disk;
@@ -134,7 +135,7 @@ fn a_half_shifted_file_is_mended() {
                     let target = Target::open_in(System, &path, None).unwrap();
                     let outcome = target.recovered().outcome;
                     // At its place it is whole, and the save can be finished.
-                    let wanted = if back == 0 { Outcome::New } else { Outcome::Old };
+                    let wanted = if back == 0 { Side::New } else { Side::Old };
                     assert_eq!(outcome, Some(wanted), "{shown}");
                     if back == 0 {
                         let wanted = parts.saved(&text('b', 9000), &options).bytes();

@@ -18,7 +18,7 @@ fn bytes(sim: &Sim) -> Vec<u8> {
 /// Saves `text`, and says what became of the index.
 fn save(sim: &Sim, text: &[u8]) -> asdf_mount::Result<Indexed> {
     let saved = open(sim)?.save(text, &SaveOptions { padding: Some(0), only: None })?;
-    assert_eq!(open(sim)?.layout().head_end, text.len() as u64);
+    assert_eq!(open(sim)?.layout().head.len, text.len() as u64);
     Ok(saved.indexed)
 }
 

@@ -67,7 +67,7 @@ fn random_saves_and_crashes_end_as_the_model_says() {
                         model = before;
                     }
                     assert!(bytes == model.bytes(), "{abilities:?}");
-                    assert_eq!(recovered.layout().head_end, model.text.len() as u64);
+                    assert_eq!(recovered.layout().head.len, model.text.len() as u64);
                     disk = crashed.disk().killed();
                     break;
                 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use asdf_mount::format::asdf::edit::{Indexed, Plan, SaveOptions, Saved, Target};
+use asdf_mount::format::asdf::edit::{Applied, Indexed, Plan, SaveOptions, Target};
 use asdf_mount::source::storage::Storage;
 use asdf_mount::{Kind, Result};
 
@@ -109,7 +109,7 @@ impl Scenario {
         Disk::with(source(), &self.old, self.abilities)
     }
 
-    fn save(&self, sim: &Sim) -> Result<Saved> {
+    fn save(&self, sim: &Sim) -> Result<Applied> {
         open(sim)?.save(&self.text, &self.options)
     }
 

@@ -1,12 +1,13 @@
-//! From an accepted text to a save: the file on disk is then the old one or the new one, whatever
-//! happens.
+//! Saves: from a text to a file that is the old one or the new one, whatever happens.
 //!
-//! [`Target`] is a source that may be written: it holds the lock, knows the layout and what the tree
-//! was when it was last read or saved; [`Locked`] is one before it was read. A save is planned (`plan`), written down in a journal where the
-//! file itself is changed (`journal`), and carried out (`apply`). After a crash, [`mod@recover`] makes the
-//! file one of the two again; opening a target does it too.
-//!
-//! What the text says is judged before that ([`check`]).
+//! - `check` judges the text, before anything is written.
+//! - `session` is the [`Editor`](crate::format::editor::Editor) of one file; `support` opens sessions and looks
+//!   after interrupted saves.
+//! - [`Target`] is a file that can be written: locked, recovered, its layout known. [`Locked`] is one whose
+//!   layout was not read yet.
+//! - `plan` computes the bytes of the new file and the ways to get there; `journal` writes down what changes
+//!   within the file; `apply` carries it out.
+//! - `recover` and `settle` make the file one version after a crash.
 
 mod apply;
 pub mod check;
@@ -14,26 +15,23 @@ mod index;
 mod journal;
 mod layout;
 mod lock;
+mod locked;
 mod opened;
-mod place;
 mod plan;
 mod recover;
-pub mod session;
+mod session;
 mod settle;
+mod sidecar;
+mod support;
 mod tail;
 mod target;
 
-use std::path::Path;
-
-pub use apply::Refusals;
 pub use index::{Indexed, Tail};
 pub use layout::Layout;
 pub use lock::Holder;
-pub(crate) use place::is_sidecar;
-pub use recover::{Condition, Outcome, Recovered};
-pub use target::{Locked, Target};
-
-use crate::error::Result;
+pub use locked::Locked;
+pub use support::Support;
+pub use target::Target;
 
 /// How a text gets into a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +49,7 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// The word for it in logs and status files.
+    /// The word for it in messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::InPlace => "in place",
@@ -72,9 +70,9 @@ pub struct SaveOptions {
     pub only: Option<Plan>,
 }
 
-/// What a save did.
+/// How a text got into the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Saved {
+pub struct Applied {
     /// How the text got into the file; `None` if it was there already and nothing was written.
     pub plan: Option<Plan>,
     /// By how many bytes the blocks moved.
@@ -83,44 +81,4 @@ pub struct Saved {
     pub indexed: Indexed,
     /// How many times something was made durable.
     pub fsyncs: u32,
-}
-
-/// Finishes or undoes a save of the file at `path` that a crash interrupted; harmless otherwise.
-///
-/// # Errors
-///
-/// [`Busy`](crate::Kind::Busy) if another program has the file, [`ReadOnly`](crate::Kind::ReadOnly) if
-/// it can't be written.
-pub fn recover(path: &Path) -> Result<Recovered> {
-    target::recover_at(path)
-}
-
-/// The same for a path that is absolute and without links, and another state directory.
-pub fn recover_in(path: &Path, state: Option<&Path>) -> Result<Recovered> {
-    target::recover_in(path, state)
-}
-
-/// What is said of a file that has a name which saves need; see [`Recovered::in_the_way`].
-pub fn in_the_way(lying: &Path, why: &str) -> String {
-    format!(
-        "{} is in the way of saves and can't be moved away: {why}; saves use the state directory instead; \
-         remove it, or have it removed",
-        lying.display()
-    )
-}
-
-/// Whether the file at `path`, absolute and without links, is one file, for those who may only read it:
-/// nothing is changed. Where another program is saving it just now, that is waited for a while.
-///
-/// # Errors
-///
-/// Whatever keeps that from being found out.
-pub fn condition(path: &Path, state: Option<&Path>) -> Result<Condition> {
-    target::condition(path, state)
-}
-
-/// Whether something tells that a save of the file at `path`, absolute and without links, was
-/// interrupted, or is being made.
-pub fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
-    target::is_interrupted(path, state)
 }

@@ -4,14 +4,12 @@
 //! Ways that write a new file ([`replace`]) need no journal: the new one takes the old one's place by
 //! one rename. Ways that change the file itself ([`journaled`]) write the journal first.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
-
 use super::Plan;
-use super::layout::head_md5;
-use super::place::Place;
+use super::layout::version;
 use super::plan::Change;
+use super::sidecar::SidecarPaths;
 use crate::error::{Error, Kind};
+use crate::format::editor::DeviceLimits;
 use crate::source::Identity;
 use crate::source::storage::Storage;
 
@@ -35,13 +33,13 @@ pub(crate) struct Job<'a, S: Storage> {
     /// The open source.
     pub(crate) file: &'a S::File,
     /// Where journal and image may lie, best first.
-    pub(crate) places: &'a [Place],
+    pub(crate) places: &'a [SidecarPaths],
     /// What is to be done.
     pub(crate) change: &'a Change<'a>,
     /// What the source has to be as long as no plan has changed it.
     pub(crate) source: std::cell::Cell<Identity>,
     /// What file systems can't do.
-    pub(crate) refusals: &'a Refusals,
+    pub(crate) limits: &'a DeviceLimits,
     /// How many times something was made durable.
     pub(crate) syncs: std::cell::Cell<u32>,
     /// Whether there is a lease on the source, which is open for reading only then.
@@ -74,7 +72,7 @@ pub(crate) enum Stopped {
     /// The file system can't do it, or not without losing something: try the next plan.
     Unsuited(Error),
     /// The source was changed by another program meanwhile.
-    Overtaken,
+    SourceChanged,
     /// It failed.
     Failed(Error),
 }
@@ -88,7 +86,7 @@ impl From<std::io::Error> for Stopped {
 impl<S: Storage> Job<'_, S> {
     /// Carries out `plan`.
     pub(crate) fn run(&self, plan: Plan) -> Result<Done<S::File>, Stopped> {
-        if self.refusals.has(self.change.identity.device, plan) {
+        if self.limits.has(self.change.identity.device, plan.word()) {
             return Err(unsuited("the file system refused that before"));
         }
         match plan {
@@ -118,6 +116,19 @@ impl<S: Storage> Job<'_, S> {
         self.storage.sync_with_dir(file, dir)
     }
 
+    /// Takes the file system's answer to the one request that only `plan` makes.
+    fn note_limit(&self, plan: Plan, error: &std::io::Error) {
+        let never = match error.raw_os_error() {
+            Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY) => true,
+            // A range that is not of the device's clusters. A clone may have other reasons.
+            Some(libc::EINVAL) => plan == Plan::Insert,
+            _ => false,
+        };
+        if never {
+            self.limits.add(self.change.identity.device, plan.word());
+        }
+    }
+
     /// Whether the source is still the file that the change was planned for.
     fn check_unchanged(&self) -> Result<(), Stopped> {
         let planned = self.source.get();
@@ -125,36 +136,13 @@ impl<S: Storage> Job<'_, S> {
         let named = self.storage.meta_at(self.path).map(|meta| meta.identity);
         // What is appended to a stream is no concern of a head that stays within its room.
         let grown = || -> std::io::Result<bool> {
-            let (end, md5) = self.change.old_head;
+            let head = self.change.old_head;
             let may = self.change.streamed && now.same_file(&planned) && now.size >= planned.size;
-            Ok(may && head_md5(self.storage, self.file, end)? == md5)
+            Ok(may && version(self.storage, self.file, head.len)? == head)
         };
         match (now == planned || grown()?) && named.is_ok_and(|named| named.same_file(&planned)) {
             true => Ok(()),
-            false => Err(Stopped::Overtaken),
-        }
-    }
-}
-
-/// What file systems refused, so that no save tries it again there. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct Refusals(Arc<Mutex<HashSet<(u64, Plan)>>>);
-
-impl Refusals {
-    fn has(&self, device: u64, plan: Plan) -> bool {
-        self.0.lock().is_ok_and(|refused| refused.contains(&(device, plan)))
-    }
-
-    /// Takes the answer of a device to the one request that only `plan` makes.
-    fn note(&self, device: u64, plan: Plan, error: &std::io::Error) {
-        let never = match error.raw_os_error() {
-            Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY) => true,
-            // A range that is not of the device's clusters. A clone may have other reasons.
-            Some(libc::EINVAL) => plan == Plan::Insert,
-            _ => false,
-        };
-        if never && let Ok(mut refused) = self.0.lock() {
-            refused.insert((device, plan));
+            false => Err(Stopped::SourceChanged),
         }
     }
 }

@@ -20,32 +20,19 @@ mod excerpt;
 mod layout;
 mod lost;
 mod meaning;
-mod mend;
+mod normalize;
 mod prologue;
-mod refusal;
 mod standard;
 mod version;
 
+pub use crate::format::editor::Validation;
+pub use crate::format::refusal::{Class, MOST_FURTHER, Position, Problem, Problems};
 pub use arrays::{ArrayNode, Facts};
-pub use excerpt::Excerpt;
-pub use refusal::{Class, MOST_FURTHER, Place, Problem, Refusal, report_of_warnings};
 
 use prologue::Prologue;
 
 /// Warnings that are told.
 const MOST_WARNINGS: usize = 30;
-
-/// How much is asked of a text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Level {
-    /// That Python asdf can open the file as the same data.
-    #[default]
-    Strict,
-    /// That the layout stays sound; the rest is told.
-    Warn,
-    /// That the layout stays sound.
-    Off,
-}
 
 /// The blocks of the file that the text is for.
 pub trait BlockSizes {
@@ -84,7 +71,7 @@ pub struct Accepted<'n> {
     /// What is to be written.
     pub text: Cow<'n, [u8]>,
     /// What was put back into it.
-    pub mends: Vec<String>,
+    pub restored: Vec<String>,
     /// What the text was nearly refused for: the first, and how many more there are.
     pub warnings: Vec<Problem>,
     /// The text as the old one of the next check; `None` if it was not looked at.
@@ -124,32 +111,32 @@ pub fn check<'n>(
     new: &'n [u8],
     old: &Old,
     blocks: &dyn BlockSizes,
-    level: Level,
-) -> Result<Accepted<'n>, Box<Refusal>> {
-    refuse(new, layout::before_mending(new, &old.head))?;
-    let mended = mend::mend(new, &old.head);
-    let draft = Draft { text: &mended.text, mended: &mended };
+    level: Validation,
+) -> Result<Accepted<'n>, Box<Problems>> {
+    refuse(new, layout::before_normalizing(new, &old.head))?;
+    let normalized = normalize::normalize(new, &old.head);
+    let draft = Draft { text: &normalized.text, normalized: &normalized };
     refuse(new, layout::problems(&draft))?;
     let (mut warnings, mut next) = (Vec::new(), None);
-    if level != Level::Off {
+    if level != Validation::Off {
         let before = old.facts.as_ref().ok().map(|facts| &facts.survey.standing);
         let facts = facts(draft.text, before);
         let meant = meaning::problems(&draft, &facts, old, blocks);
         next = Some(Old::with_facts(draft.text, facts));
         let mut told = meant.problems;
-        if level == Level::Strict {
+        if level == Validation::Strict {
             refuse(new, std::mem::take(&mut told))?;
         }
         told.extend(meant.warnings);
         warnings = first_warnings(new, told);
     }
-    let mends = mended.mends.clone();
-    Ok(Accepted { text: mended.text, mends, warnings, next })
+    let restored = normalized.restored.clone();
+    Ok(Accepted { text: normalized.text, restored, warnings, next })
 }
 
-fn refuse(text: &[u8], faults: Vec<Fault>) -> Result<(), Box<Refusal>> {
-    match Refusal::of(text, faults) {
-        Some(refusal) => Err(Box::new(refusal)),
+fn refuse(text: &[u8], faults: Vec<Fault>) -> Result<(), Box<Problems>> {
+    match Problems::of(faults.into_iter().map(|fault| fault.into_problem(text))) {
+        Some(problems) => Err(Box::new(problems)),
         None => Ok(()),
     }
 }
@@ -180,13 +167,13 @@ fn facts(text: &[u8], before: Option<&Standing>) -> Result<Facts, Box<survey::Br
 struct Draft<'d, 'n> {
     /// With what was put back.
     text: &'d [u8],
-    mended: &'d mend::Mended<'n>,
+    normalized: &'d normalize::Normalized<'n>,
 }
 
 impl Draft<'_, '_> {
-    /// A fault at an offset of the mended text, told in terms of the one that was written.
+    /// A fault at an offset of the normalized text, told in terms of the one that was written.
     fn fault(&self, offset: usize, what: impl Into<String>, to_do: &str) -> Fault {
-        Fault::new(Some(self.mended.original(offset)), what, to_do)
+        Fault::new(Some(self.normalized.original(offset)), what, to_do)
     }
 }
 
@@ -212,11 +199,11 @@ impl Fault {
 
     /// The problem that it is in `text`.
     fn into_problem(self, text: &[u8]) -> Problem {
-        let place = self.offset.map(|offset| {
+        let position = self.offset.map(|offset| {
             let (line, column, excerpt) = excerpt::at(text, offset);
-            Place { offset: offset as u64, line, column, excerpt }
+            Position { offset: offset as u64, line, column, excerpt }
         });
-        Problem { class: self.class, what: self.what, to_do: self.to_do, place }
+        Problem { class: self.class, what: self.what, to_do: self.to_do, position }
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 
-use md5::{Digest, Md5};
-
 use super::index::{self, Tail};
 use crate::error::{Error, Result};
 use crate::format::Severity;
 use crate::format::asdf::block::{self, Blocks};
 use crate::format::asdf::head::{self, Head};
 use crate::format::asdf::header::{Generation, Header, LONGEST_FIELDS};
+use crate::format::editor::TextVersion;
 use crate::source::storage::Storage;
 use crate::source::{Identity, Source, SourceStat, read_up_to};
 
@@ -25,10 +24,8 @@ pub struct Layout {
     pub generation: Generation,
     /// What the file was when this was read.
     pub identity: Identity,
-    /// Where the tree's text ends.
-    pub head_end: u64,
-    /// The MD5 of that text.
-    pub head_md5: [u8; 16],
+    /// Which text the head is: its length is where the head ends.
+    pub head: TextVersion,
     /// Where the bytes begin that are to be kept: the first block, or bytes before it of which nobody knows
     /// what they are; the end of the file if there are neither.
     pub kept_from: u64,
@@ -61,8 +58,7 @@ impl Layout {
         let mut layout = Self {
             generation: head.generation,
             identity,
-            head_end: head.end,
-            head_md5: head_md5(storage, file, head.end)?,
+            head: version(storage, file, head.end)?,
             kept_from: identity.size,
             kept_to: identity.size,
             offsets: Vec::new(),
@@ -116,7 +112,7 @@ impl Layout {
     /// What follows the head of a file without blocks: padding, or something foreign.
     fn without_blocks(&mut self, source: &dyn Source) -> Result<()> {
         let mut piece = vec![0; PIECE];
-        let mut at = self.head_end;
+        let mut at = self.head.len;
         loop {
             let read = read_up_to(source, at, &mut piece)?;
             let bytes = &piece[..read];
@@ -167,21 +163,9 @@ fn doubtful_padding(source: &dyn Source, head: &Head, first: u64) -> Result<Opti
     Ok(None)
 }
 
-/// The MD5 of the text of a file's head.
-pub(crate) fn head_md5<S: Storage>(storage: &S, file: &S::File, end: u64) -> std::io::Result<[u8; 16]> {
-    let mut md5 = Md5::new();
-    let mut piece = vec![0; PIECE.min(usize::try_from(end).unwrap_or(PIECE))];
-    let mut at = 0;
-    while at < end {
-        let len = piece.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
-        let read = storage.read_at(file, at, &mut piece[..len])?;
-        if read == 0 {
-            break;
-        }
-        md5.update(&piece[..read]);
-        at += read as u64;
-    }
-    Ok(md5.finalize().into())
+/// Which text the first `len` bytes of a file are.
+pub(crate) fn version<S: Storage>(storage: &S, file: &S::File, len: u64) -> std::io::Result<TextVersion> {
+    TextVersion::read(len, |at, piece| storage.read_at(file, at, piece))
 }
 
 /// An open file of a storage, for the parsers.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::AtFlags;
 
-use super::place::Place;
+use super::sidecar::SidecarPaths;
 use crate::source::Identity;
 use crate::user_dirs::{self, STATE};
 
@@ -115,7 +115,7 @@ pub(super) fn holder(identity: &Identity, source: &Path, state: Option<&Path>) -
 
 /// The name of the note about a source in the state directory.
 fn note_name(source: &Path) -> String {
-    let path = Place::in_state(source, Path::new("")).journal.with_extension(NOTE);
+    let path = SidecarPaths::in_state(source, Path::new("")).journal.with_extension(NOTE);
     path.to_string_lossy().into_owned()
 }
 

@@ -16,6 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::Severity;
 use crate::format::asdf::head;
 use crate::format::asdf::header::Generation;
+use crate::format::editor::TextVersion;
 use crate::source::{Identity, Source, SourceStat, SourceVersion};
 
 /// What bytes move by a multiple of.
@@ -34,8 +35,8 @@ pub(crate) struct Change<'a> {
     pub(crate) text: &'a [u8],
     /// What the file is now.
     pub(crate) identity: Identity,
-    /// Its head now: length and MD5.
-    pub(crate) old_head: (u64, [u8; 16]),
+    /// Its head now.
+    pub(crate) old_head: TextVersion,
     /// Whether its end may grow at any time: another program is writing a stream.
     pub(crate) streamed: bool,
     /// How far text and spaces reach in the new file.
@@ -62,7 +63,7 @@ impl<'a> Change<'a> {
         let mut change = Self {
             text,
             identity: layout.identity,
-            old_head: (layout.head_end, layout.head_md5),
+            old_head: layout.head,
             streamed: layout.streamed,
             head_to: len,
             kept: layout.identity.size..layout.identity.size,
@@ -80,8 +81,8 @@ impl<'a> Change<'a> {
             change.shift = shift(least - layout.kept_from, len, options)?;
         }
         change.head_to = layout.kept_from + change.shift;
-        if change.shift == 0 && layout.kept_from - len.max(layout.head_end) > BLANKED {
-            change.head_to = len.max(layout.head_end);
+        if change.shift == 0 && layout.kept_from - len.max(layout.head.len) > BLANKED {
+            change.head_to = len.max(layout.head.len);
         }
         change.decide_index(layout);
         Ok(change)

@@ -3,55 +3,17 @@
 //! Doing it twice is harmless, and so is a crash while it is done.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::journal::{Header, Journal, Unreadable, Way, exists};
-use super::place::{Place, aside};
 use super::settle::{Settling, State};
+use super::sidecar::{SidecarPaths, aside};
 use crate::error::{Error, Kind, Result};
+use crate::format::recovery::{Condition, Recovered, Side};
 use crate::source::storage::{Meta, Storage};
 
-/// What a recovery found and did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
-    /// What the source is now, if a save had been under way.
-    pub outcome: Option<Outcome>,
-    /// Journals that do not belong to the source as it is, and that were set aside, with the reason.
-    pub set_aside: Vec<(PathBuf, String)>,
-    /// What was left behind and is removed.
-    pub removed: Vec<PathBuf>,
-    /// What has a name that saves need, and can't be taken away, with the reason why it is not a save's: in
-    /// a folder such as /tmp anybody can make it. Saves use the state directory then.
-    pub in_the_way: Vec<(PathBuf, String)>,
-}
-
-/// What became of a save that had been under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The source is the file before the save.
-    Old,
-    /// The source is the file after the save.
-    New,
-}
-
-/// What a file is that a save may have been changing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
-    /// The file before the save, or the one after it; or nothing tells otherwise.
-    Whole,
-    /// Some of both, as far as can be known; the journal that could make it one of them.
-    Halfway(PathBuf),
-}
-
-impl Recovered {
-    /// Whether there was nothing to recover.
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// Recovers the open and locked source from what lies in `places`.
-pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, places: &[Place]) -> Result<Recovered> {
+pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPaths]) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for place in places {
         let mut recovery = Recovery { storage, file, place, recovered: &mut recovered };
@@ -62,7 +24,7 @@ pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, places: &[Place])
 }
 
 /// What the source is by the journals in `places`; nothing is changed.
-pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[Place]) -> Result<Condition> {
+pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPaths]) -> Result<Condition> {
     let source = storage.meta(file)?;
     for place in places {
         let path = &place.journal;
@@ -107,7 +69,7 @@ pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[Place]) -
 /// The journal's maker made it as well: else another user's journal could have root read any file.
 fn open_image<S: Storage>(
     storage: &S,
-    place: &Place,
+    place: &SidecarPaths,
     header: &Header,
     journal: &Meta,
 ) -> Result<Option<S::File>> {
@@ -124,7 +86,7 @@ fn open_image<S: Storage>(
 struct Recovery<'a, S: Storage> {
     storage: &'a S,
     file: &'a S::File,
-    place: &'a Place,
+    place: &'a SidecarPaths,
     recovered: &'a mut Recovered,
 }
 
@@ -178,8 +140,8 @@ impl<S: Storage> Recovery<'_, S> {
         };
         let settling = Settling::new(self.storage, self.file, journal, image.as_ref());
         let outcome = match settling.settle()? {
-            State::New => Outcome::New,
-            State::Old => Outcome::Old,
+            State::New => Side::New,
+            State::Old => Side::Old,
             State::Mixed => return Err(Error::new(Kind::Unfinished, "the file could not be settled")),
             State::Foreign(why) => return self.set_aside(Some(header), &why),
         };
@@ -239,8 +201,17 @@ impl<S: Storage> Recovery<'_, S> {
     }
 }
 
+/// Whether something lies at `left` that a save of `source` may have left there.
+pub(super) fn is_left<S: Storage>(storage: &S, left: &Path, source: &Path) -> bool {
+    match (storage.meta_at(left), storage.meta_at(source)) {
+        (Ok(left), Ok(source)) => !is_strangers(&left, &source),
+        // What can't be looked at now may be there.
+        _ => exists(storage, left).unwrap_or(true),
+    }
+}
+
 /// Whether a file was made by no program of a user that may write the source anyway.
-pub(super) fn is_strangers(lying: &Meta, source: &Meta) -> bool {
+fn is_strangers(lying: &Meta, source: &Meta) -> bool {
     ![0, source.uid, rustix::process::geteuid().as_raw()].contains(&lying.uid)
 }
 

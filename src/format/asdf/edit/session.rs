@@ -1,158 +1,194 @@
-//! Texts are checked and saved, one after the other, into one file.
-//!
-//! What every way of editing has in common: the mount, `--edit` and `--set-tree`.
+//! The editor of one ASDF file: texts are checked and saved, one after the other.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
+use std::fs::OpenOptions;
 use std::sync::Arc;
 
-use md5::{Digest, Md5};
-
-use super::check::{self, Accepted, BlockSizes, Level, Old, Problem, Refusal};
-use super::{SaveOptions, Saved, Target};
+use super::check::{self, Accepted, BlockSizes, Old};
+use super::{Locked, SaveOptions, Target};
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 use crate::format::asdf::AsdfFile;
+use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion, Validation};
+use crate::format::refusal::Refusal;
 use crate::format::{Container, Context};
 use crate::source::FileSource;
+use crate::source::storage::System;
 
-/// A text so long is worth a thread.
+/// A longer text is hashed on a thread of its own while it is checked.
 const LARGE: usize = 1 << 20;
 
-/// How a session judges and saves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// How much a text is asked for.
-    pub level: Level,
-    /// How it gets into the file.
-    pub save: SaveOptions,
-}
-
-/// What became of a text that was saved.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// How it got into the file.
-    pub saved: Saved,
-    /// Which text the file's head is now: its length and its MD5.
-    pub head: (u64, [u8; 16]),
-    /// What was put back into it, in words; the file's head is then not exactly the text.
-    pub mends: Vec<String>,
-    /// What it was nearly refused for.
-    pub warnings: Vec<Problem>,
-}
-
-/// Why a text was not saved; the file is the one before.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum NotSaved {
-    /// The text is not what it should be.
-    #[error("{0}")]
-    Refused(Box<Refusal>),
-    /// It could not be written.
-    #[error("{0}")]
-    Failed(Error),
-}
-
-impl From<Error> for NotSaved {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// A file that is being edited: it is locked.
+/// An ASDF file that is locked and can be saved.
 #[derive(Debug)]
-pub struct Session {
-    target: Target,
-    settings: Settings,
-    /// The file as messages name it.
-    label: PathBuf,
-    /// The text that is in the file, as the check knows it, and which text that is.
-    old: Option<((u64, [u8; 16]), Old)>,
+pub(super) struct Session {
+    held: Held,
+    validation: Validation,
+    options: SaveOptions,
+    /// The text in the file as the check knows it, and which text that is.
+    old: Option<(TextVersion, Old)>,
+    notices: Vec<String>,
+    /// Keeps the directory open through which the file may be named.
+    target: SaveTarget,
+}
+
+/// The locked file, whose layout is read when it is needed first.
+#[derive(Debug)]
+enum Held {
+    Locked(Box<Locked>),
+    Read(Box<Target>),
+    /// Between the two.
+    Neither,
 }
 
 impl Session {
-    /// Locks and recovers the file at `path`; see [`Target::open`].
-    pub fn open(path: &Path, settings: Settings) -> Result<Self> {
-        Ok(Self::of(Target::open(path)?, path, settings))
-    }
-
-    /// Goes on with a target that is open; `label` names it in messages.
-    pub fn of(target: Target, label: &Path, settings: Settings) -> Self {
-        Self { target, settings, label: label.to_owned(), old: None }
-    }
-
-    /// The file and what is known of it.
-    pub fn target(&mut self) -> &mut Target {
-        &mut self.target
-    }
-
-    /// Which text the file's head is, as of now: its length and its MD5.
-    ///
-    /// Of a file with the size and the time that are known nothing is read: should its head be another one
-    /// all the same, the save finds that out, which reads it.
-    pub fn head_now(&mut self) -> Result<(u64, [u8; 16])> {
-        if !self.target.is_untouched() && !self.target.is_current()? {
-            self.target.reload()?;
+    /// Locks and recovers a file.
+    pub(super) fn open(target: SaveTarget, context: &EditContext) -> Result<Self> {
+        let (path, state) = target.paths(context.mountpoint.as_deref())?;
+        let locked = Locked::open_in(System, &path, state);
+        let mut locked = locked.map_err(|error| relabelled(&error, &target))?;
+        if let Some(mountpoint) = &context.mountpoint {
+            locked.held_for(mountpoint);
         }
-        Ok(self.known_head())
+        locked.share(&context.limits);
+        let lock_trouble = locked.lock_trouble().map(|trouble| format!("goes on without a lock: {trouble}"));
+        let outcome = locked.recovered().outcome_notice().map(str::to_owned);
+        let notices = lock_trouble.into_iter().chain(outcome).chain(locked.recovered().notices()).collect();
+        Ok(Self {
+            held: Held::Locked(Box::new(locked)),
+            validation: context.options.validation,
+            options: SaveOptions { padding: context.options.padding, only: None },
+            old: None,
+            notices,
+            target,
+        })
     }
 
-    fn known_head(&self) -> (u64, [u8; 16]) {
-        (self.target.layout().head_end, self.target.layout().head_md5)
+    /// The file with its layout, which is read at the first call.
+    fn file(&mut self) -> Result<&mut Target> {
+        if matches!(self.held, Held::Locked(_))
+            && let Held::Locked(locked) = std::mem::replace(&mut self.held, Held::Neither)
+        {
+            match locked.read() {
+                Ok(target) => self.held = Held::Read(Box::new(target)),
+                Err((locked, error)) => {
+                    self.held = Held::Locked(locked);
+                    return Err(relabelled(&error, &self.target));
+                }
+            }
+        }
+        match &mut self.held {
+            Held::Read(target) => Ok(target),
+            _ => Err(Error::new(Kind::System(libc::EIO), "the file can't be saved any more")),
+        }
     }
 
-    /// The text that is in the file.
-    pub fn text(&mut self) -> Result<Vec<u8>> {
-        self.head_now()?;
-        self.target.head()
+    /// Refuses a text that was made from another version than the file has now.
+    fn check_base(&mut self, base: &TextVersion) -> std::result::Result<(), Refusal> {
+        if self.version()? == *base { Ok(()) } else { Err(Refusal::Conflict) }
     }
 
-    /// Checks `text` as a save would; writes nothing.
-    pub fn check<'t>(&mut self, text: &'t [u8]) -> std::result::Result<Accepted<'t>, NotSaved> {
-        let head = self.known_head();
+    /// Checks a text against the one in the file.
+    fn checked<'t>(&mut self, text: &'t [u8]) -> std::result::Result<Accepted<'t>, Refusal> {
+        let head = self.file()?.layout().head;
         if self.old.as_ref().is_none_or(|(known, _)| *known != head) {
-            self.old = Some((head, Old::of(&self.target.head()?)));
+            self.old = Some((head, Old::of(&self.file()?.head()?)));
         }
+        let blocks = Blocks::of(self.file()?)?;
         let Some((_, old)) = &self.old else {
             return Err(Error::new(Kind::System(libc::EIO), "the saved text is not known").into());
         };
-        let blocks = Blocks::of(&self.target)?;
-        let checked = check::check(text, old, &blocks, self.settings.level);
+        let checked = check::check(text, old, &blocks, self.validation);
         // What was found of blocks that could not be read is no fault of the text.
         match blocks.trouble.into_inner() {
-            Some(trouble) => Err(NotSaved::Failed(trouble.of(&self.label))),
-            None => checked.map_err(NotSaved::Refused),
+            Some(trouble) => Err(trouble.of(self.target.label()).into()),
+            None => checked.map_err(Refusal::Text),
         }
     }
 
-    /// Checks `text` and makes it the file's head; `moving` as in [`Target::save_among_readers`].
-    pub fn save(&mut self, text: &[u8], moving: &mut dyn FnMut()) -> std::result::Result<Outcome, NotSaved> {
-        let (accepted, md5) = std::thread::scope(|scope| {
-            // A large text is hashed while it is checked: that takes about as long.
-            let beside = (text.len() >= LARGE)
-                .then(|| std::thread::Builder::new().spawn_scoped(scope, || md5_of(text)).ok())
-                .flatten();
-            let accepted = self.check(text);
-            (accepted, beside.and_then(|beside| beside.join().ok()))
-        });
-        let accepted = accepted?;
-        let md5 = match &accepted.text {
-            Cow::Borrowed(text) => md5.unwrap_or_else(|| md5_of(text)),
-            // Something was put back into it.
-            Cow::Owned(text) => md5_of(text),
-        };
-        let saved = self.target.save_among_readers(&accepted.text, md5, &self.settings.save, moving);
-        let saved = saved.map_err(|error| Error::new(error.kind(), error.message()).of(&self.label))?;
-        let next = accepted.next;
-        let head = self.known_head();
-        self.old = next.map(|next| (head, next));
-        Ok(Outcome { saved, head, mends: accepted.mends, warnings: accepted.warnings })
+    /// Opens the file for writing and closes it. The descriptor that wrote it stays open, so programs that
+    /// wait with inotify for the end of writing would never hear of the save.
+    fn close_again(&mut self) {
+        if let Held::Read(target) = &self.held {
+            // The text is saved whatever comes of this.
+            let _ = OpenOptions::new().write(true).open(target.path());
+        }
     }
 }
 
-fn md5_of(text: &[u8]) -> [u8; 16] {
-    Md5::digest(text).into()
+impl Editor for Session {
+    fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// Reads nothing of a file that has the size and time of the last reading: if its head is another one
+    /// all the same, the save finds out, because it reads the head.
+    fn version(&mut self) -> Result<TextVersion> {
+        let file = self.file()?;
+        if !file.is_untouched() && !file.is_current()? {
+            file.reload()?;
+        }
+        Ok(file.layout().head)
+    }
+
+    fn text(&mut self) -> Result<Vec<u8>> {
+        self.version()?;
+        self.file()?.head()
+    }
+
+    fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
+        self.check_base(base)?;
+        self.checked(text).map(drop)
+    }
+
+    fn commit(
+        &mut self,
+        text: &[u8],
+        base: &TextVersion,
+        relocating: &mut dyn FnMut(),
+    ) -> std::result::Result<Saved, Refusal> {
+        self.check_base(base)?;
+        let (accepted, hashed) = std::thread::scope(|scope| {
+            // Hashing takes about as long as the check.
+            let beside = (text.len() >= LARGE)
+                .then(|| {
+                    let hash = || TextVersion::of_bytes(text);
+                    std::thread::Builder::new().spawn_scoped(scope, hash).ok()
+                })
+                .flatten();
+            let accepted = self.checked(text);
+            (accepted, beside.and_then(|beside| beside.join().ok()))
+        });
+        let accepted = accepted?;
+        let version = match &accepted.text {
+            Cow::Borrowed(text) => hashed.unwrap_or_else(|| TextVersion::of_bytes(text)),
+            // Something was put back into it.
+            Cow::Owned(text) => TextVersion::of_bytes(text),
+        };
+        let options = self.options;
+        let applied = self.file()?.save_among_readers(&accepted.text, version, &options, relocating);
+        let applied = applied.map_err(|error| relabelled(&error, &self.target))?;
+        self.old = accepted.next.map(|next| (version, next));
+        let written = applied.plan.is_some();
+        if written {
+            self.close_again();
+        }
+        Ok(Saved { version, written, restored: accepted.restored, warnings: accepted.warnings })
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        match &mut self.held {
+            Held::Read(target) => target.settle(),
+            // The file was settled when it was locked, and nothing was saved since.
+            Held::Locked(_) | Held::Neither => Ok(()),
+        }
+    }
+}
+
+/// The same error about the file as the user knows it.
+fn relabelled(error: &Error, target: &SaveTarget) -> Error {
+    Error::new(error.kind(), error.message()).of(target.label())
 }
 
 /// The blocks of a file as its headers have them.
@@ -172,7 +208,7 @@ impl Blocks {
         let (layout, identity) = (target.layout(), source.identity()?);
         let file = match identity == layout.identity {
             true => {
-                let head = (layout.generation, layout.head_end);
+                let head = (layout.generation, layout.head.len);
                 AsdfFile::known(source, &context, identity.into(), head, layout.offsets.clone())
             }
             // Something else about it was changed meanwhile.

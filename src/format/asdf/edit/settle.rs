@@ -11,6 +11,7 @@ use std::ops::Range;
 use super::apply::cannot;
 use super::journal::{Journal, Way};
 use crate::error::Result;
+use crate::format::recovery::Side;
 use crate::source::storage::Storage;
 
 mod inserted;
@@ -21,15 +22,6 @@ use inserted::{Inserted, inserted};
 const PIECE: usize = 64 << 10;
 /// Writes are as small as that: what is right already is not touched.
 const PAGE: usize = 4096;
-
-/// The old file or the new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// The file before the save.
-    Old,
-    /// The file after it.
-    New,
-}
 
 /// What a source is, by its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,10 @@ use super::{Job, PIECE, Stopped, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::Plan;
 use crate::format::asdf::edit::journal::{Header, Journal, Range, Way, Writer};
-use crate::format::asdf::edit::layout::head_md5;
-use crate::format::asdf::edit::place::{Place, elsewhere, nowhere};
-use crate::format::asdf::edit::settle::{Settling, Side};
+use crate::format::asdf::edit::layout::version;
+use crate::format::asdf::edit::settle::Settling;
+use crate::format::asdf::edit::sidecar::{SidecarPaths, elsewhere, nowhere};
+use crate::format::recovery::Side;
 use crate::source::Identity;
 use crate::source::storage::{Extent, Extents, Storage};
 
@@ -80,7 +81,7 @@ impl<S: Storage> Job<'_, S> {
         })
     }
 
-    fn make_image(&self, place: &Place) -> std::io::Result<S::File> {
+    fn make_image(&self, place: &SidecarPaths) -> std::io::Result<S::File> {
         self.prepare(place)?;
         let file = self.create_image(place)?;
         // What is not shared has to be written over the source.
@@ -89,7 +90,7 @@ impl<S: Storage> Job<'_, S> {
         let ways = [Plan::Clone, Plan::Copy].into_iter();
         let mut ways = ways.filter(|way| match way {
             Plan::Copy => !is_short,
-            way => !self.refusals.has(device, *way),
+            way => !self.limits.has(device, way.word()),
         });
         let filled = ways.find_map(|way| match self.fill(&file, way == Plan::Clone) {
             Err(Stopped::Unsuited(_)) => None,
@@ -110,7 +111,7 @@ impl<S: Storage> Job<'_, S> {
         }
     }
 
-    fn rewrite_from(&self, place: &Place, image: &S::File) -> Result<(), Stopped> {
+    fn rewrite_from(&self, place: &SidecarPaths, image: &S::File) -> Result<(), Stopped> {
         let identity = self.storage.meta(image)?.identity;
         let (place, journal) =
             self.write_journal(Way::Image, Some((place, (identity.inode, identity.size))), &[])?;
@@ -121,9 +122,9 @@ impl<S: Storage> Job<'_, S> {
     fn write_journal(
         &self,
         way: Way,
-        image: Option<(&Place, (u64, u64))>,
+        image: Option<(&SidecarPaths, (u64, u64))>,
         extents: &[Extent],
-    ) -> Result<(&Place, Journal<S>), Stopped> {
+    ) -> Result<(&SidecarPaths, Journal<S>), Stopped> {
         let change = self.change;
         let inserts = way == Way::Insert;
         let header = Header {
@@ -152,7 +153,7 @@ impl<S: Storage> Job<'_, S> {
 
     fn write_journal_in(
         &self,
-        place: &Place,
+        place: &SidecarPaths,
         header: &Header,
         extents: &[Extent],
     ) -> std::io::Result<(S::File, Vec<Range>)> {
@@ -209,18 +210,18 @@ impl<S: Storage> Job<'_, S> {
     /// Inserts the range, or takes note that the file system can't.
     fn insert_range(&self, file: &S::File, at: u64, len: u64) -> Result<(), Stopped> {
         let Err(error) = self.storage.insert(file, at, len) else { return Ok(()) };
-        self.refusals.note(self.change.identity.device, Plan::Insert, &error);
+        self.note_limit(Plan::Insert, &error);
         // Some change the file's time also when they refuse: that was no other program.
-        let (now, (end, md5)) = (self.storage.meta(self.file)?.identity, self.change.old_head);
+        let (now, head) = (self.storage.meta(self.file)?.identity, self.change.old_head);
         let same = Identity { mtime: now.mtime, ..self.source.get() } == now;
-        if same && head_md5(self.storage, self.file, end)? == md5 {
+        if same && version(self.storage, self.file, head.len)? == head {
             self.source.set(now);
         }
         Err(unsuited_or_failed(error))
     }
 
     /// Makes sure that what is put in a place can be removed again.
-    pub(super) fn prepare(&self, place: &Place) -> std::io::Result<()> {
+    pub(super) fn prepare(&self, place: &SidecarPaths) -> std::io::Result<()> {
         if place.is_state {
             let is_new = self.storage.meta_at(&place.dir).is_err();
             self.storage.create_dir(&place.dir)?;
@@ -231,14 +232,14 @@ impl<S: Storage> Job<'_, S> {
         self.storage.may_change(&place.dir)
     }
 
-    fn carry_out(&self, place: &Place, journal: Journal<S>) -> Result<(), Stopped> {
+    fn carry_out(&self, place: &SidecarPaths, journal: Journal<S>) -> Result<(), Stopped> {
         self.carry_out_with(place, journal, None)
     }
 
     /// Does what the journal says, and undoes it if that fails.
     fn carry_out_with(
         &self,
-        place: &Place,
+        place: &SidecarPaths,
         journal: Journal<S>,
         image: Option<&S::File>,
     ) -> Result<(), Stopped> {
@@ -260,7 +261,7 @@ impl<S: Storage> Job<'_, S> {
         });
         let stopped = match done {
             // Whatever another program did, it is not ours to undo.
-            Ok(()) | Err(Stopped::Overtaken) => done,
+            Ok(()) | Err(Stopped::SourceChanged) => done,
             Err(_) if nothing_done => done,
             Err(stopped) => match settling.back() {
                 Ok(()) => Err(stopped),
@@ -280,10 +281,10 @@ impl<S: Storage> Job<'_, S> {
     }
 }
 
-fn unfinished(place: &Place, stopped: &Stopped, undoing: &Error) -> Stopped {
+fn unfinished(place: &SidecarPaths, stopped: &Stopped, undoing: &Error) -> Stopped {
     let why = match stopped {
         Stopped::Failed(error) | Stopped::Unsuited(error) => error.to_string(),
-        Stopped::Overtaken => "it was changed by another program".to_owned(),
+        Stopped::SourceChanged => "it was changed by another program".to_owned(),
     };
     Stopped::Failed(Error::new(
         Kind::Unfinished,

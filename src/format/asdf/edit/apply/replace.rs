@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{Done, Job, NewFile, PIECE, Stopped, unsuited_or_failed};
 use crate::format::asdf::edit::Plan;
 use crate::format::asdf::edit::opened::lock_apart;
-use crate::format::asdf::edit::place::Place;
 use crate::format::asdf::edit::plan::GRAIN;
+use crate::format::asdf::edit::sidecar::SidecarPaths;
 use crate::source::storage::Storage;
 
 /// Bytes copied at once, a multiple of [`GRAIN`].
@@ -42,7 +42,7 @@ impl<S: Storage> Job<'_, S> {
     }
 
     /// Makes the new file; one that an earlier plan could not remove is in nobody's use.
-    pub(super) fn create_image(&self, place: &Place) -> std::io::Result<S::File> {
+    pub(super) fn create_image(&self, place: &SidecarPaths) -> std::io::Result<S::File> {
         match self.storage.create(&place.image) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 self.storage.unlink(&place.image)?;
@@ -54,7 +54,7 @@ impl<S: Storage> Job<'_, S> {
 
     fn write_and_rename(
         &self,
-        place: &Place,
+        place: &SidecarPaths,
         file: S::File,
         clone: bool,
     ) -> Result<NewFile<S::File>, Stopped> {
@@ -65,7 +65,7 @@ impl<S: Storage> Job<'_, S> {
         let lock = lock_apart(self.storage, &place.image, &file, |file| self.storage.lock(file));
         let lock = match lock {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                return Err(Stopped::Overtaken);
+                return Err(Stopped::SourceChanged);
             }
             // Where there are no locks the source has none either.
             lock => lock.ok().flatten(),
@@ -91,7 +91,7 @@ impl<S: Storage> Job<'_, S> {
                     let end = change.identity.size;
                     let cloned = self.storage.clone_range(self.file, from..end, file, from + change.shift);
                     cloned.map_err(|error| {
-                        self.refusals.note(change.identity.device, Plan::Clone, &error);
+                        self.note_limit(Plan::Clone, &error);
                         unsuited_or_failed(error)
                     })?;
                 }

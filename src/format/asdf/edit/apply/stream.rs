@@ -17,8 +17,8 @@ use std::time::Duration;
 use super::{Job, NewFile, Stopped, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::opened::lease_patiently;
-use crate::format::asdf::edit::place::Place;
 use crate::format::asdf::edit::plan::Change;
+use crate::format::asdf::edit::sidecar::SidecarPaths;
 use crate::source::storage::Storage;
 
 /// How often, after which pauses, it is seen whether a program still comes for the old file.
@@ -54,14 +54,14 @@ impl<S: Storage> Job<'_, S> {
         let identity = self.storage.meta(&file)?.identity;
         match identity.same_file(&self.change.identity) {
             true => Ok(Some(file)),
-            false => Err(Stopped::Overtaken),
+            false => Err(Stopped::SourceChanged),
         }
     }
 
     /// Puts the new file in the source's place unless a program comes to write to the old one.
     pub(super) fn exchange(
         &self,
-        place: &Place,
+        place: &SidecarPaths,
         file: S::File,
         lock: Option<S::File>,
     ) -> Result<NewFile<S::File>, Stopped> {
@@ -73,7 +73,7 @@ impl<S: Storage> Job<'_, S> {
         lease_patiently(self.storage, &lock).map_err(unsuited_or_failed)?;
         // What was appended between two leases is not in the new file.
         if self.storage.meta(self.file)?.identity != self.source.get() {
-            return Err(Stopped::Overtaken);
+            return Err(Stopped::SourceChanged);
         }
         self.check_lease()?;
         self.storage.exchange(&place.image, self.path).map_err(unsuited_or_failed)?;

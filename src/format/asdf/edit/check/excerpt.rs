@@ -1,5 +1,7 @@
 //! The line around a place, to be shown with a caret below.
 
+use crate::format::refusal::Excerpt;
+
 /// Characters of a line that are shown.
 const WIDTH: usize = 76;
 /// Characters shown before the place in a line that is cut.
@@ -10,15 +12,6 @@ const CUT: char = '…';
 const TAB: usize = 8;
 /// Bytes looked at on either side of the place: enough for the characters shown.
 const REACH: usize = 4 * WIDTH;
-
-/// A line of text and a line with a caret below the place in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Excerpt {
-    /// The line, or the part of it around the place; no tabs, no control characters.
-    pub line: String,
-    /// Blanks and a caret.
-    pub caret: String,
-}
 
 /// Line and column of a byte, from 1, and the excerpt there; columns are characters.
 pub(super) fn at(text: &[u8], offset: usize) -> (u64, u64, Excerpt) {

@@ -11,7 +11,7 @@ use crate::format::asdf::index;
 const LONGEST_HEADER_LINE: usize = 200;
 
 /// What is wrong with the begin of a text, so that nothing can be put back into it.
-pub(super) fn before_mending(new: &[u8], old: &[u8]) -> Vec<Fault> {
+pub(super) fn before_normalizing(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let save_as = "save it as UTF-8 without a byte order mark";
     let at_start = |what: &str, to_do: &str| vec![Fault::new(Some(0), what, to_do)];
     if new.len() as u64 > LONGEST_TREE {
@@ -27,7 +27,7 @@ pub(super) fn before_mending(new: &[u8], old: &[u8]) -> Vec<Fault> {
     header_line(new, old)
 }
 
-/// The header line may be missing, which is mended, but must not be another one.
+/// The header line may be missing, which is put back, but must not be another one.
 fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let (is, was) = (Prologue::of(new).header, Prologue::of(old).header);
     let first = &new[..memchr::memchr(b'\n', new).map_or(new.len(), |end| end + 1)];
@@ -58,7 +58,7 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
     }
 }
 
-/// What is wrong with the mended text.
+/// What is wrong with the normalized text.
 pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Fault> {
     let text = draft.text;
     let prologue = Prologue::of(text);

@@ -23,25 +23,25 @@ fn edited(from: &str, to: &str) -> String {
     base.replace(from, to)
 }
 
-fn checked<'n>(new: &'n [u8], old: &str, level: Level) -> Result<Accepted<'n>, Box<Refusal>> {
+fn checked<'n>(new: &'n [u8], old: &str, level: Validation) -> Result<Accepted<'n>, Box<Problems>> {
     check(new, &Old::of(old.as_bytes()), &blocks(), level)
 }
 
 /// What a text is refused for, with line and column.
 fn refused(new: impl AsRef<[u8]>) -> (String, Option<(u64, u64)>) {
-    match checked(new.as_ref(), &base(), Level::Strict) {
+    match checked(new.as_ref(), &base(), Validation::Strict) {
         Ok(accepted) => panic!("accepted: {}", accepted.text.escape_ascii()),
         Err(refusal) => {
-            assert_eq!(refusal.errno(), libc::EINVAL);
-            let place = refusal.first.place.as_ref().map(|place| (place.line, place.column));
+            assert_eq!(refusal.first.class.errno(), libc::EINVAL);
+            let place = refusal.first.position.as_ref().map(|place| (place.line, place.column));
             (refusal.first.what.clone(), place)
         }
     }
 }
 
 fn accepted(new: &str, old: &str) -> (String, usize) {
-    match checked(new.as_bytes(), old, Level::Strict) {
-        Ok(accepted) => (String::from_utf8(accepted.text.into_owned()).unwrap(), accepted.mends.len()),
+    match checked(new.as_bytes(), old, Validation::Strict) {
+        Ok(accepted) => (String::from_utf8(accepted.text.into_owned()).unwrap(), accepted.restored.len()),
         Err(refusal) => panic!("refused: {}", refusal.report()),
     }
 }
@@ -138,7 +138,7 @@ fn every_refusal_names_its_place() {
 #[test]
 fn a_refusal_is_told_in_a_few_lines() {
     let new = edited("meta: {name: x}", "meta:\t{name: x, name: y}\na: 1");
-    let refusal = checked(new.as_bytes(), &base(), Level::Strict).unwrap_err();
+    let refusal = checked(new.as_bytes(), &base(), Validation::Strict).unwrap_err();
     assert_eq!(
         refusal.report(),
         "line 13, column 17: the key \"name\" comes a second time in one mapping\n\
@@ -176,7 +176,7 @@ fn ordinary_edits_are_taken_byte_for_byte() {
 #[test]
 fn what_a_tool_dropped_is_put_back() {
     let base = base();
-    for (new, mends) in [
+    for (new, restored) in [
         (base.strip_suffix('\n').unwrap().to_owned(), 1),
         (base.strip_suffix("...\n").unwrap().to_owned(), 1),
         (base.strip_suffix("\n...\n").unwrap().to_owned(), 1),
@@ -187,7 +187,7 @@ fn what_a_tool_dropped_is_put_back() {
         (edited("%TAG ! tag:stsci.edu:asdf/\n", ""), 1),
         (edited("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n", ""), 2),
     ] {
-        assert_eq!(accepted(&new, &base), (base.clone(), mends), "{new}");
+        assert_eq!(accepted(&new, &base), (base.clone(), restored), "{new}");
     }
     // Also the line ---, whose tag has come to stand alone.
     let new = TREE.replace("--- !core", "!core").replace("...\n", "");
@@ -262,7 +262,7 @@ fn an_array_has_a_version_and_elements_that_readers_take() {
         "{data: [1, 2], datatype: int8, mask: 5.5}",
     ] {
         let new = edited("meta:", &format!("c: !core/ndarray-1.0.0 {fine}\nmeta:"));
-        match checked(new.as_bytes(), &base(), Level::Strict) {
+        match checked(new.as_bytes(), &base(), Validation::Strict) {
             Ok(accepted) => assert_eq!(accepted.text.as_ref(), new.as_bytes()),
             Err(refusal) => panic!("{fine}: {}", refusal.report()),
         }
@@ -311,13 +311,13 @@ fn only_what_gets_worse_is_refused() {
     ] {
         let new = odd.replace(from, to);
         assert_ne!(new, odd);
-        let refusal = checked(new.as_bytes(), odd, Level::Strict).unwrap_err();
+        let refusal = checked(new.as_bytes(), odd, Validation::Strict).unwrap_err();
         assert!(refusal.first.what.contains(expected), "{}", refusal.report());
     }
     // A tree that is no YAML may stay none, or become one.
     let broken = "#ASDF 1.0.0\n%YAML 1.1\n---\na: [\n...\n";
     let still = broken.replace("a: [", "a: [[");
-    assert_eq!(checked(still.as_bytes(), broken, Level::Strict).unwrap().warnings.len(), 1);
+    assert_eq!(checked(still.as_bytes(), broken, Validation::Strict).unwrap().warnings.len(), 1);
     assert_eq!(accepted(&broken.replace('[', "1"), broken).1, 0);
 }
 
@@ -341,9 +341,9 @@ fn odd_files_can_be_saved() {
         accepted("---\na: 2\n", "%ASDF 0.1.0\n%YAML 1.1\n---\na: 1\n...\n").0,
         "%ASDF 0.1.0\n%YAML 1.1\n---\na: 2\n...\n"
     );
-    let refusal = checked(b"#ASDF 1.0.0\na: 1\n", "#ASDF 1.0.0\n", Level::Strict).unwrap_err();
+    let refusal = checked(b"#ASDF 1.0.0\na: 1\n", "#ASDF 1.0.0\n", Validation::Strict).unwrap_err();
     assert!(refusal.first.what.contains("does not begin with a line '%YAML"), "{}", refusal.report());
-    let refusal = checked(b"#ASDF 1.0.0\n a: 1\n", "#ASDF 1.0.0\n", Level::Off).unwrap_err();
+    let refusal = checked(b"#ASDF 1.0.0\n a: 1\n", "#ASDF 1.0.0\n", Validation::Off).unwrap_err();
     assert!(
         refusal.first.what.contains("takes for padding") || refusal.first.what.contains("take for padding")
     );
@@ -353,27 +353,27 @@ fn odd_files_can_be_saved() {
 fn the_levels_ask_for_less() {
     let meaning = edited("meta:", "b: [\nmeta:");
     let layout = edited("meta:", "...\nmeta:");
-    let warned = checked(meaning.as_bytes(), &base(), Level::Warn).unwrap();
+    let warned = checked(meaning.as_bytes(), &base(), Validation::Warn).unwrap();
     assert_eq!((warned.text.as_ref(), warned.warnings.len()), (meaning.as_bytes(), 1));
-    let off = checked(meaning.as_bytes(), &base(), Level::Off).unwrap();
+    let off = checked(meaning.as_bytes(), &base(), Validation::Off).unwrap();
     assert_eq!((off.text.as_ref(), off.warnings.len(), off.next.is_none()), (meaning.as_bytes(), 0, true));
-    for level in [Level::Warn, Level::Off] {
+    for level in [Validation::Warn, Validation::Off] {
         assert!(checked(layout.as_bytes(), &base(), level).is_err());
         assert!(checked(edited("1.0.0\n#", "1.0.1\n#").as_bytes(), &base(), level).is_err());
     }
     let large = edited("name: x", "name: 9223372036854775808");
-    assert_eq!(checked(large.as_bytes(), &base(), Level::Strict).unwrap().warnings.len(), 1);
+    assert_eq!(checked(large.as_bytes(), &base(), Validation::Strict).unwrap().warnings.len(), 1);
 }
 
 /// What must hold of any accepted text, whatever the level.
-fn assert_sound(new: &[u8], accepted: &Accepted<'_>, level: Level) {
+fn assert_sound(new: &[u8], accepted: &Accepted<'_>, level: Validation) {
     let text = accepted.text.as_ref();
     // All that was written is there, in order, but for what followed the end.
     let mut rest = text.iter();
-    let whole = accepted.mends.iter().all(|mend| mend.ends_with("put back"));
+    let whole = accepted.restored.iter().all(|line| line.ends_with("put back"));
     assert!(!whole || new.iter().all(|byte| rest.any(|other| other == byte)), "{}", new.escape_ascii());
-    let again = checked(text, &base(), level).expect("a mended text is accepted");
-    assert_eq!((again.text.as_ref(), again.mends.len()), (text, 0));
+    let again = checked(text, &base(), level).expect("a normalized text is accepted");
+    assert_eq!((again.text.as_ref(), again.restored.len()), (text, 0));
     for behind in [&b"    \xd3BLK"[..], b"\xd3BLK\0\x30", b""] {
         if behind.starts_with(b" ") && !text.ends_with(b"...\n") && !text.ends_with(b"...\r\n") {
             continue;
@@ -437,7 +437,7 @@ fn no_mutation_panics_and_what_is_accepted_is_sound() {
                 }
             }
         }
-        for (n, level) in [Level::Strict, Level::Warn, Level::Off].into_iter().enumerate() {
+        for (n, level) in [Validation::Strict, Validation::Warn, Validation::Off].into_iter().enumerate() {
             match check(&text, &old, &blocks(), level) {
                 Ok(accepted) => {
                     counts[n] += 1;
@@ -462,9 +462,9 @@ fn the_lines_of_many_problems_are_not_all_counted() {
         let (old, new) = (Old::of(arrays("source: 0", count).as_bytes()), arrays("source: 9", count));
         let time = |_| {
             let begun = std::time::Instant::now();
-            let refusal = check(new.as_bytes(), &old, &blocks(), Level::Strict).unwrap_err();
+            let refusal = check(new.as_bytes(), &old, &blocks(), Validation::Strict).unwrap_err();
             assert_eq!(refusal.further.len(), MOST_FURTHER);
-            let warned = check(new.as_bytes(), &old, &blocks(), Level::Warn).unwrap().warnings;
+            let warned = check(new.as_bytes(), &old, &blocks(), Validation::Warn).unwrap().warnings;
             assert_eq!(warned.len(), MOST_WARNINGS + 1);
             assert_eq!(warned.last().unwrap().to_string(), format!("and {} more", count - MOST_WARNINGS));
             begun.elapsed()

@@ -1,4 +1,4 @@
-use crate::format::asdf::edit::check::{Accepted, Level, Old, Refusal, check};
+use crate::format::asdf::edit::check::{Accepted, Old, Problems, Validation, check};
 
 const HEAD: &str =
     "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
@@ -7,13 +7,13 @@ fn text(tree: &str) -> String {
     [HEAD, tree, "...\n"].concat()
 }
 
-fn checked<'n>(old: &str, new: &'n str, level: Level) -> Result<Accepted<'n>, Box<Refusal>> {
+fn checked<'n>(old: &str, new: &'n str, level: Validation) -> Result<Accepted<'n>, Box<Problems>> {
     check(new.as_bytes(), &Old::of(text(old).as_bytes()), &vec![10, 10], level)
 }
 
 /// The warnings with which a tree is saved.
 fn warnings(old: &str, new: &str) -> Vec<String> {
-    match checked(old, &text(new), Level::Strict) {
+    match checked(old, &text(new), Validation::Strict) {
         Ok(accepted) => accepted.warnings.iter().map(ToString::to_string).collect(),
         Err(refusal) => panic!("refused: {}", refusal.report()),
     }
@@ -40,14 +40,14 @@ fn half_of_the_tags_are_not_dropped_without_being_meant() {
             2,
         ),
     ] {
-        let refusal = checked(&old, &text(&new), Level::Strict).unwrap_err().report();
+        let refusal = checked(&old, &text(&new), Validation::Strict).unwrap_err().report();
         assert!(refusal.contains(&format!("{gone} of 4 tags are gone")), "{refusal}");
         assert!(refusal.contains("wcs has lost its tag tag:stsci.edu:gwcs/wcs-1.2.0"), "{refusal}");
         assert!(refusal.contains("validate=warn") && refusal.contains("--force"), "{refusal}");
         let saved = text(&new);
-        let warned = checked(&old, &saved, Level::Warn).unwrap();
+        let warned = checked(&old, &saved, Validation::Warn).unwrap();
         assert_eq!((warned.text.as_ref(), warned.warnings.len()), (saved.as_bytes(), gone));
-        assert_eq!(checked(&old, &saved, Level::Off).unwrap().warnings.len(), 0);
+        assert_eq!(checked(&old, &saved, Validation::Off).unwrap().warnings.len(), 0);
     }
 }
 
@@ -67,7 +67,7 @@ fn fewer_tags_may_go_with_a_warning() {
     assert_eq!(told.len(), 10, "{told:#?}");
     assert!(told[0].contains("k0 has lost its tag tag:stsci.edu:asdf/t"), "{told:#?}");
     assert_eq!(told[9], "6 more tags are gone");
-    let refusal = checked(&many, &text(&many.replace("!t ", "")), Level::Strict).unwrap_err();
+    let refusal = checked(&many, &text(&many.replace("!t ", "")), Validation::Strict).unwrap_err();
     assert!(refusal.report().contains("40 of 41 tags are gone"), "{}", refusal.report());
 }
 

@@ -7,17 +7,17 @@ use super::prologue::Prologue;
 
 /// A text with what was put back, and where that was.
 #[derive(Debug)]
-pub(super) struct Mended<'n> {
+pub(super) struct Normalized<'n> {
     pub(super) text: Cow<'n, [u8]>,
     /// In the order of the text: where in the original something was put in, how much of the original it
     /// takes the place of, and how much it is.
     changes: Vec<(usize, usize, usize)>,
     /// What was put back, in words.
-    pub(super) mends: Vec<String>,
+    pub(super) restored: Vec<String>,
 }
 
-impl Mended<'_> {
-    /// The place in the original text that a place in the mended one comes from.
+impl Normalized<'_> {
+    /// The place in the original text that a place in the normalized one comes from.
     pub(super) fn original(&self, offset: usize) -> usize {
         let (mut added, mut taken) = (0, 0);
         for (at, removed, len) in &self.changes {
@@ -38,35 +38,35 @@ impl Mended<'_> {
 struct Pieces {
     /// Where, how many bytes each takes the place of, and the piece.
     pieces: Vec<(usize, usize, Vec<u8>)>,
-    mends: Vec<String>,
+    restored: Vec<String>,
 }
 
 impl Pieces {
     fn add(&mut self, at: usize, piece: impl Into<Vec<u8>>, what: &str) {
         self.pieces.push((at, 0, piece.into()));
-        self.mends.push(format!("{what} put back"));
+        self.restored.push(format!("{what} put back"));
     }
 
-    fn into_mended(mut self, text: &[u8]) -> Mended<'_> {
+    fn into_normalized(mut self, text: &[u8]) -> Normalized<'_> {
         if self.pieces.is_empty() {
-            return Mended { text: Cow::Borrowed(text), changes: Vec::new(), mends: self.mends };
+            return Normalized { text: Cow::Borrowed(text), changes: Vec::new(), restored: self.restored };
         }
         self.pieces.sort_by_key(|(at, ..)| *at);
-        let mut mended = Vec::with_capacity(text.len() + 1024);
+        let mut normalized = Vec::with_capacity(text.len() + 1024);
         let mut from = 0;
         for (at, removed, piece) in &self.pieces {
-            mended.extend_from_slice(&text[from..*at]);
-            mended.extend_from_slice(piece);
+            normalized.extend_from_slice(&text[from..*at]);
+            normalized.extend_from_slice(piece);
             from = at + removed;
         }
-        mended.extend_from_slice(&text[from..]);
+        normalized.extend_from_slice(&text[from..]);
         let changes = self.pieces.iter().map(|(at, removed, piece)| (*at, *removed, piece.len())).collect();
-        Mended { text: Cow::Owned(mended), changes, mends: self.mends }
+        Normalized { text: Cow::Owned(normalized), changes, restored: self.restored }
     }
 }
 
 /// Puts back what is missing in `new` and was in the prologue `old`, which is the begin of a text.
-pub(super) fn mend<'n>(new: &'n [u8], old: &[u8]) -> Mended<'n> {
+pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
     let (is, was) = (Prologue::of(new), Prologue::of(old));
     let eol = Prologue::end_of_line(if old.contains(&b'\n') { old } else { new });
     let line = |range: &Range<usize>| {
@@ -102,7 +102,7 @@ pub(super) fn mend<'n>(new: &'n [u8], old: &[u8]) -> Mended<'n> {
         directives(&mut pieces, &is, &was, &line, eol);
         end(&mut pieces, new, eol);
     }
-    pieces.into_mended(new)
+    pieces.into_normalized(new)
 }
 
 fn directives(
@@ -195,5 +195,5 @@ fn only_end(pieces: &mut Pieces, new: &[u8], from: usize, eol: &[u8]) {
     tail.extend_from_slice(b"...");
     tail.extend_from_slice(eol);
     pieces.pieces.push((from, new.len() - from, tail));
-    pieces.mends.push(what.to_owned());
+    pieces.restored.push(what.to_owned());
 }

@@ -24,7 +24,7 @@ const MOST_ASIDE: usize = 1000;
 
 /// The files of one source in one directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SidecarPaths {
     /// The directory.
     pub(crate) dir: PathBuf,
     /// The journal.
@@ -35,7 +35,7 @@ pub(crate) struct Place {
     pub(crate) is_state: bool,
 }
 
-impl Place {
+impl SidecarPaths {
     /// Beside `source`, an absolute path without links.
     pub(crate) fn beside(source: &Path) -> Self {
         let name = source.file_name().unwrap_or(OsStr::new("source"));
@@ -64,7 +64,7 @@ impl Place {
 }
 
 /// Why a save of this source has no place for its journal, if there is none.
-pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[Place]) -> Option<Error> {
+pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[SidecarPaths]) -> Option<Error> {
     let mut reasons = Vec::new();
     for place in places {
         // The state directory may have to be made, and those above it.
@@ -93,7 +93,7 @@ pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[Place]) -> Option<E
 /// Room for the longest suffix: `.asdf-mount-journal.aside-1000`.
 const SUFFIX_SPACE: usize = 40;
 
-/// Whether a file beside a source is one of its [`Place`], or was set aside from there, judged by its name.
+/// Whether a file beside a source is one of its [`SidecarPaths`], or was set aside from there, judged by its name.
 pub(crate) fn is_sidecar(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let stem = name.rsplit_once(".aside").map_or(&*name, |(stem, _)| stem);
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn names_are_short_enough_and_differ() {
-        let place = Place::beside(Path::new("/a/b.asdf"));
+        let place = SidecarPaths::beside(Path::new("/a/b.asdf"));
         assert_eq!(place.journal, Path::new("/a/.b.asdf.asdf-mount-journal"));
         assert_eq!(place.image, Path::new("/a/.b.asdf.asdf-mount-new"));
         for path in [&place.journal, &place.image, &aside(&place.journal).nth(1).unwrap()] {
@@ -172,14 +172,14 @@ mod tests {
         for name in ["b.asdf", ".b.asdf", "b.asdf-mount-new", ".b.asdf-mount-newer"] {
             assert!(!is_sidecar(OsStr::new(name)), "{name}");
         }
-        let long = |last: &str| Place::beside(Path::new(&format!("/a/{}{last}", "x".repeat(250))));
+        let long = |last: &str| SidecarPaths::beside(Path::new(&format!("/a/{}{last}", "x".repeat(250))));
         assert_ne!(long("y").journal, long("z").journal);
         let last = aside(&long("y").journal).last().unwrap();
         assert!(last.file_name().unwrap().len() <= LONGEST_NAME);
         let state = Path::new("/s");
         assert_ne!(
-            Place::in_state(Path::new("/a/b"), state).journal,
-            Place::in_state(Path::new("/a/c"), state).journal
+            SidecarPaths::in_state(Path::new("/a/b"), state).journal,
+            SidecarPaths::in_state(Path::new("/a/c"), state).journal
         );
     }
 }

@@ -1,0 +1,124 @@
+//! A file that is locked and recovered, before its layout is read.
+//!
+//! Reading takes the longer the more blocks there are, so a mount reads the layout with the first save.
+
+use std::path::{Path, PathBuf};
+
+use super::layout::Layout;
+use super::lock;
+use super::opened::{Opened, open_locked};
+use super::recover::recover;
+use super::sidecar::{SidecarPaths, none_usable};
+use super::target::Target;
+use crate::error::{Error, Result};
+use crate::format::editor::DeviceLimits;
+use crate::format::recovery::Recovered;
+use crate::source::storage::{Storage, System};
+
+/// A source that is locked and recovered, and not read yet: that takes the longer the more blocks there
+/// are.
+#[derive(Debug)]
+pub struct Locked<S: Storage = System> {
+    storage: S,
+    path: PathBuf,
+    state: Option<PathBuf>,
+    places: Vec<SidecarPaths>,
+    file: S::File,
+    lock: Option<S::File>,
+    recovered: Recovered,
+    lock_trouble: Option<String>,
+    note: Option<lock::Note>,
+    limits: DeviceLimits,
+}
+
+impl<S: Storage> Locked<S> {
+    /// Opens, locks and recovers a file; `path` is absolute and without links.
+    ///
+    /// # Errors
+    /// [`ReadOnly`](crate::Kind::ReadOnly) if the file can't be written, [`Busy`](crate::Kind::Busy) if another program
+    /// has it, which the message names.
+    pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
+        let places = places(path, state.as_deref());
+        let Opened { file, lock, lock_trouble } = open_locked(&storage, path, state.as_deref())?;
+        let recovered = recover(&storage, &file, &places).map_err(|error| error.of(path))?;
+        if let Some(error) = none_usable(&storage, &places) {
+            return Err(error.of(path));
+        }
+        let path = path.to_owned();
+        let (note, limits) = Default::default();
+        Ok(Self { storage, path, state, places, file, lock, recovered, lock_trouble, note, limits })
+    }
+
+    /// What a crash had left, and what was done about it.
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// Why the file could not be locked, if its file system has no locks.
+    pub fn lock_trouble(&self) -> Option<&str> {
+        self.lock_trouble.as_deref()
+    }
+
+    /// Tells programs that ask for the file who has it: this process, mounted on `mount_point`.
+    ///
+    /// To be called after the last fork.
+    pub fn held_for(&mut self, mount_point: &Path) {
+        if let Some(state) = &self.state {
+            self.note = lock::Note::write(state, &self.path, mount_point);
+        }
+    }
+
+    /// Shares what file systems refused with other targets.
+    pub fn share(&mut self, limits: &DeviceLimits) {
+        self.limits = limits.clone();
+    }
+
+    /// Reads where things lie in the file.
+    ///
+    /// # Errors
+    /// Why that can't be told; the file stays locked.
+    pub fn read(self) -> std::result::Result<Target<S>, (Box<Self>, Error)> {
+        let layout = match Layout::read(&self.storage, &self.file, &self.path) {
+            Ok(layout) => layout,
+            Err(error) => {
+                let error = match self.recovered.set_aside.first() {
+                    Some((name, why)) => error.within(format!(
+                        "a save was interrupted, and its journal, now {}, could not be used: {why}",
+                        name.display()
+                    )),
+                    None => error,
+                };
+                let error = error.of(&self.path);
+                return Err((Box::new(self), error));
+            }
+        };
+        Ok(Target {
+            storage: self.storage,
+            path: self.path,
+            state: self.state,
+            places: self.places,
+            file: self.file,
+            lock: self.lock,
+            reads_only: false,
+            layout,
+            recovered: self.recovered,
+            lock_trouble: self.lock_trouble,
+            _note: self.note,
+            limits: self.limits,
+            unsure: false,
+        })
+    }
+}
+
+impl<S: Storage> Target<S> {
+    /// Opens a file of another storage; `path` is absolute and without links.
+    pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
+        Locked::open_in(storage, path, state)?.read().map_err(|(_, error)| error)
+    }
+}
+
+/// Where saves of the file at `path` may keep their journal and image, best first.
+pub(super) fn places(path: &Path, state: Option<&Path>) -> Vec<SidecarPaths> {
+    let state = state.map(|state| SidecarPaths::in_state(path, state));
+    std::iter::once(SidecarPaths::beside(path)).chain(state).collect()
+}

@@ -1,0 +1,82 @@
+//! Opens editors of ASDF files, and looks after saves that a crash interrupted.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+
+use super::locked::places;
+use super::opened::open_locked;
+use super::recover::{is_left, judge, recover};
+use super::session::Session;
+use super::sidecar::{self, SidecarPaths};
+use crate::error::{Error, Result};
+use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget};
+use crate::format::recovery::{Condition, Recovered};
+use crate::source::storage::{Storage, System};
+
+/// How often, and after which pauses, a file is looked at again that another program seems to be saving.
+const SAVE_ATTEMPTS: usize = 100;
+const SAVE_PAUSE: Duration = Duration::from_millis(10);
+
+/// What can be done to ASDF files.
+#[derive(Clone, Copy, Debug)]
+pub struct Support;
+
+impl EditSupport for Support {
+    fn open(&self, target: SaveTarget, context: &EditContext) -> Result<Box<dyn Editor>> {
+        Ok(Box::new(Session::open(target, context)?))
+    }
+
+    fn is_sidecar(&self, name: &OsStr) -> bool {
+        sidecar::is_sidecar(name)
+    }
+
+    fn is_interrupted(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<bool> {
+        let (path, state) = target.paths(mountpoint)?;
+        Ok(is_interrupted(&path, state.as_deref()))
+    }
+
+    fn recover(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Recovered> {
+        let (path, state) = target.paths(mountpoint)?;
+        let places = places(&path, state.as_deref());
+        let opened = open_locked(&System, &path, state.as_deref())?;
+        recover(&System, &opened.file, &places).map_err(|error| error.of(&path))
+    }
+
+    fn condition(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Condition> {
+        let (path, state) = target.paths(mountpoint)?;
+        condition(&path, state.as_deref())
+    }
+}
+
+/// Whether something tells that a save of the file at `path`, absolute and without links, was interrupted,
+/// or is being made.
+fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
+    let left =
+        |place: SidecarPaths| [place.journal, place.image].iter().any(|left| is_left(&System, left, path));
+    places(path, state).into_iter().any(left)
+}
+
+/// Whether the file is one version; a save that another program is making is waited for a while.
+fn condition(path: &Path, state: Option<&Path>) -> Result<Condition> {
+    let places = places(path, state);
+    let mut attempts = 0..SAVE_ATTEMPTS;
+    loop {
+        if !is_interrupted(path, state) {
+            return Ok(Condition::Whole);
+        }
+        let file = System.open(path, false).map_err(|error| Error::from(error).of(path))?;
+        // A program that holds the lock may be saving just now, or will recover the file.
+        let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+        let is_written = shared == Err(rustix::io::Errno::WOULDBLOCK);
+        match judge(&System, &file, &places) {
+            Ok(Condition::Halfway(_)) | Err(_) if is_written && attempts.next().is_some() => {
+                drop(file);
+                std::thread::sleep(SAVE_PAUSE);
+            }
+            judged => return judged.map_err(|error| error.of(path)),
+        }
+    }
+}

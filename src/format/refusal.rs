@@ -1,0 +1,235 @@
+//! Why a text did not become the tree: one type from the check of a text to the editor's errno.
+//!
+//! This file words every refusal. [`Refusal`]'s `Display` is the line for the log and for `status.yaml`;
+//! [`Refusal::report`] is the text of `tree.yaml.error`.
+
+use std::fmt::Write as _;
+
+use crate::error::{Error, Kind};
+
+/// What a conflict is; editors make errors of [`Kind::Conflict`] with it.
+pub const CONFLICT: &str = "another program changed the tree since this text was begun";
+/// Problems reported beside the first.
+pub const MOST_FURTHER: usize = 9;
+
+/// Why a text did not become the tree. The file is the old one then, unless it is
+/// [unsettled](Self::is_unsettled).
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// The text is not what the format takes.
+    Text(Box<Problems>),
+    /// Another program changed the tree since the text was begun.
+    Conflict,
+    /// The program that wrote the text was killed before it was done.
+    WriterKilled,
+    /// The file can't be read, or can't be opened for writing.
+    Unopened(Error),
+    /// The text could not be checked or written.
+    Failed(Error),
+    /// This program has a defect.
+    Panicked,
+}
+
+/// What is wrong with a text: at least one problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems {
+    /// The first problem.
+    pub first: Problem,
+    /// Further ones, in the order of the text; not more than [`MOST_FURTHER`].
+    pub further: Vec<Problem>,
+}
+
+/// One thing that is wrong with a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Which errno the problem stands for.
+    pub class: Class,
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it.
+    pub to_do: String,
+    /// Where it is, unless it concerns the whole text.
+    pub position: Option<Position>,
+}
+
+/// What a program is told about a problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The text is not what it should be: EINVAL.
+    Invalid,
+    /// There is too much of it: EFBIG.
+    TooLarge,
+}
+
+/// A place in the text as it was written, before anything was put back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Bytes from the start of the text.
+    pub offset: u64,
+    /// Line, from 1.
+    pub line: u64,
+    /// Column in characters, from 1.
+    pub column: u64,
+    /// The line and a caret below the place.
+    pub excerpt: Excerpt,
+}
+
+/// A line of text, and a line with a caret below one place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The line, or the part of it around the place; no tabs, no control characters.
+    pub line: String,
+    /// Blanks and a caret.
+    pub caret: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.position {
+            Some(position) => {
+                write!(out, "line {}, column {}: {}", position.line, position.column, self.what)
+            }
+            None => out.write_str(&self.what),
+        }
+    }
+}
+
+impl Problems {
+    /// The problems, if there are any; the first ones if there are many.
+    pub fn of(problems: impl IntoIterator<Item = Problem>) -> Option<Self> {
+        let mut problems = problems.into_iter();
+        let first = problems.next()?;
+        Some(Self { first, further: problems.take(MOST_FURTHER).collect() })
+    }
+
+    /// A few lines of plain text: what is wrong, where, and what to do.
+    pub fn report(&self) -> String {
+        let mut report = String::new();
+        // Writing to a String can't fail.
+        let _ = writeln!(report, "{}", self.first);
+        if let Some(position) = &self.first.position {
+            let _ = write!(report, "\n    {}\n    {}\n\n", position.excerpt.line, position.excerpt.caret);
+        }
+        let _ = writeln!(report, "What to do: {}", self.first.to_do);
+        if !self.further.is_empty() {
+            let _ = writeln!(report, "\nAlso:");
+        }
+        for problem in &self.further {
+            let _ = writeln!(report, "  {problem}");
+        }
+        report
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            Kind::Conflict => Self::Conflict,
+            _ => Self::Failed(error),
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(problems) => problems.first.fmt(out),
+            Self::Conflict => out.write_str(CONFLICT),
+            Self::WriterKilled => {
+                out.write_str("the program that wrote the text was killed before it was done")
+            }
+            Self::Unopened(error) | Self::Failed(error) => error.fmt(out),
+            Self::Panicked => out.write_str("a defect in asdf-mount kept the text from being saved"),
+        }
+    }
+}
+
+impl Refusal {
+    /// The errno for the program that saves; never EPERM or EACCES, at which editors offer to try as
+    /// another user.
+    pub fn errno(&self) -> i32 {
+        let errno = match self {
+            Self::Text(problems) => problems.first.class.errno(),
+            Self::Conflict => libc::EBUSY,
+            Self::WriterKilled => libc::EINVAL,
+            Self::Unopened(error) => error.errno(),
+            Self::Failed(error) => failure(error).0,
+            Self::Panicked => libc::EIO,
+        };
+        match errno {
+            libc::EPERM | libc::EACCES => libc::EROFS,
+            errno => errno,
+        }
+    }
+
+    /// Whether the same text would be refused again, so that it need not be tried again.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Conflict | Self::WriterKilled)
+    }
+
+    /// Whether the file may be half old and half new until it is settled.
+    pub fn is_unsettled(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.kind() == Kind::Unfinished)
+    }
+
+    /// A few lines of plain text: what is wrong, where, and what to do.
+    pub fn report(&self) -> String {
+        match self {
+            Self::Text(problems) => problems.report(),
+            Self::Conflict => format!(
+                "{self}.\n\nNothing was saved. Open tree.yaml again to see what it is now, and make your \
+                 changes there.\n"
+            ),
+            Self::WriterKilled => {
+                format!("{self}.\n\nNothing was saved: a half of a tree may be a sound tree.\n")
+            }
+            Self::Unopened(_) => format!("{self}.\n\nNothing was saved.\n"),
+            Self::Failed(error) => format!("{self}\n\nWhat to do: {}\n", failure(error).1),
+            Self::Panicked => format!("{self}\n"),
+        }
+    }
+}
+
+impl Class {
+    /// The errno that a program is given.
+    pub fn errno(self) -> i32 {
+        match self {
+            Self::Invalid => libc::EINVAL,
+            Self::TooLarge => libc::EFBIG,
+        }
+    }
+}
+
+/// The errno for a failed save, and what to do about it.
+fn failure(error: &Error) -> (i32, &'static str) {
+    match error.kind() {
+        // The user who saves can't help that.
+        Kind::System(libc::EPERM | libc::EACCES) => (libc::EIO, "see whether the file may still be written"),
+        Kind::System(libc::ENOSPC | libc::EDQUOT) => (libc::ENOSPC, "make room on the disk, and save again"),
+        Kind::TooLarge | Kind::System(libc::EFBIG) => {
+            (libc::EFBIG, "shorten the text, or save again when what limits it is gone")
+        }
+        Kind::Refused => (libc::EINVAL, "see to what is said above, and save again"),
+        Kind::Busy => (
+            libc::EBUSY,
+            "save again when the other program is done; where the file is gone for good, asdf-mount --set-tree gives the text to another",
+        ),
+        _ => (error.errno(), "save again; the log may tell more"),
+    }
+}
+
+/// The text of `tree.yaml.warning`: the warnings of a save, and what to do; empty if there are none.
+pub fn report_of_warnings(warnings: &[Problem]) -> String {
+    let mut report = String::new();
+    let mut to_do: Vec<&str> = Vec::new();
+    for warning in warnings {
+        let _ = writeln!(report, "{warning}");
+        if !warning.to_do.is_empty() && !to_do.contains(&warning.to_do.as_str()) {
+            to_do.push(&warning.to_do);
+        }
+    }
+    for to_do in to_do {
+        let _ = writeln!(report, "\nWhat to do: {to_do}");
+    }
+    report
+}
