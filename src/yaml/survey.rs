@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use self::surveyor::Surveyor;
 use super::event::{Failure, Mark};
 use super::parser::Events;
-use super::quick::{NotMine, Quick};
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 
@@ -198,26 +197,6 @@ pub fn survey(
             }
         }
     }
-}
-
-/// The same of a text in memory, several times as fast, if it is one of those that nearly all are.
-///
-/// # Errors
-///
-/// The text is to be surveyed by [`survey`], whatever was handed out of it so far.
-pub fn survey_quickly(
-    text: &[u8],
-    wanted: Wanted<'_>,
-    found: &mut dyn FnMut(&Paths, Found<'_>),
-) -> std::result::Result<Survey, NotMine> {
-    let mut events = Quick::new(text).ok_or(NotMine)?;
-    let mut surveyor = Surveyor::new(wanted, found);
-    while let Some(event) = events.next_event()? {
-        if !surveyor.take(event).map_err(|_| NotMine)? {
-            break;
-        }
-    }
-    Ok(std::mem::take(&mut surveyor.survey))
 }
 
 /// Checks that the text of a whole head, header line and tree, can be parsed.

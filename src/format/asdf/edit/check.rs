@@ -156,10 +156,9 @@ fn facts(text: &[u8], before: Option<&Standing>) -> Result<Facts, Box<survey::Br
         words.get(1).and_then(|word| std::str::from_utf8(word).ok())
     });
     let facts = |events| Facts::of(events, standard, before);
-    match Facts::quickly_of(text, standard, before) {
-        Some(facts) => Ok(facts),
-        None if text.starts_with(b"%ASDF") => facts(Events::of(&Commented(&Bytes(text)))),
-        None => facts(Events::new(text)),
+    match text.starts_with(b"%ASDF") {
+        true => facts(Events::of(&Commented(&Bytes(text)))),
+        false => facts(Events::new(text)),
     }
 }
 
