@@ -53,10 +53,6 @@ const ASIDE: u64 = 16 << 20;
 /// Threads that decode, at most.
 const THREADS: usize = 16;
 
-/// With up to so many threads the reader's own thread decodes a share, and has one core left to it. With
-/// more threads it is busy with what the others decoded.
-pub(crate) const FEW: usize = 4;
-
 /// Bytes behind a sequential reader that are kept for readers that follow it.
 const BEHIND: u64 = 16 << 20;
 
@@ -91,8 +87,6 @@ pub struct Cache {
     idle: OnceLock<Box<dyn Reclaim>>,
     threads: usize,
     workers: Workers,
-    beside: Workers,
-    followers: Workers,
     fair_share: FairShare,
     scratch: Scratch,
     temp_segments: TempSegments,
@@ -127,9 +121,7 @@ impl Cache {
             memory: Arc::new(MemoryBudget::new(budget)),
             idle: OnceLock::new(),
             threads: threads.max(1),
-            workers: Workers::new("ahead", threads),
-            beside: Workers::new("beside", if threads > FEW { threads } else { threads.saturating_sub(1) }),
-            followers: Workers::new("follow", threads),
+            workers: Workers::new("decode", threads),
             fair_share: FairShare::default(),
             scratch: Scratch::new(budget),
             temp_segments: TempSegments::default(),
@@ -225,19 +217,9 @@ impl Cache {
         Task::new(&self.workers, memory_budget::holding(job))
     }
 
-    /// The same beside a thread that decodes as well: where threads are few, one core is left to it.
-    pub(crate) fn task_beside<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
-        Task::new(&self.beside, memory_budget::holding(job))
-    }
-
     /// Has a job done on one of the threads.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         self.workers.run(memory_budget::holding(job));
-    }
-
-    /// Has a job done that mostly waits for the results of the other threads.
-    pub(crate) fn follow(&self, job: impl FnOnce() + Send + 'static) {
-        self.followers.run(memory_budget::holding(job));
     }
 
     /// How many streams are being decoded.

@@ -77,27 +77,6 @@ fn work_in_flight_takes_up_to_half_of_the_budget_from_the_chunks() {
 }
 
 #[test]
-fn where_threads_are_few_one_is_left_to_whom_they_work_for() {
-    for (threads, beside) in [(0, 1), (1, 1), (2, 1), (3, 2), (4, 3), (5, 5), (6, 6), (16, 16)] {
-        let cache = Cache::with_threads(0, threads);
-        let gate = Arc::new(Mutex::new(()));
-        let closed = gate.lock();
-        let job = || {
-            let gate = gate.clone();
-            cache.task_beside(move || gate.lock().is_ok())
-        };
-        let tasks: Vec<_> = (0..20).map(|_| job()).collect();
-        let begun = || tasks.iter().filter(|task| task.has_begun()).count();
-        while begun() < beside {
-            std::thread::yield_now();
-        }
-        assert_eq!(begun(), beside, "{threads} threads");
-        drop(closed);
-        assert!(tasks.into_iter().all(|task| task.take() == Some(true)));
-    }
-}
-
-#[test]
 fn a_few_chunks_stay_whatever_is_reserved_or_waits() {
     let cache = Cache::with_threads(8 << 20, 2);
     let id = cache.id();

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::cache::Workers;
@@ -60,8 +60,6 @@ struct Told {
     kernel: OnceLock<Box<dyn Kernel>>,
     worker: Workers,
     waiting: AtomicU64,
-    /// The shared buffer that was taken last.
-    last: AtomicPtr<u8>,
     /// Buffers to be used again: memory from the system costs as much as filling it.
     spare: Mutex<Vec<Vec<u8>>>,
     /// The nodes that were opened: the kernel may keep something of them.
@@ -75,23 +73,9 @@ impl Default for KernelCache {
             kernel: OnceLock::new(),
             worker,
             waiting: AtomicU64::new(0),
-            last: AtomicPtr::default(),
             spare: Mutex::default(),
             opened: Mutex::default(),
         }))
-    }
-}
-
-impl Told {
-    /// Bytes that are held as long as this waits, beside those that are held already: who reads on is given
-    /// one part of a buffer after the other.
-    fn weight(&self, given: &Given<'_>) -> u64 {
-        let buffer = match given {
-            Given::Copied(buffer, _) => return buffer.capacity() as u64,
-            Given::Shared(shared) => shared.buffer(),
-        };
-        let start = buffer.as_ptr().cast_mut();
-        if self.last.swap(start, Ordering::Relaxed) == start { 0 } else { buffer.len() as u64 }
     }
 }
 
@@ -145,7 +129,7 @@ impl KernelCache {
         if range.len() < LEAST || self.0.waiting.load(Ordering::Relaxed) > WAITING {
             return;
         }
-        let size = self.0.weight(&given);
+        let size = given.weight();
         self.0.waiting.fetch_add(size, Ordering::Relaxed);
         let taken = match given {
             Given::Shared(shared) => Taken::Shared(shared),
@@ -181,6 +165,14 @@ pub enum Given<'a> {
 }
 
 impl Given<'_> {
+    /// Bytes that are held as long as this waits.
+    fn weight(&self) -> u64 {
+        match self {
+            Self::Shared(shared) => shared.buffer().len() as u64,
+            Self::Copied(buffer, _) => buffer.capacity() as u64,
+        }
+    }
+
     fn len(&self) -> usize {
         match self {
             Self::Shared(shared) => shared.len(),

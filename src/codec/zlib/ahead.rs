@@ -6,17 +6,19 @@
 //! there ([`Piece`]).
 //!
 //! Decoding with markers and replacing them is a fifth dearer than decoding behind a window that is known, as
-//! the walk itself does. Where threads are few it therefore has its share ([`Threads`]): a gap is left for it,
-//! and a thread ([`Cache::task_beside`](crate::cache::Cache::task_beside)).
+//! the walk X
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::checkpoint::PackedCheckpoint;
 use super::table::ZlibTable;
-use crate::cache::{FEW, Reservation, Task};
+use crate::cache::{Reservation, Task};
 use crate::codec::deflate::{Ending, Finder, Inflate, Piece, PieceRequest, Position, WINDOW};
 use crate::codec::seek::Depth;
+
+/// With up to so many threads the reader decodes a share itself. With more it is busy with replacing markers.
+const FEW: usize = 4;
 
 /// How much more output than it should have a piece may have, which is known only afterwards.
 const CAP: u64 = 3;
@@ -165,7 +167,7 @@ fn piece(zlib: &Arc<ZlibTable>, cut: u64, bits: u64) -> Option<QueuedSegment> {
     }
     let reservation = zlib.cache.reserve(PIECE_WEIGHT * zlib.scale.stretch + INFLATE)?;
     let theirs = zlib.clone();
-    let task = zlib.cache.task_beside(move || (find_and_decode(&theirs, cut, until), reservation));
+    let task = zlib.cache.task(move || (find_and_decode(&theirs, cut, until), reservation));
     Some(QueuedSegment::Piece { cut, until, task })
 }
 

@@ -213,7 +213,7 @@ impl Decoded {
             return;
         };
         let me = Arc::downgrade(self);
-        self.cache.follow(move || {
+        self.cache.run(move || {
             if let Some(decoded) = me.upgrade() {
                 decoded.follow(number);
             }
