@@ -19,7 +19,6 @@ mod workers;
 
 use std::any::Any;
 use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -33,7 +32,7 @@ pub(crate) use fair_share::FairShare;
 pub use memory::default_budget;
 pub(crate) use memory_budget::Reservation;
 pub(crate) use task::Task;
-pub(crate) use temp_segments::{Segment, TempSegments, unnamed};
+pub(crate) use temp_segments::{Segment, TempSegments};
 pub(crate) use workers::Workers;
 
 /// A decoded chunk.
@@ -91,7 +90,6 @@ pub struct Cache {
     scratch: Scratch,
     temp_segments: TempSegments,
     store: Arc<Store>,
-    spill: Option<PathBuf>,
 }
 
 struct State {
@@ -126,7 +124,6 @@ impl Cache {
             scratch: Scratch::new(budget),
             temp_segments: TempSegments::default(),
             store: Arc::default(),
-            spill: None,
         }
     }
 
@@ -140,23 +137,6 @@ impl Cache {
     #[cfg(test)]
     pub(crate) fn sharing(self, store: &Arc<Store>) -> Self {
         Self { store: store.clone(), ..self }
-    }
-
-    /// The same, with a folder for what is decoded of streams that are larger than the budget and can't be
-    /// decoded but from their start.
-    #[must_use]
-    pub fn with_spill(self, spill: Option<PathBuf>) -> Self {
-        Self { spill, ..self }
-    }
-
-    /// Tries whether something can be put aside in a folder.
-    pub fn can_spill(folder: &Path) -> std::io::Result<()> {
-        unnamed(folder).map(drop)
-    }
-
-    /// The folder for what is decoded of such streams, if it may be put there.
-    pub(crate) fn spill(&self) -> Option<&Path> {
-        self.spill.as_deref()
     }
 
     /// Bytes that may be held.

@@ -21,7 +21,6 @@ pub mod quantize;
 #[cfg(test)]
 mod samples;
 mod seek;
-mod spill;
 pub mod tile;
 mod zlib;
 mod zstd;

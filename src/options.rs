@@ -8,7 +8,6 @@ mod names;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
 
 use crate::error::{Error, Kind, Result};
 use crate::folder::verify::Verify;
@@ -51,29 +50,6 @@ pub enum AccessTime {
     Never,
 }
 
-/// Where decoded blocks are put aside that are too large for the cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Spill {
-    /// In the folder for temporary files that outlive the machine's memory.
-    #[default]
-    Usual,
-    /// In this folder.
-    In(PathBuf),
-    /// Nowhere.
-    Off,
-}
-
-impl Spill {
-    /// The folder.
-    pub fn folder(&self) -> Option<PathBuf> {
-        match self {
-            Self::Usual => Some(crate::user_dirs::temporary()),
-            Self::In(folder) => Some(folder.clone()),
-            Self::Off => None,
-        }
-    }
-}
-
 /// What `-o` asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -91,8 +67,6 @@ pub struct Options {
     pub max_read: Option<u32>,
     /// `cache=`: bytes of decoded data that may be held in memory; by the machine's size otherwise.
     pub cache: Option<u64>,
-    /// `spill=`: where decoded blocks are put aside that are too large for the cache.
-    pub spill: Spill,
     /// `verify=`: when the MD5 of blocks is checked.
     pub verify: Verify,
     /// `index-cache=`: seek tables are kept between mounts.
@@ -123,7 +97,6 @@ impl Default for Options {
             fsname: None,
             max_read: None,
             cache: None,
-            spill: Spill::Usual,
             verify: Verify::Off,
             index_cache: true,
             edit: EditOptions::default(),
@@ -219,10 +192,6 @@ impl Options {
                 self.edit.padding =
                     Some(padding.ok_or_else(|| bad(name, value, "a size such as 64K, at most 1G"))?);
             }
-            "spill" => match value {
-                b"off" => self.spill = Spill::Off,
-                _ => self.spill = Spill::In(std::path::absolute(text(name, value, "a folder")?)?),
-            },
             "verify" => match value {
                 b"off" => self.verify = Verify::Off,
                 b"first-read" => self.verify = Verify::FirstRead,

@@ -212,9 +212,6 @@ fn of_list(list: &[u8]) -> Answer {
     let name = &last[..equals];
     for known in options::all().filter(|known| known.takes_value() && known.name.as_bytes() == name) {
         answer.candidates.extend(known.values().map(|value| (value.into(), String::new())));
-        if known.takes_folder() {
-            answer.kind = Kind::Folders;
-        }
     }
     answer
 }
@@ -276,7 +273,6 @@ mod tests {
             ("asdf-mount -o validate=", "list\tvalidate=", &["strict", "warn", "off"]),
             ("asdf-mount -o ro,index-cache=o", "list\tro,index-cache=", &["on", "off"]),
             ("asdf-mount -o cache=", "list\tcache=", &[]),
-            ("asdf-mount -o spill=", "folders\tspill=", &["off"]),
             (r"asdf-mount -o fsname=a\,b,ca", "list\tfsname=a\\,b,", &["cache="]),
             ("asdf-mount -o nonsense=", "list\tnonsense=", &[]),
             ("asdf-mount -o cache=1G,ca", "list\tcache=1G,", &[]),

@@ -40,7 +40,6 @@ use super::parts::Parted;
 use super::seek::index::{IndexKind, IndexSlot};
 use super::seek::trust::IndexTrust;
 use super::seek::{self, Seekable, SegmentReader};
-use super::spill::Spilled;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::decode::{Decoder, Sequential};
@@ -65,9 +64,6 @@ pub(super) const RATIO: u64 = 32 << 10;
 /// A first frame that decodes to more is taken for the only one, or as good as that.
 const LONG: u64 = 64 << 20;
 
-/// Where places are so near to each other, nothing need be put aside.
-const NEAR: u64 = 64 << 20;
-
 /// The frames in `stored`, of `data_size` bytes together as the header says. With a `name` the table of a
 /// long one is kept.
 pub(super) fn open(
@@ -87,46 +83,33 @@ fn open_with(
     name: Option<&[u8]>,
 ) -> impl Sequential + use<> + 'static {
     let slot = IndexSlot::new(cache.store(), IndexKind::Zstd, name, &stored, scale.data_size());
-    Zstd { stored, scale, cache: cache.clone(), slot: Mutex::new(slot), way: OnceLock::new() }
+    Zstd { stored, scale, cache: cache.clone(), slot: Mutex::new(slot), stream: OnceLock::new() }
 }
 
-/// Frames that are decoded apart, or a long one with places to start at. One that is larger than the cache
-/// is put aside while it is decoded, if such places are far from each other or there are none.
+/// Frames that are decoded apart, or a long frame with checkpoints between its blocks.
 #[derive(Debug)]
 struct Zstd {
     stored: Arc<dyn Content>,
     scale: Scale,
     cache: Arc<Cache>,
     slot: Mutex<Option<IndexSlot>>,
-    /// Which of them it is, once someone reads.
-    way: OnceLock<Arc<dyn Sequential>>,
+    /// Chosen at the first read.
+    stream: OnceLock<Arc<dyn Sequential>>,
 }
 
 impl Zstd {
-    fn way(&self) -> &dyn Sequential {
-        &**self.way.get_or_init(|| {
-            let (data_size, budget) = (self.scale.data_size(), self.cache.budget());
+    fn stream(&self) -> &dyn Sequential {
+        &**self.stream.get_or_init(|| {
+            let data_size = self.scale.data_size();
             let frames = Frames::new(self.stored.clone(), data_size, &self.cache);
-            // Where frames say how long they are, parts are found without a table.
+            // Where frames give their length, parts are found without a table.
             let is_most = |frame: &Header| frame.content_size.is_none_or(|size| size > data_size / 2);
-            let only = self.long(&frames, data_size / 2).filter(is_most);
-            let only = only.filter(|frame| self.scale.is_for(*frame));
-            let are_near = only.is_some_and(|frame| self.scale.spacing(frame) <= NEAR);
-            let stream = match only {
+            let only = frames.begin_longer_than(LONG.min(data_size / 2)).filter(is_most);
+            match only.filter(|frame| self.scale.is_for(*frame)) {
                 Some(frame) => self.with_table(frame),
                 None => self.parted(),
-            };
-            let is_large = data_size > budget && self.long(&frames, budget).is_some();
-            match self.cache.spill().filter(|_| is_large && !are_near) {
-                Some(folder) => Arc::new(Spilled::new(stream, folder, &self.cache)),
-                None => stream,
             }
         })
-    }
-
-    /// The first frame, if it decodes to more than `least` bytes, or is as good as the only one.
-    fn long(&self, frames: &Frames, least: u64) -> Option<Header> {
-        frames.begin_longer_than(LONG.min(least))
     }
 
     /// The stream with places in frames like the first.
@@ -147,27 +130,27 @@ impl Zstd {
 
 impl Sequential for Zstd {
     fn start(&self) -> Result<Box<dyn Decoder>> {
-        self.way().start()
+        self.stream().start()
     }
 
     fn look_ahead(&self, wanted: u64) {
-        self.way().look_ahead(wanted);
+        self.stream().look_ahead(wanted);
     }
 
     fn weight(&self) -> u64 {
-        self.way().weight()
+        self.stream().weight()
     }
 
     fn nearest(&self, wanted: u64) -> u64 {
-        self.way().nearest(wanted)
+        self.stream().nearest(wanted)
     }
 
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
-        self.way().start_at(at)
+        self.stream().start_at(at)
     }
 
     fn costs_a_pass(&self) -> bool {
-        self.way().costs_a_pass()
+        self.stream().costs_a_pass()
     }
 }
 

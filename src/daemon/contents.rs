@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::{Plan, Served, memory};
 use crate::cache::store::Store;
 use crate::cache::{Cache, default_budget};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::Context;
 use crate::format::editor::EditContext;
 use crate::fuse::{Adapter, KernelNotifier};
-use crate::options::{LEAST_CACHE, Spill};
+use crate::options::LEAST_CACHE;
 use crate::vfs::{Options, Ownership, Vfs};
 
 /// How long the end of a mount waits for seek tables that are being written.
@@ -31,15 +31,7 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
         }
         None => Store::nowhere(),
     };
-    let spill = plan.options.spill.folder();
-    if let Spill::In(folder) = &plan.options.spill {
-        // A folder that was named and will not do is better said now.
-        Cache::can_spill(folder).map_err(|error| {
-            let error = Error::from(error).within(format!("-o spill={}", folder.display()));
-            error.advise("name a folder where files can be made, or off")
-        })?;
-    }
-    let cache = Arc::new(Cache::new(budget(&plan.options)).with_spill(spill).with_store(store));
+    let cache = Arc::new(Cache::new(budget(&plan.options)).with_store(store));
     let context = Context { cache: cache.clone() };
     let mut options = Options::new(context);
     options.mountpoint = Some(plan.mountpoint.clone());

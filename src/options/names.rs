@@ -33,10 +33,6 @@ pub const TABLE: &[Row] = &[
         "memory for decoded data, with K, M or G [256M, or an eighth of the memory if that is less]",
     ),
     row(
-        "spill=DIR|off",
-        "where a zstd block of one frame is put aside, decoded, that is larger than cache= and has no seek table, or a coarse one [$TMPDIR, or /var/tmp]",
-    ),
-    row(
         "verify=off|first-read|always",
         "check the MD5 of a block when asked (getfattr) only, beside its first readers, or before a byte of it is given [off]",
     ),
@@ -89,10 +85,6 @@ impl Known {
     pub(crate) fn values(&self) -> impl Iterator<Item = &'static str> + use<> {
         let values = self.value.into_iter().flat_map(|value| value.split('|'));
         values.filter(|value| value.starts_with(|c: char| c.is_ascii_lowercase()))
-    }
-
-    pub(crate) fn takes_folder(&self) -> bool {
-        self.value.is_some_and(|value| value.split('|').any(|value| value == "DIR"))
     }
 }
 
@@ -182,7 +174,6 @@ mod tests {
             "N" => "4096",
             "OCTAL" => "022",
             "SIZE" => "1G",
-            "DIR" => "/tmp",
             "NAME" | "TEXT" => "a",
             word => word,
         });

@@ -13,5 +13,5 @@ mod large;
 mod memory;
 mod pages;
 mod python;
-mod spill;
 mod verify;
+mod window;
