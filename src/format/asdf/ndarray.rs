@@ -12,6 +12,7 @@ mod datatype;
 mod elements;
 mod extent;
 mod masks;
+mod records;
 
 pub use datatype::{Byteorder, Datatype, Field, Scalar};
 pub use extent::{Extent, TooLarge};
@@ -185,6 +186,10 @@ impl Ndarray {
                 }
             }
             _ => {}
+        }
+        // With aliases of rows there may be far more of them than the text is long.
+        if let (Some(Datatype::Structured(fields)), false) = (&datatype, lengths == survey::Shape::Unknown) {
+            records::fit(data, shape.as_ref(), fields)?;
         }
         if let Some(leaves) = data.target().leaves.as_deref() {
             elements::fit(leaves, datatype.as_ref())?;

@@ -42,6 +42,8 @@ pub(super) struct Frame {
     pub(super) handed_out: bool,
     /// Whether it is wanted, or below a node that is.
     pub(super) inside: bool,
+    /// Whether it is an array in the tree.
+    pub(super) array: bool,
     pub(super) record: Record,
     /// The rectangle it is a part of.
     pub(super) rectangle: Option<usize>,

@@ -29,7 +29,7 @@ pub struct Leaves {
 
 impl Leaves {
     /// Takes a scalar that looks so, with a tag of its own if that is none of YAML's.
-    pub(super) fn add(&mut self, place: Mark, text: &str, looks: Type, tag: Option<&str>) {
+    pub(crate) fn add(&mut self, place: Mark, text: &str, looks: Type, tag: Option<&str>) {
         if !matches!(looks, Type::Bool | Type::Null) {
             self.no_bool.get_or_insert(place);
         }

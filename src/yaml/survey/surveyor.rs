@@ -337,8 +337,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             wanted,
             handed_out,
             inside,
+            array,
             record: match recording {
-                true if array => Record::TooLarge,
                 true => Record::Kept(Vec::new(), 1),
                 false => Record::Off,
             },
@@ -393,6 +393,9 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.live = self.live.saturating_sub(record.len());
         let (node, size) = match record {
             Record::Off => (None, 0),
+            Record::Kept(_, size) if frame.array && size > value::LARGEST_ARRAY => {
+                (Some(Node::LargeSequence(shape)), 1)
+            }
             Record::Kept(values, size) if frame.mapping => (Some(Node::Mapping(pairs(values))), size),
             Record::Kept(values, size) => (Some(Node::Sequence(values, shape)), size),
             Record::TooLarge if frame.mapping => (Some(Node::Unknown), 1),

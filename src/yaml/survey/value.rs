@@ -8,6 +8,8 @@ use crate::yaml::scalar::{self, Type};
 
 /// Nodes kept of one value: enough for a table of some thousand columns.
 pub(super) const LARGEST: usize = 64 << 10;
+/// Nodes kept of an array in the tree.
+pub(super) const LARGEST_ARRAY: usize = 4 << 10;
 /// The longest scalar that is kept.
 pub(super) const LONGEST_SCALAR: usize = 64 << 10;
 

@@ -1,0 +1,96 @@
+//! Whether the records of a structured array in the tree are what its fields can hold, as Python reads them.
+//!
+//! Python takes for a record the first sequence with as many items as there are fields, going down the first
+//! items. So an array with as many rows as fields can't be read.
+
+use super::{Datatype, Field, Result, Shape, elements, trouble};
+use crate::yaml::scalar::Type;
+use crate::yaml::survey::{Leaves, Node, Value};
+
+/// Whether an array is whole, and every value fits its field. Of one that is too large nothing is known.
+pub(super) fn fit(data: &Value, shape: Option<&Shape>, fields: &[Field]) -> Result<()> {
+    if data.items().is_none_or(<[_]>::is_empty) {
+        return Ok(());
+    }
+    let mut lengths = Vec::new();
+    let mut line = data;
+    let first = loop {
+        match line.items() {
+            Some(items) if items.len() == fields.len() => break items,
+            Some([first, ..]) => {
+                lengths.push(line.items().map_or(0, <[_]>::len));
+                line = first;
+            }
+            None if !line.is_whole() => return Ok(()),
+            _ => {
+                let what =
+                    format!("a record in the tree has not {} values, one for each field", fields.len());
+                return trouble(line, what);
+            }
+        }
+    };
+    let is_row = |(value, field): (&Value, &Field)| value.items().is_some() && is_plain(field);
+    if first.iter().zip(fields).all(is_row) {
+        let what =
+            "an array in the tree has as many rows as its datatype has fields, which Python can't read";
+        return trouble(line, what);
+    }
+    rows_fit(data, &lengths, fields)?;
+    let lengths: Vec<u64> = lengths.into_iter().map(|length| length as u64).collect();
+    match shape {
+        Some(shape) if shape.streamed || shape.dimensions != lengths => {
+            let shape = &shape.dimensions;
+            trouble(
+                data,
+                format!("an array in the tree has the shape {lengths:?}, and its \"shape\" is {shape:?}"),
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a field is a single number or text.
+fn is_plain(field: &Field) -> bool {
+    field.shape.is_empty() && matches!(field.datatype, Datatype::Scalar(_))
+}
+
+/// Whether what is below `value` has these lengths, and then records.
+fn rows_fit(value: &Value, lengths: &[usize], fields: &[Field]) -> Result<()> {
+    let expected = lengths.first().copied().unwrap_or(fields.len());
+    let items = match value.items() {
+        Some(items) if items.len() == expected => items,
+        None if !value.is_whole() => return Ok(()),
+        _ if lengths.is_empty() => {
+            return trouble(
+                value,
+                format!("a record in the tree has not {expected} values, one for each field"),
+            );
+        }
+        _ => return trouble(value, "the rows of an array in the tree are not of the same length"),
+    };
+    match lengths.get(1..) {
+        Some(below) => items.iter().try_for_each(|item| rows_fit(item, below, fields)),
+        None => items.iter().zip(fields).try_for_each(|(item, field)| value_fits(item, field)),
+    }
+}
+
+fn value_fits(value: &Value, field: &Field) -> Result<()> {
+    let target = value.target();
+    let scalar = match (&field.datatype, &target.node) {
+        _ if !field.shape.is_empty() => return Ok(()),
+        (Datatype::Structured(_), Node::Sequence(..)) => {
+            return trouble(value, "a record in the tree has another one in it, which Python can't read");
+        }
+        (Datatype::Scalar(scalar), _) => *scalar,
+        _ => return Ok(()),
+    };
+    let (Node::Scalar { text, .. }, Some(looks)) = (&target.node, value.scalar_type()) else {
+        return trouble(value, "a value of a record in the tree is neither a number nor a text");
+    };
+    if looks == Type::Null && scalar.range().is_some() {
+        return trouble(value, "a value of a record in the tree is null, and its field can't be");
+    }
+    let mut leaves = Leaves::default();
+    leaves.add(value.place, text, looks, target.tag.as_deref());
+    elements::fit(&leaves, Some(&field.datatype))
+}
