@@ -28,7 +28,7 @@ mod zstd;
 use std::sync::Arc;
 
 use crate::cache::Cache;
-use crate::content::{Content, Text};
+use crate::content::Content;
 use crate::decode::Decoded;
 use crate::error::{Error, Result};
 
@@ -79,9 +79,9 @@ pub fn open_named(
     let used_size = stored.len();
     check_sizes(codec, used_size, data_size)?;
     if used_size == 0 {
-        return Ok(Arc::new(Text::default()));
+        return Ok(stored);
     }
-    let lock = stored.relocation_lock();
+    let (lock, ranges) = (stored.relocation_lock(), stored.ranges());
     let decoded = match codec {
         Codec::Zlib => Decoded::stream(zlib::open(stored, data_size, cache, name), data_size, cache),
         Codec::Bzip2 => Decoded::stream(bzip2::open(stored, data_size, cache, name), data_size, cache),
@@ -94,7 +94,7 @@ pub fn open_named(
         }
         Codec::Blosc => Decoded::pieces(blosc::open(stored, data_size), data_size, cache),
     };
-    Ok(decoded.with_read_ahead(lock))
+    Ok(decoded.made_of(ranges).with_read_ahead(lock))
 }
 
 /// Keeps `table` as the seek table of the stream that [`open_named`] would open, after putting right

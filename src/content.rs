@@ -98,6 +98,12 @@ pub trait Content: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// The ranges of the source whose bytes it is made of, in the order of its own bytes. None for generated
+    /// text. A content without bytes may have an empty range: where they would lie.
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.stored().map(|(_, start)| start..start.saturating_add(self.len())).into_iter().collect()
+    }
+
     /// Where the bytes from `offset` on lie in a source as they are: as many as lie there in one piece.
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
         let (source, start) = self.stored()?;

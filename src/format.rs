@@ -119,6 +119,10 @@ pub trait Container: Send + Sync + std::fmt::Debug {
     /// Block `n`, from 0, in file order. An error means that there is no such block.
     fn block(&self, n: usize) -> Result<Block>;
 
+    /// The last block that begins before byte `offset` of the source. Finds no blocks for an offset within
+    /// the tree.
+    fn block_before(&self, offset: u64) -> Result<Option<usize>>;
+
     /// Checks the checksum of block `n`, reading all of it.
     fn verify(&self, n: usize) -> Result<Verified>;
 

@@ -19,8 +19,9 @@ use std::time::Duration;
 use asdf_mount::cache::Cache;
 use asdf_mount::content::{Content, Pieces, Slice, Soundness, Text};
 use asdf_mount::error::{Error, Kind, Result};
+use asdf_mount::folder::verify::Verify;
 use asdf_mount::format::{Block, Container, Context, Defect, Facts, Verified};
-use asdf_mount::fuse::Adapter;
+use asdf_mount::fuse::{Adapter, KernelNotifier};
 use asdf_mount::source::{Source, SourceStat};
 use asdf_mount::vfs::{Options, Vfs};
 
@@ -107,8 +108,11 @@ impl Container for Stand {
         };
         Ok(Block { facts, content: Ok(content), streamed: n == 0 })
     }
-    fn verify(&self, _: usize) -> Result<Verified> {
-        Ok(Verified::Stored)
+    fn block_before(&self, offset: u64) -> Result<Option<usize>> {
+        Ok((offset > HEAD.len() as u64).then_some(0))
+    }
+    fn verify(&self, n: usize) -> Result<Verified> {
+        Ok(if n == 0 { Verified::Mismatch } else { Verified::Stored })
     }
     fn tree_end(&self) -> u64 {
         HEAD.len() as u64
@@ -133,9 +137,14 @@ struct Mount {
 impl Mount {
     /// `None` where mounting is not allowed.
     fn new(sources: &[PathBuf], at: &Path) -> Option<Self> {
+        Self::verifying(Verify::Off, sources, at)
+    }
+
+    fn verifying(verify: Verify, sources: &[PathBuf], at: &Path) -> Option<Self> {
         let device = File::options().read(true).write(true).open("/dev/fuse").ok()?;
         let mut options = Options::new(Context { cache: Arc::new(Cache::new(1 << 20)) });
         options.mountpoint = Some(at.to_owned());
+        options.verify = verify;
         options.opener = Arc::new(|source| {
             let stat = source.stat()?;
             Ok(Arc::new(Stand(source, stat)))
@@ -162,8 +171,10 @@ impl Mount {
         let mut config = fuser::Config::default();
         config.n_threads = Some(2);
         let device: OwnedFd = device.into();
-        let session =
-            fuser::Session::from_fd(Adapter::new(tree), device, fuser::SessionACL::Owner, config).unwrap();
+        let adapter = Adapter::new(tree);
+        let vfs = adapter.vfs().clone();
+        let session = fuser::Session::from_fd(adapter, device, fuser::SessionACL::Owner, config).unwrap();
+        vfs.serve(KernelNotifier::new(session.notifier()));
         let session = Some(std::thread::spawn(move || session.run()));
         Some(Self { at: at.to_owned(), session })
     }
@@ -292,6 +303,32 @@ fn a_header_before_stored_bytes_is_read_and_mapped_as_one_file() {
             assert!(buf[..read] == whole[at..][..read], "cut, at {at}");
         }
     }
+}
+
+#[test]
+fn what_is_made_of_a_block_is_verified_with_it_and_leaves_the_kernels_cache_with_it() {
+    let (dir, _) = sources();
+    let source = dir.path().join("s/a.asdf");
+    let is_eio = |path: &Path| fs::read(path).is_err_and(|error| error.raw_os_error() == Some(libc::EIO));
+    {
+        let at = &dir.path().join("m");
+        let Some(mount) = Mount::verifying(Verify::Always, std::slice::from_ref(&source), at) else { return };
+        assert!(is_eio(&mount.path("blocks/4.bin")));
+        assert_eq!(fs::read(mount.path("blocks/3.bin")).unwrap().len(), 100_000);
+        assert_eq!(fs::read(mount.path("tree.yaml")).unwrap(), HEAD);
+    }
+    let at = &dir.path().join("m");
+    let Some(mount) = Mount::verifying(Verify::FirstRead, std::slice::from_ref(&source), at) else { return };
+    let path = mount.path("blocks/4.bin");
+    let file = File::open(&path).unwrap();
+    let mut waited = 0;
+    // Until it is found wrong its pages are read, and stay in the kernel's cache.
+    while file.read_at(&mut [0; 4096], 4096).is_ok_and(|read| read == 4096) {
+        assert!(waited < 200, "its pages are read for ever");
+        waited += 1;
+        sleep(Duration::from_millis(50));
+    }
+    assert!(is_eio(&path) && is_eio(&mount.path("blocks/0.bin")));
 }
 
 #[test]

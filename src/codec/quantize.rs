@@ -20,6 +20,7 @@
 mod chunks;
 mod integer;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::content::{Content, Soundness, read_exact_at};
@@ -179,6 +180,10 @@ impl Content for Quantized {
             }
         }
         Ok(done)
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.chunks.packed.ranges()
     }
 
     fn is_slow(&self) -> bool {

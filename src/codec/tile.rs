@@ -5,6 +5,7 @@
 //! padding is never read. Where rows are so short and tiles so small that a read for each run would cost
 //! more than the bytes between them, a window of the tiles is read and the runs are copied out of it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::content::{Content, Soundness};
@@ -199,6 +200,10 @@ impl Content for Tiled {
             }
         }
         Ok(done)
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.tiles.ranges()
     }
 
     fn costs_a_pass(&self) -> bool {

@@ -92,7 +92,7 @@ pub struct File {
     pub claimed: u64,
     /// Whether it may be longer at the next look.
     pub grows: bool,
-    /// The blocks that its bytes are made of, by number: their checksums hold for it.
+    /// Blocks whose checksums hold for it, by number. Those that its content has ranges of need not be named.
     pub blocks: Vec<usize>,
     /// See [`Renewal`].
     pub renewal: Renewal,

@@ -1,5 +1,6 @@
 //! Several contents in a row: a generated header before stored data, say.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Content, Shared, Soundness, Stored};
@@ -77,6 +78,10 @@ impl Content for Pieces {
             }
         }
         Ok(done)
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.pieces.iter().flat_map(|piece| piece.content.ranges()).collect()
     }
 
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
@@ -162,6 +167,7 @@ mod tests {
         assert_eq!([place(0), place(3), place(16), place(19), place(99)], [None; 5]);
         assert_eq!((place(4), place(15)), (Some((2, 12)), Some((13, 1))));
         assert!(pieces.stored().is_none());
+        assert_eq!(pieces.ranges().first(), Some(&(2..14)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A range of the source, as it is.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Content, Soundness};
@@ -70,6 +71,11 @@ impl Content for Slice {
         (self.there == self.len).then_some((&self.source, self.offset))
     }
 
+    fn ranges(&self) -> Vec<Range<u64>> {
+        let readable = self.offset..self.offset.saturating_add(self.there);
+        std::iter::once(readable).collect()
+    }
+
     fn soundness(&self) -> Soundness {
         let size = self.source.stat().map_or(0, |stat| stat.size);
         let there = size.saturating_sub(self.offset).min(self.there);
@@ -99,6 +105,7 @@ mod tests {
         assert_eq!(past.soundness(), Soundness::Broken(8));
         assert_eq!((cut.read_at(1, &mut buf).unwrap(), &buf[..2]), (2, &b"34"[..]));
         assert!(cut.read_at(3, &mut buf).is_err());
+        assert_eq!([whole.ranges(), cut.ranges()].concat(), [2..10, 2..5]);
         assert_eq!((cut.soundness(), cut.stored().is_none()), (Soundness::Broken(3), true));
     }
 }

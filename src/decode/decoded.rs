@@ -15,6 +15,7 @@ mod range_set;
 mod read_ahead;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -43,6 +44,8 @@ pub struct Decoded {
     me: OnceLock<Weak<Self>>,
     /// What they lock.
     relocation_lock: Option<RelocationLock>,
+    /// The ranges of the source that hold the encoded bytes.
+    ranges: Vec<Range<u64>>,
 }
 
 enum Encoded {
@@ -95,7 +98,15 @@ impl Decoded {
             turned: Condvar::new(),
             me: OnceLock::new(),
             relocation_lock: None,
+            ranges: Vec::new(),
         }
+    }
+
+    /// Notes which ranges of the source hold the encoded bytes.
+    #[must_use]
+    pub fn made_of(mut self, ranges: Vec<Range<u64>>) -> Self {
+        self.ranges = ranges;
+        self
     }
 
     /// Adds read-ahead, which holds `lock`, if there is one, for reading.
@@ -302,6 +313,10 @@ impl Content for Decoded {
             self.cache.read_on(self.id, start);
         }
         Some(Shared::new(buffer, range, &self.cache))
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.ranges.clone()
     }
 
     fn relocation_lock(&self) -> Option<RelocationLock> {

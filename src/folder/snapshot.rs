@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::content::Content;
 use crate::error::Result;
 use crate::format::Container;
 use crate::source::SourceVersion;
@@ -35,5 +36,20 @@ impl Snapshot {
         self.container().is_ok_and(|container| {
             container.source().stat().is_ok_and(|now| now.version != container.source_stat().version)
         })
+    }
+
+    /// Adds to `blocks` those whose bytes `content` is made of, by its ranges of the source.
+    pub(crate) fn add_blocks_of(&self, content: &dyn Content, blocks: &mut Vec<usize>) -> Result<()> {
+        for range in content.ranges() {
+            let container = self.container()?;
+            // Data follow the header of their block: the block begins before them.
+            let first = container.block_before(range.start)?.unwrap_or(0);
+            if let Some(last) = container.block_before(range.end.max(range.start))? {
+                blocks.extend(first..=last);
+            }
+        }
+        blocks.sort_unstable();
+        blocks.dedup();
+        Ok(())
     }
 }

@@ -306,6 +306,13 @@ impl Container for AsdfFile {
         Ok(block)
     }
 
+    fn block_before(&self, offset: u64) -> Result<Option<usize>> {
+        if offset <= self.head.end {
+            return Ok(None);
+        }
+        Ok(self.blocks()?.offsets.partition_point(|start| *start < offset).checked_sub(1))
+    }
+
     fn verify(&self, n: usize) -> Result<Verified> {
         let header = self.header(self.offset(n)?)?;
         let stored = self.stored(n, &header)?;

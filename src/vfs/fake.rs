@@ -91,6 +91,11 @@ impl Container for Fake {
         Ok(Block { facts, content: Ok(Arc::new(Slice::new(self.source.clone(), offset, size))), streamed })
     }
 
+    fn block_before(&self, offset: u64) -> Result<Option<usize>> {
+        // A line stands before each block.
+        Ok(self.blocks.partition_point(|(start, ..)| *start <= offset).checked_sub(1))
+    }
+
     fn verify(&self, n: usize) -> Result<Verified> {
         self.counts.verified.fetch_add(1, Ordering::Relaxed);
         self.block(n).map(|_| Verified::Mismatch)

@@ -65,7 +65,7 @@ impl Reader {
         mounted: Arc<MountedFile>,
         view: Arc<ViewNode>,
         opened: Arc<Snapshot>,
-        file: File,
+        mut file: File,
         kernel_cache: KernelCache,
     ) -> Result<Self> {
         let content = file.content.clone().inspect_err(|error| {
@@ -74,6 +74,7 @@ impl Reader {
         if file.renewal == Renewal::Never {
             return Ok(Self { what: What::Generated(content) });
         }
+        opened.add_blocks_of(&*content, &mut file.blocks)?;
         let now = Box::new(RwLock::new(Now { opened, content, file: Arc::new(file) }));
         Ok(Self { what: What::View { mounted, view, now, kernel_cache } })
     }
@@ -276,7 +277,11 @@ fn renewed(
     // What says how the file is written is not read anew.
     let root = mounted.root(opened, Writing::default);
     match folder::resolve(&root, &view.path())? {
-        Some(folder::Node::File(file)) => Ok((file.content.clone()?, file)),
+        Some(folder::Node::File(mut file)) => {
+            let content = file.content.clone()?;
+            opened.add_blocks_of(&*content, &mut file.blocks)?;
+            Ok((content, file))
+        }
         _ => Err(rewritten()),
     }
 }

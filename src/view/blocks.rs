@@ -242,6 +242,9 @@ mod tests {
         fn block(&self, n: usize) -> Result<Block> {
             self.0[n].clone()
         }
+        fn block_before(&self, _: u64) -> Result<Option<usize>> {
+            Ok(None)
+        }
         fn verify(&self, _: usize) -> Result<Verified> {
             Ok(Verified::None)
         }
