@@ -127,7 +127,7 @@ impl Cache {
         }
     }
 
-    /// The same with a place for what is kept between two mounts; otherwise there is none.
+    /// The same with a store for seek tables.
     #[must_use]
     pub fn with_store(self, store: Store) -> Self {
         Self { store: Arc::new(store), ..self }

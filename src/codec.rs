@@ -6,7 +6,7 @@
 //! zlib, bzip2, and zstd and LZ4 frames, which are cut into [`parts`].
 //! Both are read through [`Decoded`], which keeps a bounded number of decoded
 //! chunks in the mount's [`Cache`]. No codec holds a block whole. Tiles and quantized values are
-//! mapped ([`tile::Tiled`], [`quantize::Quantized`]): nothing of them is kept.
+//! mapped ([`tile::Tiled`], [`quantize::Quantized`]): nothing of them is cached.
 
 pub mod blosc;
 pub mod bunzip;
@@ -64,8 +64,8 @@ pub fn open(
     open_named(codec, stored, data_size, cache, None)
 }
 
-/// The same for a stream whose seek table is kept in the cache's store, if the codec has one that costs
-/// a pass over the stream.
+/// The same for a stream whose index is stored in the cache's store, if building its seek table costs a pass
+/// over the stream.
 ///
 /// `name` is what tells the stream from any other, beside its codec, its length and both its ends: what
 /// is found under it is checked against the stream, but that catches accidents, not twins.

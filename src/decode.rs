@@ -7,6 +7,7 @@
 //! [`Cache`](crate::cache::Cache). Decoders that wait for the next read are kept in [`IdleDecoders`].
 
 mod decoded;
+mod depth;
 mod held;
 mod idle;
 
@@ -15,6 +16,7 @@ use std::fmt;
 use crate::error::Result;
 
 pub use decoded::Decoded;
+pub(crate) use depth::Depth;
 pub(crate) use idle::IdleDecoders;
 
 /// Bytes of a stream that are decoded and kept together.

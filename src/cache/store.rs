@@ -1,8 +1,8 @@
 //! What outlives a mount: the seek tables of compressed streams.
 //!
 //! A table is known by a [`Key`] and is a file's worth of bytes; what they mean is its codec's affair.
-//! Nothing depends on one being there: where no directory can be had none is kept, and one that is gone
-//! or wrong costs its reader a pass over the stream, which makes it anew.
+//! Nothing depends on one being there: without a directory nothing is stored, and a table that is gone or wrong
+//! costs its reader a pass over the stream, which makes a new one.
 //!
 //! Tables are written by the threads that decode ahead. A [`PendingWrite`] says that one is going to be, so
 //! that the end of a mount can wait for it.
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::user_dirs;
 use directory::Directory;
 
-/// Under what a table is kept: a digest of all that tells its stream from others.
+/// The key of a table: a digest of all that identifies its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub [u8; 16]);
 
@@ -39,7 +39,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Where tables are kept.
+/// Where tables are stored.
 #[derive(Debug, Default)]
 pub struct Store {
     backing: Backing,
@@ -84,12 +84,12 @@ impl Store {
         Self { backing: Backing::Memory(Mutex::default()), ..Self::default() }
     }
 
-    /// Whether anything is kept here.
+    /// Whether anything is stored here.
     pub fn keeps(&self) -> bool {
         !matches!(self.backing, Backing::Nowhere)
     }
 
-    /// The table that is kept under `key`. Its bytes may be anything.
+    /// The table with this key. Its bytes may be anything.
     pub fn find(&self, key: Key) -> Option<Arc<dyn Content>> {
         match &self.backing {
             Backing::Nowhere => None,
@@ -115,7 +115,7 @@ impl Store {
         }
     }
 
-    /// Removes what is kept under `key`.
+    /// Removes the table with this key.
     pub fn remove(&self, key: Key) {
         match &self.backing {
             Backing::Nowhere => {}
@@ -124,13 +124,13 @@ impl Store {
         }
     }
 
-    /// Says that something is going to be kept.
+    /// Announces a write.
     pub fn pending_write(&self) -> PendingWrite {
         *locked(&self.pending.writes) += 1;
         PendingWrite(self.pending.clone())
     }
 
-    /// Waits until all pending writes are done, or was given up.
+    /// Waits until all pending writes are done or given up.
     pub fn settle(&self) {
         while !self.settle_within(Duration::from_secs(60)) {}
     }
@@ -148,7 +148,7 @@ impl Store {
     }
 }
 
-/// Something is going to be kept; dropped when it is, or when that was given up.
+/// A table that will be written. Dropped when it is written, or when that was given up.
 #[derive(Debug)]
 pub struct PendingWrite(Arc<Pending>);
 

@@ -3,12 +3,12 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`table`], [`entry`] | where each block begins, as far as the chain from the first one was followed |
-//! | [`reader`] | a way through the stream from a block on, others being decoded ahead of it |
-//! | [`index`] | the table as it is kept between two mounts |
+//! | [`reader`] | decodes the stream from a block on, and more blocks ahead |
+//! | [`index`] | the table as it is stored between mounts |
 //! | [`library`] | the `bzip2` crate, for a second opinion on what is broken or not handled |
 //!
 //! Several streams in a row are one content. Bytes after the last stream that do not begin another one
-//! are not looked at, as with Python and `bunzip2`.
+//! are ignored, as Python and `bunzip2` do.
 
 mod entry;
 mod index;
@@ -38,7 +38,7 @@ pub(super) const BLOCK: u64 = 900_000 / 5 * 259;
 pub(super) const LEAST_BLOCK: u64 = 20;
 
 /// The streams in `stored`, one after the other, of `data_size` bytes as their header says. With a `name`
-/// their table is kept.
+/// their index is stored.
 pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
@@ -58,17 +58,17 @@ impl SeekTable for Bzip2Table {
         self.found.get().map_or_else(|| self.before(wanted), |kept| kept.before(wanted)).1
     }
 
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
+    fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         let kept = self.found.get();
         let (block, offset) = kept.as_ref().map_or_else(|| self.before(from), |kept| kept.before(from));
         Ok((offset, Box::new(Bzip2Reader::new(self, kept, block, offset))))
     }
 
-    fn found(&self) -> Option<&dyn IndexTrust> {
+    fn index(&self) -> Option<&dyn IndexTrust> {
         Some(&self.found)
     }
 
-    fn pass(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+    fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
         Ok(Box::new(Bzip2Reader::new(self, None, 0, 0)))
     }
 }

@@ -10,7 +10,7 @@
 //! | [`Pass`] | a stream from a place on, piece by piece, with a [`Checkpoint`] every so many bytes |
 //! | [`Checkpoint`] | where decoding can start again: a place, and what it needs of the output before it |
 //! | [`Finder`] | where blocks may begin, from the compressed bits alone |
-//! | [`Piece`] | a stretch decoded from such a bit, before the output in front of it is known |
+//! | [`Piece`] | output decoded from such a bit, before the output in front of it is known |
 //! | [`Resolver`] | the output of a piece, once that is known |
 //! | [`zlib`] | the wrapper of RFC 1950: two bytes in front, a checksum behind |
 //!

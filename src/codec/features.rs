@@ -2,8 +2,8 @@
 //!
 //! A program for x86-64 is compiled for CPUs of 2003. Those of 2013 and later shift by a variable count
 //! and cut bits out in one instruction each (BMI1, BMI2), and move 32 bytes at once (AVX2): worth some 6
-//! percent in the loop of inflate. What is [`dispatched`] is compiled both ways, and the CPU says which one
-//! runs. On other architectures there is one way only.
+//! percent in the loop of inflate. What is [`dispatched`] is compiled twice, and the CPU decides which one
+//! runs. Other architectures have one version only.
 //!
 //! Measured and not worth it: the search for deflate blocks, replacing markers, all of bzip2.
 //!

@@ -1,16 +1,16 @@
 //! Streams of parts that decode apart: LZ4 frames and their blocks, zstd frames.
 //!
-//! A *cut* is a place in the stored bytes where decoding can start; a part lies between two cuts. Three
-//! things are found out about them, each in its own way:
+//! A part starts at a place in the stored bytes where decoding can start, and ends where the next one starts. Three
+//! properties are found in different ways:
 //!
 //! | what | how |
 //! |---|---|
-//! | where the next cut is | by hopping from header to header, or by having decoded up to there |
+//! | where the next part starts | by hopping from header to header, or by having decoded up to there |
 //! | how much a part decodes to at most | by hopping, so that it may be decoded ahead |
 //! | where in the decoded bytes it begins | by decoding what is before; or without that, where the headers say how long each part is, or what they say at most adds up to exactly what there is |
 //!
-//! Only a part whose place in the decoded bytes is known that way is begun at. What is decoded ahead of a
-//! reader needs no such place: it follows what is before it, wherever that is.
+//! A read starts only at a part whose decoded offset is known. Read-ahead needs no offset: a part that is decoded
+//! ahead follows the one before it.
 
 mod reader;
 
@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 /// Cuts that are remembered at most; what lies behind the last one is one part.
 const CUTS: usize = 1 << 17;
 
-/// How far beyond the frontier a read may be before it is worth looking for cuts without decoding.
+/// How far beyond the frontier a read may be before it is worth looking for part starts without decoding.
 const FAR: u64 = 2 << 20;
 
 /// A place where decoding can start.
@@ -38,7 +38,7 @@ pub(super) struct PartStart {
     pub(super) state: u32,
 }
 
-/// What hopping on from a cut finds.
+/// What hopping on from a part start finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hop {
     /// The next cut.
@@ -65,7 +65,7 @@ pub(super) struct Stopped {
     pub(super) window: Vec<u8>,
 }
 
-/// How a codec cuts its streams.
+/// How a codec cuts its streams into parts.
 pub(super) trait Parts: Send + Sync + fmt::Debug + 'static {
     /// Decodes a part.
     type Decoder: PartDecoder;
@@ -73,10 +73,10 @@ pub(super) trait Parts: Send + Sync + fmt::Debug + 'static {
     /// Whether the lengths that hopping finds are right one by one; else only if they are right all together.
     const CERTAIN: bool;
 
-    /// Hops on from a cut. `far`: however much there is to hop over, and with the lengths.
+    /// Hops on from a part start. `far`: however much there is to hop over, and with the lengths.
     fn hop(&self, from: PartStart, far: bool) -> Result<Hop>;
 
-    /// A decoder from a cut up to another, or up to where it sees fit to stop.
+    /// A decoder from a part start up to another, or up to where it sees fit to stop.
     fn start(&self, from: PartStart, window: Vec<u8>, until: Option<PartStart>) -> Result<Self::Decoder>;
 
     /// Takes back a decoder that has stopped.
@@ -105,13 +105,13 @@ pub(super) trait PartDecoder: Send + 'static {
     fn weight(&self) -> u64;
 }
 
-/// A stream of parts, and what is known of its cuts.
+/// A stream of parts, and what is known of its part starts.
 pub(super) struct Parted<P> {
     parts: P,
     data_size: u64,
     cache: Arc<Cache>,
     state: Mutex<State>,
-    /// Held by who looks for cuts far ahead.
+    /// Held while part starts are searched far ahead.
     looking: Mutex<()>,
 }
 
@@ -121,12 +121,12 @@ struct State {
     cuts: Vec<KnownPart>,
     /// Where the output of the first so many parts begins; never empty, nor longer than `cuts`.
     offsets: Vec<u64>,
-    /// What is behind the last cut.
+    /// What is behind the last part start.
     beyond: Beyond,
     /// The windows of those that need one, by their number.
     windows: HashMap<usize, (usize, u32, usize)>,
     segments: Vec<Segment>,
-    /// Looking for cuts far ahead came to nothing.
+    /// Looking for part starts far ahead came to nothing.
     in_vain: bool,
 }
 
@@ -142,7 +142,7 @@ enum Beyond {
     Unknown,
     /// Hopping does not lead on.
     Part,
-    /// The stream ends at the last cut.
+    /// The stream ends at the last part start.
     End,
 }
 
@@ -172,7 +172,7 @@ impl<P: Parts> Parted<P> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Part `n`, which begins at a cut that is known; `None` if the stream ends there.
+    /// Part `n`, which begins at a part start that is known; `None` if the stream ends there.
     fn part(&self, n: usize) -> Result<Option<Part>> {
         let mut state = self.state();
         if n + 1 == state.cuts.len() && state.beyond == Beyond::Unknown {
@@ -248,7 +248,7 @@ impl<P: Parts> Parted<P> {
         (n, state.offsets.get(n).copied().unwrap_or(0))
     }
 
-    /// Looks for cuts up to one behind `wanted`, where the lengths of the parts are certain.
+    /// Looks for part starts up to one behind `wanted`, where the lengths of the parts are certain.
     fn look_on(&self, wanted: u64) -> Result<()> {
         loop {
             let (n, cut) = {
@@ -271,7 +271,7 @@ impl<P: Parts> Parted<P> {
         }
     }
 
-    /// Looks for all cuts; they are believed if the lengths of the parts add up.
+    /// Looks for all part starts; they are believed if the lengths of the parts add up.
     fn look_to_the_end(&self) -> Result<()> {
         let (first, start) = {
             let state = self.state();
@@ -307,7 +307,7 @@ impl<P: Parts> Parted<P> {
 }
 
 impl State {
-    /// Takes what hopping from the last cut found.
+    /// Takes what hopping from the last part start found.
     fn hopped(&mut self, hop: Hop, certain: bool) {
         match hop {
             Hop::To { next, most, len } if self.cuts.len() < CUTS => {
@@ -340,7 +340,7 @@ impl<P: Parts> SeekTable for Parted<P> {
         }
         let looked = if P::CERTAIN { self.look_on(wanted) } else { self.look_to_the_end() };
         match looked {
-            // What is in the way is met by decoding.
+            // Decoding meets the same error.
             Err(error) if error.lasts() => self.state().in_vain = true,
             Err(error) => tracing::debug!("looking for places to start at: {error}"),
             Ok(()) if P::CERTAIN && is_far(&self.state()) => self.state().in_vain = true,
@@ -356,7 +356,7 @@ impl<P: Parts> SeekTable for Parted<P> {
         self.before(wanted).1
     }
 
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
+    fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         let (n, offset) = self.before(from);
         Ok((offset, Box::new(PartReader::new(self, n, offset))))
     }

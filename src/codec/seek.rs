@@ -1,24 +1,25 @@
 //! Streams in which decoding can start at many places.
 //!
-//! A seek table says where. It reaches as far as anyone has decoded, its frontier; behind it a reader's
-//! way begins at the nearest place before what he wants, beyond it at the frontier, which he extends:
+//! A seek table lists these places, up to the end of what was decoded so far, its frontier. A read before the
+//! frontier starts at the nearest place before its offset; a read beyond it starts at the frontier and extends
+//! the table:
 //!
 //! | part | what it is |
 //! |---|---|
 //! | [`SeekTable`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2), [`zstd`](super::zstd)), or cuts between [`parts`](super::parts) |
-//! | [`SegmentReader`] | a way through the stream from a place on, stretch by stretch, several of them in work |
-//! | [`SeekableDecoder`] | the bytes of such a way, for [`Decoded`](crate::decode::Decoded) |
+//! | [`SegmentReader`] | decodes the stream from a place on, segment by segment, several of them ahead |
+//! | [`SeekableDecoder`] | the bytes of its segments, for [`Decoded`](crate::decode::Decoded) |
 //! | [`Seekable`] | the stream |
-//! | [`index`] | a table as it is kept between two mounts |
+//! | [`index`] | a table as it is stored between mounts |
 //!
-//! The decoders behind a table are our own. Where they find a stream broken, or meet what they don't
-//! handle, the library is asked ([`Sequential`]) before a reader gets an error: it decodes from the start
-//! of the stream, and what it says counts.
+//! The decoders behind a table are our own. Where they find a stream damaged, or meet a feature that they do not
+//! support, the library ([`Sequential`]) decodes it from its start before a reader gets an error. The library's
+//! verdict counts.
 //!
-//! A table that was kept by an earlier mount is complete. What is decoded with it is checked against it
-//! before it is given ([`trust`]). Where that fails, the stream is decoded from its start to its end as if
-//! there had been no table: if it is sound, the table lied, and is forgotten; if it is not, it has changed,
-//! and the bytes for which the table no longer vouches can't be had.
+//! An index, a table that an earlier mount stored, is complete. Output that was decoded with an index is checked
+//! against it before a reader gets it ([`trust`]). Where the check fails, the stream is decoded from its start to
+//! its end without the index. If the stream is sound, the index was wrong and is removed. Otherwise the stream
+//! has changed, and the bytes that the index does not confirm cannot be read.
 
 pub(super) mod index;
 pub(super) mod spans;
@@ -31,9 +32,6 @@ use crate::decode::{Decoder, Sequential, UNIT, WHOLE};
 use crate::error::{Error, Result};
 use trust::IndexTrust;
 
-/// Units that a reader takes in a row before he is decoded ahead for.
-const IN_A_ROW: u64 = 2;
-
 /// The places of a stream where decoding can start.
 pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
     /// Finds places up to `wanted` that can be found without decoding.
@@ -41,9 +39,9 @@ pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
         let _ = wanted;
     }
 
-    /// Bytes of memory that a way through it takes up, beside what is decoded ahead.
+    /// Bytes of memory that a segment reader takes up, besides the segments that it decodes ahead.
     ///
-    /// Unless a codec says otherwise, those of a stretch of zlib with its symbols and its bytes.
+    /// The default is a segment of zlib with its symbols and its bytes.
     fn weight(&self) -> u64 {
         8 << 20
     }
@@ -51,52 +49,52 @@ pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
     /// The decoded offset of the last place at or before `wanted`.
     fn nearest(&self, wanted: u64) -> u64;
 
-    /// A way from the last place at or before `from` on, and the decoded offset of that place.
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)>;
+    /// A reader from the last place at or before `from` on, and the decoded offset of that place.
+    fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)>;
 
-    /// The same from the start, without the table that was kept.
-    fn pass(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
-        Ok(self.walk(0)?.1)
+    /// A reader from the start that ignores the index.
+    fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+        Ok(self.read_from(0)?.1)
     }
 
-    /// What was found where the table is kept, if it is of a kind that is.
-    fn found(&self) -> Option<&dyn IndexTrust> {
+    /// The index, if the codec has one.
+    fn index(&self) -> Option<&dyn IndexTrust> {
         None
     }
 }
 
-/// A way through a stream.
+/// Decodes a stream segment by segment.
 pub(super) trait SegmentReader: Send {
-    /// Puts the next stretch into `out`, which may hold anything, and says where in it the stretch
-    /// begins; it ends with `out`. `None` is the end of the stream, all of it in order.
+    /// Puts the next segment into `out`, which may hold anything, and returns where in it the segment
+    /// begins; it ends with `out`. `None` is the end of a sound stream.
     ///
     /// An error comes after all bytes that are before the damage.
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>>;
 
-    /// Takes back the buffer of the last stretch, at the end of the way.
+    /// Takes back the buffer of the last segment before the reader is dropped.
     fn done(&mut self, out: Vec<u8>) {
         drop(out);
     }
 
-    /// Writes the next bytes straight to `out`, where that spares copying a stretch of them, and says how
-    /// many; 0 is the end of the stream. `None`: the next stretch is to be asked for.
+    /// Writes the next bytes straight to `out` where that saves a copy, and returns how many; 0 is the end of
+    /// the stream. `None`: the caller asks for the next segment instead.
     fn read(&mut self, out: &mut [u8]) -> Option<Result<usize>> {
         let _ = out;
         None
     }
 
-    /// Says that all bytes up to this decoded offset are going to be asked for, on the way to the last ones.
+    /// Announces that all bytes up to this decoded offset will be read and skipped, but for the last ones.
     fn wanted(&mut self, until: u64);
 
     /// Bytes of memory that it takes up, roughly.
     fn weight(&self) -> u64;
 
-    /// Whether it goes by a table that was kept, so that an error may be the table's fault.
-    fn is_of_kept_table(&self) -> bool {
+    /// Whether it uses the index, so that an error may be the index's fault.
+    fn uses_index(&self) -> bool {
         false
     }
 
-    /// The compressed bit that it has come to, or where it met an error.
+    /// The compressed bit where it stands, or where it met an error.
     fn bit(&self) -> Option<u64> {
         None
     }
@@ -110,7 +108,7 @@ pub(super) struct Seekable<T> {
     verdict: Arc<Mutex<Option<Verdict>>>,
 }
 
-/// What the library said where ours stopped, so that it is not asked again: it begins at the start.
+/// The library's verdict where our decoder stopped. It is kept, since the library starts from the beginning each time.
 #[derive(Clone, Debug)]
 struct Verdict {
     /// The decoded offset where both stopped.
@@ -144,7 +142,7 @@ impl<T: SeekTable> Sequential for Seekable<T> {
     }
 
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
-        let (place, segments) = self.table.clone().walk(at)?;
+        let (place, segments) = self.table.clone().read_from(at)?;
         Ok(Box::new(SeekableDecoder {
             table: self.table.clone(),
             library: self.library.clone(),
@@ -159,46 +157,46 @@ impl<T: SeekTable> Sequential for Seekable<T> {
     }
 
     fn costs_a_pass(&self) -> bool {
-        self.table.found().is_some_and(|found| !found.is_there())
+        self.table.index().is_some_and(|found| !found.is_there())
     }
 }
 
-/// The bytes of a way.
+/// The bytes of a stream from some place on.
 struct SeekableDecoder {
     table: Arc<dyn SeekTable>,
     library: Arc<dyn Sequential>,
     verdict: Arc<Mutex<Option<Verdict>>>,
     backend: Backend,
     ready: Vec<u8>,
-    /// How much of `ready` was given, or passed.
+    /// How much of `ready` was returned or skipped.
     given: usize,
     /// The decoded offset of the next byte.
     at: u64,
-    /// Bytes before this offset are passed.
+    /// Bytes before this offset are skipped.
     from: u64,
-    /// Where ours stopped: the compressed bit, and the decoded offset.
+    /// Where our decoder stopped: the compressed bit, and the decoded offset.
     stopped: Option<(u64, u64)>,
 }
 
 enum Backend {
     Ours(Box<dyn SegmentReader>),
     Ended,
-    /// Ours found something wrong: the library's, once it stands at the same place.
+    /// Our decoder found damage: the library's decoder, at the same offset.
     Library(Box<dyn Decoder>),
-    /// It said so before.
+    /// The library has given its verdict before.
     Judged(Verdict),
 }
 
 impl SeekableDecoder {
-    /// After what was decoded with a kept table was wrong: goes on without it if it lied.
-    fn judge_table(&mut self, error: &Error) -> Result<()> {
-        let Some(found) = self.table.found() else { return Err(error.clone()) };
+    /// Handles output that contradicts the index: continues without the index if that was wrong.
+    fn judge_index(&mut self, error: &Error) -> Result<()> {
+        let Some(found) = self.table.index() else { return Err(error.clone()) };
         found.judge(&mut || {
             tracing::warn!("a block is decoded to its end, for {error}");
-            let mut pass = self.table.clone().pass()?;
+            let mut pass = self.table.clone().read_without_index()?;
             pass.wanted(u64::MAX);
             let (mut bytes, mut at) = (Vec::new(), 0);
-            // What has changed may have no end.
+            // A changed stream may have no end.
             while at <= found.data_size() {
                 match pass.next(&mut bytes) {
                     Ok(Some(start)) => at += (bytes.len() - start) as u64,
@@ -210,20 +208,20 @@ impl SeekableDecoder {
             Err(placed(Error::damaged("the stream has another length than it had"), pass.bit(), at))
         })?;
         self.from = self.from.max(self.at);
-        let (place, segments) = self.table.clone().walk(self.from)?;
+        let (place, segments) = self.table.clone().read_from(self.from)?;
         (self.at, self.given) = (place, 0);
         self.ready = Vec::new();
         self.backend = Backend::Ours(segments);
         Ok(())
     }
 
-    /// Remembers what the library said, where ours stopped as well.
+    /// Keeps the library's verdict for the offset where our decoder stopped as well.
     fn judged(&self, error: Error, suspect: Option<u64>) -> Error {
         *locked(&self.verdict) = Some(Verdict { at: self.at, error: error.clone(), suspect });
         error
     }
 
-    /// Begins anew with the library, up to where ours stopped.
+    /// Starts the library at the beginning of the stream, and skips to where our decoder stopped.
     fn ask_library(&mut self) -> Result<()> {
         self.ready = Vec::new();
         self.given = 0;
@@ -241,18 +239,61 @@ impl SeekableDecoder {
         self.backend = Backend::Library(decoder);
         Ok(())
     }
+
+    /// Our decoder met damage: goes on with the library, or with its earlier verdict.
+    fn stop(&mut self, bit: Option<u64>, error: Error) -> Result<()> {
+        self.stopped = bit.map(|bit| (bit, self.at));
+        let verdict = locked(&self.verdict).clone();
+        if let Some(verdict) = verdict.filter(|verdict| verdict.at == self.at) {
+            self.backend = Backend::Judged(verdict);
+            return Ok(());
+        }
+        tracing::debug!("asking the library about a stream: {error}");
+        match self.ask_library() {
+            // The library stops before our decoder did, so nothing more can be decoded.
+            Err(theirs) if theirs.lasts() => Err(self.judged(placed(error, bit, self.at), None)),
+            outcome => outcome,
+        }
+    }
+
+    /// Reads from the library; `None` if all that it gave is skipped.
+    fn read_library(&mut self, out: &mut [u8]) -> Result<Option<usize>> {
+        let Backend::Library(decoder) = &mut self.backend else { return Ok(None) };
+        let read = match decoder.read(out) {
+            Ok(read) => read.min(out.len()),
+            Err(error) => {
+                // The bit is our decoder's. It is right if the library stops at the same byte.
+                let bit = self.stopped.filter(|(_, at)| *at == self.at).map(|(bit, _)| bit);
+                let (suspect, lasts) = (decoder.suspect(), error.lasts());
+                let error = placed(error, bit, self.at);
+                let same = bit.is_some() && lasts;
+                return Err(if same { self.judged(error, suspect) } else { error });
+            }
+        };
+        let skipped = usize::try_from(self.from.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        self.at += read as u64;
+        match skipped {
+            0 => Ok(Some(read)),
+            skipped if skipped < read => {
+                out.copy_within(skipped..read, 0);
+                Ok(Some(read - skipped))
+            }
+            _ if read == 0 => Ok(Some(0)),
+            _ => Ok(None),
+        }
+    }
 }
 
-/// How a way goes on.
+/// What comes next.
 enum Next {
-    /// With what begins there in the room for segments.
+    /// A segment that begins there in the segments' buffer.
     Segment(usize),
-    /// With so many bytes that were written to the reader's.
+    /// So many bytes that were written to the caller's buffer.
     Written(usize),
     End,
 }
 
-/// Goes on: straight to `out`, if what comes next is not to be passed.
+/// Decodes on: straight to `out`, unless the next bytes are skipped.
 fn next(segments: &mut dyn SegmentReader, ready: &mut Vec<u8>, out: &mut [u8], pass: bool) -> Result<Next> {
     if !pass && let Some(written) = segments.read(out) {
         return written.map(|written| if written == 0 { Next::End } else { Next::Written(written) });
@@ -264,7 +305,7 @@ fn locked(verdict: &Mutex<Option<Verdict>>) -> MutexGuard<'_, Option<Verdict>> {
     verdict.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says of an error in a stream where it is, if it doesn't itself.
+/// Adds to an error in a stream where it is, unless it says so.
 fn placed(error: Error, bit: Option<u64>, at: u64) -> Error {
     match bit {
         _ if !error.lasts() || error.message().contains("decoded offset ") => error,
@@ -308,52 +349,18 @@ impl Decoder for SeekableDecoder {
                         self.given = 0;
                         self.backend = Backend::Ended;
                     }
-                    Err(error) if error.lasts() && segments.is_of_kept_table() => {
-                        self.judge_table(&error)?;
-                    }
+                    Err(error) if error.lasts() && segments.uses_index() => self.judge_index(&error)?,
                     Err(error) if error.lasts() => {
-                        self.stopped = segments.bit().map(|bit| (bit, self.at));
-                        let verdict = locked(&self.verdict).clone();
-                        if let Some(verdict) = verdict.filter(|verdict| verdict.at == self.at) {
-                            self.backend = Backend::Judged(verdict);
-                            continue;
-                        }
-                        tracing::debug!("asking the library about a stream: {error}");
-                        if let Err(theirs) = self.ask_library() {
-                            // It gives up before ours did, and where ours did nothing more can be had.
-                            let (bit, at) = (self.stopped.map(|(bit, _)| bit), self.at);
-                            return Err(match theirs.lasts() {
-                                true => self.judged(placed(error, bit, at), None),
-                                false => theirs,
-                            });
-                        }
+                        let bit = segments.bit();
+                        self.stop(bit, error)?;
                     }
                     Err(error) => return Err(error),
                 },
                 Backend::Ended => return Ok(0),
                 Backend::Judged(verdict) => return Err(verdict.error.clone()),
-                Backend::Library(decoder) => {
-                    let read = match decoder.read(out) {
-                        Ok(read) => read.min(out.len()),
-                        Err(error) => {
-                            // The bit is ours, and right if the library stops at the same byte.
-                            let bit = self.stopped.filter(|(_, at)| *at == self.at).map(|(bit, _)| bit);
-                            let (suspect, lasts) = (decoder.suspect(), error.lasts());
-                            let error = placed(error, bit, self.at);
-                            let same = bit.is_some() && lasts;
-                            return Err(if same { self.judged(error, suspect) } else { error });
-                        }
-                    };
-                    self.at += read as u64;
-                    let passed = usize::try_from(self.from.saturating_sub(self.at - read as u64));
-                    match passed.unwrap_or(usize::MAX) {
-                        0 => return Ok(read),
-                        passed if passed < read => {
-                            out.copy_within(passed..read, 0);
-                            return Ok(read - passed);
-                        }
-                        _ if read == 0 => return Ok(0),
-                        _ => {}
+                Backend::Library(_) => {
+                    if let Some(read) = self.read_library(out)? {
+                        return Ok(read);
                     }
                 }
             }
@@ -393,39 +400,6 @@ impl Drop for SeekableDecoder {
     fn drop(&mut self) {
         if let Backend::Ours(segments) = &mut self.backend {
             segments.done(std::mem::take(&mut self.ready));
-        }
-    }
-}
-
-/// How many segments are in work ahead of a reader: more the longer he reads on.
-#[derive(Debug, Default)]
-pub(super) struct Depth {
-    /// Bytes that he took in a row.
-    taken: u64,
-    /// What comes before is only on the way to what he wants.
-    until: u64,
-}
-
-impl Depth {
-    /// He took so many bytes more, and stands at a decoded offset now.
-    pub(super) fn took(&mut self, bytes: usize, at: u64) {
-        self.taken = self.taken.saturating_add((bytes as u64).min(at.saturating_sub(self.until)));
-    }
-
-    /// All up to there will be taken, on the way to what is wanted.
-    pub(super) fn wanted(&mut self, until: u64) {
-        self.until = self.until.max(until);
-    }
-
-    /// How many may be in work while the reader stands at `at`, on so many threads.
-    pub(super) fn get(&self, at: u64, threads: usize) -> usize {
-        let most = if threads < 2 { 0 } else { threads + 1 };
-        if self.until.saturating_sub(at) > 8 * UNIT {
-            return most;
-        }
-        match (self.taken / UNIT).checked_sub(IN_A_ROW) {
-            None => 0,
-            Some(more) => most.min(1_usize << more.min(8)),
         }
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`table`], [`checkpoint`] | the checkpoints, made on the way of whoever decodes beyond them |
-//! | [`reader`] | a way through the stream from a checkpoint on |
-//! | [`ahead`] | the stretches that other threads decode ahead of it: from checkpoints, and beyond them from blocks that are found |
-//! | [`index`], [`indexed`] | the table as it is kept between two mounts, and a way with one that is |
+//! | [`table`], [`checkpoint`] | the checkpoints; decoding beyond the last one adds more |
+//! | [`reader`] | decodes the stream from a checkpoint on |
+//! | [`ahead`] | the segments that other threads decode ahead of it: from checkpoints, and beyond them from blocks that are found |
+//! | [`index`], [`indexed`] | the table as it is stored between mounts, and a reader that uses it |
 //! | [`library`] | flate2, for a second opinion on what is broken |
 //!
-//! The Adler-32 is put together from those of the stretches, in order, as far as the stream was decoded
-//! without a gap; whoever comes to the end compares it. Bytes after the end of the stream are not looked
-//! at, as Python's `zlib.decompressobj`, with which asdf reads, does not look at them either.
+//! The Adler-32 is combined from those of the segments, in order, as far as the stream was decoded without a
+//! gap. A reader that reaches the end compares it. Bytes after the end of the stream are ignored, as Python's
+//! `zlib.decompressobj`, with which asdf reads, ignores them.
 
 mod ahead;
 mod checkpoint;
@@ -42,10 +42,10 @@ pub(super) const RATIO: u64 = 1032;
 /// Bytes from one sum to the next at most.
 const MOST_UNIT: u64 = 8 << 20;
 
-/// Bytes of a cache with room for several long stretches ahead of more than one reader.
+/// Bytes of a cache with room for several long segments ahead of more than one reader.
 const LARGE_BUDGET: u64 = 128 << 20;
 
-/// The stream in `stored`, of `data_size` bytes as its header says. With a `name` its table is kept.
+/// The stream in `stored`, of `data_size` bytes as its header says. With a `name` its index is stored.
 pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
@@ -56,7 +56,7 @@ pub(super) fn open(
     open_with(stored, Scale::of(data_size).within(cache.budget()), cache, slot)
 }
 
-/// The same with sizes of one's own.
+/// The same with other sizes.
 fn open_with(
     stored: Arc<dyn Content>,
     scale: Scale,
@@ -71,9 +71,9 @@ fn open_with(
 struct Scale {
     /// Bytes of output from one checkpoint to the next.
     spacing: u64,
-    /// Bytes of output that a stretch found ahead should have.
+    /// Bytes of output that a segment found ahead should have.
     stretch: u64,
-    /// The least compressed bits of such a stretch.
+    /// The least compressed bits of such a segment.
     least_bits: u64,
 }
 
@@ -84,13 +84,12 @@ impl Scale {
         Self { spacing, stretch: 1 << 20, least_bits: 8 << 16 }
     }
 
-    /// The same with longer stretches, of which fewer have to be found, where several have room in a cache with
-    /// so many bytes.
+    /// The same with longer segments where several fit into a cache of so many bytes: fewer have to be found.
     fn within(self, budget: u64) -> Self {
         if budget < LARGE_BUDGET { self } else { Self { stretch: 2 * self.stretch, ..self } }
     }
 
-    /// Bytes of output from one sum of a kept table to the next, which are held at once: 32 sums to a
+    /// Bytes of output from one sum of an index to the next, which are held at once: 32 sums to a
     /// checkpoint at most, up to 4 TiB.
     fn unit(&self) -> u64 {
         (self.spacing >> 5).clamp(UNIT, MOST_UNIT)
@@ -105,15 +104,15 @@ impl SeekTable for ZlibTable {
         }
     }
 
-    fn found(&self) -> Option<&dyn IndexTrust> {
+    fn index(&self) -> Option<&dyn IndexTrust> {
         Some(&self.found)
     }
 
-    fn pass(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+    fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
         Ok(Box::new(ZlibReader::new(self, Position::block_at(zlib::FIRST_BIT, 0), Vec::new())))
     }
 
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
+    fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         if let Some(kept) = self.found.get() {
             let span = kept.spans.at(from);
             return Ok((kept.spans.start(span), Box::new(IndexedReader::new(self, kept, span))));

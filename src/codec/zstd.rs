@@ -1,19 +1,17 @@
-//! zstd: frames that decode apart, where there are several of them; places within a frame that is as good as
-//! the only one.
+//! zstd: several frames decode apart; a long frame has checkpoints between its blocks.
 //!
 //! | part | what it is |
 //! |---|---|
 //! | [`header`], [`frame`] | the headers of frames; how a stream is cut between frames |
-//! | [`table`], [`scale`] | places between the blocks of a long frame, made on the way of whoever decodes beyond them |
-//! | [`reader`], [`blocks`] | a way from such a place on, block by block |
-//! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | what libzstd has to know there, and how it is found in the blocks |
-//! | [`sums`], [`dictionary`], [`index`] | the table as it is kept between two mounts |
-//! | [`library`] | libzstd, which decodes; from the start of the stream it says what is broken |
+//! | [`table`], [`scale`] | checkpoints between the blocks of a long frame; decoding beyond the last one adds more |
+//! | [`reader`], [`blocks`] | decodes from a checkpoint on, block by block |
+//! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | what libzstd has to know at a checkpoint, and how it is read from the blocks |
+//! | [`sums`], [`dictionary`], [`index`] | the table as it is stored between mounts |
+//! | [`library`] | libzstd, which decodes; from the start of the stream it decides what is damaged |
 //!
-//! The table of the seekable format, in a skippable frame at the end, is passed over like any other one.
-//! It says how long frames are that don't say so themselves, but whether that is true shows only when they
-//! are decoded: a read somewhere would give whatever the table says is there. Where frames begin is
-//! found from header to header in little time without it.
+//! The table of the seekable format, in a skippable frame at the end, is skipped like any other skippable frame.
+//! It gives the length of frames that do not give it themselves. But only decoding proves such a length, and a
+//! read in the middle would rely on it unproved. Frames are found quickly without it, from header to header.
 
 mod bits;
 mod block;
@@ -61,11 +59,11 @@ const WEIGHT: u64 = 2 << 20;
 /// What zstd can make of a byte at most: blocks of 128 KiB that take four.
 pub(super) const RATIO: u64 = 32 << 10;
 
-/// A first frame that decodes to more is taken for the only one, or as good as that.
+/// A first frame that decodes to more is treated as the only frame.
 const LONG: u64 = 64 << 20;
 
-/// The frames in `stored`, of `data_size` bytes together as the header says. With a `name` the table of a
-/// long one is kept.
+/// The frames in `stored`, of `data_size` bytes together as the header says. With a `name` the index of a
+/// long one is stored.
 pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
@@ -75,7 +73,7 @@ pub(super) fn open(
     open_with(stored, Scale::of(data_size), cache, name)
 }
 
-/// The same with distances of one's own.
+/// The same with other distances.
 fn open_with(
     stored: Arc<dyn Content>,
     scale: Scale,
@@ -156,7 +154,7 @@ impl Sequential for Zstd {
 
 impl seek::SeekTable for Table {
     fn weight(&self) -> u64 {
-        // That of libzstd, that of a dictionary, and what may become one.
+        // The windows of libzstd, of a dictionary, and of the next dictionary.
         WEIGHT.saturating_add(self.window.saturating_mul(3))
     }
 
@@ -167,16 +165,16 @@ impl seek::SeekTable for Table {
         }
     }
 
-    fn found(&self) -> Option<&dyn IndexTrust> {
+    fn index(&self) -> Option<&dyn IndexTrust> {
         Some(&self.found)
     }
 
-    fn pass(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
+    fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
         let kept = self.found.get();
         Ok(Box::new(FrameReader::against(self, kept)))
     }
 
-    fn walk(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
+    fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         if let Some(kept) = self.found.get() {
             let span = kept.spans.at(from);
             return Ok((kept.spans.start(span), Box::new(FrameReader::of_kept(self, kept, span))));
@@ -193,7 +191,7 @@ impl seek::SeekTable for Table {
                 Err(error) => tracing::debug!("a place can't be entered: {error}"),
             }
         }
-        // Without its dictionary a place is of no use: from the start it goes as well.
+        // A checkpoint without its dictionary is useless: decoding starts at the beginning.
         Ok((0, Box::new(FrameReader::from_start(self))))
     }
 }

@@ -185,7 +185,7 @@ impl Decoded {
     }
 
     /// The end of the data, or the error if it is known that all of them can be had and yet something
-    /// is wrong: more follows, or the checksum is missing. So who reads on to the end hears of it.
+    /// is wrong: more follows, or the checksum is missing. So a sequential reader gets it at the end.
     fn at_the_end(&self) -> Result<usize> {
         match &self.state().damage {
             Some((from, error)) if *from >= self.data_size => Err(error.clone()),

@@ -3,7 +3,7 @@
 //! libyaml's parser (`libyaml-rs`: the same code in Rust, reached through raw pointers) does the work:
 //! what it accepts is what Python asdf, which reads through libyaml too, can open. [`Events`] is the safe
 //! face of it. An event lends its strings from the parser until the next one is asked for, so nothing is
-//! copied that nobody keeps. Aliases are not expanded, so a small text can't grow.
+//! copied that the caller does not keep. Aliases are not expanded, so a small text can't grow.
 //!
 //! Not checked here, because it is the consumer's business: whether an alias has its anchor, keys that
 //! come twice, how many documents there are.
@@ -43,7 +43,7 @@ struct State<'a> {
 /// may be written, `size_read` to a number, and nothing else reaches any of them during the call.
 unsafe fn read_handler(data: *mut c_void, buffer: *mut u8, size: u64, size_read: *mut u64) -> i32 {
     // SAFETY: libyaml passes on the pointer it was given, to an `Input` that lives as long as its parser
-    // and that nobody borrows while the parser runs.
+    // and that nothing borrows while the parser runs.
     let input = unsafe { &mut *data.cast::<Input<'_>>() };
     let Ok(len) = usize::try_from(size) else { return 0 };
     // SAFETY: libyaml gives `size` writable bytes of its raw buffer; they are written here before they
@@ -127,7 +127,7 @@ impl<'a> Events<'a> {
         }
         let at = self.state.as_ptr();
         // SAFETY: parser and event are initialised; the strings of the old event are freed here and lent
-        // to nobody any more, since lending them borrows `self` as long as this call does mutably.
+        // to no one any more, since lending them borrows `self` as long as this call does mutably.
         let event = unsafe {
             let event = (&raw mut (*at).event).cast::<yaml_event_t>();
             libyaml::yaml_event_delete(event);

@@ -41,7 +41,7 @@ const PART: u64 = 10;
 /// Tables that are open at a time.
 const OPEN: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not zero");
 
-/// After so long nobody writes a file any more that is still unfinished.
+/// After so long an unfinished file is abandoned.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Which file: device and inode.
@@ -131,7 +131,7 @@ impl Directory {
         }
     }
 
-    /// All that is kept; what somebody left unfinished long ago is removed on the way.
+    /// All that is kept; abandoned files are removed.
     fn tables(&self) -> Vec<Listed> {
         let Ok(entries) = rustix::fs::Dir::read_from(&self.dir) else { return Vec::new() };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -42,6 +42,26 @@ impl Default for Counts {
     }
 }
 
+impl Column {
+    /// Room for a block of this size, and counts that are zero.
+    fn prepare(&mut self, block_size: usize) -> (&mut [u8], &mut [u32; 256]) {
+        if self.bytes.len() < block_size + SLACK {
+            self.bytes = vec![0; block_size + SLACK];
+        }
+        self.counts.0.fill(0);
+        (&mut self.bytes[..block_size + SLACK], &mut self.counts.0)
+    }
+}
+
+/// Moves to the bit behind a group of symbols, or says what was wrong there.
+fn go_on(bits: &mut Bits<'_>, bit: u64, reason: Option<&'static str>) -> Result<(), Fault> {
+    bits.check(bit)?;
+    match reason {
+        Some(reason) => Err(Fault::Broken { bit, reason }),
+        None => bits.move_to(bit),
+    }
+}
+
 /// Reads a block's symbols up to its end; `bits` stands at the first one.
 pub(super) fn read(
     bits: &mut Bits<'_>,
@@ -51,12 +71,7 @@ pub(super) fn read(
     block_size: usize,
     column: &mut Column,
 ) -> Result<(), Fault> {
-    if column.bytes.len() < block_size + SLACK {
-        column.bytes = vec![0; block_size + SLACK];
-    }
-    let out = &mut column.bytes[..block_size + SLACK];
-    let counts = &mut column.counts.0;
-    counts.fill(0);
+    let (out, counts) = column.prepare(block_size);
     let mut values = header.values.clone();
     let mut len = 0;
     let (mut run, mut digits) = (0usize, 0);
@@ -112,12 +127,7 @@ pub(super) fn read(
                 len += 1;
             }
         }
-        let bit = start - skip + at;
-        bits.check(bit)?;
-        if let Some(reason) = reason {
-            return Err(Fault::Broken { bit, reason });
-        }
-        bits.move_to(bit)?;
+        go_on(bits, start - skip + at, reason)?;
         if ended {
             column.len = len;
             return Ok(());

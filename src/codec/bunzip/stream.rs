@@ -54,7 +54,7 @@ pub enum Next {
 /// The chain of blocks from the first byte of a content on; says of each whether it counts.
 ///
 /// It doesn't decode: [`Chain::next`] says which bit is next, and [`Chain::accept`] takes the block that
-/// was decoded there, by whomever and whenever.
+/// was decoded there, on any thread.
 #[derive(Debug)]
 pub struct Chain {
     place: ChainState,

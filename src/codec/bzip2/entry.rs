@@ -28,12 +28,12 @@ impl BlockEntry {
         Self { place: level << PLACE_BITS | place.bit, offset, crc }
     }
 
-    /// As it stands in a kept table.
+    /// Its numbers in an index.
     pub(super) fn numbers(self) -> [u64; 3] {
         [self.place, self.offset, self.crc.into()]
     }
 
-    /// The entry of a kept table, if there can be such a one.
+    /// The entry with these numbers of an index, if they are valid.
     pub(super) fn of([place, offset, crc]: [u64; 3]) -> Option<Self> {
         let entry = Self { place, offset, crc: u32::try_from(crc).ok()? };
         entry.place().map(|_| entry)

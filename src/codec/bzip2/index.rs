@@ -1,9 +1,9 @@
-//! The table of bzip2 streams as it is kept between two mounts ([`seek::index`](crate::codec::seek::index)).
+//! The table of bzip2 streams as it is stored between mounts ([`seek::index`](crate::codec::seek::index)).
 //!
 //! A place is a block: the bit where its magic begins with the level above it, as in memory; the decoded
 //! offset where its output begins; the CRC of that output, which the block has as well. There are no
-//! records. A block that is decoded is believed to be the table's if it has this CRC, if it is as long as
-//! the table says, and if it ends where the next one begins, or the end of its stream.
+//! records. A decoded block is the index's block if it has this CRC, if it is as long as the index says, and if
+//! it ends where the next one begins, or the end of its stream.
 
 use super::entry::{BlockEntry, BlockStart};
 use crate::codec::bunzip::{Block, Fault, Follows, Magic};
@@ -16,7 +16,7 @@ const PLACES: u64 = 1 << 20;
 /// and CRC, and a header.
 const BETWEEN_STREAMS: u64 = 48 + 32 + 32;
 
-/// A table that was found, and whose numbers fit each other.
+/// An index whose numbers are consistent.
 #[derive(Debug)]
 pub(super) struct Bzip2Index {
     blocks: Vec<BlockEntry>,
@@ -25,7 +25,7 @@ pub(super) struct Bzip2Index {
 }
 
 impl Bzip2Index {
-    /// The table in a slot, if there is one that can be right.
+    /// The index in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
         let table = slot.find::<3>(PLACES)?;
         let entries = table.places.iter().map(|&numbers| BlockEntry::of(numbers)).collect::<Option<Vec<_>>>();
@@ -49,7 +49,7 @@ impl Bzip2Index {
             && self.end <= bits
     }
 
-    /// Keeps a table, if there is something to be gained by it.
+    /// Stores an index of more than one block.
     pub(super) fn keep(slot: &IndexSlot, blocks: &[BlockEntry], end: u64) {
         let places: Vec<_> = blocks.iter().map(|entry| entry.numbers()).collect();
         if places.len() > 1 && places.len() as u64 <= PLACES {
@@ -74,9 +74,9 @@ impl Bzip2Index {
         (at, self.blocks.get(at).map_or(0, |entry| entry.offset))
     }
 
-    /// Refuses a block that is not the table's number `n`.
+    /// Refuses a block that is not block `n` of the index.
     pub(super) fn judge(&self, n: usize, block: &Block) -> Result<(), Fault> {
-        let wrong = Fault::Broken { bit: block.start, reason: "a kept table does not fit the stream" };
+        let wrong = Fault::Broken { bit: block.start, reason: "the index does not fit the stream" };
         let Some(entry) = self.blocks.get(n) else { return Err(wrong) };
         let next = self.blocks.get(n + 1);
         let len = next.map_or(self.data_size, |next| next.offset).checked_sub(entry.offset);

@@ -1,7 +1,7 @@
-//! A way through the blocks from one of them on.
+//! Decodes bzip2 blocks in order, from any of them on.
 //!
-//! Blocks ahead are decoded by other threads: those of the table, and beyond it at every place where the
-//! magic of a block stands. What was decoded where no block begins is dropped when the chain passes it.
+//! Other threads decode blocks ahead: those of the table, and beyond it at every place where the magic of a block
+//! stands. What was decoded where no block begins is dropped when the chain passes it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use super::index::Bzip2Index;
 use super::table::Bzip2Table;
 use crate::cache::{Reservation, Task};
 use crate::codec::bunzip::{Block, Candidates, Decoder, Fault, Magic};
-use crate::codec::seek::{Depth, SegmentReader};
+use crate::codec::seek::SegmentReader;
+use crate::decode::Depth;
 use crate::decode::UNIT;
 use crate::error::Result;
 
@@ -26,7 +27,7 @@ const SEARCH: u64 = 512 << 10;
 
 pub(super) struct Bzip2Reader {
     bzip2: Arc<Bzip2Table>,
-    /// The table that was kept, which then is the only one that counts.
+    /// The index; where there is one, the table is not used.
     kept: Option<Arc<Bzip2Index>>,
     /// The next block.
     next: usize,
@@ -58,7 +59,7 @@ enum Output {
 }
 
 impl Bzip2Reader {
-    /// A walk that begins at a block of the table, or the one after it.
+    /// A reader that begins at a block of the table, or the one after it.
     pub(super) fn new(
         bzip2: Arc<Bzip2Table>,
         kept: Option<Arc<Bzip2Index>>,
@@ -79,7 +80,7 @@ impl Bzip2Reader {
         }
     }
 
-    /// The output of the block at a place, by whomever it is decoded.
+    /// The output of the block at a place, decoded here or ahead.
     fn decoded(&mut self, place: BlockStart) -> Decoded {
         while self.ahead.front().is_some_and(|entry| entry.place.bit < place.bit) {
             self.ahead.pop_front();
@@ -93,7 +94,7 @@ impl Bzip2Reader {
         decode(&self.bzip2, place)
     }
 
-    /// Has more blocks decoded, as many as the depth allows and the cache has room for.
+    /// Starts more blocks, as many as the depth allows and the cache has room for.
     fn fill(&mut self, here: BlockStart) -> Result<()> {
         let depth = self.depth.get(self.offset, self.bzip2.cache.threads());
         while self.ahead.len() < depth {
@@ -220,7 +221,7 @@ impl SegmentReader for Bzip2Reader {
         Some(self.bit)
     }
 
-    fn is_of_kept_table(&self) -> bool {
+    fn uses_index(&self) -> bool {
         self.kept.is_some()
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Bzip2Table {
     pub(super) stored: Arc<dyn Content>,
     pub(super) cache: Arc<Cache>,
     state: Mutex<State>,
-    /// What was found where the table is kept.
+    /// The index.
     pub(super) found: TrustedIndex<Bzip2Index>,
 }
 
@@ -42,7 +42,7 @@ impl Bzip2Table {
         }
     }
 
-    /// Says that the chain was followed to its end: keeps the table, on another thread.
+    /// Notes that the chain was followed to its end. Stores the index on another thread.
     pub(super) fn ended(self: &Arc<Self>) {
         let Some(slot) = self.found.slot() else { return };
         let mut state = self.state();
@@ -87,7 +87,7 @@ impl Bzip2Table {
         state.blocks.get(at).and_then(|entry| entry.place())
     }
 
-    /// Takes a block into the table that was decoded where the table said; one that is there stays.
+    /// Adds a block that was decoded where the chain led, unless the table has it.
     pub(super) fn accept(&self, place: BlockStart, block: &Block) {
         let mut state = self.state();
         if block.start == place.bit && state.chain.accept(block) {

@@ -198,14 +198,20 @@ fn turns<S: Unit, const LITERALS: bool>(
         entry = literal_entry(codes, register.bits);
         // Where nothing is copied, reading what was just written would wait for that.
         let from = from & keep;
-        if length <= WIDE.min(distance) {
-            // Most matches: short, and not into themselves.
-            let wide: [S; WIDE] = *out[from..].first_chunk().expect("room for a wide copy");
-            out[start..start + WIDE].copy_from_slice(&wide);
-        } else {
-            long_copy(out, start, distance, length);
-        }
+        copy_match(out, start, from, distance, length);
         *pos = start + length;
+    }
+}
+
+/// Copies `length` units from `from`, which lies `distance` before `start` unless `length` is 0.
+#[inline(always)]
+fn copy_match<S: Unit>(out: &mut [S], start: usize, from: usize, distance: usize, length: usize) {
+    if length <= WIDE.min(distance) {
+        // Most matches: short, and without overlap.
+        let wide: [S; WIDE] = *out[from..].first_chunk().expect("room for a wide copy");
+        out[start..start + WIDE].copy_from_slice(&wide);
+    } else {
+        long_copy(out, start, distance, length);
     }
 }
 

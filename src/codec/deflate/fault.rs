@@ -13,11 +13,11 @@ pub struct Fault {
     pub bit: u64,
     /// How many bytes of the stream's output come before it.
     pub offset: u64,
-    /// What is in the way.
+    /// The reason.
     pub why: Why,
 }
 
-/// What is in the way of a decoder.
+/// Why a decoder cannot go on.
 #[derive(Clone, Debug)]
 pub enum Why {
     /// The compressed bytes end here. Were there more of them, decoding could go on.
@@ -28,7 +28,7 @@ pub enum Why {
     Unreadable(Error),
 }
 
-/// In what way bits are not deflate.
+/// Why bits are not deflate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// The block's type is 3, which is reserved.

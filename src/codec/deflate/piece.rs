@@ -1,4 +1,4 @@
-//! A stretch of a stream that is decoded before the output in front of it is known.
+//! A piece of a stream that is decoded before the output in front of it is known.
 //!
 //! First stage, on any thread: from a bit where a block may begin, decode into symbols of 16 bits, with
 //! a marker for each byte of the unknown 32 KiB before it. Once the last 32 KiB hold no marker, go on
@@ -49,7 +49,7 @@ pub struct PieceRequest {
     pub spacing: usize,
 }
 
-/// A stretch of output, some of it perhaps as markers. Its buffers are used again by the next one.
+/// A piece of output, some of it perhaps as markers. Its buffers are used again by the next one.
 #[derive(Debug)]
 pub struct Piece {
     stretch: PieceRequest,
@@ -93,7 +93,7 @@ impl Piece {
         }
     }
 
-    /// Decodes a stretch: the first stage.
+    /// Decodes the piece: the first stage.
     ///
     /// With the `window` before it (32 KiB, or all there is) the output is all bytes.
     pub fn decode(

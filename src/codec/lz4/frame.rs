@@ -38,7 +38,7 @@ const WEIGHT: u64 = 9 << 20;
 pub(super) struct Frames {
     stored: Arc<dyn Content>,
     data_size: u64,
-    /// The checksum of a frame that has been decoded in order up to a cut.
+    /// The checksum of a frame that has been decoded in order up to a part start.
     running: Mutex<Option<(PartStart, Running)>>,
 }
 
@@ -98,7 +98,7 @@ impl Hopping<'_> {
         Hop::To { next, most: self.most, len: self.len.filter(|_| self.far) }
     }
 
-    /// Hops over blocks up to behind the end mark, or up to the first cut that may be.
+    /// Hops over blocks up to behind the end mark, or up to the first part start that may be.
     fn blocks(&mut self, blocks: Blocks) -> Result<Option<PartStart>> {
         loop {
             let stored = self.input.position();

@@ -1,4 +1,4 @@
-//! Decodes LZ4 frames from a cut on.
+//! Decodes LZ4 frames from a part start on.
 
 use twox_hash::XxHash32;
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// How far back a match may reach.
 const WINDOW: usize = 64 << 10;
 
-/// Decodes frames from a cut on.
+/// Decodes frames from a part start on.
 pub(super) struct Unframing {
     input: Input,
     /// Those of the frame that it stands in.
@@ -36,7 +36,7 @@ pub(super) struct Unframing {
 }
 
 impl Unframing {
-    /// From a cut up to another, or up to one of its own choice behind `part` bytes.
+    /// From a part start up to another, or up to one of its own choice behind `part` bytes.
     pub(super) fn new(
         input: Input,
         from: PartStart,
@@ -165,7 +165,7 @@ impl Unframing {
         let stop = begin.saturating_add(size.stored as u64);
         let mut input = self.input.again(begin, stop);
         if blocks.after() > 0 && !input.ends_early(stop) {
-            // Its own checksum is wrong: nobody knows where.
+            // Its own checksum is wrong, and does not tell where.
             return 0;
         }
         let good = if size.raw {

@@ -1,15 +1,16 @@
-//! A way through the parts of a stream, others being decoded ahead of it.
+//! Decodes the parts of a stream in order, and more of them ahead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Part, PartDecoder, Parted, Parts};
 use crate::cache::{Reservation, Task};
-use crate::codec::seek::{Depth, SegmentReader};
+use crate::codec::seek::SegmentReader;
+use crate::decode::Depth;
 use crate::decode::{UNIT, WHOLE};
 use crate::error::Result;
 
-/// A way through the parts from one of them on.
+/// Decodes parts in order, from any of them on.
 pub(super) struct PartReader<P: Parts> {
     table: Arc<Parted<P>>,
     /// The part that is being given, or is next.
@@ -28,7 +29,7 @@ pub(super) struct PartReader<P: Parts> {
 type Decoded<P> = (Result<(Vec<u8>, usize, <P as Parts>::Decoder)>, Reservation);
 
 impl<P: Parts> PartReader<P> {
-    /// A way from the start of part `n` on, which is at that decoded offset.
+    /// A reader from the start of part `n` on, which is at that decoded offset.
     pub(super) fn new(table: Arc<Parted<P>>, n: usize, offset: u64) -> Self {
         Self {
             table,
@@ -42,7 +43,7 @@ impl<P: Parts> PartReader<P> {
         }
     }
 
-    /// Has more parts decoded, as many as the depth allows and the cache has room for.
+    /// Starts more parts, as many as the depth allows and the cache has room for.
     fn fill(&mut self) -> Result<()> {
         let depth = self.depth.get(self.offset, self.table.cache.threads());
         while self.ahead.len() < depth {

@@ -1,4 +1,4 @@
-//! A table as it is kept between two mounts: what its file looks like, and under what it is found.
+//! An index: a seek table as it is stored between mounts. Its file layout, and its key.
 //!
 //! All numbers are little-endian:
 //!
@@ -20,16 +20,16 @@
 //!     records          whatever the places point to; each has a CRC of its own
 //! ```
 //!
-//! A table is made only by a pass that came to the end of the stream, found its checksum right and its
-//! length the header's: that is what the flag says, for whoever reads with the table does not make that
-//! pass again. The key is an MD5 of everything that tells the stream from others: what the format knows
-//! of it (its name), its length and both its ends. It does not tell whether bytes between them were
-//! changed. Therefore whatever is decoded with a kept table is compared with a CRC that is in it, before
-//! anybody gets it; where it differs the table is removed, and the stream decoded as if there had been
-//! none. Its own checksum decides which of the two was wrong; a stream that has none is no longer believed.
+//! An index is written only after a pass that reached the end of the stream, and found its checksum right and its
+//! length as the header says. The flag records that, since reading with an index does not repeat the pass. The
+//! key is an MD5 of everything that identifies the stream: its name, which the format gives, its length, and its
+//! first and last bytes. The key does not show whether bytes between them have changed. Therefore all output that
+//! is decoded with an index is compared with a CRC in the index before a reader gets it. Where they differ, the
+//! index is removed and the stream is decoded without it. The stream's own checksum decides which of the two was
+//! wrong; a stream without a checksum is not trusted any more.
 //!
-//! The bytes are believed no more than those of a source: every number is checked before it is used, and
-//! nothing is allocated but for what was read.
+//! The bytes of an index are trusted no more than those of a source: every number is checked before use, and
+//! nothing is allocated on a number's word.
 
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
@@ -55,7 +55,7 @@ const EDGE: u64 = 4096;
 /// Places that are read at a time.
 const AT_ONCE: usize = 2048;
 
-/// What a table is of.
+/// The codec of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::codec) enum IndexKind {
     Zlib = 1,
@@ -64,7 +64,7 @@ pub(in crate::codec) enum IndexKind {
 }
 
 impl IndexKind {
-    /// Numbers that such a table has for each place.
+    /// Numbers for each place.
     fn numbers(self) -> usize {
         match self {
             Self::Zlib | Self::Zstd => 4,
@@ -73,7 +73,7 @@ impl IndexKind {
     }
 }
 
-/// What a table says of its stream as a whole.
+/// What an index says of its stream as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::codec) struct Summary {
     /// The bit behind its last block.
@@ -84,7 +84,7 @@ pub(in crate::codec) struct Summary {
     pub(in crate::codec) unit: u64,
 }
 
-/// Where the table of a stream is kept.
+/// Where the index of a stream is stored.
 #[derive(Debug)]
 pub(in crate::codec) struct IndexSlot {
     store: Arc<Store>,
@@ -97,7 +97,7 @@ pub(in crate::codec) struct IndexSlot {
 
 impl IndexSlot {
     /// The slot for the stream in `stored`, which decodes to `data_size` bytes; `name` is what else tells
-    /// it from others. There is none where nothing is kept.
+    /// it from others. There is none where nothing is stored.
     pub(in crate::codec) fn new(
         store: &Arc<Store>,
         of: IndexKind,
@@ -120,7 +120,7 @@ impl IndexSlot {
         self.data_size
     }
 
-    /// Under what the table is kept; `None` if the ends of the stream can't be read.
+    /// The key of the index; `None` if the ends of the stream can't be read.
     fn key(&self) -> Option<Key> {
         *self.key.get_or_init(|| {
             let used_size = self.stored.len();
@@ -139,7 +139,7 @@ impl IndexSlot {
         })
     }
 
-    /// The table, if there is one that fits: its places of `N` numbers each, `most` of them at most.
+    /// The index, if there is one that fits: its places of `N` numbers each, `most` of them at most.
     pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<StoredIndex<N>> {
         let key = self.key()?;
         let file = self.store.find(key)?;
@@ -207,7 +207,7 @@ impl IndexSlot {
         header
     }
 
-    /// Keeps a table: its places, and then what `records` writes.
+    /// Stores an index: its places, and then what `records` writes.
     pub(in crate::codec) fn keep<const N: usize>(
         &self,
         whole: Summary,
@@ -226,7 +226,7 @@ impl IndexSlot {
         });
     }
 
-    /// Removes the table.
+    /// Removes the index.
     pub(in crate::codec) fn remove(&self) {
         if let Some(key) = self.key() {
             tracing::info!("the seek table {key} does not fit its stream, and is removed");
@@ -234,12 +234,12 @@ impl IndexSlot {
         }
     }
 
-    /// Says that the table is going to be kept.
+    /// Announces that the index will be written.
     pub(in crate::codec) fn pending_write(&self) -> PendingWrite {
         self.store.pending_write()
     }
 
-    /// Puts `table` in the slot as if it had been kept, its start and its CRC put right.
+    /// Stores `table` in the slot, with a right header and CRC.
     pub(in crate::codec) fn forge(&self, table: &[u8]) {
         let (long, short) = (|at| long(table, at), |at| short(table, at));
         let (Some(key), Some(end), Some(checksum), Some(unit)) = (self.key(), long(48), short(56), long(64))
@@ -261,20 +261,20 @@ impl IndexSlot {
 
 #[cfg(test)]
 impl IndexSlot {
-    /// All that is kept, whatever it is.
+    /// All bytes that are stored.
     pub(in crate::codec) fn bytes(&self) -> Option<Vec<u8>> {
         let file = self.store.find(self.key()?)?;
         let mut bytes = vec![0; usize::try_from(file.len()).ok()?];
         read_exact_at(&*file, 0, &mut bytes).ok().map(|()| bytes)
     }
 
-    /// Puts anything in its place.
+    /// Stores any bytes.
     pub(in crate::codec) fn put(&self, bytes: &[u8]) {
         self.store.keep(self.key().unwrap(), &mut |out| out.write_all(bytes));
     }
 }
 
-/// A table that was found.
+/// An index that was found.
 #[derive(Debug)]
 pub(in crate::codec) struct StoredIndex<const N: usize> {
     /// Its file, for the records.

@@ -1,5 +1,5 @@
-//! The spans of a kept table whose places have records: from each place where decoding can start up to the
-//! next.
+//! The spans of an index whose places have records. A span lies between a place where decoding can start and the
+//! next one.
 //!
 //! Such a place is four numbers: two that say where in the stream, which are the codec's, its decoded offset,
 //! and where its record is in the table's file (40 bits) and how long (24 bits).

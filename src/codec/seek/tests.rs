@@ -1,4 +1,4 @@
-//! Streams with tables: how much is decoded ahead, and when the library is asked.
+//! Streams with tables: when the library is asked.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ impl SeekTable for Broken {
         0
     }
 
-    fn walk(self: Arc<Self>, _: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
+    fn read_from(self: Arc<Self>, _: u64) -> Result<(u64, Box<dyn SegmentReader>)> {
         Ok((0, Box::new(BrokenWalk)))
     }
 }
@@ -66,28 +66,4 @@ fn the_library_is_asked_once_about_the_same_place() {
         assert_eq!(decoder.suspect(), Some(3));
     }
     assert_eq!(asked.load(Ordering::Relaxed), 1);
-}
-
-#[test]
-fn depth_grows_with_reading_on_and_at_once_for_a_far_seek() {
-    let mut depth = Depth::default();
-    let grown: Vec<_> = (0..8)
-        .map(|_| {
-            depth.took(UNIT as usize, u64::MAX);
-            depth.get(0, 4)
-        })
-        .collect();
-    assert_eq!(grown, [0, 1, 2, 4, 5, 5, 5, 5]);
-    assert_eq!(depth.get(0, 1), 0);
-    // What is on the way does not count.
-    let mut depth = Depth::default();
-    depth.wanted(4 * UNIT);
-    let on_the_way = [1, 2, 3, 4, 5, 6].map(|n| {
-        depth.took(UNIT as usize, n * UNIT);
-        depth.get(n * UNIT, 4)
-    });
-    assert_eq!(on_the_way, [0, 0, 0, 0, 0, 1]);
-    let mut depth = Depth::default();
-    depth.wanted(100 * UNIT);
-    assert_eq!((depth.get(0, 4), depth.get(99 * UNIT, 4)), (5, 0));
 }

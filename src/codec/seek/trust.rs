@@ -1,4 +1,4 @@
-//! What was found where a table is kept, and whether it is trusted.
+//! The index of a stream, and whether it is trusted.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::index::IndexSlot;
 use crate::error::{Error, Result};
 
-/// The table that was found for a stream, if there is a place for one and something was there.
+/// The index of a stream, if there is a slot for it and something is stored there.
 #[derive(Debug)]
 pub(in crate::codec) struct TrustedIndex<K> {
     slot: Option<IndexSlot>,
@@ -21,35 +21,35 @@ enum State<K> {
     Unknown,
     Nothing,
     Kept(Arc<K>),
-    /// The stream is not sound any more, and this is why; the table is still right about what it was.
+    /// The stream is damaged, and this is why. The index is still right about what the stream was.
     Outlived(Arc<K>, Error),
 }
 
-/// What is asked of it whatever the table's kind is.
+/// An index of any codec.
 pub(in crate::codec) trait IndexTrust: fmt::Debug {
-    /// Whether there is a table.
+    /// Whether there is an index.
     fn is_there(&self) -> bool;
 
     /// How many bytes the stream should decode to.
     fn data_size(&self) -> u64;
 
-    /// After something did not fit the table: if `pass`, which goes through the stream without it, finds
-    /// the stream sound, there is no table any more; otherwise what it found is the error, now and later.
+    /// Decides between index and stream after they contradicted each other. `pass` decodes the stream without the
+    /// index. If it finds the stream sound, the index is removed; otherwise its error is the result, now and later.
     fn judge(&self, pass: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
 impl<K> TrustedIndex<K> {
-    /// Whatever `look` finds in a slot.
+    /// The index that `look` finds in a slot.
     pub(in crate::codec) fn new(slot: Option<IndexSlot>, look: fn(&IndexSlot) -> Option<K>) -> Self {
         Self { slot, look, state: Mutex::new(State::Unknown), removed: AtomicBool::new(false) }
     }
 
-    /// The slot, for keeping a table.
+    /// The slot, for storing an index.
     pub(in crate::codec) fn slot(&self) -> Option<&IndexSlot> {
         self.slot.as_ref()
     }
 
-    /// The table, after looking for it if nobody has.
+    /// The index; it is looked for at the first call.
     pub(in crate::codec) fn get(&self) -> Option<Arc<K>> {
         let slot = self.slot.as_ref()?;
         let mut state = self.state();
@@ -82,7 +82,7 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
             State::Outlived(_, error) => return Err(error.clone()),
             State::Unknown | State::Nothing => return Ok(()),
         }
-        // Before the pass, which leaves a new one.
+        // Before the pass, which stores a new index.
         if !self.removed.swap(true, Ordering::Relaxed) {
             self.slot.iter().for_each(IndexSlot::remove);
         }
@@ -91,7 +91,7 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
             found => found,
         };
         let mut state = self.state();
-        // Another reader may have been here meanwhile.
+        // Another reader may have decided meanwhile.
         let State::Kept(kept) = &*state else { return found };
         *state = match &found {
             Ok(()) => State::Nothing,

@@ -1,12 +1,11 @@
-//! The stretches of a stream that other threads decode ahead of a walk.
+//! The segments of a stream that other threads decode ahead of a reader.
 //!
-//! From a checkpoint up to the next one a stretch is decoded as it is. Beyond the last one it is cut by
-//! compressed bits: at each cut a block is looked for and decoded, with markers for what is before it,
-//! up to the first block behind the next cut. Whether there was a block is known when the walk has come
-//! there ([`Piece`]).
+//! Between two checkpoints a segment is decoded as it is. Beyond the last checkpoint the stream is cut by
+//! compressed bits: behind each cut a block is searched and decoded, with markers for the unknown window, up to
+//! the first block behind the next cut. Whether it was a block is known when the reader gets there ([`Piece`]).
 //!
-//! Decoding with markers and replacing them is a fifth dearer than decoding behind a window that is known, as
-//! the walk X
+//! Decoding with markers and replacing them costs a fifth more than decoding behind a known window, as the reader
+//! itself does. Where threads are few the reader therefore decodes a share ([`Threads`]): a gap is left for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use super::checkpoint::PackedCheckpoint;
 use super::table::ZlibTable;
 use crate::cache::{Reservation, Task};
 use crate::codec::deflate::{Ending, Finder, Inflate, Piece, PieceRequest, Position, WINDOW};
-use crate::codec::seek::Depth;
+use crate::decode::Depth;
 
 /// With up to so many threads the reader decodes a share itself. With more it is busy with replacing markers.
 const FEW: usize = 4;
@@ -35,18 +34,17 @@ pub(super) const INFLATE: u64 = 128 << 10;
 /// Bytes of a piece beside its output.
 const PIECE: u64 = 320 << 10;
 
-/// How many threads are for a walk, with its own.
+/// How many threads work for a reader, its own included.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Threads(pub(super) usize);
 
 impl Threads {
-    /// Whether the walk decodes as well. With more, it has its hands full with replacing the markers of the
-    /// others.
+    /// Whether the reader decodes a share too. With more threads it only replaces markers.
     fn are_few(self) -> bool {
         self.0 <= FEW
     }
 
-    /// How many stretches may be in work: one more, where the walk's own share lies between them.
+    /// How many segments may be in work: one more where the reader's own share lies between them.
     fn depth(self, depth: &Depth, at: u64) -> usize {
         match depth.get(at, self.0) {
             0 => 0,
@@ -65,7 +63,7 @@ pub(super) struct SegmentQueue {
 
 pub(super) type SpanTask = Task<(Option<Output>, Reservation)>;
 
-/// A stretch in work.
+/// A segment in work.
 pub(super) enum QueuedSegment {
     /// From a checkpoint up to the next.
     Span { start: PackedCheckpoint, end: PackedCheckpoint, task: SpanTask },
@@ -89,7 +87,7 @@ impl SegmentQueue {
         self.entries.pop_front()
     }
 
-    /// Has more stretches decoded, as many as `depth` allows on so many threads and the cache has
+    /// Starts more segments, as many as `depth` allows on so many threads and the cache has
     /// room for.
     pub(super) fn fill(&mut self, zlib: &Arc<ZlibTable>, here: Position, depth: &Depth, threads: Threads) {
         let depth = threads.depth(depth, here.offset);
@@ -110,7 +108,7 @@ impl SegmentQueue {
         }
     }
 
-    /// How many bits are left to the walk behind the last piece, where a piece has so many.
+    /// How many bits are left to the reader behind the last piece, where a piece has so many.
     fn gap(&mut self, threads: Threads, bits: u64) -> u64 {
         self.in_row += 1;
         if !threads.are_few() || self.in_row + 1 < threads.0 {
@@ -121,7 +119,7 @@ impl SegmentQueue {
     }
 }
 
-/// The next stretch for a walk that has come to `place`, and stands at `here` now.
+/// The next segment behind `place`, for a reader at `here`.
 fn from(zlib: &Arc<ZlibTable>, place: Position, here: Position) -> Option<QueuedSegment> {
     match zlib.next_two(place.offset) {
         (Some(start), Some(end)) => span(zlib, start, end),
@@ -190,7 +188,7 @@ fn find_and_decode(zlib: &ZlibTable, cut: u64, until: u64) -> Option<Box<Piece>>
     Some(piece)
 }
 
-/// Lets the buffers of a piece be used again.
+/// Returns the buffers of a piece for later use.
 pub(super) fn give_back(zlib: &ZlibTable, piece: Box<Piece>) {
     let weight = piece.weight() as u64 + PIECE;
     zlib.cache.keep_scratch(piece, weight);
@@ -201,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_threads_are_few_each_has_its_share_and_the_walk_too() {
+    fn with_few_threads_the_reader_decodes_a_share_too() {
         let gaps = |threads| {
             let mut ahead = SegmentQueue::default();
             (0..6).map(|_| ahead.gap(Threads(threads), 1)).collect::<Vec<_>>()

@@ -2,7 +2,7 @@
 
 use crate::codec::deflate::{Block, Position};
 
-/// A checkpoint whose window was put aside.
+/// A checkpoint whose window is in the temporary file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PackedCheckpoint {
     pub(super) header: u64,

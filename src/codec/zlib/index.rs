@@ -1,4 +1,4 @@
-//! A zlib stream's table as it is kept between two mounts ([`seek::index`](crate::codec::seek::index)).
+//! A zlib stream's table as it is stored between mounts ([`seek::index`](crate::codec::seek::index)).
 //!
 //! A place is where decoding can start: the bit of its block's header, its own bit, its decoded offset, and
 //! where its record is in the file (40 bits) and how long (24 bits). The first place is the stream's start.
@@ -11,8 +11,7 @@
 //! window              the output before the place, packed
 //! ```
 //!
-//! So a part of the output between two such offsets is right if the CRC that goes on from the one sum comes
-//! to the other.
+//! So the output between two such offsets is right if the first sum, continued over it, gives the second.
 
 use std::io;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ const RECORD: u64 = 1 << 20;
 /// Places of a table at most: many more than the spacing gives.
 const PLACES: u64 = 1 << 17;
 
-/// A table that was found, and whose numbers fit each other.
+/// An index whose numbers are consistent.
 #[derive(Debug)]
 pub(super) struct ZlibIndex {
     file: Arc<dyn Content>,
@@ -50,7 +49,7 @@ pub(super) struct Record {
 }
 
 impl ZlibIndex {
-    /// The table in a slot, if there is one that can be right.
+    /// The index in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
         let StoredIndex { file, whole, places, records } = slot.find::<4>(PLACES)?;
         let kept = Self { file, whole, spans: Spans::new(places, slot.data_size()) };
@@ -129,7 +128,7 @@ impl Record {
         unpacked.then_some(window)
     }
 
-    /// Whether `bytes` are what lies between the sum before number `next` and that one.
+    /// Whether `bytes` lead from the sum before number `next` to that one.
     pub(super) fn vouches(&self, next: usize, bytes: &[u8]) -> bool {
         let before = next.checked_sub(1).and_then(|before| self.sums.get(before));
         before.is_some_and(|&before| self.sums.get(next) == Some(&crc_after(before, bytes)))
@@ -151,7 +150,7 @@ impl Sums {
         Self { unit: scale.unit(), at: vec![0], now: 0 }
     }
 
-    /// One that goes on from here, and has only what comes then.
+    /// Sums that continue from here, and have only what follows.
     pub(super) fn tip(&self) -> Self {
         Self { unit: self.unit, at: Vec::new(), now: self.now }
     }
@@ -201,7 +200,7 @@ impl Sums {
     }
 }
 
-/// A table that is to be kept.
+/// An index that is to be stored.
 #[derive(Debug)]
 pub(super) struct NewIndex {
     /// Those with a sum.
@@ -211,7 +210,7 @@ pub(super) struct NewIndex {
 }
 
 impl NewIndex {
-    /// Keeps it; `packed` gives a mark's window as it was put aside, whose length `PackedCheckpoint` knows.
+    /// Stores it; `packed` gives a checkpoint's packed window.
     pub(super) fn keep(&self, slot: &IndexSlot, packed: &dyn Fn(&PackedCheckpoint) -> Option<Vec<u8>>) {
         let Some((places, sums)) = self.places(slot.data_size()) else { return };
         slot.keep(self.whole, &places, &mut |out| {

@@ -1,8 +1,7 @@
-//! A way through a stream whose whole table was kept: nothing is given that the table's sums don't vouch
-//! for.
+//! Decodes a stream with its index, and compares all output with the index's sums before a reader gets it.
 //!
-//! Alone it decodes from one sum to the next. For who reads on, or far, whole spans are decoded ahead by
-//! other threads.
+//! Alone the reader decodes from one sum to the next. For sequential reads and far seeks other threads decode
+//! whole spans ahead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +11,8 @@ use super::index::{Record, ZlibIndex};
 use super::table::ZlibTable;
 use crate::cache::{Reservation, Task};
 use crate::codec::deflate::{Fault, Inflate, Stop, WINDOW, zlib};
-use crate::codec::seek::{Depth, SegmentReader};
+use crate::codec::seek::SegmentReader;
+use crate::decode::Depth;
 use crate::error::{Error, Result};
 
 pub(super) struct IndexedReader {
@@ -29,7 +29,7 @@ pub(super) struct IndexedReader {
 
 type Work = Task<(Option<Output>, Reservation)>;
 
-/// A decoder that stands where the way does.
+/// A decoder at the reader's position.
 struct Alone {
     inflate: Box<Inflate>,
     /// Of the span in which it stands.
@@ -38,13 +38,13 @@ struct Alone {
 }
 
 impl IndexedReader {
-    /// A way from the start of a span on.
+    /// A reader from the start of a span on.
     pub(super) fn new(zlib: Arc<ZlibTable>, kept: Arc<ZlibIndex>, span: usize) -> Self {
         let at = kept.spans.start(span);
         Self { zlib, kept, span, at, alone: None, ahead: VecDeque::new(), depth: Depth::default() }
     }
 
-    /// Has more spans decoded, as many as the depth allows and the cache has room for.
+    /// Starts more spans, as many as the depth allows and the cache has room for.
     fn fill(&mut self) {
         let depth = self.depth.get(self.at, self.zlib.cache.threads());
         while self.ahead.front().is_some_and(|(span, _)| self.kept.spans.start(*span) < self.at) {
@@ -180,7 +180,7 @@ fn finish(zlib: &ZlibTable, kept: &ZlibIndex, inflate: &mut Inflate, out: &mut [
 }
 
 fn wrong() -> Error {
-    Error::damaged("a kept table does not fit the stream")
+    Error::damaged("the index does not fit the stream")
 }
 
 impl SegmentReader for IndexedReader {
@@ -209,7 +209,7 @@ impl SegmentReader for IndexedReader {
         if self.alone.is_some() { INFLATE + WINDOW as u64 } else { 0 }
     }
 
-    fn is_of_kept_table(&self) -> bool {
+    fn uses_index(&self) -> bool {
         true
     }
 }

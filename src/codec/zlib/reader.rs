@@ -1,8 +1,8 @@
-//! A way through a stream from a place on.
+//! Decodes a zlib stream from a position on.
 //!
-//! Alone it decodes with a [`Pass`], in small steps. When stretches are decoded ahead of it, it goes up
-//! to where the first of them begins, and takes them one after the other as far as they fit; where one
-//! doesn't, it decodes on by itself up to the next. What a stretch has of markers is replaced as it is given.
+//! Alone the reader decodes with a [`Pass`], in small steps. When segments are decoded ahead of it, it decodes up
+//! to the first of them and takes them in order as long as they fit. Where one does not fit, it decodes up to the
+//! next one itself. The markers of a segment are replaced when its bytes are copied out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use super::checkpoint::PackedCheckpoint;
 use super::table::ZlibTable;
 use crate::codec::deflate::{Block, Checkpoint, Ending, Fault, Inflate, Pass, Piece, Position};
 use crate::codec::deflate::{PieceRequest, Resolver, Stop, WINDOW, zlib};
-use crate::codec::seek::{Depth, SegmentReader};
+use crate::codec::seek::SegmentReader;
+use crate::decode::Depth;
 use crate::decode::UNIT;
 use crate::error::{Error, Result};
 
@@ -27,7 +28,7 @@ const PROBE: usize = WINDOW;
 
 pub(super) struct ZlibReader {
     zlib: Arc<ZlibTable>,
-    /// Where the next stretch begins.
+    /// Where the next segment begins.
     here: Position,
     /// The output before it, unless the pass has it.
     window: Vec<u8>,
@@ -40,15 +41,15 @@ pub(super) struct ZlibReader {
     depth: Depth,
     /// Where the last checkpoint lies that it knows of.
     marked: u64,
-    /// The stretch that is being given.
+    /// The piece that is being copied out.
     giving: Option<Giving>,
-    /// What comes after the stretch that was given last.
+    /// What comes after the last segment.
     then: Then,
-    /// Its number among those who take turns.
+    /// Its number in [`FairShare`](crate::cache::FairShare).
     number: u64,
 }
 
-/// A piece that lies where the walk was, given by and by.
+/// A piece at the reader's position, copied out bit by bit.
 struct Giving {
     piece: Box<Piece>,
     resolver: Box<Resolver>,
@@ -68,7 +69,7 @@ enum Then {
 }
 
 impl ZlibReader {
-    /// A walk that begins at a place, with the window before it.
+    /// A reader at a position, with the window before it.
     pub(super) fn new(zlib: Arc<ZlibTable>, here: Position, window: Vec<u8>) -> Self {
         let number = zlib.cache.fair_share().number();
         Self {
@@ -87,7 +88,7 @@ impl ZlibReader {
         }
     }
 
-    /// Goes on by a stretch; where it begins in `out`, unless it is a piece to be given.
+    /// Decodes the next segment; returns where it begins in `out`, or `None` for a piece that is copied out later.
     fn stretch(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         let threads = self.threads();
         self.ahead.fill(&self.zlib, self.here, &self.depth, threads);
@@ -110,7 +111,7 @@ impl ZlibReader {
                         return Ok(Some(start));
                     }
                 }
-                // Nobody has begun with it: what is known before it makes it easier here.
+                // No thread has begun with it: decoding it here, behind a known window, costs less.
                 Some(QueuedSegment::Piece { task, .. }) if !task.has_begun() => {}
                 Some(QueuedSegment::Piece { task, .. }) => {
                     if let Some((Some(piece), _reservation)) = task.take()
@@ -125,16 +126,16 @@ impl ZlibReader {
         self.step(out).map(Some)
     }
 
-    /// How many threads are for it: where several streams are decoded at the same time each has its share. What
-    /// is left to its own thread then spares the markers.
+    /// How many threads work for this reader: concurrent streams divide them. What its own thread decodes needs
+    /// no markers.
     fn threads(&self) -> Threads {
         let (cache, at) = (&self.zlib.cache, self.here.offset);
-        // Who wants but little here has nothing decoded ahead, and takes no share from those who read on.
+        // A reader without read-ahead takes no share from sequential readers.
         if self.depth.get(at, cache.threads()) == 0 {
             return Threads(1);
         }
         let walks = cache.fair_share().take(self.number);
-        // To the nearest whole: else of five threads three walks would leave two without work.
+        // Rounded: otherwise three readers would leave two of five threads idle.
         Threads(((cache.threads() + walks / 2) / walks).max(1))
     }
 
@@ -160,7 +161,7 @@ impl ZlibReader {
         let mut resolver = self.zlib.cache.scratch::<Resolver>();
         resolver.know(&self.window);
         let fits = piece.start().bit == self.here.bit && self.here.block == Block::Between;
-        // Where a match reaches too far, going on alone finds it as well, and the bytes before it.
+        // Where a match reaches too far back, the reader alone finds it too, and the bytes before it.
         let after =
             if fits && resolver.is_whole(&piece) { resolver.window_at(&piece, piece.len()) } else { None };
         let Some(after) = after else {
@@ -173,7 +174,7 @@ impl ZlibReader {
         self.window = after;
         self.go_behind(&piece, piece.len());
         let giving = Giving { piece, resolver, offset, given: 0, checkpoints };
-        // Who reads nothing takes that for the end of the stream.
+        // Zero bytes would mean the end of the stream.
         if giving.piece.is_empty() {
             self.take_back(giving)
         } else {
@@ -182,7 +183,7 @@ impl ZlibReader {
         true
     }
 
-    /// Stands behind a piece now, which has so many bytes.
+    /// Moves behind a piece of so many bytes.
     fn go_behind(&mut self, piece: &Piece, len: usize) {
         self.here = Position { offset: self.here.offset.saturating_add(len as u64), ..piece.end() };
         self.at_block = matches!(piece.ending(), Ending::Block);
@@ -193,7 +194,7 @@ impl ZlibReader {
         };
     }
 
-    /// Gives what comes next of the piece that is being given, as much as there is room for.
+    /// Copies out more of the current piece, as much as there is room for.
     fn give(&mut self, out: &mut [u8]) -> Option<usize> {
         let giving = self.giving.as_mut()?;
         let len = giving.resolver.write(&giving.piece, giving.given, out);
@@ -211,13 +212,13 @@ impl ZlibReader {
         Some(len)
     }
 
-    /// Lets the buffers of a piece that was given be used again.
+    /// Returns the buffers of a piece for later use.
     fn take_back(&self, Giving { piece, resolver, .. }: Giving) {
         ahead::give_back(&self.zlib, piece);
         self.zlib.cache.keep_scratch(resolver, RESOLVER);
     }
 
-    /// Decodes up to the first block behind a bit, or a number of bytes, or a stretch at most.
+    /// Decodes up to the first block behind a bit, or `len` bytes, or a segment at most.
     fn alone(&mut self, until: u64, len: u64, out: &mut Vec<u8>) -> Result<usize> {
         let mut inflate = self.zlib.cache.scratch::<Inflate>();
         let mut piece = self.zlib.cache.scratch::<Piece>();
@@ -288,7 +289,7 @@ impl ZlibReader {
         Ok(0)
     }
 
-    /// Takes what was decoded at `offset` into the table.
+    /// Adds what was decoded at `offset` to the table.
     fn note(&mut self, checkpoints: Vec<Checkpoint>, offset: u64, bytes: &[u8]) {
         let places: Vec<_> = checkpoints.iter().map(|checkpoint| checkpoint.place.offset).collect();
         self.marked = places.last().map_or(self.marked, |last| self.marked.max(*last));
@@ -384,122 +385,4 @@ impl SegmentReader for ZlibReader {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::super::Scale;
-    use super::*;
-    use crate::cache::Cache;
-    use crate::codec::deflate::Finder;
-    use crate::codec::samples::Dice;
-    use crate::content::Text;
-
-    /// A stream, and a walk that stands at its start.
-    fn stream() -> (Vec<u8>, ZlibReader) {
-        let mut dice = Dice(17);
-        let truth: Vec<u8> = (0..1_500_000).map(|_| dice.roll(9) as u8).collect();
-        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
-        encoder.write_all(&truth).unwrap();
-        let stored = Arc::new(Text::new(encoder.finish().unwrap()));
-        let scale = Scale { spacing: 400_000, stretch: 400_000, least_bits: 8 << 13 };
-        let cache = Arc::new(Cache::with_threads(1 << 20, 1));
-        let zlib = Arc::new(ZlibTable::new(stored, scale, &cache, None));
-        (truth, ZlibReader::new(zlib, Position::block_at(zlib::FIRST_BIT, 0), Vec::new()))
-    }
-
-    #[test]
-    fn a_piece_is_given_in_parts_and_its_rest_as_a_stretch() {
-        let (truth, mut walk) = stream();
-        let (stored, mut out) = (walk.zlib.stored.clone(), Vec::new());
-        let cut = stored.len() * 8 / 3;
-        let start = Finder::new().find(&*stored, cut, u64::MAX).unwrap().unwrap();
-        let piece = || {
-            let start = Position::block_at(start, 0);
-            let stretch = PieceRequest { start, until: u64::MAX, cap: 400_000, spacing: 100_000 };
-            let mut piece = Box::new(Piece::new());
-            piece.decode(&mut Inflate::new(), &*stored, stretch, None);
-            piece
-        };
-        // It does not begin where the walk is yet.
-        assert!(!walk.take_piece(piece()) && walk.give(&mut [0; 10]).is_none());
-        while walk.here.bit < start {
-            walk.alone(cut, u64::MAX, &mut out).unwrap();
-        }
-        let mut at = walk.here.offset as usize;
-        // One without output is not given: no bytes would be the end of the stream.
-        let mut empty = Box::new(Piece::new());
-        let stretch =
-            PieceRequest { start: Position::block_at(start, 0), until: u64::MAX, cap: 0, spacing: 0 };
-        empty.decode(&mut Inflate::new(), &*stored, stretch, None);
-        assert!(empty.is_empty() && walk.take_piece(empty) && walk.read(&mut [0]).is_none());
-        assert!(walk.take_piece(piece()));
-        for len in [1000, 1, 250_000] {
-            let mut part = vec![0; len];
-            assert_eq!(walk.read(&mut part).unwrap().unwrap(), len);
-            assert!(part == truth[at..at + len]);
-            at += len;
-        }
-        assert!(walk.next(&mut out).unwrap() == Some(0) && out == truth[at..at + out.len()]);
-        at += out.len();
-        assert!(walk.here.offset == at as u64 && walk.read(&mut [0]).is_none());
-        // Those of its checkpoints that are not too near to another one.
-        let marks = walk.zlib.offsets();
-        assert!(
-            marks.iter().any(|mark| (at - out.len() - 251_001..at).contains(&(*mark as usize))),
-            "{marks:?}"
-        );
-        let start = walk.next(&mut out).unwrap().unwrap();
-        assert!(out[start..] == truth[at..at + out.len() - start]);
-    }
-
-    #[test]
-    fn who_decodes_while_others_do_has_his_share_of_the_threads() {
-        let walk = |cache: &Arc<Cache>, wanted| {
-            let zlib = ZlibTable::new(Arc::new(Text::new(vec![])), Scale::of(0), cache, None);
-            let mut walk =
-                ZlibReader::new(Arc::new(zlib), Position::block_at(zlib::FIRST_BIT, 0), Vec::new());
-            walk.wanted(wanted);
-            walk
-        };
-        let cache = Arc::new(Cache::with_threads(1 << 20, 4));
-        let (one, other) = (walk(&cache, u64::MAX), walk(&cache, u64::MAX));
-        assert_eq!([&one, &other, &one].map(|walk| walk.threads().0), [4, 2, 2]);
-        let many: Vec<_> = (0..8).map(|_| walk(&cache, u64::MAX)).collect();
-        assert_eq!(many.iter().map(|walk| walk.threads().0).min(), Some(1));
-        drop((other, many));
-        assert_eq!(one.threads().0, 4);
-        // Who reads a little here and there takes nothing from who reads on.
-        let many: Vec<_> = (0..8).map(|_| walk(&cache, 0)).collect();
-        assert!((0..50).all(|n| many[n % 8].threads().0 == 1 && one.threads().0 == 4));
-        // Nobody goes without a thread, and no thread without work, or hardly one.
-        for (threads, walks) in (1..=16).flat_map(|threads| (1..=16).map(move |walks| (threads, walks))) {
-            let cache = Arc::new(Cache::with_threads(1 << 20, threads));
-            let walks: Vec<_> = (0..walks).map(|_| walk(&cache, u64::MAX)).collect();
-            let together: Vec<_> = (0..32).map(|n| walks[n % walks.len()].threads().0).collect();
-            let (least, most) = (threads - threads / 3, walks.len().max(threads + threads / 2));
-            let all = together[16..].iter().take(walks.len()).sum::<usize>();
-            assert!((least..=most).contains(&all), "{threads} threads, {} walks: {all}", walks.len());
-        }
-    }
-
-    #[test]
-    fn its_share_has_checkpoints_counted_from_the_last_one_before() {
-        let (truth, mut walk) = stream();
-        let zlib = walk.zlib.clone();
-        // As if a piece before it had begun there.
-        walk.marked = 150_000;
-        let (mut out, mut at) = (Vec::new(), 0);
-        while at < truth.len() {
-            let start = walk.alone(u64::MAX, u64::MAX, &mut out).unwrap();
-            assert!(out[start..] == truth[at..at + out.len() - start]);
-            at += out.len() - start;
-        }
-        let offsets = zlib.offsets();
-        let due = [550_000, 950_000, 1_350_000];
-        assert!(
-            offsets.len() == 3
-                && offsets.iter().zip(due).all(|(offset, due)| (due..due + 1000).contains(offset)),
-            "{offsets:?}"
-        );
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! The checkpoints of a stream, and what is known of its checksum.
+//! The checkpoints of a stream, and its checksum as far as it is known.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ pub(super) struct ZlibTable {
     pub(super) cache: Arc<Cache>,
     pub(super) scale: Scale,
     state: Mutex<State>,
-    /// What was found where the table is kept.
+    /// The index.
     pub(super) found: TrustedIndex<ZlibIndex>,
 }
 
@@ -38,9 +38,9 @@ struct State {
     segments: Vec<Segment>,
     /// Of everything from the start on that was decoded without a gap.
     sum: Option<zlib::Adler>,
-    /// The same in parts, if the table is going to be kept.
+    /// The same in parts, if an index will be stored.
     sums: Option<Sums>,
-    /// Checkpoints that are being noted.
+    /// Checkpoints whose windows are being packed.
     noting: usize,
     /// The stream was decoded to its end, and is sound.
     end: Option<(Summary, PendingWrite)>,
@@ -86,7 +86,7 @@ impl ZlibTable {
         state.marks.get(after.checked_sub(1)?).copied()
     }
 
-    /// The decoded offset from which the next checkpoint is due, for one who stands at `offset`.
+    /// The decoded offset from which the next checkpoint is due, seen from `offset`.
     pub(super) fn due(&self, offset: u64) -> u64 {
         let spacing = self.scale.spacing;
         let after = (offset.saturating_add(EARLY) / spacing).saturating_add(1).saturating_mul(spacing);
@@ -108,7 +108,7 @@ impl ZlibTable {
         if self.cache.threads() > 1 { self.cache.run(note) } else { note() }
     }
 
-    /// Says that the stream ends at a bit, with a checksum that is right, after so many bytes.
+    /// Notes that the stream ends at a bit, and that its checksum is right. Stores the index.
     pub(super) fn ended(self: &Arc<Self>, bit: u64, checksum: zlib::Adler) {
         let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == checksum.len) else { return };
         {
@@ -123,7 +123,7 @@ impl ZlibTable {
         self.cache.run(move || zlib.keep());
     }
 
-    /// Keeps the table, once the stream has ended and all checkpoints are noted.
+    /// Stores the index once the stream has ended and all checkpoints are noted.
     fn keep(&self) {
         let (complete, _pending) = {
             let mut state = self.state();
@@ -139,8 +139,8 @@ impl ZlibTable {
         }
     }
 
-    /// Adds a checkpoint, unless another is near that is as good, or its window can't be put aside. One
-    /// with a sum takes the place of those without: only with sums the table can be kept.
+    /// Adds a checkpoint, unless another one is near that is as good, or its window can't be stored. A checkpoint
+    /// with a sum replaces those without: an index needs the sums.
     fn add(&self, checkpoint: &Checkpoint, sum: Option<u32>) {
         let (place, least) = (checkpoint.place, self.scale.spacing / 4 * 3);
         let is_near = |mark: &PackedCheckpoint| match place.offset.checked_sub(mark.offset) {
@@ -195,7 +195,7 @@ impl ZlibTable {
         PackedWindow::from_parts(len, self.packed(mark)?).unpack(out).ok()
     }
 
-    /// The same as it was put aside.
+    /// The same, packed.
     fn packed(&self, mark: &PackedCheckpoint) -> Option<Vec<u8>> {
         let (segment, at) =
             (usize::try_from(mark.window >> 40).ok()?, (mark.window >> 16) as u32 & 0xff_ffff);
@@ -216,7 +216,7 @@ impl ZlibTable {
                 return Vec::new();
             };
             let sum = before.then(zlib::Adler::of(new));
-            // Before places that somebody else has passed the sum is gone: he has noted it.
+            // Another reader has noted the sums before the places that it passed.
             let (passed, places) = places.split_at(places.partition_point(|place| *place < before.len));
             let given = sums.as_mut().map(|sums| sums.go_on(before.len, new, places)).unwrap_or_default();
             let mut state = self.state();
@@ -245,7 +245,7 @@ impl ZlibTable {
     }
 }
 
-/// Checkpoints are being noted; the table may wait for them.
+/// Checkpoints are being noted; the index may wait for them.
 struct Noting(Arc<ZlibTable>);
 
 impl Drop for Noting {

@@ -115,7 +115,7 @@ fn checkpoints_keep_their_distance_and_come_before_units() {
         let cache = Arc::new(Cache::with_threads(1 << 30, threads));
         let zlib =
             Arc::new(ZlibTable::new(Arc::new(Text::new(encode(&truth, 6, usize::MAX))), SMALL, &cache, None));
-        let (_, mut walk) = crate::codec::seek::SeekTable::walk(zlib.clone(), 0).unwrap();
+        let (_, mut walk) = crate::codec::seek::SeekTable::read_from(zlib.clone(), 0).unwrap();
         let (mut out, mut at) = (Vec::new(), 0);
         while let Some(start) = walk.next(&mut out).unwrap() {
             assert!(out[start..] == truth[at..at + out.len() - start]);

@@ -2,8 +2,8 @@
 //!
 //! libzstd is shown a frame of our own making: its header says the window and nothing else, and its blocks
 //! are those of the stream, from the place on. What it would remember at such a place it is told by a
-//! [dictionary](super::memory). The checksum and the length of the frame are left to who goes through all
-//! of it.
+//! [dictionary](super::memory). The checksum and the length of the frame are left to the reader
+//! that decodes all of it.
 
 use zstd::zstd_safe::{InBuffer, OutBuffer};
 
@@ -18,7 +18,7 @@ const READ: usize = 2 * (132 << 10);
 /// Bytes of a block's header.
 const HEADER: usize = 3;
 
-/// A way through frames.
+/// Decodes frames block by block.
 pub(super) struct Blocks {
     input: Input,
     context: Box<Context>,

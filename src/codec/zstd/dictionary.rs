@@ -1,25 +1,25 @@
-//! Dictionaries put aside in the mount's temporary file ([`TempSegments`](crate::cache::TempSegments)).
+//! Dictionaries in the mount's temporary file ([`TempSegments`](crate::cache::TempSegments)).
 
 use crate::cache::{Cache, Segment};
 
 /// Bytes that are put into a segment at a time.
 const PART: usize = 256 << 10;
 
-/// How a dictionary is packed for a table: quickly.
+/// The level at which a dictionary is packed for an index: a fast one.
 const LEVEL: i32 = 1;
 
-/// A dictionary that was put aside.
+/// A dictionary in the temporary file.
 #[derive(Debug)]
 pub(super) struct StoredDictionary {
     parts: Vec<(Segment, usize)>,
-    /// Bytes of what was put aside, and of the dictionary.
+    /// Bytes as stored, and of the dictionary.
     len: usize,
     unpacked: usize,
     packed: bool,
 }
 
 impl StoredDictionary {
-    /// Puts the bytes of a dictionary aside: its head, and the output behind it.
+    /// Stores the bytes of a dictionary: its head, and the output behind it.
     pub(super) fn put(head: &[u8], content: &[u8], cache: &Cache) -> Option<Self> {
         let len = head.len() + content.len();
         let mut aside = Self { parts: Vec::new(), len, unpacked: len, packed: false };
@@ -49,12 +49,12 @@ impl StoredDictionary {
         self.packed
     }
 
-    /// Bytes as they were put aside.
+    /// How many bytes are stored.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// As it was put aside.
+    /// The stored bytes.
     pub(super) fn stored(&self) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.len);
         for (segment, len) in &self.parts {

@@ -175,7 +175,7 @@ impl Parts for Frames {
 
     fn weight(&self) -> u64 {
         if self.window.load(Ordering::Relaxed) == 0 {
-            // What is broken is met by who decodes it.
+            // Decoding meets the damage.
             let _ = self.hop(PartStart::default(), false);
         }
         WEIGHT.saturating_add(self.window.load(Ordering::Relaxed).min(1 << WINDOW_LOG))

@@ -1,4 +1,4 @@
-//! The table of zstd frames as it is kept between two mounts ([`seek::index`](crate::codec::seek::index)).
+//! The table of zstd frames as it is stored between mounts ([`seek::index`](crate::codec::seek::index)).
 //!
 //! A place is where decoding can start: where its frame begins, where its block begins (bytes of the stream),
 //! its decoded offset, and where its record is in the file (40 bits) and how long (24 bits). The first place
@@ -31,7 +31,7 @@ const PLACES: u64 = 1 << 16;
 /// Bytes of a record beside its sums and its dictionary.
 const BESIDE: u64 = 12;
 
-/// A table that was found, and whose numbers fit each other.
+/// An index whose numbers are consistent.
 #[derive(Debug)]
 pub(super) struct ZstdIndex {
     file: Arc<dyn Content>,
@@ -50,7 +50,7 @@ pub(super) struct BlockPosition {
 }
 
 impl ZstdIndex {
-    /// The table in a slot, if there is one that can be right.
+    /// The index in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
         let StoredIndex { file, whole, places, records } = slot.find::<4>(PLACES)?;
         let kept = Self { file, whole, spans: Spans::new(places, slot.data_size()) };
@@ -118,7 +118,7 @@ fn short(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// What a table has of a span.
+/// A span of a new index.
 #[derive(Debug)]
 pub(super) struct Span {
     pub(super) place: BlockPosition,
@@ -127,7 +127,7 @@ pub(super) struct Span {
     pub(super) dictionary: Option<Arc<StoredDictionary>>,
 }
 
-/// Keeps a table.
+/// Stores an index.
 pub(super) fn keep(slot: &IndexSlot, whole: Summary, spans: &[Span]) {
     let mut at = records::<4>(spans.len());
     let mut places = Vec::with_capacity(spans.len());

@@ -27,7 +27,7 @@ const ID: u32 = 1;
 /// Sequences of a block that cost next to nothing to follow. Where there are no more, many blocks may have none.
 const FEW: usize = 200;
 
-/// A Huffman tree for two literals, where no block has said one: nobody will use it.
+/// A Huffman tree for two literals, where no block has given one: it is never used.
 const ANY_TREE: &[u8] = &[0x80, 0x10];
 
 /// What is remembered at a place between two blocks.
@@ -166,7 +166,7 @@ impl TableDescription {
         }
     }
 
-    /// Its description; of one that nobody will use any.
+    /// Its description; any description for a table that is never used.
     fn description(&self, of: Of) -> &[u8] {
         match self {
             Self::Described(bytes) => bytes,

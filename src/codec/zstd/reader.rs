@@ -1,7 +1,7 @@
-//! A way through frames from a place on.
+//! Decodes frames from a checkpoint on.
 //!
-//! Beyond the last place of the table it makes more of them, and takes what it decodes into the table's sums.
-//! Before that, and with a table that was kept, it compares what it decodes with the sums that are there.
+//! Beyond the table's last checkpoint the reader adds more of them, and adds its output to the table's sums. Before
+//! that, and with an index, it compares its output with the sums.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::crc_after;
 use crate::error::{Error, Result};
 
-/// Blocks that begin so far before a place is due are looked at closely.
+/// Blocks that begin so far before a checkpoint is due are looked at closely.
 const CLOSE: u64 = BLOCK;
 
-/// A place that can't be made is given up so far behind where it was due.
+/// A checkpoint that can't be made is given up so far behind where it was due.
 const LATE: u64 = 4 << 20;
 
 /// Blocks of output that are held with a window, so that not each makes it move.
@@ -26,9 +26,9 @@ const BLOCKS: usize = 4;
 
 pub(super) struct FrameReader {
     zstd: Arc<Zstd>,
-    /// The table that was kept, which then is the only one that counts.
+    /// The index; where there is one, the table is not used.
     kept: Option<Arc<ZstdIndex>>,
-    /// The table that what is decoded differed from, while the way finds out which of the two is wrong.
+    /// The index that the output contradicted, while this reader finds out which of the two is wrong.
     witness: Option<Arc<ZstdIndex>>,
     /// Some of the piece is of a frame that has no checksum.
     unchecked: bool,
@@ -48,7 +48,7 @@ pub(super) struct FrameReader {
     ended: bool,
 }
 
-/// What is needed to make places in the frame in which the way is.
+/// What is needed to make checkpoints in the current frame.
 #[derive(Default)]
 struct Making {
     /// Where the frame begins, in the stored and in the decoded bytes.
@@ -70,21 +70,20 @@ struct Checking {
 }
 
 impl FrameReader {
-    /// A way from the start of the stream, without the table that was kept.
+    /// A reader from the start of the stream that ignores the index.
     pub(super) fn from_start(zstd: Arc<Zstd>) -> Self {
         let blocks = zstd.blocks();
         Self::new(zstd, Some(blocks), 0, Making::default())
     }
 
-    /// A way from the start that goes by no table, but hears what the one that was kept says of frames for
-    /// which nothing else speaks.
+    /// A reader from the start that decodes without the index, but compares frames without a checksum with it.
     pub(super) fn against(zstd: Arc<Zstd>, kept: Option<Arc<ZstdIndex>>) -> Self {
         let mut walk = Self::from_start(zstd);
         walk.witness = kept;
         walk
     }
 
-    /// A way on from a place within a frame.
+    /// A reader from a checkpoint within a frame on.
     pub(super) fn from_within(zstd: Arc<Zstd>, within: EntryPoint, blocks: Blocks) -> Self {
         let EntryPoint { place, header, begun, memory } = within;
         let due = zstd.due(place.offset, header);
@@ -92,7 +91,7 @@ impl FrameReader {
         Self::new(zstd, Some(blocks), place.offset, making)
     }
 
-    /// A way from the start of a span of a kept table on.
+    /// A reader from the start of a span of the index on.
     pub(super) fn of_kept(zstd: Arc<Zstd>, kept: Arc<ZstdIndex>, span: usize) -> Self {
         let mut walk = Self::new(zstd, None, kept.spans.start(span), Making::default());
         (walk.kept, walk.span) = (Some(kept), span);
@@ -177,7 +176,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// At the end of a stream with a kept table: whether it is where it was.
+    /// At the end of the stream: compares the end with the index.
     fn compare_end(&mut self) -> Result<()> {
         let Some(kept) = &self.kept else { return Ok(()) };
         let is_same = self.at == self.zstd.scale.data_size()
@@ -335,10 +334,10 @@ impl Making {
 }
 
 fn wrong() -> Error {
-    Error::damaged("a table does not fit the stream")
+    Error::damaged("the index does not fit the stream")
 }
 
-/// A stream that has changed, or a table that was forged: nothing else would make both whole and different.
+/// The stream has changed, or the index was forged: nothing else makes both valid and different.
 fn changed() -> Error {
     Error::damaged("the data has changed since a table of it was kept, and no checksum says that it is right")
 }
@@ -387,7 +386,7 @@ impl SegmentReader for FrameReader {
         self.blocks.as_ref().map(|blocks| blocks.position().saturating_mul(8))
     }
 
-    fn is_of_kept_table(&self) -> bool {
+    fn uses_index(&self) -> bool {
         self.kept.is_some()
     }
 }

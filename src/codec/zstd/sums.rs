@@ -1,5 +1,4 @@
-//! Sums over what a stream decodes to, from its start on: those by which a table's reader knows that he has
-//! the same bytes, and the checksum of a frame.
+//! Sums over the output of a stream, from its start on: CRCs for the index, and the checksum of a frame.
 
 use std::hash::Hasher;
 

@@ -1,7 +1,7 @@
-//! The places of a stream in which decoding can start, and what is known of its sums.
+//! The checkpoints of a stream, and its sums as far as they are known.
 //!
-//! Places are made by whoever decodes beyond the last one; one reader after the other, as what is before a
-//! place has to be summed without a gap.
+//! A reader that decodes beyond the last checkpoint adds more of them. Only one reader at a time can do so, as
+//! all output before a checkpoint has to be summed without a gap.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ pub(super) struct Zstd {
     /// The window of its first frame.
     pub(super) window: u64,
     state: Mutex<State>,
-    /// What was found where the table is kept.
+    /// The index.
     pub(super) found: TrustedIndex<ZstdIndex>,
 }
 
@@ -41,7 +41,7 @@ struct State {
     /// In order; the first is the stream's start.
     marks: Vec<ZstdCheckpoint>,
     sums: Sums,
-    /// Dictionaries that are being put aside.
+    /// Dictionaries that are being stored.
     noting: usize,
     /// The stream was decoded to its end, and is sound.
     end: Option<(Summary, PendingWrite)>,
@@ -74,7 +74,7 @@ enum Dictionary {
     None,
     Coming,
     There(Arc<StoredDictionary>),
-    /// It could not be put aside.
+    /// It could not be stored.
     Lost,
 }
 
@@ -116,12 +116,12 @@ impl Zstd {
         Input::range(&self.stored, from, u64::MAX)
     }
 
-    /// A way from the start.
+    /// The blocks from the start on.
     pub(super) fn blocks(&self) -> Blocks {
         Blocks::new(self.input(0), self.cache.scratch::<Context>())
     }
 
-    /// A way from a place that has a dictionary.
+    /// The blocks from a checkpoint on, with its dictionary.
     pub(super) fn blocks_at(
         &self,
         place: BlockPosition,
@@ -132,9 +132,9 @@ impl Zstd {
         Blocks::within(self.input(place.block), context, header, dictionary)
     }
 
-    /// A way from the start of a span of a kept table, which has so many sums.
+    /// The blocks from the start of a span of the index on, which has so many sums.
     pub(super) fn blocks_of(&self, kept: &ZstdIndex, span: usize, sums: usize) -> Result<Blocks> {
-        let lost = || Error::damaged("a kept table does not fit the stream");
+        let lost = || Error::damaged("the index does not fit the stream");
         let place = kept.place(span).ok_or_else(lost)?;
         if place.block == 0 {
             return Ok(self.blocks());
@@ -148,13 +148,13 @@ impl Zstd {
         self.blocks_at(place, header, &dictionary)
     }
 
-    /// The decoded offset from which the next place is due in a frame, for one who stands at `offset`.
+    /// The decoded offset from which the next place is due in a frame, seen from `offset`.
     pub(super) fn due(&self, offset: u64, frame: Header) -> u64 {
         let last = self.state().marks.last().map_or(0, |mark| mark.place.offset);
         self.scale.due(last.max(offset), frame)
     }
 
-    /// Notes that a frame begins there, for one who stands at `offset`.
+    /// Notes that a frame begins there, seen from `offset`.
     pub(super) fn begin(&self, frame: u64, header: Header, offset: u64) {
         let mut state = self.state();
         if state.sums.at == offset {
@@ -181,7 +181,7 @@ impl Zstd {
         Some((state.marks.get(at)?.sums.clone()?, end))
     }
 
-    /// Adds a place, unless somebody else has come further. Its dictionary is `head` and what is in `content`
+    /// Adds a checkpoint, unless another reader has come further. Its dictionary is `head` and what is in `content`
     /// from `start` on.
     pub(super) fn add(self: &Arc<Self>, within: EntryPoint, head: Vec<u8>, content: Vec<u8>, start: usize) {
         let number = {
@@ -217,7 +217,7 @@ impl Zstd {
         if on_another_thread { self.cache.run(note) } else { note() }
     }
 
-    /// Says that the stream ends at a byte, decoded to an offset, its last frame with that checksum.
+    /// Notes that the stream ends at a byte and a decoded offset, its last frame with that checksum. Stores the index.
     pub(super) fn ended(self: &Arc<Self>, at: u64, offset: u64, checksum: u32) {
         let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == offset) else { return };
         {
@@ -236,7 +236,7 @@ impl Zstd {
         self.cache.run(move || zstd.keep());
     }
 
-    /// Keeps the table, once the stream has ended and all dictionaries are put aside.
+    /// Stores the index once the stream has ended and all dictionaries are stored.
     fn keep(&self) {
         let (whole, _pending) = {
             let mut state = self.state();
@@ -293,7 +293,7 @@ impl Zstd {
     }
 }
 
-/// A dictionary is being put aside; the table may wait for it.
+/// A dictionary is being stored; the index may wait for it.
 struct Noting {
     zstd: Arc<Zstd>,
     number: usize,

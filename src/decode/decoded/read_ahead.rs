@@ -1,7 +1,7 @@
 //! Read-ahead: what is decoded before a sequential reader asks for it.
 //!
-//! Sequential readers are detected from their offsets. After two units in a row the next ones are decoded
-//! on the cache's threads: 1, 2, 4 … of them, and no more than half of the cache's budget holds. Pieces
+//! Sequential readers are detected from their offsets. After a few units in a row more are decoded on the cache's
+//! threads, as many as [`depth`] says, and no more than half of the cache's budget holds. Pieces
 //! are decoded apart, one a thread; the units of a stream one after the other, by one thread. A read
 //! elsewhere drops the work that has not begun.
 
@@ -9,10 +9,8 @@ use std::sync::{Arc, RwLockReadGuard};
 
 use super::{Decoded, Encoded, NEAR, Unit};
 use crate::cache::Reservation;
+use crate::decode::depth::{IN_A_ROW, depth};
 use crate::decode::{Chunk, UNIT, WHOLE};
-
-/// Units in a row that make a reader sequential.
-const IN_A_ROW: u32 = 2;
 
 /// Units of a stream that are decoded ahead at most.
 const UNITS: u64 = 16;
@@ -112,12 +110,12 @@ impl Sequence {
         }
         (self.start, self.end, self.row, self.aside) = (start, end, self.row.saturating_add(1), 0);
         self.ahead = self.ahead.max(end);
-        self.row >= IN_A_ROW
+        u64::from(self.row) >= IN_A_ROW
     }
 
     /// How many units to decode ahead, of `most`.
     fn depth(&self, most: u64) -> u64 {
-        (1 << self.row.saturating_sub(IN_A_ROW).min(8)).min(most)
+        depth(u64::from(self.row), most)
     }
 }
 

@@ -105,7 +105,7 @@ impl Frame {
     }
 }
 
-/// The keys of a mapping, as hashes that nobody outside can foresee.
+/// The keys of a mapping, as hashes with a random seed.
 #[derive(Debug)]
 pub(super) enum Seen {
     Few(Vec<u64>),

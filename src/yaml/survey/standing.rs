@@ -19,7 +19,7 @@ const LISTED: usize = 9;
 /// Different tags that are remembered by name.
 const MOST_TAGS: usize = 10_000;
 
-/// Hashes keys and paths of all texts, so that nobody outside can foresee them.
+/// Hashes keys and paths of all texts, with a random seed, so that a text cannot be made to collide.
 pub(super) static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// What a node is.

@@ -264,7 +264,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             if let (true, Some(frame)) = (self.at_key(), self.frames.last_mut()) {
                 (frame.key, frame.merges) = (format!("*{name}"), false);
             }
-            return self.finish(place, Outline::Unknown, Some(unknown(place)), 1);
+            return self.finish(place, Outline::Unknown, Some(Value::unknown(place)), 1);
         };
         let path = self.here();
         let Anchored { path: target, outline, key, ref value } = self.anchors[anchor];
@@ -396,7 +396,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             Record::Kept(_, size) if frame.array && size > value::LARGEST_ARRAY => {
                 (Some(Node::LargeSequence(shape)), 1)
             }
-            Record::Kept(values, size) if frame.mapping => (Some(Node::Mapping(pairs(values))), size),
+            Record::Kept(values, size) if frame.mapping => (Some(Node::mapping(values)), size),
             Record::Kept(values, size) => (Some(Node::Sequence(values, shape)), size),
             Record::TooLarge if frame.mapping => (Some(Node::Unknown), 1),
             Record::TooLarge => (Some(Node::LargeSequence(shape)), 1),
@@ -442,9 +442,9 @@ impl<'s, 'w> Surveyor<'s, 'w> {
     fn finish(&mut self, place: Mark, outline: Outline, value: Option<Value>, size: usize) {
         let Some(frame) = self.frames.last_mut() else { return };
         if frame.record.is_on() {
-            let value = value.unwrap_or_else(|| unknown(place));
+            let value = value.unwrap_or_else(|| Value::unknown(place));
             let before = frame.record.len();
-            frame.record.push(value, size, without_content);
+            frame.record.push(value, size, Value::without_content);
             self.live = self.live.saturating_add(frame.record.len()).saturating_sub(before);
         }
         let mut wrong = None;
@@ -480,29 +480,6 @@ impl<'s, 'w> Surveyor<'s, 'w> {
 
 fn specific(tag: Option<&str>) -> Option<&str> {
     tag.filter(|tag| *tag != NO_TAG)
-}
-
-fn unknown(place: Mark) -> Value {
-    Value { place, tag: None, node: Node::Unknown, leaves: None }
-}
-
-/// The same node, with what is below it left out.
-fn without_content(value: Value) -> Value {
-    let node = match value.node {
-        Node::Sequence(_, shape) | Node::LargeSequence(shape) => Node::LargeSequence(shape),
-        Node::Mapping(_) => Node::Unknown,
-        other => other,
-    };
-    Value { node, ..value }
-}
-
-fn pairs(values: Vec<Value>) -> Vec<(Value, Value)> {
-    let mut pairs = Vec::with_capacity(values.len() / 2);
-    let mut values = values.into_iter();
-    while let (Some(key), Some(value)) = (values.next(), values.next()) {
-        pairs.push((key, value));
-    }
-    pairs
 }
 
 /// A text for a message.

@@ -48,7 +48,34 @@ pub enum Node {
     Unknown,
 }
 
+impl Node {
+    /// A mapping of keys and values in turn.
+    pub(super) fn mapping(values: Vec<Value>) -> Self {
+        let mut pairs = Vec::with_capacity(values.len() / 2);
+        let mut values = values.into_iter();
+        while let (Some(key), Some(value)) = (values.next(), values.next()) {
+            pairs.push((key, value));
+        }
+        Self::Mapping(pairs)
+    }
+}
+
 impl Value {
+    /// A node of which nothing but its place is known.
+    pub(super) fn unknown(place: Mark) -> Self {
+        Self { place, tag: None, node: Node::Unknown, leaves: None }
+    }
+
+    /// The same node without what is below it.
+    pub(super) fn without_content(self) -> Self {
+        let node = match self.node {
+            Node::Sequence(_, shape) | Node::LargeSequence(shape) => Node::LargeSequence(shape),
+            Node::Mapping(_) => Node::Unknown,
+            other => other,
+        };
+        Self { node, ..self }
+    }
+
     /// The node meant: itself, or the one with the anchor.
     pub fn target(&self) -> &Self {
         let mut value = self;

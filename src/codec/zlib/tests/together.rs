@@ -57,7 +57,7 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                     none => {
                         let stream = dice.roll(streams.len());
                         let from = [0, dice.roll(streams[stream].0.len())][dice.roll(2)] as u64;
-                        let (at, mut walk) = SeekTable::walk(zlibs[stream].clone(), from).unwrap();
+                        let (at, mut walk) = SeekTable::read_from(zlibs[stream].clone(), from).unwrap();
                         walk.wanted([0, u64::MAX][dice.roll(2)]);
                         // A buffer that was used for something else.
                         let out = vec![0x55; dice.roll(400_000)];

@@ -1,0 +1,113 @@
+//! The reader beside segments that were decoded ahead, and beside other readers.
+
+use std::io::Write;
+
+use super::super::Scale;
+use super::*;
+use crate::cache::Cache;
+use crate::codec::deflate::Finder;
+use crate::codec::samples::Dice;
+use crate::content::Text;
+
+/// A stream, and a reader at its start.
+fn stream() -> (Vec<u8>, ZlibReader) {
+    let mut dice = Dice(17);
+    let truth: Vec<u8> = (0..1_500_000).map(|_| dice.roll(9) as u8).collect();
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&truth).unwrap();
+    let stored = Arc::new(Text::new(encoder.finish().unwrap()));
+    let scale = Scale { spacing: 400_000, stretch: 400_000, least_bits: 8 << 13 };
+    let cache = Arc::new(Cache::with_threads(1 << 20, 1));
+    let zlib = Arc::new(ZlibTable::new(stored, scale, &cache, None));
+    (truth, ZlibReader::new(zlib, Position::block_at(zlib::FIRST_BIT, 0), Vec::new()))
+}
+
+#[test]
+fn a_piece_is_copied_out_in_parts_and_its_rest_as_a_segment() {
+    let (truth, mut walk) = stream();
+    let (stored, mut out) = (walk.zlib.stored.clone(), Vec::new());
+    let cut = stored.len() * 8 / 3;
+    let start = Finder::new().find(&*stored, cut, u64::MAX).unwrap().unwrap();
+    let piece = || {
+        let start = Position::block_at(start, 0);
+        let stretch = PieceRequest { start, until: u64::MAX, cap: 400_000, spacing: 100_000 };
+        let mut piece = Box::new(Piece::new());
+        piece.decode(&mut Inflate::new(), &*stored, stretch, None);
+        piece
+    };
+    // It does not begin at the reader's position yet.
+    assert!(!walk.take_piece(piece()) && walk.give(&mut [0; 10]).is_none());
+    while walk.here.bit < start {
+        walk.alone(cut, u64::MAX, &mut out).unwrap();
+    }
+    let mut at = walk.here.offset as usize;
+    // One without output is not given: no bytes would be the end of the stream.
+    let mut empty = Box::new(Piece::new());
+    let stretch = PieceRequest { start: Position::block_at(start, 0), until: u64::MAX, cap: 0, spacing: 0 };
+    empty.decode(&mut Inflate::new(), &*stored, stretch, None);
+    assert!(empty.is_empty() && walk.take_piece(empty) && walk.read(&mut [0]).is_none());
+    assert!(walk.take_piece(piece()));
+    for len in [1000, 1, 250_000] {
+        let mut part = vec![0; len];
+        assert_eq!(walk.read(&mut part).unwrap().unwrap(), len);
+        assert!(part == truth[at..at + len]);
+        at += len;
+    }
+    assert!(walk.next(&mut out).unwrap() == Some(0) && out == truth[at..at + out.len()]);
+    at += out.len();
+    assert!(walk.here.offset == at as u64 && walk.read(&mut [0]).is_none());
+    // Those of its checkpoints that are not too near to another one.
+    let marks = walk.zlib.offsets();
+    assert!(marks.iter().any(|mark| (at - out.len() - 251_001..at).contains(&(*mark as usize))), "{marks:?}");
+    let start = walk.next(&mut out).unwrap().unwrap();
+    assert!(out[start..] == truth[at..at + out.len() - start]);
+}
+
+#[test]
+fn concurrent_readers_divide_the_threads() {
+    let walk = |cache: &Arc<Cache>, wanted| {
+        let zlib = ZlibTable::new(Arc::new(Text::new(vec![])), Scale::of(0), cache, None);
+        let mut walk = ZlibReader::new(Arc::new(zlib), Position::block_at(zlib::FIRST_BIT, 0), Vec::new());
+        walk.wanted(wanted);
+        walk
+    };
+    let cache = Arc::new(Cache::with_threads(1 << 20, 4));
+    let (one, other) = (walk(&cache, u64::MAX), walk(&cache, u64::MAX));
+    assert_eq!([&one, &other, &one].map(|walk| walk.threads().0), [4, 2, 2]);
+    let many: Vec<_> = (0..8).map(|_| walk(&cache, u64::MAX)).collect();
+    assert_eq!(many.iter().map(|walk| walk.threads().0).min(), Some(1));
+    drop((other, many));
+    assert_eq!(one.threads().0, 4);
+    // Random readers take nothing from sequential ones.
+    let many: Vec<_> = (0..8).map(|_| walk(&cache, 0)).collect();
+    assert!((0..50).all(|n| many[n % 8].threads().0 == 1 && one.threads().0 == 4));
+    // Each reader has a thread, and hardly any thread is idle.
+    for (threads, walks) in (1..=16).flat_map(|threads| (1..=16).map(move |walks| (threads, walks))) {
+        let cache = Arc::new(Cache::with_threads(1 << 20, threads));
+        let walks: Vec<_> = (0..walks).map(|_| walk(&cache, u64::MAX)).collect();
+        let together: Vec<_> = (0..32).map(|n| walks[n % walks.len()].threads().0).collect();
+        let (least, most) = (threads - threads / 3, walks.len().max(threads + threads / 2));
+        let all = together[16..].iter().take(walks.len()).sum::<usize>();
+        assert!((least..=most).contains(&all), "{threads} threads, {} walks: {all}", walks.len());
+    }
+}
+
+#[test]
+fn its_share_has_checkpoints_counted_from_the_last_one_before() {
+    let (truth, mut walk) = stream();
+    let zlib = walk.zlib.clone();
+    // As if a piece before it had begun there.
+    walk.marked = 150_000;
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < truth.len() {
+        let start = walk.alone(u64::MAX, u64::MAX, &mut out).unwrap();
+        assert!(out[start..] == truth[at..at + out.len() - start]);
+        at += out.len() - start;
+    }
+    let offsets = zlib.offsets();
+    let due = [550_000, 950_000, 1_350_000];
+    assert!(
+        offsets.len() == 3 && offsets.iter().zip(due).all(|(offset, due)| (due..due + 1000).contains(offset)),
+        "{offsets:?}"
+    );
+}
