@@ -1,8 +1,9 @@
-//! The arguments, and what each asks for.
+//! The command line: parses the arguments and runs what they ask for.
 
 mod complete;
 mod man;
 mod revise;
+mod texts;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -17,44 +18,25 @@ use crate::cache::store::Store;
 use crate::daemon::{self, Plan};
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::Validation;
-use crate::options::{self, Options};
+use crate::options::Options;
 use crate::{check, exit, log};
+use texts::{ABOUT, USAGE, sections};
 
 const PROGRAM: &str = "asdf-mount";
-
-const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
-       asdf-mount -u MOUNTPOINT…
-       asdf-mount --check [--json] FILE…
-       asdf-mount --index FILE…
-       asdf-mount --edit FILE
-       asdf-mount --set-tree TREE [--force] FILE
-       asdf-mount --recover FILE…";
-
-const ABOUT: &str = "\
-Mounts ASDF files as folders: tree.yaml is the text of the tree, blocks/0.bin, blocks/1.bin … are the \
-data of the blocks, decoded. A SOURCE that is a folder is mirrored, each ASDF file in it a folder of the \
-same name.
-
-tree.yaml can be changed with any editor: each save is checked, and written into the file whole or not at \
-all. What is refused, and why, is then found in tree.yaml.rejected and tree.yaml.error beside it. All else \
-can only be read. A file is locked while it is mounted: a second mount of it has to be read-only.
-
-The command returns when the mount answers, and a daemon serves it until it is unmounted. A missing \
-MOUNTPOINT is created, and removed again at the end.";
 
 /// The program's arguments.
 #[derive(Debug, Parser)]
 #[command(
     name = PROGRAM,
     version,
-    about = "Mounts ASDF files as folders",
+    about = "Mount an ASDF file as a directory",
     long_about = ABOUT,
     override_usage = USAGE,
     styles = Styles::plain(),
     args_override_self = true
 )]
 struct Arguments {
-    /// What to mount, then the folder to mount it on
+    /// The files or directories to mount, then the directory to mount them on
     #[arg(value_name = "SOURCE… MOUNTPOINT", hide = true, value_parser = any_path())]
     paths: Vec<PathBuf>,
 
@@ -62,23 +44,23 @@ struct Arguments {
     #[arg(short, long)]
     foreground: bool,
 
-    /// Mount for reading alone; the same as -o ro
+    /// Mount read-only; same as -o ro
     #[arg(short = 'r', long)]
     read_only: bool,
 
-    /// Mount options, separated by commas; see below
+    /// Mount options, separated by commas; listed below
     #[arg(short, value_name = "OPT,…", action = ArgAction::Append)]
     options: Vec<OsString>,
 
-    /// Unmount each MOUNTPOINT and wait until its daemon has ended; also cleans up a dead mount
+    /// Unmount each MOUNTPOINT and wait for its daemon to end; also removes a dead mount
     #[arg(short, long, conflicts_with_all = ["foreground", "read_only", "options", "log_file", "check"])]
     unmount: bool,
 
-    /// Read each FILE completely, or each ASDF file in a folder, and report what is damaged, without mounting
+    /// Read each FILE completely, or each ASDF file in a directory, and report damage, without mounting
     #[arg(long, conflicts_with_all = ["foreground", "read_only", "options", "log_file"])]
     check: bool,
 
-    /// With --check: report as JSON
+    /// With --check: report in JSON
     ///
     /// One line for each FILE, an object: file, status (sound, damaged, unreadable), blocks (how many),
     /// defects (a list of objects: severity (note, damage), offset in bytes, block or null, what), and
@@ -86,27 +68,27 @@ struct Arguments {
     #[arg(long, requires = "check")]
     json: bool,
 
-    /// Make the seek tables of each FILE's zlib, bzip2 and zstd blocks, so that the first read at their end need not
+    /// Build the seek tables of the zlib, bzip2 and zstd blocks of each FILE ahead of the first read
     #[arg(long, conflicts_with_all = ["foreground", "read_only", "unmount", "check", "options", "log_file"])]
     index: bool,
 
-    /// Edit the tree of FILE with $VISUAL or $EDITOR, without mounting; checked and saved as in the mount
+    /// Edit the tree of FILE with $VISUAL or $EDITOR, without mounting; saves are checked as in a mount
     #[arg(long, conflicts_with_all = ["foreground", "unmount", "check", "index", "log_file"])]
     edit: bool,
 
-    /// Make the text of TREE ('-' for standard input) the tree of FILE, without mounting
+    /// Replace the tree of FILE with the text of TREE ('-' for standard input), without mounting
     #[arg(long, value_name = "TREE", value_parser = any_path(), conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "log_file"])]
     set_tree: Option<PathBuf>,
 
-    /// With --set-tree: save also what would be refused, and only warn; the same as -o validate=warn
+    /// With --set-tree: save a text that would be refused, with a warning; same as -o validate=warn
     #[arg(long, requires = "set_tree", conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "recover"])]
     force: bool,
 
-    /// Finish or undo a save of each FILE that a crash interrupted
+    /// Complete or undo a save of each FILE that a crash interrupted
     #[arg(long, conflicts_with_all = ["foreground", "unmount", "check", "index", "edit", "set_tree", "options", "log_file"])]
     recover: bool,
 
-    /// Log more; -vv and -vvv still more
+    /// Log more; -vv and -vvv log still more
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
 
@@ -114,32 +96,34 @@ struct Arguments {
     #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Log to this file (appended to) instead of stderr or syslog
+    /// Append the log to this file instead of stderr or syslog
     #[arg(long, value_name = "FILE", value_parser = any_path())]
     log_file: Option<PathBuf>,
 
-    /// Write the man page or the completions of a shell to stdout
+    /// Write the man page or the completions for a shell to stdout
     #[arg(long, hide_short_help = true, value_name = "WHAT", exclusive = true)]
     generate: Option<Generated>,
 }
 
 impl Arguments {
-    /// Refuses a path that is empty, as an unset variable in a script leaves it.
+    /// Rejects an empty path, such as an unset variable in a script leaves.
     fn have_names(&self) -> Result<()> {
         let is_empty = |path: &Path| path.as_os_str().is_empty();
         let options = [("--set-tree", &self.set_tree), ("--log-file", &self.log_file)];
         let option = options.iter().find(|(_, path)| path.as_deref().is_some_and(is_empty));
         if let Some((option, _)) = option {
-            return Err(usage(format!("{option} is given an empty name (''); name a file")));
+            return Err(usage(format!("{option} got an empty name (''); give a file")));
         }
         match self.paths.iter().position(|path| is_empty(path)) {
-            Some(n) => Err(usage(format!("argument {} is an empty name (''); name a file or folder", n + 1))),
+            Some(n) => {
+                Err(usage(format!("argument {} is an empty name (''); give a file or directory", n + 1)))
+            }
             None => Ok(()),
         }
     }
 }
 
-/// Takes any path, also an empty one: [`Arguments::have_names`] has better words for that than clap.
+/// Accepts any path, even an empty one, for which [`Arguments::have_names`] has a clearer error than clap.
 fn any_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
@@ -153,10 +137,10 @@ enum Generated {
     Fish,
 }
 
-/// Does what the arguments ask for and returns the exit status; complains on stderr, in one line.
+/// Does what the arguments ask for and returns the exit status. An error is one line on stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    // Beyond a limit of file sizes a write is to fail, and not to be the end. With a handler, and not
-    // ignored: that the programs we start would inherit.
+    // A write beyond the limit of file sizes must fail, not end the process. A handler does that; an ignored
+    // signal would be inherited by editors and fusermount3.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::default());
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let asked = arguments.get(1).is_some_and(|argument| argument == complete::ASKED_BY);
@@ -204,7 +188,7 @@ fn act(arguments: Arguments) -> Result<u8> {
     }
     let mut options = Options::parse(&arguments.options)?;
     if arguments.edit || arguments.set_tree.is_some() {
-        let [file] = &arguments.paths[..] else { return Err(usage("one FILE is needed")) };
+        let [file] = &arguments.paths[..] else { return Err(usage("give exactly one FILE")) };
         if arguments.force {
             options.edit.validation = Validation::Warn;
         }
@@ -217,7 +201,7 @@ fn act(arguments: Arguments) -> Result<u8> {
     let mut sources = arguments.paths;
     let mountpoint = sources.pop();
     let Some(mountpoint) = mountpoint.filter(|_| !sources.is_empty()) else {
-        return Err(usage("SOURCE and MOUNTPOINT are needed; asdf-mount --help shows examples"));
+        return Err(usage("SOURCE and MOUNTPOINT are required; asdf-mount --help shows examples"));
     };
     let log = log::Settings { verbose: arguments.verbose, quiet: arguments.quiet, file: arguments.log_file };
     let plan = Plan { sources, mountpoint, options, foreground: arguments.foreground, log };
@@ -225,16 +209,16 @@ fn act(arguments: Arguments) -> Result<u8> {
     Ok(exit::OK)
 }
 
-/// Checks each and prints what is wrong; the worst verdict is the exit status.
+/// Checks each file and prints its defects; the worst verdict is the exit status.
 fn check_files(files: &[PathBuf], json: bool, quiet: bool) -> Result<u8> {
     check::run(files, json, quiet, &mut std::io::stdout().lock()).map(status_of).or_else(|error| {
-        // No other status would do: 1 says that a file is damaged.
-        complain(&format!("the report can't be written: {}", Error::from(error)));
+        // Status 1 would mean that a file is damaged.
+        complain(&format!("can't write the report: {}", Error::from(error)));
         Ok(exit::UNREADABLE)
     })
 }
 
-/// Makes the seek tables of each; the worst verdict is the exit status.
+/// Builds the seek tables of each file; the worst verdict is the exit status.
 fn index_files(files: &[PathBuf], quiet: bool) -> Result<u8> {
     let store = Store::of_user()?;
     Ok(status_of(check::tables::run(files, store, quiet, &mut log::Complaints)?))
@@ -248,7 +232,7 @@ fn status_of(verdict: check::Status) -> u8 {
     }
 }
 
-/// Unmounts each, also after one that can't be.
+/// Unmounts each mount point, and goes on after an error.
 fn unmount(mountpoints: &[PathBuf]) -> Result<u8> {
     if mountpoints.is_empty() {
         return Err(usage("-u needs at least one MOUNTPOINT"));
@@ -271,86 +255,8 @@ fn command() -> clap::Command {
         .after_long_help(afterword.join("\n\n"))
 }
 
-/// What `--help` and the man page say after the options: titles and texts of fixed lines.
-fn sections() -> Vec<(&'static str, String)> {
-    let mut mount_options = String::new();
-    for options::Row { shown, what, .. } in options::TABLE {
-        mount_options += &format!("  {shown}\n          {what}\n");
-    }
-    mount_options += "  Any other option is refused. A comma in a value is written '\\,'.";
-    vec![
-        ("Mount options (-o)", mount_options),
-        (
-            "Examples",
-            "  asdf-mount galaxy.asdf /mnt/x              one file
-  asdf-mount -r galaxy.asdf /mnt/x           the same, for reading alone
-  asdf-mount -o allow_other data/ /mnt/x     a folder of files, for all users
-  asdf-mount -u /mnt/x                       unmount; 'umount' and 'fusermount3 -u' do as well
-  mount -t fuse.asdf-mount galaxy.asdf /mnt/x
-  /data/galaxy.asdf /mnt/x fuse.asdf-mount noauto,user 0 0     a line in /etc/fstab"
-                .to_owned(),
-        ),
-        (
-            "Signals",
-            "  SIGINT, SIGTERM and SIGHUP unmount; files that are open then are
-  served for two more seconds. A second signal ends the daemon at once.
-  Where the mount can't be taken away (no fusermount3, a copy in another
-  mount namespace) the daemon ends all the same; the log says what is
-  left: a dead mount, which asdf-mount -u or, as root, umount -l takes
-  away."
-                .to_owned(),
-        ),
-        (
-            "Exit status",
-            format!(
-                "  {}  done: the mount answers, or is gone; with --check or --index: all
-     files are sound
-  {}  failed, and one line on stderr says why; with --check or --index:
-     a file is damaged
-  {}  the arguments make no sense; with --check or --index: a file can't
-     be read, or what was found can't be written to stdout",
-                exit::OK,
-                exit::FAILED,
-                exit::USAGE
-            ),
-        ),
-        (
-            "Environment",
-            format!(
-                "  {}   a filter for the log, such as asdf_mount::daemon=debug; overrules -v
-  FUSERMOUNT_PATH  the fusermount3 to use; looked for in PATH and /usr/bin otherwise
-  XDG_CACHE_HOME   where seek tables are kept, in the folder asdf-mount; ~/.cache otherwise",
-                log::FILTER_VARIABLE
-            ),
-        ),
-        (
-            "Files",
-            "  /dev/fuse        FUSE device
-  /dev/log         syslog, where a daemon logs to without --log-file
-  $XDG_CACHE_HOME/asdf-mount, else ~/.cache/asdf-mount
-                   seek tables of blocks that were once read to their end; may be removed at any time
-  /etc/fuse.conf   'user_allow_other' in it lets ordinary users mount with allow_other
-  $XDG_STATE_HOME/asdf-mount, else ~/.local/state/asdf-mount
-                   texts that were refused or left unsaved, files that editors make beside tree.yaml;
-                   256 MiB at most, for 90 days"
-                .to_owned(),
-        ),
-        (
-            "Bugs",
-            "  Only the tree can be changed: blocks are read-only.
-  A zlib or bzip2 block is decoded once from its start before it can be read at random.
-  With allow_other a user to whom an ACL gives more than to others is refused."
-                .to_owned(),
-        ),
-        (
-            "See also",
-            "  fusermount3(1), getfattr(1), mount(8), umount(8), https://www.asdf-format.org".to_owned(),
-        ),
-    ]
-}
-
 fn generate(what: Generated) -> Result<Vec<u8>> {
-    // The paths are hidden from --help's list, where the usage says it better.
+    // --help hides the paths, since its usage lines show them better.
     let command = command().mut_arg("paths", |paths| paths.hide(false));
     Ok(match what {
         Generated::Man => man::page(command, &sections())?,
@@ -358,7 +264,7 @@ fn generate(what: Generated) -> Result<Vec<u8>> {
     })
 }
 
-/// Writes to stdout; a reader that has seen enough is no failure.
+/// Writes to stdout. A closed pipe is no error: its reader needs no more.
 fn print(text: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text).and_then(|()| stdout.flush()) {
@@ -367,7 +273,7 @@ fn print(text: &[u8]) -> Result<()> {
     }
 }
 
-/// Complains on stderr, in one line.
+/// Writes an error to stderr, in one line.
 fn complain(what: &str) {
     log::complain(format_args!("{PROGRAM}: {}", log::one_line(what)));
 }
@@ -376,7 +282,7 @@ fn usage(message: impl Into<String>) -> Error {
     Error::new(Kind::Usage, message)
 }
 
-/// Takes the first paragraph of a complaint of clap's, as one line, and what was meant.
+/// Makes one line of the first paragraph of clap's error, with its suggestion.
 fn plain(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
@@ -387,7 +293,7 @@ fn plain(error: &clap::Error) -> String {
     }
 }
 
-/// The option, or the value of one, that is nearest to what was given.
+/// The option or value that clap suggests.
 fn meant(error: &clap::Error) -> Option<String> {
     let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     match kinds.iter().find_map(|kind| error.get(*kind))? {
@@ -411,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn options_stand_anywhere() {
+    fn options_can_stand_anywhere() {
         for line in [
             "asdf-mount -o ro,uid=1 -o sync -v a.asdf b.asdf /mnt",
             "asdf-mount a.asdf -o ro,uid=1 b.asdf -v /mnt -o sync",
@@ -427,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_refused() {
+    fn contradictions_are_refused() {
         for line in [
             "asdf-mount -u -f /mnt",
             "asdf-mount -u -o ro /mnt",
@@ -446,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_text_can_be_generated() {
+    fn man_page_and_completions_can_be_generated() {
         for (what, has) in [
             (Generated::Man, ".SH \"EXIT STATUS\""),
             (Generated::Bash, "complete -o"),

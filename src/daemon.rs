@@ -4,18 +4,18 @@
 //! caller's process                     daemon (the same process with --foreground)
 //! ----------------                     ------
 //! checks arguments and sources
-//! gets the mount point ready
-//! forks ------------------------------> watches for signals
-//! waits                                 opens what is to be shown
-//!                                       mounts, answers the kernel's greeting
-//! asks the mount <--------------------- starts its threads
+//! prepares the mount point
+//! forks ------------------------------> waits for signals on a thread
+//! waits                                 opens the sources
+//!                                       mounts, answers the kernel's INIT request
+//! probes the mount <------------------- starts its threads
 //! returns 0 --------------------------> is ready
-//!                                       serves until unmounted or told to end
-//!                                       finishes saves, keeps texts that were not saved
-//!                                       removes the mount point if it was made for the mount
+//!                                       serves until unmounted or signalled
+//!                                       finishes saves, keeps unsaved texts
+//!                                       removes the mount point if it created it
 //! ```
 //!
-//! Any failure before *ready* undoes what was done, and its one line reaches the caller's stderr.
+//! A failure before *ready* undoes all steps, and its message goes to the caller's stderr.
 
 mod background;
 mod contents;
@@ -38,7 +38,7 @@ use std::sync::Arc;
 use fuser::{Config, Filesystem, Notifier, Session, SessionACL};
 
 use self::mountpoint::Mountpoint;
-use self::signals::Life;
+use self::signals::Lifecycle;
 use crate::error::{Error, Kind, Result};
 use crate::log;
 use crate::options::Options;
@@ -47,10 +47,10 @@ pub use self::contents::open_tree;
 pub use self::unmount::unmount;
 pub use crate::options::PID_ATTRIBUTE;
 
-/// Lists what this program has mounted: mount points and sources.
+/// The mounts of this program: mount points and sources.
 ///
 /// # Errors
-/// When `/proc` does not tell.
+/// `/proc/self/mountinfo` can't be read.
 pub fn mounted() -> Result<Vec<(PathBuf, OsString)>> {
     let mounts = mountinfo::all()?.into_iter().filter(mountinfo::Mount::is_ours);
     Ok(mounts.map(|mount| (mount.mountpoint, mount.source)).collect())
@@ -59,33 +59,33 @@ pub fn mounted() -> Result<Vec<(PathBuf, OsString)>> {
 /// The type that the kernel gives every FUSE mount.
 const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
-/// What is to be mounted where.
+/// A mount to make.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Files and folders to be shown, at least one; absolute from [`mount()`] on.
+    /// At least one file or directory to show; [`mount()`] makes them absolute.
     pub sources: Vec<PathBuf>,
-    /// The folder to mount on; absolute and without links when the filesystem is made.
+    /// The directory to mount on; absolute and without links when `open` gets it.
     pub mountpoint: PathBuf,
-    /// What `-o` asked for.
+    /// The options of `-o`.
     pub options: Options,
-    /// Stay in this process rather than in a daemon.
+    /// Serve in this process instead of a daemon.
     pub foreground: bool,
-    /// Where and how much to log.
+    /// Where to log, and how much.
     pub log: log::Settings,
 }
 
-/// A filesystem to be served, and what is to be done with the kernel's ear.
+/// A filesystem to serve.
 pub struct Served<F> {
     /// Answers the kernel's requests.
     pub filesystem: F,
-    /// Gets the means to tell the kernel of changes, before the first request is answered.
+    /// Receives the kernel's notifier before the first request is answered.
     pub notify: Box<dyn FnOnce(Notifier) + Send>,
-    /// Whether nothing can be written, so that the kernel may know.
+    /// Whether to mount read-only.
     pub read_only: bool,
-    /// What the caller should know of it, a line each.
+    /// Notices for the user, one line each.
     pub remarks: Vec<String>,
-    /// Brings writing to an end, before the process ends: waits for saves, keeps what is not saved. May
-    /// be called more than once; returns when that is done, whoever began it.
+    /// Ends writing before the process ends: waits for saves, keeps unsaved texts. Each call returns when that
+    /// is done, also if another call began it.
     pub close: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -95,13 +95,13 @@ impl<F> std::fmt::Debug for Served<F> {
     }
 }
 
-/// Mounts as planned; `open` makes the filesystem, in the process that serves it.
+/// Mounts; `open` makes the filesystem, in the process that serves it.
 ///
-/// Returns when the mount answers or, in the foreground, when it has ended. Must be called while the
-/// process has one thread. `open` may start threads.
+/// Returns when the mount is ready or, in the foreground, when it has ended. The process must have only one
+/// thread. `open` may start threads.
 ///
 /// # Errors
-/// Whatever kept the mount from being ready; nothing is left of it then.
+/// The mount could not become ready; nothing of it is left.
 pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<Served<F>>) -> Result<()> {
     memory::give_back_large_buffers();
     raise_open_files();
@@ -117,14 +117,14 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
         *file = std::path::absolute(&file)?;
     }
     if plan.foreground {
-        log::start(&plan.log, log::Voice::Stderr)?;
+        log::start(&plan.log, log::LogTarget::Stderr)?;
         return serve(&plan, place, open, || Ok(()));
     }
-    // After the fork both processes know of the folder. The child removes it, unless it was killed.
+    // After the fork both processes know of the directory. The child removes it, unless it was killed.
     let mut shared = Some(place);
     let result = background::start(
         |report| {
-            log::start(&plan.log, log::Voice::Syslog)?;
+            log::start(&plan.log, log::LogTarget::Syslog)?;
             let place = shared.take().expect("taken once, here");
             serve(&plan, place, open, || report.ready())
         },
@@ -139,12 +139,12 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
     result
 }
 
-/// Lets this process have as many files open as it may: each open file of the mount can be one, and usual
-/// limits are for programs that wait for descriptors with `select`.
+/// Raises the soft limit of open files to the hard limit: each open file of the mount may need a descriptor.
+/// The usual soft limit is for programs that use `select`.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Where that is refused the limit stays, and what goes beyond it is an error.
+    // If that fails, the limit stays, and opening a file beyond it is an error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -155,58 +155,58 @@ fn serve<F: Filesystem>(
     open: impl FnOnce(&Plan) -> Result<Served<F>>,
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let life = Life::watched(place)?;
-    let result = serve_watched(plan, &life, open, ready);
-    // A signal's thread may hold the other reference, so dropping this one would not remove the folder.
-    life.over();
+    let lifecycle = Lifecycle::watched(place)?;
+    let result = serve_watched(plan, &lifecycle, open, ready);
+    // The thread for signals may hold another reference, so dropping this one would not remove the directory.
+    lifecycle.over();
     result
 }
 
 fn serve_watched<F: Filesystem>(
     plan: &Plan,
-    life: &Life,
+    lifecycle: &Lifecycle,
     open: impl FnOnce(&Plan) -> Result<Served<F>>,
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let served = open(plan)?;
-    life.at_end(served.close.clone());
-    let path = life.place().path();
+    lifecycle.at_end(served.close.clone());
+    let path = lifecycle.place().path();
     let config = session_config(contents::budget(&plan.options))?;
     let descriptor =
-        life.mount(|| mount::mount(path, &shown_source(plan), &plan.options, served.read_only))?;
+        lifecycle.mount(|| mount::mount(path, &shown_source(plan), &plan.options, served.read_only))?;
     let acl = if plan.options.allow_other { SessionACL::All } else { SessionACL::Owner };
     let session = Session::from_fd(served.filesystem, descriptor, acl, config).map_err(|error| {
-        life.give_up();
-        Error::from(error).within("the kernel does not take up the mount").of(path)
+        lifecycle.give_up();
+        Error::from(error).within("the kernel does not start the mount").of(path)
     })?;
     (served.notify)(session.notifier());
     let serving = std::thread::Builder::new().name("session".to_owned()).spawn(move || session.run());
     let serving = serving.map_err(|error| {
-        life.give_up();
+        lifecycle.give_up();
         Error::from(error).within("can't start a thread")
     })?;
     for remark in &served.remarks {
         remark_on(plan, remark);
     }
     if let Err(error) = ready() {
-        life.give_up();
+        lifecycle.give_up();
         let _ = serving.join();
         return Err(error);
     }
     tracing::info!("{}: mounted", path.display());
     let ended = serving.join();
-    life.close();
+    lifecycle.close();
     match ended {
         Ok(Ok(())) => {
             tracing::info!("{}: ended", path.display());
             Ok(())
         }
         broken => {
-            // Some of its threads may serve yet.
-            life.give_up();
+            // Some of its threads may still serve.
+            lifecycle.give_up();
             let error = match broken {
-                Ok(Err(error)) => Error::from(error).within("the mount broke down"),
-                _ => Error::new(Kind::System(libc::EIO), "the mount broke down"),
+                Ok(Err(error)) => Error::from(error).within("the mount failed"),
+                _ => Error::new(Kind::System(libc::EIO), "the mount failed"),
             };
             Err(logged(error.of(path)))
         }
@@ -221,21 +221,20 @@ fn session_config(budget: u64) -> Result<Config> {
     Ok(config)
 }
 
-/// Asks the mount as any program would; never in the process that serves it.
+/// Probes the mount as any program would; never in the process that serves it.
 fn answers(path: &Path) -> Result<()> {
     let fault = |errno: rustix::io::Errno| Error::from(errno).within("the mount does not answer").of(path);
     let asked = rustix::fs::statfs(path).and_then(|space| rustix::fs::stat(path).map(|_| space));
     match asked.map_err(fault)?.f_type as u64 {
         FUSE_SUPER_MAGIC => Ok(()),
-        _ => Err(Error::new(Kind::System(libc::EIO), "the mount was gone at once").of(path)),
+        _ => Err(Error::new(Kind::System(libc::EIO), "the mount disappeared at once").of(path)),
     }
 }
 
-/// Tells the log and, unless that is the same or was not wanted, the caller's terminal.
+/// Writes a notice to the log and, unless that is the terminal or `-q` was given, to the caller's stderr.
 fn remark_on(plan: &Plan, remark: &str) {
     tracing::warn!("{remark}");
     if (!plan.foreground || plan.log.file.is_some()) && !plan.log.quiet {
-        // Nobody need have it open.
         let _ = writeln!(std::io::stderr(), "asdf-mount: {}", log::one_line(remark));
     }
 }
@@ -245,7 +244,7 @@ fn logged(error: Error) -> Error {
     error
 }
 
-/// What df and findmnt show as the source.
+/// The source to show in df and findmnt.
 fn shown_source(plan: &Plan) -> OsString {
     match (&plan.options.fsname, plan.sources.as_slice()) {
         (Some(name), _) => name.clone(),
@@ -259,10 +258,10 @@ fn shown_source(plan: &Plan) -> OsString {
     }
 }
 
-/// Makes a source absolute, after a look whether it can be read.
+/// Makes a source absolute, if it can be read.
 fn readable(source: &Path) -> Result<PathBuf> {
     let looked = || -> std::io::Result<bool> {
-        // Without O_NONBLOCK a pipe without a writer would make us wait.
+        // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(source)?;
         let meta = file.metadata()?;
         if meta.is_dir() {
@@ -274,7 +273,7 @@ fn readable(source: &Path) -> Result<PathBuf> {
     };
     match looked() {
         Ok(true) => Ok(std::path::absolute(source)?),
-        Ok(false) => Err(Error::new(Kind::Usage, "neither a file nor a folder").of(source)),
+        Ok(false) => Err(Error::new(Kind::Usage, "neither a regular file nor a directory").of(source)),
         Err(error) => Err(Error::from(error).of(source)),
     }
 }

@@ -1,4 +1,4 @@
-//! Mounts ASDF files as directories.
+//! Mounts an ASDF file as a directory.
 //!
 //! The house on one page; arrows go one way, from the top of this list down:
 //!

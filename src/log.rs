@@ -1,12 +1,12 @@
-//! Where the program tells what it does.
+//! The log.
 //!
-//! In the foreground that is stderr, in the background syslog, or a file that `--log-file` names.
-//! Syslog means a datagram to `/dev/log`, which the journal reads too; where no one listens nothing is
-//! said. How much is said: warnings, and more with each `-v`; `ASDF_MOUNT_LOG` takes a filter such as
-//! `asdf_mount::daemon=trace` instead.
+//! It goes to stderr in the foreground, to syslog in the background, or to the file that `--log-file` names.
+//! Syslog is a datagram to `/dev/log`, which systemd's journal reads too; without a listener the message is
+//! lost. The default level is warnings; each `-v` adds one. `ASDF_MOUNT_LOG` holds a filter such as
+//! `asdf_mount::daemon=trace`, which overrides them.
 //!
-//! Each event is one line, whatever a file is called: control characters are written as escapes, so
-//! that a name with a line break can't forge a line.
+//! Each event is one line: control characters are written as escapes, so that a line break in a file's name
+//! can't forge a line.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -22,19 +22,19 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::error::{Error, Kind, Result};
 
-/// The environment variable that overrules `-v`.
+/// The environment variable that overrides `-v`.
 pub const FILTER_VARIABLE: &str = "ASDF_MOUNT_LOG";
 
-/// Where syslog listens.
+/// The socket of syslog.
 const SYSLOG_SOCKET: &str = "/dev/log";
 
 /// The facility `daemon` in the priority of a syslog message (RFC 3164, 4.1.1).
 const FACILITY_DAEMON: u8 = 3 << 3;
 
-/// What is to be said, and where.
+/// How much to log, and where.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// How often `-v` was given.
+    /// The number of `-v`.
     pub verbose: u8,
     /// `-q`: errors only.
     pub quiet: bool,
@@ -42,41 +42,41 @@ pub struct Settings {
     pub file: Option<PathBuf>,
 }
 
-/// Where an event goes when no file is named.
+/// Where the log goes without `--log-file`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voice {
-    /// To the terminal, for a program in the foreground.
+pub enum LogTarget {
+    /// Stderr, for a mount in the foreground.
     Stderr,
-    /// To the system's log, for a daemon.
+    /// The system log, for a daemon.
     Syslog,
 }
 
-/// Begins to log; once in a process, later calls change nothing.
+/// Starts the log. Only the first call in a process has an effect.
 ///
 /// # Errors
-/// When the log file can't be opened, or `ASDF_MOUNT_LOG` is no filter.
-pub fn start(settings: &Settings, voice: Voice) -> Result<()> {
-    let output = match (&settings.file, voice) {
+/// The log file can't be opened, or `ASDF_MOUNT_LOG` is not a valid filter.
+pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
+    let output = match (&settings.file, target) {
         (Some(path), _) => {
             let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
             let file =
                 file.map_err(|error| Error::from(error).within(format!("--log-file {}", path.display())))?;
             Output::File(Arc::new(file))
         }
-        (None, Voice::Stderr) => Output::Stderr,
-        (None, Voice::Syslog) => Output::syslog(SYSLOG_SOCKET.into()),
+        (None, LogTarget::Stderr) => Output::Stderr,
+        (None, LogTarget::Syslog) => Output::syslog(SYSLOG_SOCKET.into()),
     };
     let filter = filter(settings)?;
-    // The log daemon puts its own times.
+    // Syslog adds times of its own.
     let timed = matches!(output, Output::File(_) | Output::Stderr);
     let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(output);
-    // Both fail only if a log was started before, which then goes on.
+    // Both fail only if a log was started before; that log stays.
     let _ = if timed { events.try_init() } else { events.without_time().try_init() };
     std::panic::set_hook(Box::new(|panic| tracing::error!("a defect in asdf-mount: {panic}")));
     Ok(())
 }
 
-/// Writes `text` so that it stays one line and no terminal obeys it: control characters as escapes.
+/// Escapes control characters, so that `text` stays one line and has no effect on a terminal.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -89,12 +89,12 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
-/// Writes a line to stderr. Where that can't be done, it can't be said either.
+/// Writes a line to stderr; a failure to do so is ignored.
 pub fn complain(line: impl std::fmt::Display) {
     let _ = writeln!(Complaints, "{line}");
 }
 
-/// Stderr, to which writing never fails.
+/// Stderr, as a writer that never fails.
 #[derive(Clone, Copy, Debug)]
 pub struct Complaints;
 
@@ -124,7 +124,7 @@ fn filter(settings: &Settings) -> Result<EnvFilter> {
     }))
 }
 
-/// Takes finished lines to where they belong.
+/// Writes finished lines to their destination.
 #[derive(Clone, Debug)]
 enum Output {
     Stderr,
@@ -136,7 +136,7 @@ enum Output {
 impl Output {
     fn syslog(path: PathBuf) -> Self {
         let socket = UnixDatagram::unbound().and_then(|socket| {
-            // A log that is full or stuck must never hold up a read.
+            // A full or stuck log must not block a read.
             socket.set_nonblocking(true)?;
             Ok(socket)
         });
@@ -144,12 +144,12 @@ impl Output {
     }
 
     fn say(&self, severity: u8, line: &str) {
-        // A log that can't be written to is no reason to fail, and there is nowhere to say it.
+        // A failure to log is no reason to fail, and can't be reported.
         let _ = match self {
             Self::Stderr => writeln!(io::stderr(), "{line}"),
             Self::File(file) => (&**file).write_all(format!("{line}\n").as_bytes()),
             Self::Syslog { socket, path } => {
-                // No time stamp: the log daemon puts its own, in its own time zone.
+                // No time stamp: syslog adds its own.
                 let priority = FACILITY_DAEMON | severity;
                 let message = format!("<{priority}>asdf-mount[{}]: {line}", std::process::id());
                 socket.send_to(message.as_bytes(), path).map(|_| ())
@@ -171,7 +171,7 @@ impl<'a> MakeWriter<'a> for Output {
     }
 }
 
-/// One event on its way; the subscriber writes each in one piece.
+/// Writes one event; the subscriber writes each in one piece.
 #[derive(Debug)]
 struct Line<'a> {
     output: &'a Output,
@@ -189,7 +189,7 @@ impl Write for Line<'_> {
     }
 }
 
-/// The severity of RFC 3164 that goes with a level.
+/// The severity of RFC 3164 for a level.
 fn severity(level: &Level) -> u8 {
     match *level {
         Level::ERROR => 3,

@@ -1,7 +1,7 @@
-//! The options after `-o`: what mount(8), mount.fuse(8) and /etc/fstab hand over, and our own.
+//! The options after `-o`: those of mount(8), mount.fuse(8) and /etc/fstab, and our own.
 //!
-//! A later option wins over an earlier one. What is unknown is refused, never ignored: a misspelt
-//! `allow_other` must not pass for a mount that others can see.
+//! A later option overrides an earlier one. An unknown option is an error: if a misspelt `allow_other` were
+//! ignored, other users would not see the mount.
 
 mod list;
 mod names;
@@ -17,7 +17,7 @@ pub(crate) use names::{Known, all};
 pub use names::{Row, TABLE};
 use names::{find, is_comment};
 
-/// The type of our mounts as the kernel, mount(8) and /proc/self/mountinfo have it.
+/// The type of our mounts in mount(8) and /proc/self/mountinfo.
 pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
 
 /// The part of [`FILE_SYSTEM_TYPE`] after `fuse.`, which is also the program's name.
@@ -26,20 +26,19 @@ pub const SUBTYPE: &str = "asdf-mount";
 /// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
 pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
 
-/// The most `padding=` that makes sense.
+/// The largest `padding=`.
 const MOST_PADDING: u64 = 1 << 30;
 
-/// The least `cache=`: a reader of half a chunk at a time would otherwise have each decoded twice, and all before
-/// it where decoding can't start in the middle.
+/// The smallest `cache=`. With less, a reader of half a chunk at a time would have each chunk decoded twice.
 pub const LEAST_CACHE: u64 = 1 << 20;
 
-/// The least `max_read=` that makes sense, a page.
+/// The smallest `max_read=`, one page.
 const LEAST_MAX_READ: u32 = 4096;
 
-/// When reading a file moves its access time, as the kernel asks at mount time.
+/// When a read updates the access time of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTime {
-    /// The kernel's own rule.
+    /// The kernel's default.
     #[default]
     Default,
     /// `relatime`
@@ -53,27 +52,27 @@ pub enum AccessTime {
 /// What `-o` asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// `uid=`: who owns all files; the source's owner otherwise.
+    /// `uid=`: the owner of all files; the source's owner otherwise.
     pub uid: Option<u32>,
     /// `gid=`: the group of all files; the source's otherwise.
     pub gid: Option<u32>,
-    /// `umask=`: permission bits that no file has (octal, at most 0777).
+    /// `umask=`: permission bits to remove from all files (octal, at most 0777).
     pub umask: Option<u32>,
-    /// `allow_other`: other users than the one who mounts may look inside, as far as mode and ACL let them.
+    /// `allow_other`: users other than the mount's owner have access, as far as mode and ACL allow.
     pub allow_other: bool,
     /// `fsname=`: what df and findmnt show as the source; the file's path otherwise.
     pub fsname: Option<OsString>,
     /// `max_read=`: the largest read request that the kernel sends, in bytes.
     pub max_read: Option<u32>,
-    /// `cache=`: bytes of decoded data that may be held in memory; by the machine's size otherwise.
+    /// `cache=`: bytes of decoded data to hold in memory; depends on the machine's memory otherwise.
     pub cache: Option<u64>,
     /// `verify=`: when the MD5 of blocks is checked.
     pub verify: Verify,
-    /// `index-cache=`: seek tables are kept between mounts.
+    /// `index-cache=`: whether seek tables are kept between mounts.
     pub index_cache: bool,
-    /// `validate=` and `padding=`: how a changed tree is judged and saved.
+    /// `validate=` and `padding=`: how an edited tree is validated and saved.
     pub edit: EditOptions,
-    /// `ro`: nothing can be written; otherwise what the source allows.
+    /// `ro`: the mount is read-only; otherwise it is writable if the source is.
     pub read_only: bool,
     /// `noexec`
     pub no_exec: bool,
@@ -131,8 +130,11 @@ impl Options {
         }
         if item.name == "allow_root" {
             return Err(usage(
-                "-o allow_root is not supported; allow_other,umask=077 lets in root and nobody else",
+                "-o allow_root is not supported; allow_other,umask=077 gives access to root and no other user",
             ));
+        }
+        if item.name.is_empty() {
+            return Err(usage("-o has a value without a name, such as '=x'; write NAME=VALUE"));
         }
         let known = find(&item.name, item.value.is_some())?;
         match item.value.as_deref() {
@@ -160,8 +162,8 @@ impl Options {
             "atime" | "norelatime" | "nostrictatime" => self.access_time = AccessTime::Default,
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
-            // The rest is for other programs, or always on: mount.fuse(8) adds dev,suid for root unasked, and
-            // nothing in the mount has a use for them.
+            // All others are for other programs, or always on. mount.fuse(8) adds dev,suid for root, which have
+            // no use in the mount.
             _ => {}
         }
     }
@@ -212,17 +214,17 @@ impl Options {
             "fsname" => self.fsname = Some(text(name, value, "a name")?),
             "subtype" if value != SUBTYPE.as_bytes() => {
                 return Err(usage(format!(
-                    "-o subtype can only be {SUBTYPE}: by it 'asdf-mount -u' and mount(8) know the mount"
+                    "-o subtype can only be {SUBTYPE}, by which 'asdf-mount -u' and mount(8) recognise the mount"
                 )));
             }
-            // The rest is for other programs.
+            // All others are for other programs.
             _ => {}
         }
         Ok(())
     }
 }
 
-/// Takes a value that can be passed to a system call.
+/// A value that can be passed to a system call.
 fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {
     match value.is_empty() || value.contains(&0) {
         true => Err(bad(name, value, wanted)),
@@ -230,7 +232,7 @@ fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {
     }
 }
 
-/// The values of an option in words: `off, first-read or always`.
+/// The values of an option as text: `off, first-read or always`.
 fn one_of(known: Known) -> String {
     let values: Vec<_> = known.values().collect();
     match values.split_last() {
@@ -244,7 +246,7 @@ fn number(name: &str, value: &[u8], radix: u32, wanted: &str) -> Result<u32> {
     // from_str_radix would take a sign.
     let digits = std::str::from_utf8(value).ok().filter(|text| !text.starts_with(['+', '-']));
     let number = digits.and_then(|text| u32::from_str_radix(text, radix).ok());
-    // u32::MAX is how the system calls say "no such user".
+    // For system calls u32::MAX means "no change".
     number.filter(|&number| number != u32::MAX).ok_or_else(|| bad(name, value, wanted))
 }
 

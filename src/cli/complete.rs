@@ -1,9 +1,9 @@
-//! Completion of a command line, for the scripts of the shells.
+//! Completion of a command line, for the shells' completion scripts.
 //!
 //! A script runs `asdf-mount --complete WORD…` with the words up to the cursor, the last one unfinished. The
 //! answer is a line `KIND⇥CUT` (see [`Kind`]; CUT is what stands before the candidates in the last word, as
-//! `ro,cache=`), then a line `CANDIDATE⇥DESCRIPTION` for each candidate. So the scripts know nothing of the
-//! options, and quoting, menus and names of files are left to the shell.
+//! `ro,cache=`), then a line `CANDIDATE⇥DESCRIPTION` for each candidate. So the scripts need no list of options,
+//! and the shell does quoting, menus and names of files.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -31,7 +31,7 @@ pub(super) fn script(shell: Generated) -> &'static str {
     }
 }
 
-/// What the shell does with the candidates, and adds to them.
+/// How the shell treats the candidates, and what it adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Whole words.

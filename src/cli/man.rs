@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use super::USAGE;
+use super::texts::USAGE;
 
-/// Writes the man page: what clap_mangen makes of the arguments, and our sections as they stand.
+/// Renders the man page: the arguments by clap_mangen, then the sections of `--help`.
 pub(super) fn page(command: clap::Command, sections: &[(&str, String)]) -> std::io::Result<Vec<u8>> {
     let man = clap_mangen::Man::new(command).section("1");
     let mut page = Vec::new();
@@ -19,19 +19,19 @@ pub(super) fn page(command: clap::Command, sections: &[(&str, String)]) -> std::
     Ok(page)
 }
 
-/// Writes a section of lines that are not to be filled, in roff.
+/// Writes a section of fixed lines.
 fn write_section(page: &mut Vec<u8>, title: &str, text: &str) -> std::io::Result<()> {
     let quoted = |text: &str| text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     writeln!(page, ".SH \"{}\"\n.nf", quoted(&title.to_uppercase().replace("(-O)", "(-o)")))?;
     for line in text.lines().flat_map(wrapped) {
-        // A dot at the start would be a request.
+        // A dot at the start of a line would be a roff request.
         writeln!(page, "\\&{}", quoted(&line))?;
     }
     writeln!(page, ".fi")
 }
 
-/// Cuts a line for a terminal of 80 columns, of which man(1) leaves the first seven blank. What follows goes
-/// under the text of the line: behind its indent, or behind the second of two columns.
+/// Wraps a line for a terminal of 80 columns, of which man(1) leaves the first seven blank. The next lines are
+/// indented like the text of the first, or like its second column.
 fn wrapped(line: &str) -> Vec<String> {
     const WIDTH: usize = 72;
     let indent = line.len() - line.trim_start().len();

@@ -21,21 +21,23 @@ use crate::format::refusal::Refusal;
 use crate::log::{self, one_line};
 use crate::user_dirs::STATE;
 
-/// What is run when neither `$VISUAL` nor `$EDITOR` says otherwise.
+/// The editor without `$VISUAL` and `$EDITOR`.
 const EDITOR: &str = "vi";
-/// So many characters of a file's name are taken into that of a directory.
+/// The characters of a file's name that the name of its directory contains.
 const STEM: usize = 50;
 
-/// Makes the text of `tree` (`-`: standard input) the tree of `file`.
+/// Replaces the tree of `file` with the text of `tree` (`-`: standard input).
 pub(super) fn set_tree(tree: &Path, file: &Path, options: EditOptions) -> Result<u8> {
     let mut text = Vec::new();
-    let read = match tree == Path::new("-") {
+    let is_stdin = tree == Path::new("-");
+    let shown = if is_stdin { Path::new("standard input") } else { tree };
+    let read = match is_stdin {
         true => io::stdin().lock().read_to_end(&mut text).map(|_| ()),
         false => std::fs::read(tree).map(|bytes| text = bytes),
     };
-    read.map_err(|error| Error::from(error).of(tree))?;
+    read.map_err(|error| Error::from(error).of(shown))?;
     if text.is_empty() {
-        return Err(Error::new(Kind::Refused, "is empty: an empty tree is never saved").of(tree));
+        return Err(Error::new(Kind::Refused, "is empty: an empty tree is never saved").of(shown));
     }
     let mut editor = open(file, options)?;
     let base = editor.version()?;
@@ -46,14 +48,14 @@ pub(super) fn set_tree(tree: &Path, file: &Path, options: EditOptions) -> Result
         }
         Err(Refusal::Failed(error)) => Err(error),
         Err(refusal) => {
-            complain(&format!("{}: not changed: {} is refused", file.display(), tree.display()));
+            complain(&format!("{}: not changed: {} is refused", file.display(), shown.display()));
             complain_of(&refusal);
             Ok(exit::FAILED)
         }
     }
 }
 
-/// Lets the user edit the tree of `file`, until it is saved or given up.
+/// Runs the editor on the tree of `file` until the text is saved, or the user gives up.
 pub(super) fn edit(file: &Path, options: EditOptions) -> Result<u8> {
     let mut editor = open(file, options)?;
     let before = editor.text()?;
@@ -66,7 +68,7 @@ pub(super) fn edit(file: &Path, options: EditOptions) -> Result<u8> {
             if text == before {
                 copy.remove();
             } else {
-                complain(&format!("your text is kept in {}", copy.text.display()));
+                complain(&format!("the text is kept in {}", copy.text.display()));
             }
             return Err(error);
         }
@@ -86,13 +88,13 @@ pub(super) fn edit(file: &Path, options: EditOptions) -> Result<u8> {
             }
         }
         if !again()? {
-            complain(&format!("your text is kept in {}", copy.text.display()));
+            complain(&format!("the text is kept in {}", copy.text.display()));
             return Ok(exit::FAILED);
         }
     }
 }
 
-/// Recovers each file, also after one that can't be; unless `quiet`, says what was done.
+/// Recovers each file, and goes on after an error; unless `quiet`, prints what was done.
 pub(super) fn recover(files: &[PathBuf], quiet: bool) -> Result<u8> {
     if files.is_empty() {
         return Err(usage("--recover needs at least one FILE"));
@@ -109,6 +111,9 @@ pub(super) fn recover(files: &[PathBuf], quiet: bool) -> Result<u8> {
 }
 
 fn recover_one(file: &Path, quiet: bool) -> Result<()> {
+    if std::fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
+        return Err(Error::new(Kind::Unrecognised, "is not a regular file; give an ASDF file").of(file));
+    }
     let recovered = SaveTarget::of_path(file).and_then(|target| recovery::recover(&target, None));
     let recovered = recovered.map_err(|error| if_busy(error).of(file))?;
     let told: String = what_was_done(&recovered)
@@ -119,7 +124,7 @@ fn recover_one(file: &Path, quiet: bool) -> Result<()> {
         print(told.as_bytes())?;
     }
     if recovered.outcome.is_none() {
-        // What was halfway is known to be ours, whatever it looks like.
+        // A file that had a journal is one of ours, whatever it contains.
         format::check_kind(file)?;
     }
     if recovered.is_nothing() && !quiet {
@@ -135,11 +140,11 @@ fn what_was_done(recovered: &Recovered) -> Vec<String> {
             Side::Old => "before",
             Side::New => "after",
         };
-        lines.push(format!("is the file {which} the save that was interrupted"));
+        lines.push(format!("recovered: it is now the file {which} the interrupted save"));
     }
     lines.extend(recovered.notices());
     for left in &recovered.removed {
-        lines.push(format!("removed {}, left by a save that was interrupted", left.display()));
+        lines.push(format!("removed {}, which an interrupted save left", left.display()));
     }
     lines
 }
@@ -154,7 +159,7 @@ fn open(file: &Path, options: EditOptions) -> Result<Box<dyn Editor>> {
     Ok(editor)
 }
 
-/// Says why there is a state directory and nothing is written there.
+/// Prints why an existing state directory is not used.
 fn tell_of_state_directory() {
     if let Err(error) = STATE.usable()
         && error.kind() == Kind::Refused
@@ -163,10 +168,10 @@ fn tell_of_state_directory() {
     }
 }
 
-/// Says what to do about a file that another program has.
+/// Adds advice to the error of a file that another program has locked.
 fn if_busy(error: Error) -> Error {
     match error.kind() {
-        Kind::Busy => error.advise("unmount it, or try again when that program is done"),
+        Kind::Busy => error.advise("unmount it, or try again when that program has ended"),
         _ => error,
     }
 }
@@ -188,7 +193,7 @@ fn shown(path: &Path) -> String {
     one_line(&path.display().to_string()).to_string()
 }
 
-/// Asks whether to edit once more; without a terminal the answer is no.
+/// Asks whether to edit again; without a terminal the answer is no.
 fn again() -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(false);
@@ -207,11 +212,11 @@ fn again() -> Result<bool> {
     }
 }
 
-/// The user's own copy of the tree, in a directory that nobody else can look into.
+/// A copy of the tree for the editor, in a directory that other users can't read.
 struct Copy {
     dir: PathBuf,
     text: PathBuf,
-    /// Whether no editor runs: while one does, what is typed to interrupt it must not end this program.
+    /// Whether no editor runs. While one does, Ctrl-C is for the editor and must not end this program.
     alone: Arc<AtomicBool>,
     _lock: File,
 }
@@ -225,9 +230,9 @@ impl Copy {
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700);
         builder.recursive(true).create(&base).map_err(|error| Error::from(error).of(&base))?;
-        // In a directory that others may write to, one that is there already may be theirs.
+        // In a shared directory an existing one may be another user's.
         builder.recursive(false).create(&dir).map_err(|error| Error::from(error).of(&dir))?;
-        // Locked, so that no mount takes it for one that was left long ago.
+        // Locked, so that no mount removes it as an old one.
         let lock = File::open(&dir).map_err(|error| Error::from(error).of(&dir))?;
         let _ = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
         let (text_path, alone) = (dir.join("tree.yaml"), Arc::new(AtomicBool::new(true)));
@@ -242,12 +247,12 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Runs the editor and waits for its end.
+    /// Runs the editor, and waits until it ends.
     fn edit(&self) -> Result<()> {
         let editor =
             ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
         let editor = editor.unwrap_or_else(|| OsString::from(EDITOR));
-        // As git and visudo do: the variable may hold arguments. The shell outlives what interrupts the
+        // The variable may hold arguments, as with git and visudo. The shell ignores Ctrl-C, which is for the
         // editor.
         let mut script = OsString::from("trap : INT QUIT\n");
         script.push(&editor);
@@ -255,7 +260,7 @@ impl Copy {
         self.alone.store(false, Ordering::Relaxed);
         let status = Command::new("/bin/sh").arg("-c").arg(script).arg("sh").arg(&self.text).status();
         self.alone.store(true, Ordering::Relaxed);
-        let status = status.map_err(|error| Error::from(error).within("the editor can't be started"))?;
+        let status = status.map_err(|error| Error::from(error).within("can't start the editor"))?;
         if !status.success() {
             let ended = match status.code() {
                 Some(code) => format!("exited with status {code}"),

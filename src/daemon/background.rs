@@ -1,18 +1,17 @@
-//! From a command that someone started to a daemon behind it.
+//! Starts the daemon in a child process.
 //!
-//! The process forks before it has any thread. The child mounts, and tells through a socket how that went:
+//! The process forks before it starts a thread. The child mounts, and reports the outcome through a socket:
 //!
 //! ```text
 //! serving   one byte 0
-//! failure   one byte, the exit status, then the message up to the end
+//! failure   the exit status in one byte, then the message
 //! nothing   the child was killed
 //! ```
 //!
-//! Then the parent asks the mount itself, and answers with a byte if that is well. The child never asks:
-//! where it could not answer any more it would wait for itself, and could not even be killed. So the parent
-//! returns only once the mount answers or nothing is left of it. The
-//! child is in a session of its own, its folder is `/`, and it keeps no file of the caller's open: not
-//! the terminal, not a pipe that the caller's reader waits on, not a lock.
+//! Then the parent probes the mount, and sends a byte if the mount answers. The child never probes it: a daemon
+//! that can't answer would wait for itself, and could not even be killed. So the parent returns only when the
+//! mount answers or nothing of it is left. The child has a session of its own, its working directory is `/`, and
+//! it closes all files of the caller: the terminal, pipes, locks.
 
 #![allow(unsafe_code)] // fork, and the closing of files that were inherited
 
@@ -25,18 +24,18 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use crate::error::{Error, Kind, Result};
 use crate::exit;
 
-/// What the child tells the parent.
+/// The child's end of the socket.
 #[derive(Debug)]
 pub(crate) struct Report {
     parent: Option<UnixStream>,
 }
 
 impl Report {
-    /// Says that the mount is served, and returns when the parent has found that it answers; after that
-    /// there is no way back to the caller.
+    /// Reports that the mount is served, and returns when the parent has probed it. From then on the caller gets
+    /// no messages.
     ///
     /// # Errors
-    /// When the parent is gone, as one that was interrupted, or got no answer from the mount.
+    /// The parent was interrupted, or got no answer from the mount.
     pub(crate) fn ready(&mut self) -> Result<()> {
         let null = OpenOptions::new().write(true).open("/dev/null").map_err(Error::from)?;
         rustix::stdio::dup2_stderr(null)?;
@@ -51,7 +50,7 @@ impl Report {
 
     fn failure(&mut self, error: &Error) {
         if let Some(mut parent) = self.parent.take() {
-            // A parent that is gone can't be told.
+            // The parent may be gone.
             let _ = parent
                 .write_all(&[exit::of(error)])
                 .and_then(|()| parent.write_all(error.to_string().as_bytes()));
@@ -59,9 +58,9 @@ impl Report {
     }
 }
 
-/// Closes every file beyond stdin, stdout and stderr; to be called before one of our own is opened.
+/// Closes all files except stdin, stdout and stderr. Must be called before this program opens one.
 ///
-/// `flock FILE asdf-mount …` would hold the lock for as long as the daemon lives otherwise.
+/// Otherwise `flock FILE asdf-mount …` would hold its lock until the daemon ends.
 pub(crate) fn close_inherited() {
     // SAFETY: takes three numbers. The files closed are not ours: the caller has opened none yet, as its
     // contract says, and the standard library keeps none open beyond the first three.
@@ -69,12 +68,12 @@ pub(crate) fn close_inherited() {
     let _ = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
 }
 
-/// Runs `daemon` in a child process and returns when that serves and `answers` has found no fault here.
+/// Runs `daemon` in a child process, and returns when it serves and `answers` has succeeded in this process.
 ///
 /// The process must have only one thread.
 ///
 /// # Errors
-/// What `daemon` failed with, or `answers`, or that the child died; it has ended then.
+/// `daemon` or `answers` failed, or the child was killed. The child has ended.
 pub(crate) fn start(
     daemon: impl FnOnce(&mut Report) -> Result<()>,
     answers: impl FnOnce() -> Result<()>,
@@ -119,7 +118,7 @@ fn await_report(mut child: UnixStream, pid: Option<Pid>, answers: impl FnOnce() 
     let mut fault = None;
     if serves {
         match answers() {
-            // One that died just now can't be told.
+            // The child may have died just now.
             Ok(()) if child.write_all(&[0]).is_ok() => return Ok(()),
             Ok(()) => {}
             Err(error) => fault = Some(error),

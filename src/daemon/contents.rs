@@ -1,4 +1,4 @@
-//! What a mount shows: the tree of its sources behind the adapter.
+//! Builds the filesystem of a mount from its sources and options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,15 @@ use crate::fuse::{Adapter, KernelNotifier};
 use crate::options::LEAST_CACHE;
 use crate::vfs::{Options, Ownership, Vfs};
 
-/// How long the end of a mount waits for seek tables that are being written.
+/// How long unmounting waits for seek tables that are being written.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Bytes that the cache of a mount may hold.
+/// The size of a mount's cache in bytes.
 pub(super) fn budget(options: &crate::options::Options) -> u64 {
     options.cache.unwrap_or_else(default_budget).max(LEAST_CACHE)
 }
 
-/// Opens the sources of a plan; a file of no known format is the error.
+/// Opens the sources of a plan. A file of an unknown format is an error.
 pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     let store = match plan.options.index_cache.then(Store::of_user) {
         Some(Ok(store)) => store,
@@ -51,8 +51,8 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     let filesystem = Adapter::new(Vfs::new(&plan.sources, &options)?);
     let vfs = filesystem.vfs().clone();
     let (read_only, remarks) = (vfs.is_read_only(), vfs.remarks());
-    // The kernel believes nothing for long that could change without it; it need only be told of bytes
-    // that it may keep, and of those that turn out to be wrong.
+    // The kernel caches attributes and names only briefly. It is notified of bytes that it can keep, and of those
+    // that turn out to be wrong.
     let notify = Box::new(move |notifier| vfs.serve(KernelNotifier::new(notifier)));
     let end_writing = filesystem.closer();
     let close = Arc::new(move || {

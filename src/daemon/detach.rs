@@ -1,4 +1,4 @@
-//! The unmounting itself: by umount2(2), or where that takes root, by fusermount3.
+//! Unmounts with umount2(2), or for ordinary users with fusermount3.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use rustix::mount::UnmountFlags;
 use super::fusermount;
 use crate::error::{Error, Result};
 
-/// Takes the mount on `path` away at once; files that are open there stay usable until closed.
+/// Unmounts `path` at once; open files stay usable until they are closed.
 pub(super) fn detach(path: &Path) -> Result<()> {
     take_away(path, true)
 }
 
-/// Takes the mount on `path` away, if nothing is open there or `lazy` is set.
+/// Unmounts `path`, if no file is open there or `lazy` is set.
 pub(super) fn take_away(path: &Path, lazy: bool) -> Result<()> {
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
     match rustix::mount::unmount(path, flags) {

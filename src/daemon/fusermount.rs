@@ -1,7 +1,7 @@
 //! fusermount3, the setuid program that mounts and unmounts for ordinary users.
 //!
-//! It opens `/dev/fuse`, mounts, and sends the file descriptor back through a socket whose number it
-//! finds in `_FUSE_COMMFD`. The socket is its stdin here: so it is inherited without ado.
+//! It opens `/dev/fuse`, mounts, and sends the file descriptor through the socket whose number is in
+//! `_FUSE_COMMFD`. Here the socket is its stdin, which a child process inherits anyway.
 
 use std::ffi::{OsStr, OsString};
 use std::io::IoSliceMut;
@@ -21,23 +21,23 @@ use crate::error::{Error, Kind, Result};
 
 const PROGRAM: &str = "fusermount3";
 
-/// Names another program to be used instead.
+/// The environment variable with the path of another program to run.
 const PATH_VARIABLE: &str = "FUSERMOUNT_PATH";
 
-/// How long a program may take to unmount: the end of a daemon must not hang on it.
+/// How long a program may take to unmount, since the daemon waits for it before it ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Searched after `PATH`, which mount(8) takes away.
+/// Searched after `PATH`, which mount(8) clears.
 const USUAL_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 
-/// Mounts on `path` with `options` (names already escaped) and returns the descriptor to serve.
+/// Mounts on `path` with `options`, whose values are escaped, and returns the descriptor to serve.
 pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let mut command = Command::new(find()?);
     command.arg("-o").arg(options).arg("--").arg(path);
     command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().map_err(not_started)?;
-    // The command holds the other end of the socket, and we are to see it end.
+    // The command holds the other end of the socket, which must close when the program ends.
     drop(command);
     let descriptor = receive(&ours);
     let output = child.wait_with_output().map_err(|error| Error::from(error).of(PROGRAM))?;
@@ -47,10 +47,10 @@ pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
     }
 }
 
-/// Unmounts `path`; with `lazy` also when files are open there.
+/// Unmounts `path`; with `lazy` even if files are open there.
 ///
-/// fusermount3 finds a mount's owner in /etc/mtab; where it can't, the setuid umount(8) of util-linux finds
-/// it in /proc.
+/// fusermount3 looks up a mount's owner in /etc/mtab. If it can't, the setuid umount(8) of util-linux looks it
+/// up in /proc.
 pub(crate) fn unmount(path: &Path, lazy: bool) -> Result<()> {
     let refused =
         match find().and_then(|program| unmount_by(Command::new(program).arg("-u"), path, lazy, "-z")) {
@@ -61,7 +61,7 @@ pub(crate) fn unmount(path: &Path, lazy: bool) -> Result<()> {
     let umount = umount().into_iter().find(|program| program.is_file());
     match umount.map(|program| unmount_by(&mut Command::new(program), path, lazy, "-l")) {
         Some(Ok(())) => Ok(()),
-        // What is in use is said by either in the same way.
+        // Both programs report a mount in use in the same way.
         Some(Err(error)) if error.errno() == libc::EBUSY => Err(error),
         _ => Err(refused),
     }
@@ -79,7 +79,9 @@ fn unmount_by(command: &mut Command, path: &Path, lazy: bool, lazily: &str) -> R
     while child.try_wait()?.is_none() {
         if began.elapsed() > PATIENCE {
             let _ = child.kill();
-            return Err(Error::new(Kind::System(libc::ETIMEDOUT), "the program that unmounts hangs").of(path));
+            return Err(
+                Error::new(Kind::System(libc::ETIMEDOUT), "the program that unmounts does not end").of(path)
+            );
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -87,7 +89,7 @@ fn unmount_by(command: &mut Command, path: &Path, lazy: bool, lazily: &str) -> R
     if output.status.success() { Ok(()) } else { Err(refusal(&output).of(path)) }
 }
 
-/// Writes a value so that fusermount3 reads it as one: comma and backslash behind a backslash.
+/// Escapes comma and backslash for fusermount3.
 pub(crate) fn escape(value: &OsStr) -> OsString {
     let mut escaped = Vec::with_capacity(value.len());
     for &byte in value.as_bytes() {
@@ -100,7 +102,7 @@ pub(crate) fn escape(value: &OsStr) -> OsString {
 }
 
 fn find() -> Result<PathBuf> {
-    if let Some(named) = std::env::var_os(PATH_VARIABLE).filter(|named| !named.is_empty()) {
+    if let Some(named) = named() {
         return Ok(named.into());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -113,13 +115,13 @@ fn find() -> Result<PathBuf> {
 }
 
 fn not_found() -> Error {
-    let advice = match std::env::var_os(PATH_VARIABLE).filter(|named| !named.is_empty()) {
+    let advice = match named() {
         Some(named) => format!(
-            "{PATH_VARIABLE} names {}, which is not there: unset it and install the package fuse3, or run as root",
-            named.display()
+            "{PATH_VARIABLE} is {}, which does not exist: unset it and install the package fuse3, or run as root",
+            Path::new(&named).display()
         ),
         None => format!(
-            "fusermount3 not found: install the package fuse3, or run as root, or name it in {PATH_VARIABLE}"
+            "fusermount3 not found: install the package fuse3, or run as root, or set {PATH_VARIABLE}"
         ),
     };
     Error::new(Kind::System(libc::ENOENT), advice)
@@ -128,11 +130,19 @@ fn not_found() -> Error {
 fn not_started(error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound => not_found(),
-        _ => Error::from(error).of(PROGRAM),
+        _ => match named() {
+            Some(named) => Error::from(error).within(format!("{PATH_VARIABLE} is {}", named.display())),
+            None => Error::from(error).of(PROGRAM),
+        },
     }
 }
 
-/// Takes the descriptor out of the one message that fusermount3 sends; none when it gave up.
+/// The program in the environment variable.
+fn named() -> Option<OsString> {
+    std::env::var_os(PATH_VARIABLE).filter(|named| !named.is_empty())
+}
+
+/// Receives the descriptor in the one message that fusermount3 sends; none if it failed.
 fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -147,36 +157,36 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     })
 }
 
-/// Puts what fusermount3 complained of in our words where we know more to say.
+/// Turns the message of fusermount3 into an error, with advice where there is any.
 fn refusal(output: &Output) -> Error {
     let said = String::from_utf8_lossy(&output.stderr);
     let said =
-        said.lines().find(|line| !line.trim().is_empty()).unwrap_or("fusermount3 failed without a word");
-    // It names itself by the path that it was started with.
+        said.lines().find(|line| !line.trim().is_empty()).unwrap_or("fusermount3 failed without a message");
+    // The message begins with the path that it was started with.
     let said = said.split_once("fusermount3: ").map_or(said, |(_, said)| said);
     let (errno, message) = if said.contains("user_allow_other") {
         (libc::EPERM, "allow_other needs a line 'user_allow_other' in /etc/fuse.conf".to_owned())
     } else if said.contains("no write access to mountpoint") {
-        (libc::EACCES, "an ordinary user can only mount on a folder that they may write to".to_owned())
+        (libc::EACCES, "ordinary users can only mount on a directory that they can write to".to_owned())
     } else if said.contains("not owned by user") {
         (
             libc::EACCES,
-            "an ordinary user can only mount on a folder of their own where others may write".to_owned(),
+            "in a sticky directory ordinary users can only mount on a directory that they own".to_owned(),
         )
     } else if said.contains("could not determine username") {
         let user = rustix::process::getuid().as_raw();
-        (libc::EPERM, format!("fusermount3 finds no name for user {user}: /etc/passwd needs a line for it"))
+        (libc::EPERM, format!("fusermount3 finds no name for user {user}: add the user to /etc/passwd"))
     } else if said.contains("not found in /etc/mtab") {
-        (libc::EPERM, "someone else's mount: only who mounted it, or root, can take it away".to_owned())
+        (libc::EPERM, "another user's mount: only that user or root can unmount it".to_owned())
     } else if said.contains("/etc/mtab") {
         (
             libc::EPERM,
-            "fusermount3 can't read /etc/mtab: as root, 'ln -s /proc/self/mounts /etc/mtab', or unmount by \
+            "fusermount3 can't read /etc/mtab: as root, 'ln -s /proc/self/mounts /etc/mtab', or unmount with \
              'umount'"
                 .to_owned(),
         )
     } else if said.contains("/dev/fuse") {
-        (libc::EACCES, format!("{said}; ask for mode 0666 on /dev/fuse, or run as root"))
+        (libc::EACCES, format!("{said}; /dev/fuse needs mode 0666, or run as root"))
     } else if said.contains("Operation not permitted") {
         (libc::EPERM, format!("{said}; is fusermount3 setuid root, and may this container mount?"))
     } else if said.contains("busy") {
@@ -192,14 +202,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_complains_of_is_said_without_its_name() {
+    fn the_programs_own_name_is_left_out() {
         for (said, means) in [
-            ("/usr/bin/fusermount3: entry for /m not found in /etc/mtab\n", "someone else's mount"),
+            ("/usr/bin/fusermount3: entry for /m not found in /etc/mtab\n", "another user's mount"),
             ("fusermount3: failed to open /etc/mtab: No such file or directory", "fusermount3 can't read"),
             ("/usr/bin/fusermount3: something new\n", "something new"),
             ("fusermount3: something new\n", "something new"),
             ("something new", "something new"),
-            ("", "fusermount3 failed without a word"),
+            ("", "fusermount3 failed without a message"),
         ] {
             let status = std::os::unix::process::ExitStatusExt::from_raw(256);
             let error = refusal(&Output { status, stdout: Vec::new(), stderr: said.into() });

@@ -1,4 +1,4 @@
-//! How the process takes memory from the system, and gives it back.
+//! Memory of the process: settings of the allocator, and limits.
 
 #![allow(unsafe_code)] // settings of the C library's allocator
 
@@ -6,21 +6,20 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::error::{Error, Kind, Result};
 
-/// Bytes from which on a buffer is taken from the system by itself, and given back when it is dropped.
+/// Buffers from this size on are mapped by themselves, and returned to the system when dropped.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE: libc::c_int = 192 << 10;
 
-/// Bytes of one thread that answers the kernel: fuser's buffer for a request, and the stack.
+/// Bytes for each thread that answers the kernel: fuser's request buffer and the stack.
 const THREAD: u64 = (16 << 20) + (2 << 20) + (64 << 10);
 
-/// Bytes that a daemon needs beside these threads and the budget of its cache: stacks of other threads,
-/// tables, mappings of sources.
+/// Bytes that a daemon needs besides these threads and its cache: stacks of other threads, tables, mappings.
 const WORK: u64 = 64 << 20;
 
-/// Has large buffers given back as soon as they are dropped.
+/// Returns large buffers to the system as soon as they are dropped.
 ///
-/// glibc would raise the limit, up to 32 MiB, with each such buffer that is dropped, and then keep those
-/// of decoders on many threads in as many arenas: twice as much as is in use.
+/// glibc would raise its threshold, up to 32 MiB, with each such buffer, and then keep the buffers of decoders
+/// in the arenas of their threads: twice as much as is in use.
 pub(super) fn give_back_large_buffers() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: it sets a number of the allocator, which takes its own lock; no memory is touched.
@@ -29,7 +28,7 @@ pub(super) fn give_back_large_buffers() {
     }
 }
 
-/// Gives back what was freed in small pieces, as far as whole pages are free: glibc keeps it otherwise.
+/// Returns the free pages of the heap to the system; glibc keeps them otherwise.
 pub(super) fn give_back_small_pieces() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: the allocator takes its own locks, and gives back only what is free.
@@ -38,13 +37,13 @@ pub(super) fn give_back_small_pieces() {
     }
 }
 
-/// Says how many of `wanted` threads can answer the kernel, in a daemon whose cache has `budget` bytes.
+/// How many of `wanted` threads can answer the kernel, in a daemon whose cache has `budget` bytes.
 ///
-/// A buffer that can't be had ends the process, so this is found out before anything is mounted. Only a
-/// limit of address space (`ulimit -v`) makes a difference, and a machine that lends no memory it lacks.
+/// A failed allocation ends the process, so this is checked before mounting. It matters under a limit of address
+/// space (`ulimit -v`), and on machines that do not overcommit memory.
 ///
 /// # Errors
-/// When there is not even room for one.
+/// There is not enough memory for one thread.
 pub(super) fn threads(wanted: usize, budget: u64) -> Result<usize> {
     let limit = getrlimit(Resource::As).current;
     if limit.is_some() {
@@ -57,19 +56,19 @@ pub(super) fn threads(wanted: usize, budget: u64) -> Result<usize> {
         Error::new(
             Kind::System(libc::ENOMEM),
             format!(
-                "too little memory can be had for a daemon, which needs {needed} MiB: raise the limit (ulimit -v) \
-                 or give less to the cache (-o cache=)"
+                "not enough memory: a daemon needs {needed} MiB; raise the limit (ulimit -v) or reduce the cache \
+                 (-o cache=)"
             ),
         )
     })
 }
 
-/// Whether so many bytes more of address space can be had; they are given back untouched.
+/// Whether that many more bytes can be allocated. They are freed untouched.
 fn can_be_had(bytes: u64) -> bool {
     usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }
 
-/// Has all threads allocate from one heap: glibc reserves 64 MiB of address space for each thread otherwise.
+/// Makes all threads use one heap; otherwise glibc reserves 64 MiB of address space for each thread.
 fn use_one_arena() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: as in `give_back_large_buffers`.

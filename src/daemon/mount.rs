@@ -1,8 +1,8 @@
-//! Mounting, by the system call or by fusermount3.
+//! Mounts with mount(2), or with fusermount3.
 //!
-//! fuser could mount too, but its session then unmounts the path once more when it ends, and takes away
-//! whatever was mounted there meanwhile. So it only gets the descriptor (`Session::from_fd`), and
-//! [`Mounted`] knows the mount by its device number rather than by its path.
+//! fuser could mount too, but its session then unmounts the path again when it ends, and would unmount whatever
+//! was mounted there meanwhile. So it only gets the descriptor (`Session::from_fd`), and [`Mounted`] identifies
+//! the mount by its device number, not by its path.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -22,17 +22,17 @@ const DEVICE: &str = "/dev/fuse";
 #[derive(Clone, Debug)]
 pub(crate) struct Mounted {
     path: PathBuf,
-    /// `major:minor`; none where /proc does not tell.
+    /// `major:minor`; none if /proc can't be read.
     device: Option<String>,
 }
 
 impl Mounted {
-    /// Takes the mount away from every place where it is seen; open files stay usable for a while.
+    /// Unmounts it everywhere in this namespace; open files stay usable for a while.
     pub(crate) fn detach(&self) {
         self.detach_those(|_| true);
     }
 
-    /// Takes away what is left of the mount after its end: nothing, unless it was aborted.
+    /// Unmounts what is left after the end: nothing, unless the mount was aborted.
     pub(crate) fn detach_if_dead(&self) {
         self.detach_those(mountinfo::Mount::is_dead);
     }
@@ -47,24 +47,24 @@ impl Mounted {
             _ => vec![(0, self.path.clone())],
         };
         for (id, place) in places {
-            // What another file system was mounted upon can't be reached by its path.
+            // The path of a covered mount leads to the mount that covers it.
             if id != 0 && mountinfo::top_at(&place).ok().flatten().is_some_and(|top| top.id != id) {
-                tracing::warn!("{}: covered by another mount, which stays", place.display());
+                tracing::warn!("{}: stays mounted, because another mount covers it", place.display());
             } else if let Err(error) = detach::detach(&place) {
                 let place = place.display();
                 tracing::error!(
-                    "{error}; the daemon ends all the same and leaves a dead mount: 'asdf-mount -u {place}', \
-                     or as root 'umount -l {place}', takes it away"
+                    "{error}; the daemon ends anyway and leaves a dead mount; remove it with 'asdf-mount -u {place}' \
+                     or, as root, 'umount -l {place}'"
                 );
             }
         }
     }
 }
 
-/// Mounts on `path`, which shows `source` as its source, for reading alone if `read_only`, and returns the descriptor to serve.
+/// Mounts on `path`, with `source` as the source to show, and returns the descriptor to serve.
 ///
 /// # Errors
-/// When neither the system call nor fusermount3 may mount; then nothing is mounted.
+/// Neither the system call nor fusermount3 could mount; nothing is mounted.
 pub(crate) fn mount(
     path: &Path,
     source: &OsStr,
@@ -79,7 +79,7 @@ pub(crate) fn mount(
     Ok((Mounted { path: path.to_owned(), device: device.map(|mount| mount.device) }, descriptor))
 }
 
-/// Mounts by mount(2); none when this process may not.
+/// Mounts with mount(2); none if this process lacks the permission.
 fn directly(path: &Path, source: &OsStr, options: &Options, read_only: bool) -> Result<Option<OwnedFd>> {
     let device = match OpenOptions::new().read(true).write(true).open(DEVICE) {
         Ok(device) => device,
@@ -99,12 +99,11 @@ fn directly(path: &Path, source: &OsStr, options: &Options, read_only: bool) -> 
 }
 
 fn no_fuse() -> Error {
-    let message =
-        "the kernel offers no FUSE: load its module (modprobe fuse), or let the container have /dev/fuse";
+    let message = "the kernel has no FUSE: load its module (modprobe fuse), or give the container /dev/fuse";
     Error::new(Kind::System(libc::ENODEV), message)
 }
 
-/// What only the kernel's FUSE understands; the mode bits are always checked by it.
+/// The options of FUSE itself. The kernel always checks permissions.
 fn kernel_options(device: &File, options: &Options) -> String {
     let user = rustix::process::getuid().as_raw();
     let group = rustix::process::getgid().as_raw();
@@ -137,7 +136,7 @@ fn flags(options: &Options, read_only: bool) -> MountFlags {
     flags
 }
 
-/// The same for fusermount3, which knows fewer flags and adds nosuid,nodev itself.
+/// The same options for fusermount3, which knows fewer flags and adds nosuid,nodev.
 fn helper_options(source: &OsStr, options: &Options, read_only: bool) -> OsString {
     let way = if read_only { "ro" } else { "rw" };
     let mut list =

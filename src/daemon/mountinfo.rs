@@ -1,7 +1,7 @@
-//! What is mounted where: `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+//! Reads `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 //!
-//! A line of it, fields parted by spaces; space, tab, line break and backslash inside a field are
-//! written `\040`, `\011`, `\012` and `\134`:
+//! The fields of a line are separated by spaces. In a field, space, tab, line break and backslash are written
+//! `\040`, `\011`, `\012` and `\134`:
 //!
 //! ```text
 //! 36 35 0:52 / /mnt/x rw,nosuid - fuse.asdf-mount /data/a.asdf ro,user_id=0
@@ -35,17 +35,17 @@ pub(crate) struct Mount {
     /// `fuse.asdf-mount`, `tmpfs` …
     pub(crate) kind: String,
     pub(crate) source: OsString,
-    /// User and group of whoever mounted it; FUSE answers nobody else, unless it was told to.
+    /// User and group that mounted it; without `allow_other`, FUSE answers no other user.
     pub(crate) owner: Option<(u32, u32)>,
 }
 
-/// Whether a mount is answered.
+/// Whether a daemon answers for a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Alive,
-    /// Nobody answers it any more: its daemon was killed.
+    /// The daemon was killed.
     Dead,
-    /// It is another user's, and does not talk to this one.
+    /// The mount is another user's, and FUSE does not answer this user.
     Silent,
 }
 
@@ -55,17 +55,17 @@ impl Mount {
         self.kind == FILE_SYSTEM_TYPE
     }
 
-    /// Whether nobody answers it any more.
+    /// Whether its daemon is gone.
     pub(crate) fn is_dead(&self) -> bool {
         self.health() == Health::Dead
     }
 
-    /// Looks whether it is answered, as its owner if need be and allowed.
+    /// Probes the mount, as its owner if that is needed and permitted.
     pub(crate) fn health(&self) -> Health {
-        // Held by our own rights: the owner might not get here any more.
+        // Opened with this user's permissions: the owner may no longer have access to the path.
         let held = rustix::fs::open(&self.mountpoint, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        // With statfs: stat may be answered from the kernel's cache. FUSE itself answers those whom it
-        // does not let in, with nothing but zeros.
+        // The kernel may answer stat from its cache, but not statfs. FUSE answers statfs with zeros to users
+        // without access.
         let ask = || match &held {
             Ok(held) => rustix::fs::fstatfs(held).map(|answer| answer.f_bsize != 0),
             Err(errno) => Err(*errno),
@@ -78,16 +78,16 @@ impl Mount {
         }
     }
 
-    /// Runs `ask` with the rights of whoever mounted it, since FUSE answers not even root otherwise.
+    /// Runs `ask` as the user that mounted it, since FUSE does not even answer root otherwise.
     ///
-    /// `None` if this process may not, or need not.
+    /// `None` if that is not needed or not permitted.
     pub(crate) fn as_owner<T: Send>(&self, ask: impl FnOnce() -> T + Send) -> Option<T> {
         let (user, group) = self.owner?;
         if user == rustix::process::geteuid().as_raw() && group == rustix::process::getegid().as_raw() {
             return None;
         }
         let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
-        // A thread has rights of its own for the kernel, and takes them along when it ends.
+        // For the kernel each thread has its own credentials. They end with the thread.
         std::thread::scope(|scope| {
             let asked = std::thread::Builder::new().spawn_scoped(scope, || {
                 set_thread_res_gid(group, group, group).ok()?;
@@ -105,25 +105,25 @@ pub(crate) fn all() -> Result<Vec<Mount>> {
     Ok(parse(&table))
 }
 
-/// A mount namespace other than ours, and the processes in it that could be looked at.
+/// Another mount namespace, and its processes that this user can inspect.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
     /// Number and name.
     pub(crate) processes: Vec<(i32, String)>,
 }
 
-/// Which file of /proc says in which mount namespace a process is.
+/// The mount namespace of a process.
 fn namespace(process: &str) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok()
 }
 
-/// Whether a process is in another mount namespace than this one, as far as that can be seen.
+/// Whether a process is known to be in another mount namespace.
 pub(crate) fn is_elsewhere(process: i32) -> bool {
     let theirs = namespace(&process.to_string());
     theirs.is_some_and(|theirs| namespace("self").is_some_and(|own| own != theirs))
 }
 
-/// The other mount namespaces in which our mount with this device number is seen.
+/// The other mount namespaces that have our mount with this device number.
 pub(crate) fn copies_of(device: &str) -> Vec<Elsewhere> {
     let mut seen = HashMap::<PathBuf, Option<Elsewhere>>::new();
     if let Some(own) = namespace("self") {
@@ -146,12 +146,12 @@ pub(crate) fn copies_of(device: &str) -> Vec<Elsewhere> {
     seen.into_values().flatten().collect()
 }
 
-/// Finds the mount that a program sees at `path`, if `path` is a mount point.
+/// The uppermost mount on `path`, if `path` is a mount point.
 pub(crate) fn top_at(path: &Path) -> Result<Option<Mount>> {
     Ok(top(&all()?, path).cloned())
 }
 
-/// Of several mounts on one path the one that no other lies upon.
+/// Of several mounts on one path, the one that no other covers.
 fn top<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let here = || mounts.iter().filter(|mount| mount.mountpoint == path);
     here().find(|mount| !here().any(|other| other.parent == mount.id && other.id != mount.id))
@@ -178,7 +178,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     Some(Mount { id, parent, device, mountpoint, kind, source, owner })
 }
 
-/// Takes the octal escapes out of a field.
+/// Decodes the octal escapes of a field.
 fn unescape(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

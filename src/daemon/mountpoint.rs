@@ -1,4 +1,4 @@
-//! The folder on which we mount: found, freed of a dead mount, made when missing, removed at the end.
+//! The mount point: resolved, freed of dead mounts, created if missing, and then removed at the end.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use super::detach;
 use super::mountinfo::{self, Health};
 use crate::error::{Error, Kind, Result};
 
-/// A folder to mount on; one that was made for the mount is removed when this is dropped.
+/// A directory to mount on. If this program created it, dropping this removes it.
 #[derive(Debug)]
 pub(crate) struct Mountpoint {
     path: PathBuf,
@@ -17,19 +17,17 @@ pub(crate) struct Mountpoint {
 }
 
 impl Mountpoint {
-    /// Gets `wanted` ready to be mounted on.
+    /// Prepares `wanted` for mounting.
     ///
-    /// A dead mount of ours on it is taken away. A missing folder is made, one level deep.
+    /// Removes a dead mount of this program. Creates a missing directory, but no parents.
     ///
     /// # Errors
-    /// When it is no folder, or `/`, or a mount of ours answers there, or a dead mount of another program
-    /// lies there.
+    /// It is not a directory, or is `/`, or has a live mount of this program or a dead one of another.
     pub(crate) fn prepare(wanted: &Path) -> Result<Self> {
         let path = resolve(wanted)?;
         if path.parent().is_none() {
-            // The path still means the file system below: the mount could not be seen, and taking it away
-            // by its path would detach that one.
-            let message = "the root can't be mounted on: name a folder below it";
+            // `/` would still lead to the file system below the mount, and unmounting it would detach that.
+            let message = "can't mount on the root directory; give a directory below it";
             return Err(Error::new(Kind::Usage, message).of(path));
         }
         free_of_dead_mounts(&path)?;
@@ -41,13 +39,11 @@ impl Mountpoint {
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if fs::symlink_metadata(&path).is_ok() {
-                    let message =
-                        "is a link that leads nowhere: make what it leads to, or name another folder";
+                    let message = "dangling symbolic link; create its target, or give another directory";
                     return Err(Error::new(Kind::System(libc::ENOENT), message).of(path));
                 }
-                fs::create_dir(&path).map_err(|error| {
-                    Error::from(error).within("the mount point is missing and can't be created").of(&path)
-                })?;
+                fs::create_dir(&path)
+                    .map_err(|error| Error::from(error).within("can't create the mount point").of(&path))?;
                 true
             }
             Err(error) => return Err(Error::from(error).of(path)),
@@ -60,17 +56,17 @@ impl Mountpoint {
         &self.path
     }
 
-    /// Leaves the removal to another process, which knows of the same folder.
+    /// Leaves the removal to the other process, which has the same mount point.
     pub(crate) fn leave(&self) {
         self.made.store(false, Ordering::SeqCst);
     }
 
-    /// Removes the folder, if it was made for the mount and is empty.
+    /// Removes the directory, if this program created it and it is empty.
     pub(crate) fn remove(&self) {
         if self.made.swap(false, Ordering::SeqCst)
             && let Err(error) = fs::remove_dir(&self.path)
         {
-            tracing::warn!("{}: the mount point can't be removed: {error}", self.path.display());
+            tracing::warn!("{}: can't remove the mount point: {error}", self.path.display());
         }
     }
 }
@@ -81,7 +77,7 @@ impl Drop for Mountpoint {
     }
 }
 
-/// Makes a path absolute and free of links, also when a dead mount lies there or nothing at all.
+/// Makes a path absolute and free of links, even if it is a dead mount or does not exist.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     let whole = match fs::canonicalize(path) {
         Ok(whole) => return Ok(whole),
@@ -94,7 +90,7 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
             let parent = fs::canonicalize(parent).map_err(|error| match error.kind() {
                 ErrorKind::NotFound => Error::new(
                     Kind::System(libc::ENOENT),
-                    "no such folder; only the last folder of a mount point is made: mkdir -p",
+                    "no such directory; only the last component of a mount point is created; use mkdir -p",
                 )
                 .of(parent),
                 _ => Error::from(error).of(parent),
@@ -122,19 +118,18 @@ fn free_of_dead_mounts(path: &Path) -> Result<()> {
                     None => ("another user".to_owned(), "root".to_owned()),
                 };
                 return busy(format!(
-                    "{owner} has mounted {source} here; only {who} can take that away, be it alive or \
-                     dead: asdf-mount -u"
+                    "{owner} has mounted {source} here; only {who} can unmount it: asdf-mount -u"
                 ));
             }
             (Health::Dead, false) => {
                 return Err(Error::new(
                     Kind::System(libc::ENOTCONN),
-                    format!("a dead mount of type {} lies here; take it away first: umount -l", mount.kind),
+                    format!("a dead mount of type {} is here; remove it first: umount -l", mount.kind),
                 )
                 .of(path));
             }
             (Health::Dead, true) => {
-                detach::detach(path).map_err(|error| error.within("a dead mount can't be taken away"))?;
+                detach::detach(path).map_err(|error| error.within("can't remove a dead mount"))?;
             }
         }
     }

@@ -1,9 +1,8 @@
-//! The end of a mount: by a signal, or because someone unmounted it.
+//! The end of a mount, by a signal or by unmounting.
 //!
-//! On the first SIGINT, SIGTERM or SIGHUP the mount is detached: nobody finds it any more, programs that
-//! have files open in it get [`GRACE`] to close them, and then the process ends, whether they did or not.
-//! A second signal ends it at once. What was made for the mount is removed on every way out, and on
-//! every way out a save that runs is finished, and a text that was not saved is kept.
+//! The first SIGINT, SIGTERM or SIGHUP detaches the mount. Programs have [`GRACE`] to close their files; then the
+//! process ends. A second signal ends it at once. In every case the process completes a save that runs, keeps
+//! unsaved texts, and removes a mount point that it created.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -19,8 +18,8 @@ use crate::exit;
 /// How long open files are served after a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// One mount's life, as the thread that waits for signals sees it.
-pub(crate) struct Life {
+/// The stages of a mount, from its start to its end.
+pub(crate) struct Lifecycle {
     place: Mountpoint,
     stage: Mutex<Stage>,
     close: OnceLock<Close>,
@@ -29,9 +28,9 @@ pub(crate) struct Life {
 /// See [`super::Served::close`].
 type Close = Arc<dyn Fn() + Send + Sync>;
 
-impl std::fmt::Debug for Life {
+impl std::fmt::Debug for Lifecycle {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Life")
+        out.debug_struct("Lifecycle")
             .field("place", &self.place)
             .field("stage", &self.stage)
             .finish_non_exhaustive()
@@ -45,48 +44,48 @@ enum Stage {
     Over,
 }
 
-impl Life {
-    /// Begins to watch for signals, which end the process properly from now on.
+impl Lifecycle {
+    /// Starts the thread that waits for signals.
     pub(crate) fn watched(place: Mountpoint) -> Result<Arc<Self>> {
-        let life = Arc::new(Self { place, stage: Mutex::new(Stage::Starting), close: OnceLock::new() });
+        let lifecycle = Arc::new(Self { place, stage: Mutex::new(Stage::Starting), close: OnceLock::new() });
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-        let watched = Arc::clone(&life);
+        let watched = Arc::clone(&lifecycle);
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             let mut arrived = signals.forever();
             if let Some(signal) = arrived.next() {
-                tracing::info!("signal {signal}: the mount ends");
-                // The first signal is dealt with elsewhere, so that a second one is heard meanwhile.
+                tracing::info!("signal {signal}: unmounting");
+                // Another thread handles the first signal, so that this one can receive a second.
                 let ending = Arc::clone(&watched);
                 let end = std::thread::Builder::new().name("end".to_owned()).spawn(move || ending.end());
                 if end.is_ok() {
                     arrived.next();
-                    tracing::warn!("a second signal: files that are still open are cut off");
+                    tracing::warn!("a second signal: files that are still open are closed");
                 }
                 watched.leave(exit::OK);
             }
         })?;
-        Ok(life)
+        Ok(lifecycle)
     }
 
-    /// Says how writing is brought to an end.
+    /// Sets the function that ends writing.
     pub(crate) fn at_end(&self, close: Close) {
-        // There is one mount in a life.
+        // There is only one mount.
         let _ = self.close.set(close);
     }
 
-    /// Brings writing to an end.
+    /// Ends writing.
     pub(crate) fn close(&self) {
         if let Some(close) = self.close.get() {
             close();
         }
     }
 
-    /// The folder that is mounted on.
+    /// The mount point.
     pub(crate) fn place(&self) -> &Mountpoint {
         &self.place
     }
 
-    /// Mounts by `mount`; a signal that comes meanwhile is dealt with afterwards.
+    /// Calls `mount`. A signal that arrives meanwhile is handled afterwards.
     pub(crate) fn mount<T>(&self, mount: impl FnOnce() -> Result<(Mounted, T)>) -> Result<T> {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         let (mounted, rest) = mount()?;
@@ -94,14 +93,14 @@ impl Life {
         Ok(rest)
     }
 
-    /// Takes the mount away because it can't be served.
+    /// Unmounts, because the mount can't be served.
     pub(crate) fn give_up(&self) {
         if let Stage::Mounted(mounted) = self.next_stage() {
             mounted.detach();
         }
     }
 
-    /// Notes that the mount is gone, after the last request was answered.
+    /// Cleans up after the last request was answered.
     pub(crate) fn over(&self) {
         if let Stage::Mounted(mounted) = self.next_stage() {
             mounted.detach_if_dead();
@@ -109,15 +108,15 @@ impl Life {
         self.place.remove();
     }
 
-    /// On a signal: detaches, waits, and ends the process if that did not end by itself.
+    /// Handles a signal: detaches, waits, and ends the process if it has not ended by itself.
     fn end(&self) {
         if self.detach() {
             self.leave(exit::FAILED);
         }
         std::thread::sleep(GRACE);
         tracing::warn!(
-            "the mount is still in use after {} s and is cut off: by open files, or by a copy in another mount \
-             namespace, where 'umount -l' takes away what is left",
+            "the mount is still in use after {} s, by open files or by a copy in another mount namespace, and is \
+             closed; there 'umount -l' removes what is left",
             GRACE.as_secs()
         );
         self.leave(exit::OK);
@@ -128,10 +127,10 @@ impl Life {
         std::mem::replace(&mut stage, Stage::Over)
     }
 
-    /// Takes the mount from its place; whether there was none yet.
+    /// Unmounts; returns whether there was no mount yet.
     ///
-    /// Whoever else wants to end the process meanwhile waits: a process that ends while the mount is still
-    /// in its place leaves it there, dead.
+    /// Other threads that want to end the process wait meanwhile: a process that ends before it has unmounted
+    /// leaves a dead mount.
     fn detach(&self) -> bool {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *stage, Stage::Over) {

@@ -1,4 +1,4 @@
-//! Unmounting: for `asdf-mount -u`, and for a daemon that ends.
+//! `asdf-mount -u`.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -19,32 +19,29 @@ use crate::error::{Error, Kind, Result};
 use crate::log::{complain, one_line};
 use crate::options::{PID_ATTRIBUTE, SUBTYPE};
 
-/// The extended attribute of a mount's root that holds the path where its daemon says at its end what it has
-/// kept.
+/// The extended attribute of a mount's root with the path of the report that its daemon writes at its end.
 const REPORT_ATTRIBUTE: &str = "user.asdf-mount.report";
 /// The longest path.
 const LONGEST_PATH: usize = 4096;
-/// Bytes of a report that are told.
+/// The bytes of a report that are printed.
 const LONGEST_REPORT: u64 = 64 << 10;
 
-/// How long a daemon may take to end after its mount is gone, before `-u` looks for what holds it.
+/// How long `-u` waits for the daemon before it looks for other mount namespaces with a copy of the mount.
 const SOON: Duration = Duration::from_secs(3);
-/// How long after that before `-u` says that it waits.
+/// How long `-u` then waits before it tells the daemon to end.
 const PATIENCE: Duration = Duration::from_secs(7);
-/// How long it waits in all: a save of a large file may have to be finished.
+/// How long it waits after that: the daemon may have to finish a save of a large file.
 const LONG_PATIENCE: Duration = Duration::from_secs(3600);
 
-/// How long a daemon may take to say its number before `-u` goes on without.
+/// How long `-u` waits for the daemon's process number.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-/// Unmounts what this program mounted on `wanted`, and waits until its daemon has ended.
-///
-/// A mount whose daemon is dead is taken away as well.
+/// Unmounts this program's mount on `wanted`, and waits until its daemon has ended. Removes a dead mount as well.
 ///
 /// # Errors
-/// When nothing of ours is mounted there, when it is in use, or when the daemon does not end.
+/// There is no mount of this program, it is in use, or the daemon does not end.
 pub fn unmount(wanted: &Path) -> Result<()> {
-    const MISSING: &str = "not mounted: there is no such folder";
+    const MISSING: &str = "not mounted: no such directory";
     let path = mountpoint::resolve(wanted).map_err(|error| match error.errno() {
         libc::ENOENT => Error::new(error.kind(), MISSING).of(wanted),
         _ => error,
@@ -52,7 +49,7 @@ pub fn unmount(wanted: &Path) -> Result<()> {
     let refuse = |message: String| Err(Error::new(Kind::System(libc::EINVAL), message).of(&path));
     let mount = match mountinfo::top_at(&path)? {
         None if path.symlink_metadata().is_err() => return refuse(MISSING.to_owned()),
-        None => return refuse("not a mount point; 'findmnt -t fuse.asdf-mount' lists them".to_owned()),
+        None => return refuse("not a mount point; 'findmnt -t fuse.asdf-mount' lists all mounts".to_owned()),
         Some(mount) if !mount.is_ours() => {
             return refuse(format!("a mount of type {}, not of asdf-mount; use umount", mount.kind));
         }
@@ -67,8 +64,8 @@ pub fn unmount(wanted: &Path) -> Result<()> {
     take_away(&path, false).map_err(|error| match error.errno() {
         libc::EBUSY => Error::new(
             Kind::System(libc::EBUSY),
-            "in use: a program has a file open or its working folder there ('fuser -vm' on the path shows \
-             which); close it and try again, or use 'umount -l'",
+            "in use: a program has an open file or its working directory there ('fuser -vm' lists the \
+             programs); close it and try again, or use 'umount -l'",
         )
         .of(&path),
         _ => error,
@@ -89,8 +86,8 @@ pub fn unmount(wanted: &Path) -> Result<()> {
     }
 }
 
-/// Tells what a daemon has kept. Its report is a file of the mount's owner's, whose next mount tells it
-/// otherwise.
+/// Prints which files a daemon has kept. Its report is a file of the mount's owner; if it is not printed here, the
+/// owner's next mount prints it.
 fn tell(report: &Path, owner: Option<(u32, u32)>) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(report, flags, Mode::empty()) else { return };
@@ -113,20 +110,20 @@ fn tell(report: &Path, owner: Option<(u32, u32)>) {
     }
 }
 
-/// Which daemon answers for a mount.
+/// The daemon of a mount.
 enum Serving {
-    /// By this process, which makes its report there.
+    /// This process, which writes its report to this path.
     By((i32, OwnedFd), Option<PathBuf>),
     Unknown,
     Dead,
 }
 
-/// Asks a mount for its daemon, on a thread of its own since one that hangs would never answer.
+/// Asks a mount for its daemon. On a thread of its own, since a mount that hangs never answers.
 fn daemon_of(mount: mountinfo::Mount) -> Serving {
     let (answer, answered) = mpsc::channel();
     std::thread::spawn(move || {
         let path = &mount.mountpoint;
-        // A stat may be answered from the kernel's cache; an attribute never is.
+        // The kernel may answer stat from its cache, but never an extended attribute.
         let ask = || {
             let mut digits = [0; 20];
             let length = rustix::fs::getxattr(path, PID_ATTRIBUTE, &mut digits)?;
@@ -149,7 +146,7 @@ fn daemon_of(mount: mountinfo::Mount) -> Serving {
             Err(_) if mount.is_dead() => Serving::Dead,
             Err(_) => Serving::Unknown,
         };
-        // Nobody listens any more after the time is up.
+        // The receiver is gone after the time-out.
         let _ = answer.send(serving);
     });
     answered.recv_timeout(ANSWER_TIME).unwrap_or(Serving::Unknown)
@@ -159,18 +156,18 @@ fn number(digits: &[u8]) -> Option<i32> {
     std::str::from_utf8(digits).ok()?.trim().parse().ok()
 }
 
-/// Opens the process of that number, if it is one of this program: in a container the number may mean
-/// another process here.
+/// Opens the process with that number, if it runs this program. The number is from the daemon's container, and may
+/// be another process here.
 fn handle(number: i32) -> Option<(i32, OwnedFd)> {
     let handle = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
     let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
     (name.trim_end() == SUBTYPE).then_some((number, handle))
 }
 
-/// Waits until a daemon has ended whose mount was taken away here; says what keeps it if that takes long.
+/// Waits until the daemon of an unmounted mount has ended; prints the reason if that takes long.
 ///
-/// A copy of the mount in another mount namespace would keep it for as long as that lasts. So the daemon is
-/// told to end, which finishes its saves and cuts off the copy.
+/// A copy of the mount in another mount namespace keeps the daemon alive. Then the daemon is told to end; it
+/// finishes its saves, and the copy becomes a dead mount.
 fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<bool> {
     if ended(daemon, SOON)? {
         return Ok(true);
@@ -179,7 +176,7 @@ fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<boo
         complain(format_args!("{SUBTYPE}: {}: unmounted{what}", path.display()));
     };
     if mountinfo::is_elsewhere(pid) {
-        say(&format!(" here; in the mount namespace of its daemon (process {pid}) it stays"));
+        say(&format!(" here, but not in the mount namespace of its daemon (process {pid})"));
         return Ok(true);
     }
     let copies = mountinfo::copies_of(device);
@@ -188,25 +185,25 @@ fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<boo
             return Ok(true);
         }
         say(&format!(
-            "; its daemon (process {pid}) is told to end: it may be finishing a save, or kept by a copy of the \
-             mount in a mount namespace that this user may not look into"
+            "; its daemon (process {pid}) is told to end: it may be finishing a save, or serving a copy of \
+             the mount in a namespace that this user can't inspect"
         ));
     } else {
         let holders: Vec<String> = copies.iter().map(holder).collect();
         say(&format!(
-            ", but copies of it are in other mount namespaces: {}. They are cut off now; 'umount -l' there \
-             (nsenter -m -t PROCESS) takes away what is left",
+            ", but copies of it are in other mount namespaces: {}. They become dead mounts now; remove them there \
+             with 'umount -l' (nsenter -m -t PROCESS)",
             holders.join("; ")
         ));
     }
     if let Err(errno) = pidfd_send_signal(daemon, Signal::TERM) {
-        let error = Error::from(errno).within(format!("process {pid} can't be told to end"));
+        let error = Error::from(errno).within(format!("can't signal process {pid}"));
         return Err(error.of(path));
     }
     ended(daemon, LONG_PATIENCE)
 }
 
-/// The processes of a mount namespace, or the first of them.
+/// The processes of a mount namespace, at most three by name.
 fn holder(elsewhere: &mountinfo::Elsewhere) -> String {
     const NAMED: usize = 3;
     let named = elsewhere.processes.iter().take(NAMED).map(|(pid, name)| format!("process {pid} ({name})"));

@@ -1,7 +1,7 @@
-//! The form of a list after `-o`: names and values between commas.
+//! The syntax of a list after `-o`: names and values, separated by commas.
 //!
-//! A comma inside a value is written `\,` (and a backslash `\\`), or the whole value stands in double quotes
-//! as mount(8) has it: `fsname="a,b"`.
+//! A comma in a value is written `\,` and a backslash `\\`, or the whole value is in double quotes, as in
+//! mount(8): `fsname="a,b"`.
 
 use super::usage;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) struct Item {
     pub(super) value: Option<Vec<u8>>,
 }
 
-/// Splits a list at its commas, taking escapes and quotes out of the values.
+/// Splits a list at its commas, and removes escapes and quotes from the values.
 pub(super) fn split(list: &[u8]) -> Result<Vec<Item>> {
     let mut items = Vec::new();
     let mut bytes = list.iter().copied().peekable();
@@ -38,7 +38,7 @@ pub(super) fn split(list: &[u8]) -> Result<Vec<Item>> {
         if quoted {
             return Err(usage(format!("-o {name}: the closing quote is missing")));
         }
-        // Two commas in a row, as scripts that join lists leave them, mean nothing.
+        // Scripts that join lists leave two commas in a row; the empty item is ignored.
         if !name.is_empty() || value.is_some() {
             items.push(Item { name, value });
         }

@@ -1,17 +1,17 @@
-//! The names of the options: as `--help` shows them, and what a misspelt one was meant to be.
+//! The table of options, and suggestions for misspelt names.
 
 use super::usage;
 use crate::error::{Error, Result};
 
-/// A line of the list of options in `--help`. Every option has its place here, and in no other list.
+/// A line of the list of options in `--help`. No other list has the names of options.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// The options that are shown, separated by `, `. After `=` stands what a value is, in capitals, or the
     /// values themselves, separated by `|`.
     pub shown: &'static str,
-    /// More options of the same line, written alike.
+    /// Options that belong to the line but are not shown, in the same notation.
     hidden: &'static str,
-    /// What they do.
+    /// Their description.
     pub what: &'static str,
 }
 
@@ -19,37 +19,37 @@ const fn row(shown: &'static str, what: &'static str) -> Row {
     Row { shown, hidden: "", what }
 }
 
-/// All options.
+/// All options, in the order of `--help`.
 pub const TABLE: &[Row] = &[
-    row("ro, rw", "read-only, or writable as far as the source is [rw]"),
+    row("ro, rw", "mount read-only, or writable if the source is [rw]"),
     row(
         "allow_other",
-        "let other users in, as far as mode and ACL of the source let them (an ordinary user needs 'user_allow_other' in /etc/fuse.conf)",
+        "let other users access the mount, as far as mode and ACL of the source allow (ordinary users need 'user_allow_other' in /etc/fuse.conf)",
     ),
-    row("uid=N, gid=N", "owner and group of all files [those of the source]"),
-    row("umask=OCTAL", "permission bits that no file has [0]"),
+    row("uid=N, gid=N", "owner and group of all files [as in the source]"),
+    row("umask=OCTAL", "permission bits to remove from all files [0]"),
     row(
         "cache=SIZE",
-        "memory for decoded data, with K, M or G [256M, or an eighth of the memory if that is less]",
+        "memory for decoded data, with suffix K, M or G [256M, or an eighth of the memory if that is less]",
     ),
     row(
         "verify=off|first-read|always",
-        "check the MD5 of a block when asked (getfattr) only, beside its first readers, or before a byte of it is given [off]",
+        "check the MD5 of a block on request only (getfattr), during the first read, or before any byte is returned [off]",
     ),
     row(
         "index-cache=on|off",
-        "keep the seek tables of zlib, bzip2 and zstd blocks for the next mount, in the user's cache directory [on]",
+        "keep seek tables of zlib, bzip2 and zstd blocks between mounts, in the user's cache directory [on]",
     ),
     row(
         "validate=strict|warn|off",
-        "refuse a tree that Python asdf could no longer open as the same data, only warn, or do not look [strict]",
+        "refuse to save a tree that Python asdf could no longer open as the same data, warn only, or disable validation [strict]",
     ),
     row(
         "padding=SIZE",
-        "room left behind a tree that has grown, with K, M or G [a tenth of it, at least 4K]",
+        "free space to reserve after a tree that has grown, with suffix K, M or G [a tenth of it, at least 4K]",
     ),
     row("max_read=N", "largest read request in bytes"),
-    row("fsname=NAME", "what df and findmnt show as the source [the file's path]"),
+    row("fsname=NAME", "source to show in df and findmnt [the file's path]"),
     Row {
         shown: "noexec, noatime, nodiratime, relatime, strictatime, sync, dirsync",
         hidden: "exec, atime, diratime, norelatime, nostrictatime, async",
@@ -58,12 +58,12 @@ pub const TABLE: &[Row] = &[
     Row {
         shown: "default_permissions, nosuid, nodev",
         hidden: "suid, dev",
-        what: "always on; suid and dev are taken and have no effect",
+        what: "always on; suid and dev are accepted and have no effect",
     },
     Row {
         shown: "auto, noauto, user, users, owner, group, nofail, defaults, _netdev, comment=TEXT, x-*",
         hidden: "nouser, user=NAME, nousers, noowner, nogroup, subtype=asdf-mount",
-        what: "for mount(8) and /etc/fstab; no effect here",
+        what: "for mount(8) and /etc/fstab; no effect in asdf-mount",
     },
 ];
 
@@ -71,7 +71,7 @@ pub const TABLE: &[Row] = &[
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) name: &'static str,
-    /// What its value is, as in [`Row::shown`]; none if it takes no value.
+    /// The notation of its value, as in [`Row::shown`]; none if it takes no value.
     value: Option<&'static str>,
     pub(crate) what: &'static str,
 }
@@ -81,14 +81,14 @@ impl Known {
         self.value.is_some()
     }
 
-    /// The values that are words of their own.
+    /// The values that are fixed words.
     pub(crate) fn values(&self) -> impl Iterator<Item = &'static str> + use<> {
         let values = self.value.into_iter().flat_map(|value| value.split('|'));
         values.filter(|value| value.starts_with(|c: char| c.is_ascii_lowercase()))
     }
 }
 
-/// All options by name; those of `x-*` have none.
+/// All options by name, without the open set `x-*`.
 pub(crate) fn all() -> impl Iterator<Item = Known> {
     TABLE.iter().flat_map(|row| {
         let names = row.shown.split(", ").chain(row.hidden.split(", "));
@@ -100,7 +100,7 @@ pub(crate) fn all() -> impl Iterator<Item = Known> {
     })
 }
 
-/// Looks an option up that is given with a value, or without.
+/// Finds an option that was given with or without a value.
 pub(super) fn find(name: &str, with_value: bool) -> Result<Known> {
     let mut found = None;
     for known in all().filter(|known| known.name == name) {
@@ -116,12 +116,12 @@ pub(super) fn find(name: &str, with_value: bool) -> Result<Known> {
     })
 }
 
-/// Whether an option is one that only others read, as systemd reads `x-systemd.automount`.
+/// Whether an option is for other programs, such as systemd's `x-systemd.automount`.
 pub(super) fn is_comment(name: &str) -> bool {
     name.starts_with("x-") || name.starts_with("X-")
 }
 
-/// The error of a name that is none of them.
+/// The error for an unknown name.
 fn unknown(name: &str) -> Error {
     let nearest = all()
         .map(|known| (distance(name, known.name), known))
@@ -131,11 +131,11 @@ fn unknown(name: &str) -> Error {
             let equals = if known.takes_value() { "=" } else { "" };
             usage(format!("unknown option -o {name}; did you mean {}{equals}?", known.name))
         }
-        None => usage(format!("unknown option -o {name}; asdf-mount --help lists those it takes")),
+        None => usage(format!("unknown option -o {name}; asdf-mount --help lists all options")),
     }
 }
 
-/// Counts the letters to insert, drop or change to get from one word to the other.
+/// The edit distance between two words.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(refusal("guid=4"), "unknown option -o guid; did you mean gid=?");
         assert!(refusal("remount").starts_with("unknown option -o remount; "));
         assert!(refusal("RO").contains("unknown"));
-        assert!(refusal("=3").contains("unknown"));
+        assert!(refusal("ro,=3").contains("without a name"));
     }
 
     /// Every way to write an option: each of its values, or one that fits.

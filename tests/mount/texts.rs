@@ -56,7 +56,7 @@ fn the_man_page_is_sound_roff() {
     ] {
         assert!(page.lines().any(|line| line == title), "{title} is not in\n{page}");
     }
-    assert!(page.contains(r"written '\,'"), "{page}");
+    assert!(page.contains(r"as '\,'"), "{page}");
     let long: Vec<_> = page.lines().filter(|line| line.chars().count() > 80).collect();
     assert!(long.is_empty(), "{long:#?}");
 }

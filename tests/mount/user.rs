@@ -138,15 +138,16 @@ fn failures_leave_nothing() {
         : >conf
         mount --bind conf /etc/fuse.conf
         refused "allow_other needs a line 'user_allow_other' in /etc/fuse.conf" asdf-mount -o allow_other a.asdf home/new
-        refused 'may write to' asdf-mount a.asdf mnt
-        refused "can't be created: permission denied" asdf-mount a.asdf new
+        refused 'can write to' asdf-mount a.asdf mnt
+        refused "can't create the mount point: permission denied" asdf-mount a.asdf new
         chmod 600 a.asdf
         refused 'a.asdf: permission denied' asdf-mount a.asdf home/new
         chmod 644 a.asdf
-        refused 'FUSERMOUNT_PATH names /nowhere, .*install the package fuse3, or run as root' env FUSERMOUNT_PATH=/nowhere asdf-mount a.asdf home/new
+        refused 'FUSERMOUNT_PATH is /nowhere, .*install the package fuse3, or run as root' env FUSERMOUNT_PATH=/nowhere asdf-mount a.asdf home/new
         # A daemon that is killed while it mounts says nothing; its parent does.
         printf '#!/bin/sh\nkill -KILL $PPID\n' >killer
         chmod 755 killer
+        refused 'FUSERMOUNT_PATH is /etc/passwd: permission denied' env FUSERMOUNT_PATH=/etc/passwd asdf-mount a.asdf home/new
         refused 'was killed by signal 9' env FUSERMOUNT_PATH=$T/killer asdf-mount a.asdf home/new
         chmod 600 dev/fuse
         refused '/dev/fuse' asdf-mount a.asdf home/new"#,

@@ -201,7 +201,7 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
         let breaks = "sed -i 's/first light/a: b: c/' \"$1\"";
         // Without a terminal nobody can be asked.
         let output = bench.edit(breaks);
-        failed(&output, &["a.asdf: not saved", "line 7", "name: a: b: c", "^", "your text is kept in"]);
+        failed(&output, &["a.asdf: not saved", "line 7", "name: a: b: c", "^", "the text is kept in"]);
         assert_eq!(bench.copies(), [bad.as_str()]);
         let kept = said(&output).lines().last().unwrap().rsplit(' ').next().unwrap().to_owned();
         assert_eq!(fs::read_to_string(&kept).unwrap(), bad);
@@ -211,7 +211,7 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
         let (shown, status) = bench.edit_on_terminal(breaks, "what\nq\n");
         assert_eq!(status, Some(1), "{shown}");
         assert!(
-            shown.matches("(e)dit again").count() == 2 && shown.contains("your text is kept in"),
+            shown.matches("(e)dit again").count() == 2 && shown.contains("the text is kept in"),
             "{shown}"
         );
         assert_eq!(bench.copies(), [bad.as_str()]);
@@ -234,7 +234,7 @@ fn an_editor_that_fails_saves_nothing() {
         failed(&bench.edit("exit 3"), &["editor '", "' exited with status 3; nothing saved"]);
         assert_eq!(bench.copies(), [""; 0], "nothing to keep");
         let output = bench.edit("echo x >> \"$1\"; exit 3");
-        failed(&output, &["your text is kept in", "exited with status 3"]);
+        failed(&output, &["the text is kept in", "exited with status 3"]);
         assert_eq!(bench.copies(), [format!("{}x\n", bench.place.text())]);
         let output = bench
             .command([OsStr::new("--edit"), bench.place.source.as_os_str()])
@@ -270,7 +270,7 @@ fn another_programs_change_during_an_edit_is_a_conflict() {
     let output = bench.edit(&format!(
         "dd conv=notrunc if=theirs of='{source}' 2>/dev/null; sed -i 's/first/second/' \"$1\""
     ));
-    failed(&output, &["another program changed the tree", "your text is kept in"]);
+    failed(&output, &["another program changed the tree", "the text is kept in"]);
     assert_eq!(bench.place.saved(), theirs);
     assert_eq!(bench.copies(), [bench.place.named("second light")]);
 }
@@ -412,9 +412,9 @@ fn what_was_interrupted_is_recovered_once() {
                 let found = bench.place.holds_one_of(&[&old, &new]);
                 if left || beside {
                     let which = ["before", "after"][found];
-                    let settled = told.contains(&format!("is the file {which} the save"));
+                    let settled = told.contains(&format!("it is now the file {which} the interrupted save"));
                     assert!(
-                        told.contains(": removed ") && settled || !told.contains("is the file"),
+                        told.contains(": removed ") && settled || !told.contains("is now the file"),
                         "{told}"
                     );
                     seen[usize::from(closed)] += usize::from(settled);

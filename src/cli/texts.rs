@@ -1,0 +1,97 @@
+//! The texts of `--help` and the man page, besides those of the arguments.
+
+use crate::{exit, log, options};
+
+pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
+       asdf-mount -u MOUNTPOINT…
+       asdf-mount --check [--json] FILE…
+       asdf-mount --index FILE…
+       asdf-mount --edit FILE
+       asdf-mount --set-tree TREE [--force] FILE
+       asdf-mount --recover FILE…";
+
+pub(super) const ABOUT: &str = "\
+Mount an ASDF file as a directory: edit its YAML tree with any editor, read its decompressed blocks as \
+plain files. The tree is tree.yaml; the blocks are blocks/0.bin, blocks/1.bin and so on. If SOURCE is a \
+directory, the mount mirrors it and shows each ASDF file in it as a directory of the same name.
+
+Each save of tree.yaml is checked, then written into the file completely or not at all. A refused text is \
+kept in tree.yaml.rejected, and tree.yaml.error gives the reason. Blocks are read-only. A writable mount \
+locks its file; a second mount of the file must be read-only.
+
+The command returns when the mount is ready, and a daemon serves it until it is unmounted. A missing \
+MOUNTPOINT is created, and removed after unmounting.";
+
+const EXAMPLES: &str = "  asdf-mount galaxy.asdf /mnt/x              one file
+  asdf-mount -r galaxy.asdf /mnt/x           the same, read-only
+  asdf-mount -o allow_other data/ /mnt/x     a directory of files, for all users
+  asdf-mount -u /mnt/x                       unmount; so do 'umount' and 'fusermount3 -u'
+  mount -t fuse.asdf-mount galaxy.asdf /mnt/x
+  /data/galaxy.asdf /mnt/x fuse.asdf-mount noauto,user 0 0     a line in /etc/fstab";
+
+const SIGNALS: &str = "  SIGINT, SIGTERM and SIGHUP unmount. Open files are served for two more
+  seconds. A second signal ends the daemon at once. If the mount can't be
+  removed (no fusermount3, a copy in another mount namespace), the daemon
+  ends anyway and logs what is left: a dead mount, which asdf-mount -u or,
+  as root, umount -l removes.";
+
+const FILES: &str = "  /dev/fuse        FUSE device
+  /dev/log         syslog, where a daemon logs without --log-file
+  $XDG_CACHE_HOME/asdf-mount, else ~/.cache/asdf-mount
+                   seek tables of blocks that were read to their end; may be deleted at any time
+  /etc/fuse.conf   the line 'user_allow_other' lets ordinary users mount with allow_other
+  $XDG_STATE_HOME/asdf-mount, else ~/.local/state/asdf-mount
+                   refused and unsaved texts, and files that editors create beside tree.yaml;
+                   at most 256 MiB, for 90 days";
+
+const BUGS: &str = "  Only the tree can be edited; blocks are read-only.
+  Random access to a zlib or bzip2 block first decodes it once from its start.
+  With allow_other, a user whom only an ACL lets read or write is refused.";
+
+const SEE_ALSO: &str = "  fusermount3(1), getfattr(1), mount(8), umount(8), https://www.asdf-format.org";
+
+/// The sections after the options: titles, and texts of fixed lines.
+pub(super) fn sections() -> Vec<(&'static str, String)> {
+    vec![
+        ("Mount options (-o)", mount_options()),
+        ("Examples", EXAMPLES.to_owned()),
+        ("Signals", SIGNALS.to_owned()),
+        ("Exit status", exit_status()),
+        ("Environment", environment()),
+        ("Files", FILES.to_owned()),
+        ("Bugs", BUGS.to_owned()),
+        ("See also", SEE_ALSO.to_owned()),
+    ]
+}
+
+fn mount_options() -> String {
+    let mut text = String::new();
+    for options::Row { shown, what, .. } in options::TABLE {
+        text += &format!("  {shown}\n          {what}\n");
+    }
+    text + "  Any other option is an error. Write a comma in a value as '\\,'."
+}
+
+fn exit_status() -> String {
+    format!(
+        "  {}  success: the mount is ready, or removed; with --check or --index:
+     all files are sound
+  {}  failure, with one line on stderr that gives the reason; with --check
+     or --index: a file is damaged
+  {}  invalid arguments; with --check or --index: a file can't be read, or
+     the report can't be written",
+        exit::OK,
+        exit::FAILED,
+        exit::USAGE
+    )
+}
+
+fn environment() -> String {
+    format!(
+        "  {}   a log filter such as asdf_mount::daemon=debug; overrides -v
+  FUSERMOUNT_PATH  the fusermount3 to run [searched in PATH and /usr/bin]
+  XDG_CACHE_HOME   parent of the directory asdf-mount with seek tables [~/.cache]
+  XDG_STATE_HOME   parent of the directory asdf-mount with refused texts [~/.local/state]",
+        log::FILTER_VARIABLE
+    )
+}
