@@ -16,15 +16,15 @@ pub use pieces::Pieces;
 pub use slice::Slice;
 pub use text::Text;
 
-/// What is known of whether all bytes of a content can be had.
+/// Whether all bytes of a content can be read, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Soundness {
-    /// Not all of it was read yet.
+    /// Not all of it has been read yet.
     Unknown,
-    /// All of it was read, and nothing was wrong.
+    /// All of it has been read, and nothing was wrong.
     Sound,
-    /// Bytes from this offset on can't be had. At the content's length: all its bytes can be had, but
-    /// their end is not in order (cut off, or followed by more than the header says).
+    /// Bytes from this offset on can't be read. If it is the content's length, all bytes can be read, but the
+    /// stream does not end there as it should (truncated, or longer than the header says).
     Broken(u64),
 }
 
@@ -39,10 +39,10 @@ pub struct Stored<'a> {
     pub len: u64,
 }
 
-/// Bytes of a content in a buffer of the cache, which others may read too.
+/// Bytes of a content in a buffer of the cache. Other readers may share the buffer.
 #[derive(Debug)]
 pub struct Shared {
-    /// There until it is dropped.
+    /// Always there, until it is dropped.
     buffer: Option<Bytes>,
     range: Range<usize>,
     cache: Arc<Cache>,
@@ -84,12 +84,11 @@ pub trait Content: Send + Sync + std::fmt::Debug {
         self.len() == 0
     }
 
-    /// Reads into `buf` from `offset` on and says how many bytes were read.
+    /// Reads into `buf` from `offset` on and returns the number of bytes read.
     ///
-    /// Fewer than asked come only at the end of the content, or when the byte after them can't be
-    /// had: then a read that starts there is the error. So is a read at the end itself where all bytes
-    /// were had and something is wrong all the same: a stream that holds more than its header says.
-    /// Never returns bytes that are not right.
+    /// A read is short only at the end of the content, or before a byte that can't be read: a read that
+    /// starts there returns the error. A read at the very end returns an error if all bytes were right but
+    /// the stream is longer than its header says. Never returns wrong bytes.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
     /// Where all its bytes lie in a source, if they lie there as they are, in one piece: `len()` bytes from
@@ -111,8 +110,9 @@ pub trait Content: Send + Sync + std::fmt::Debug {
         Some(Stored { source, offset: start.checked_add(offset)?, len })
     }
 
-    /// The bytes that [`read_at`](Self::read_at) would copy out of one buffer, as they lie there; none if they
-    /// do not lie in one, or can't be had. What isn't there yet is made if `at_any_cost`.
+    /// The bytes that [`read_at`](Self::read_at) would copy out of one buffer, without the copy; `None` if they
+    /// do not lie in one buffer, or can't be read. Bytes that are not decoded yet are decoded only
+    /// `at_any_cost`.
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
         let _ = (offset, len, at_any_cost);
         None
@@ -124,34 +124,34 @@ pub trait Content: Send + Sync + std::fmt::Debug {
         self.stored().and_then(|(source, _)| source.relocation_lock().cloned())
     }
 
-    /// Whether reading needs real work (decoding), so that it should not hold up other requests.
+    /// Whether reads take long (decoding, a server), so that no thread that answers requests makes them.
     fn is_slow(&self) -> bool {
         false
     }
 
-    /// What is known of whether all bytes can be had.
+    /// Whether all bytes can be read, as far as is known.
     fn soundness(&self) -> Soundness {
         Soundness::Sound
     }
 
-    /// Whether the first read at its end decodes all of it, and leaves a seek table that spares the next
-    /// mount that (unless there is no place for tables).
+    /// Whether the first read at its end decodes all of it. The seek table that this leaves spares the next
+    /// mount the pass, if tables can be kept.
     fn costs_a_pass(&self) -> bool {
         false
     }
 
-    /// The first thing that was found wrong while reading, even if it cost no byte.
+    /// The first defect that was found while reading, even if all bytes were right.
     fn trouble(&self) -> Option<Error> {
         None
     }
 
-    /// Learns what another content of the same bytes has found: nothing can be had from `from` on.
+    /// Takes over what another content of the same bytes has found: nothing can be read from `from` on.
     fn inherit(&self, from: u64, trouble: &Error) {
         let _ = (from, trouble);
     }
 }
 
-/// Reads exactly `buf.len()` bytes, or says that they are not there.
+/// Reads exactly `buf.len()` bytes; an error if there are fewer.
 pub fn read_exact_at(content: &dyn Content, offset: u64, buf: &mut [u8]) -> Result<()> {
     let mut done = 0;
     while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {

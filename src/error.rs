@@ -1,40 +1,40 @@
-//! Errors: what was wanted, of which file, at which place.
+//! Errors: what is wrong, in which file, at which offset.
 //!
-//! A [`Kind`] stands for what the caller, or the kernel, is to do about it; [`Error::errno`] is the
-//! only place that chooses an errno. Messages are lower case, without a full stop, and say what is
+//! A [`Kind`] tells the caller, or the kernel, what to do about an error. Only [`Error::errno`] chooses an
+//! errno. Messages are lower case, without a full stop, and say what is
 //! wrong and, where there is something to do, what to do.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of anything that reads a source.
+/// The result of anything that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What an error means to whoever meets it.
+/// What an error means to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// There is no such name, block or attribute.
     NotFound,
     /// The file is of none of the formats that can be mounted.
     Unrecognised,
-    /// The bytes contradict their format: cut off, overlapping, overflowing, broken stream.
+    /// The bytes contradict their format: truncated, overlapping, overflowing, a broken stream.
     Damaged,
     /// The bytes may be right, but this program can't read them: an unknown codec or version.
     Unsupported,
-    /// The source was changed or replaced by another program; what was known of it is void.
+    /// Another program changed or replaced the source; what was known of it is void.
     Changed,
-    /// Another program has the file.
+    /// Another program holds the file.
     Busy,
     /// Another program changed the tree since the text that was to replace it was begun.
     Conflict,
-    /// The text does not fit, or is beyond what can be handled.
+    /// The text does not fit, or is too large to handle.
     TooLarge,
     /// The file can't be written.
     ReadOnly,
-    /// What was asked would harm the file.
+    /// The request would harm the file.
     Refused,
-    /// A change was begun and could neither be finished nor undone yet.
+    /// A change was begun and can neither be finished nor undone yet.
     Unfinished,
     /// The arguments make no sense.
     Usage,
@@ -67,14 +67,14 @@ impl Error {
         Self::new(Kind::Unsupported, message)
     }
 
-    /// Says where in the source (bytes from its start) the trouble lies; the first place named stays.
+    /// Adds the offset in the source. An offset that is there already stays.
     #[must_use]
     pub fn at(mut self, offset: u64) -> Self {
         self.offset.get_or_insert(offset);
         self
     }
 
-    /// Says which file; the first one named stays.
+    /// Adds the file. A file that is there already stays.
     #[must_use]
     pub fn of(mut self, file: impl AsRef<Path>) -> Self {
         self.file.get_or_insert_with(|| file.as_ref().to_owned());
@@ -105,17 +105,17 @@ impl Error {
         &self.message
     }
 
-    /// Where in the source the trouble lies, if that is known.
+    /// The offset in the source, if it is known.
     pub fn offset(&self) -> Option<u64> {
         self.offset
     }
 
-    /// Whether it lies in the bytes, so that it comes again at every read.
+    /// Whether the bytes themselves cause it, so that every read meets it again.
     pub fn lasts(&self) -> bool {
         matches!(self.kind, Kind::Damaged | Kind::Unsupported)
     }
 
-    /// Whether the system had too little of something just now, which says nothing of the file.
+    /// Whether the system lacks a resource just now, which says nothing about the file.
     pub fn is_shortage(&self) -> bool {
         matches!(self.kind, Kind::System(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
     }

@@ -1,11 +1,10 @@
-//! Where this user's files are kept: the state directory, the cache directory, and the directory for
-//! large temporary files.
+//! The user's directories: for state, for cache, and for large temporary files.
 //!
-//! A state or cache directory is used only if it is this user's and no other user may write there: else
-//! another user could plant a link under a name that is about to be written, or put a file where one of
-//! ours is expected. A directory that is missing is made, with mode 0700, unless it would lie in another
-//! user's folder (`sudo` may leave `HOME` as it was). Files in it are made under a new name and renamed;
-//! what is read is a regular file of this user's, and no link.
+//! A state or cache directory is used only if it belongs to this user and no other user may write there.
+//! Otherwise another user could plant a link under a name that is about to be written, or a file where one
+//! of ours is expected. A missing directory is created with mode 0700, unless it would lie in another
+//! user's folder (`sudo` may leave `HOME` unchanged). Files are written under a new name and renamed. Only
+//! regular files of this user are read, never links.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,21 +20,21 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
 
-/// The program's directory in the directories for state and cache.
+/// The program's subdirectory of the directories for state and cache.
 const NAME: &str = "asdf-mount";
-/// What the name of a file begins with that is being written.
+/// Prefix of the names of files that are being written.
 pub const UNFINISHED: &str = ".new-";
 /// Mode bits with which others could write.
 const BY_OTHERS: u32 = 0o022;
 
-/// What outlives a mount and must not be lost: texts that were refused, journals, notes of locks.
+/// Files that outlive a mount and must not be lost: refused texts, journals, notes of locks.
 pub const STATE: UserDir =
     UserDir { variable: "XDG_STATE_HOME", in_home: ".local/state", of_root: "/var/lib", what: "state" };
-/// What outlives a mount and may be lost: seek tables.
+/// Files that outlive a mount and may be lost: seek tables.
 pub const CACHE: UserDir =
     UserDir { variable: "XDG_CACHE_HOME", in_home: ".cache", of_root: "/var/cache", what: "cache" };
 
-/// Where large temporary files are put: `$TMPDIR`, or `/var/tmp`.
+/// The directory for large temporary files: `$TMPDIR`, or `/var/tmp`.
 pub fn temporary() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
@@ -50,20 +49,20 @@ pub struct UserDir {
 }
 
 impl UserDir {
-    /// Where it is, or should be.
+    /// Its path, whether it exists or not.
     ///
     /// # Errors
     /// The user has no such place.
     pub fn path(&self) -> Result<PathBuf> {
         let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from(self.of_root));
-        // A home that is not there is meant to be none (`/nonexistent`), and is not made.
+        // A home that does not exist (`/nonexistent`) means that there is none. It is not created.
         let home = || Some(set("HOME").filter(|home| home.is_dir())?.join(self.in_home));
         let base = set(self.variable).or_else(home).or_else(root);
         Ok(base.ok_or_else(|| self.nowhere())?.join(NAME))
     }
 
-    /// The same, if it may be used: it is ours alone, or is missing and can be made so. Makes nothing.
+    /// Its path, if it may be used: it is ours alone, or is missing and can be created. Creates nothing.
     ///
     /// # Errors
     /// [`Kind::Refused`] if it may not be used, which says why.
@@ -80,7 +79,7 @@ impl UserDir {
         checked.map(|()| path.clone()).map_err(|error| error.of(path))
     }
 
-    /// Opens the one at `path`, and makes it if it is missing.
+    /// Opens the directory at `path`; creates it if it is missing.
     ///
     /// # Errors
     /// [`Kind::Refused`] if it may not be used, which says why; or the system refuses.
@@ -92,10 +91,10 @@ impl UserDir {
         self.open_existing(path)
     }
 
-    /// Opens the one at `path`.
+    /// Opens the directory at `path`.
     ///
     /// # Errors
-    /// As [`open`](Self::open), or there is none.
+    /// Those of [`open`](Self::open); or the directory is missing.
     pub fn open_existing(&self, path: &Path) -> Result<OwnedFd> {
         self.meets(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -105,7 +104,7 @@ impl UserDir {
         Ok(dir)
     }
 
-    /// Whether something lies at `path`; another user's link is refused.
+    /// Whether something exists at `path`. Refuses a link that another user made.
     fn meets(&self, path: &Path) -> Result<bool> {
         match path.symlink_metadata() {
             Ok(meta) if meta.is_symlink() && !is_roots_or_ours(meta.uid()) => {
@@ -129,7 +128,7 @@ impl UserDir {
         }
     }
 
-    /// Refuses to make directories in a folder of another user's.
+    /// Refuses to create directories in a folder that belongs to another user.
     fn may_make(&self, path: &Path) -> Result<()> {
         let above = path.ancestors().find_map(|above| above.metadata().ok().map(|meta| (above, meta)));
         match above {
@@ -157,12 +156,12 @@ fn is_roots_or_ours(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// Whether a file or directory is this user's, and no other may write it.
+/// Whether a file or directory belongs to this user and no other user may write it.
 pub fn is_ours(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & BY_OTHERS == 0
 }
 
-/// A name that no other process chooses, though it may have the same number in another container.
+/// A name that no other process chooses, even one with the same process number in another container.
 pub fn new_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -170,13 +169,13 @@ pub fn new_name() -> String {
     format!("{UNFINISHED}{}-{}-{number}", std::process::id(), now.as_nanos())
 }
 
-/// Makes an empty file of mode 0600 under a name that is free.
+/// Creates an empty file of mode 0600; an error if the name is taken.
 pub fn create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, name.as_ref(), flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
-/// Puts a file with these bytes at a name, in place of what has it.
+/// Writes a file with these bytes, over what has the name.
 pub fn write(dir: impl AsFd, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let (dir, unfinished) = (dir.as_fd(), new_name());
     let mut file = create(dir, &unfinished)?;
@@ -190,7 +189,7 @@ pub fn write(dir: impl AsFd, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result
     written
 }
 
-/// Opens a file for reading that is ours; `None` of a link, of another user's file, of no file.
+/// Opens a regular file of this user for reading; `None` for links, files of other users, missing files.
 pub fn open_file(dir: impl AsFd, name: impl AsRef<Path>) -> Option<(File, Stat)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::openat(dir, name.as_ref(), flags, Mode::empty()).ok()?;
@@ -199,7 +198,7 @@ pub fn open_file(dir: impl AsFd, name: impl AsRef<Path>) -> Option<(File, Stat)>
     believed.then(|| (File::from(file), stat))
 }
 
-/// Up to `most` bytes of a file that is ours, as text.
+/// Up to `most` bytes of a regular file of this user, as text.
 pub fn read(dir: impl AsFd, name: impl AsRef<OsStr>, most: u64) -> Option<String> {
     let (file, _) = open_file(dir, Path::new(name.as_ref()))?;
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! A range of the source, as it is.
+//! A range of the source, stored as it is.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ pub struct Slice {
     source: Arc<dyn Source>,
     offset: u64,
     len: u64,
-    /// Bytes that may be read; fewer than `len` where something else begins in the source.
+    /// Bytes that may be read: fewer than `len` if something else begins in the source before the end.
     there: u64,
 }
 
 impl Slice {
-    /// Makes the slice; nothing is read, and the range may reach past the end of the source.
+    /// Makes the slice. Reads nothing; the range may reach past the end of the source.
     pub fn new(source: Arc<dyn Source>, offset: u64, len: u64) -> Self {
         Self { source, offset, len, there: len }
     }
 
-    /// The same with only its first `there` bytes readable: behind them lies something else.
+    /// Makes only its first `there` bytes readable: something else lies behind them.
     #[must_use]
     pub fn cut(self, there: u64) -> Self {
         Self { there: there.min(self.len), ..self }
     }
 
-    /// The same without its first `skip` bytes.
+    /// Drops its first `skip` bytes.
     #[must_use]
     pub fn from(self, skip: u64) -> Self {
         let skip = skip.min(self.len);
@@ -41,6 +41,7 @@ impl Slice {
         }
     }
 
+    /// The error for a read at `offset`, beyond the bytes that are there.
     fn missing(&self, offset: u64) -> Error {
         let (len, there) = (self.len, self.len.min(offset));
         let place = self.offset.saturating_add(offset);
@@ -76,6 +77,10 @@ impl Content for Slice {
         std::iter::once(readable).collect()
     }
 
+    fn is_slow(&self) -> bool {
+        self.source.is_slow()
+    }
+
     fn soundness(&self) -> Soundness {
         let size = self.source.stat().map_or(0, |stat| stat.size);
         let there = size.saturating_sub(self.offset).min(self.there);
@@ -86,7 +91,33 @@ impl Content for Slice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::FileSource;
+    use crate::source::{FileSource, MemorySource, SourceStat};
+
+    /// A source that may take its time.
+    #[derive(Debug)]
+    struct Slow(MemorySource);
+
+    impl Source for Slow {
+        fn path(&self) -> &std::path::Path {
+            self.0.path()
+        }
+        fn stat(&self) -> Result<SourceStat> {
+            self.0.stat()
+        }
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            self.0.read_at(offset, buf)
+        }
+        fn is_slow(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_slow_source_are_slow_and_of_a_quick_one_not() {
+        let quick: Arc<dyn Source> = Arc::new(MemorySource(vec![1; 9]));
+        let slow: Arc<dyn Source> = Arc::new(Slow(MemorySource(vec![1; 9])));
+        assert_eq!([quick, slow].map(|source| Slice::new(source, 2, 3).is_slow()), [false, true]);
+    }
 
     #[test]
     fn gives_what_is_there_and_then_the_error() {

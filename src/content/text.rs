@@ -1,4 +1,4 @@
-//! Generated text, held in memory.
+//! Text generated in memory.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! The few operations through which a save changes files.
+//! The operations by which a save changes files.
 //!
-//! [`System`] is the file system itself. A test puts another [`Storage`] under a save, one that fails,
-//! or that remembers what was not made durable and loses it.
+//! [`System`] is the file system itself. Tests give a save another [`Storage`]: one that fails, or one that
+//! loses what was not made durable.
 //!
 //! Nothing here decides anything: each operation is one request to the file system, and its answer is
-//! handed on as it came.
+//! returned unchanged.
 
 mod attributes;
 mod ioctl;
@@ -26,26 +26,26 @@ use crate::user_dirs;
 
 /// Bytes copied by one request where the kernel copies.
 const COPIED_AT_ONCE: u64 = 64 << 20;
-/// Bytes copied by one request where it does not.
+/// Bytes copied by one request where this program copies.
 const PIECE: u64 = 1 << 20;
-/// What statfs calls ext2, ext3 and ext4.
+/// The type of ext2, ext3 and ext4 in statfs.
 const EXT4: u64 = 0xef53;
-/// What statfs calls XFS.
+/// The type of XFS in statfs.
 const XFS: u64 = 0x5846_5342;
 
-/// What statfs calls btrfs, bcachefs and ZFS.
+/// The types of btrfs, bcachefs and ZFS in statfs.
 const COPY_ON_WRITE: [u64; 3] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 
-/// What a save asks of a file's inode.
+/// What a save needs to know of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Device, inode, size and modification time.
     pub identity: Identity,
-    /// Names that the inode has.
+    /// Number of names (hard links).
     pub links: u64,
     /// The owner.
     pub uid: u32,
-    /// Type and permissions, as stat has them.
+    /// Type and permissions, as in stat.
     pub mode: u32,
 }
 
@@ -55,7 +55,7 @@ impl Meta {
     }
 }
 
-/// A run of a file's bytes in one piece on the disk.
+/// Bytes of a file that lie in one piece on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Where it begins in the file.
@@ -66,12 +66,12 @@ pub struct Extent {
     pub len: u64,
 }
 
-/// Where an inode's bytes lie on the disk.
+/// Where the bytes of a file lie on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extents {
     /// All of them, in the order of the file.
     Known(Vec<Extent>),
-    /// The file system does not say, or some have no place of their own.
+    /// The file system does not say, or some bytes have no place of their own.
     Unknown,
 }
 
@@ -82,29 +82,29 @@ pub trait Storage: Clone + Debug + Send + Sync {
 
     /// Opens a regular file that exists; never blocks on a FIFO.
     fn open(&self, path: &Path, write: bool) -> io::Result<Self::File>;
-    /// Makes a new file of mode 0600, open for reading and writing; an error if the name is taken.
+    /// Creates a file of mode 0600, open for reading and writing; an error if the name is taken.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
-    /// Makes the state directory, private to the user, and those above it, where there are none; an error
-    /// if others could write there.
+    /// Creates the state directory, private to the user, and its parents if they are missing; an error if
+    /// other users could write there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// What an open file is now.
+    /// The inode of an open file, as it is now.
     fn meta(&self, file: &Self::File) -> io::Result<Meta>;
-    /// What a name stands for now; links are not followed.
+    /// The inode behind a name; does not follow links.
     fn meta_at(&self, path: &Path) -> io::Result<Meta>;
     /// Reads at `offset`; fewer bytes than asked only at the end.
     fn read_at(&self, file: &Self::File, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, file: &Self::File, offset: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts or lengthens the file.
+    /// Truncates or extends the file.
     fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()>;
     /// The next piece of `range` that is not a hole.
     fn next_data(&self, file: &Self::File, range: Range<u64>) -> io::Result<Option<Range<u64>>>;
-    /// Says that the file was changed just now, as finely as the clock tells; without, its time is that of the
-    /// clock's last tick, which another file may have as well. Where that may not be done it is left out.
+    /// Sets the modification time to now, to the nanosecond. A write alone sets it to the clock's last tick,
+    /// which other files may have as well. Does nothing where this user may not set it.
     fn touch(&self, file: &Self::File) {
         let _ = file;
     }
-    /// Makes a range of the file read as zeros, and gives its space back where that can be done.
+    /// Zeroes a range of the file, and frees its space where the file system can.
     fn punch(&self, file: &Self::File, range: Range<u64>) -> io::Result<()>;
     /// Lets `to`'s bytes from `to_offset` on share the place of `from`'s in `range`; all three are
     /// multiples of 4096, but for an end at the end of the file.
@@ -123,20 +123,19 @@ pub trait Storage: Clone + Debug + Send + Sync {
         to: &Self::File,
         to_offset: u64,
     ) -> io::Result<()>;
-    /// How many bytes are free, where also writing over bytes of a file takes some: the file system writes
-    /// nothing over what it has.
+    /// Free bytes, if the file system is copy-on-write, so that overwriting takes space too.
     fn room_to_write_over(&self, file: &Self::File) -> Option<u64> {
         let _ = file;
         None
     }
-    /// Whether [`insert`](Self::insert) is known to leave, at a crash, nothing but a file whose extents
-    /// from some place on were moved, and the others not.
+    /// Whether a crash during [`insert`](Self::insert) is known to leave only files whose extents are moved
+    /// from some place on, and not before it.
     fn inserts_by_extent(&self, file: &Self::File) -> bool;
-    /// Moves all bytes from `offset` on by `len`, both multiples of 4096, and leaves a hole.
+    /// Moves all bytes from `offset` on by `len`, both multiples of 4096, which leaves a hole.
     fn insert(&self, file: &Self::File, offset: u64, len: u64) -> io::Result<()>;
     /// Takes `len` bytes at `offset` out of the file, the reverse of [`insert`](Self::insert).
     fn collapse(&self, file: &Self::File, offset: u64, len: u64) -> io::Result<()>;
-    /// Where the file's bytes lie on the disk; writes out first what has no place yet.
+    /// Where the bytes of the file lie on the disk. Writes out first what has no place yet.
     fn extents(&self, file: &Self::File) -> io::Result<Extents>;
     /// Gives `to` the owner, group, mode, ACLs and extended attributes of `from`.
     fn keep_attributes(&self, from: &Self::File, to: &Self::File) -> io::Result<()>;
@@ -144,25 +143,24 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn sync(&self, file: &Self::File) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Both of these, in no order: at once where that can be done.
+    /// Both of these, in any order, at the same time where that can be done.
     fn sync_with_dir(&self, file: &Self::File, dir: &Path) -> io::Result<()> {
         self.sync(file)?;
         self.sync_dir(dir)
     }
-    /// Closes a file that has no name any more, now or soon.
+    /// Closes a file that has no name any more, at once or soon.
     fn close(&self, file: Self::File) {
         drop(file);
     }
-    /// Gives a file another name, in place of what has it.
+    /// Renames a file, over what has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Lets two files swap their names.
+    /// Swaps the names of two files.
     fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
         let _ = (one, other);
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Takes a lease on a file that is open for reading only: `WouldBlock` if some program has it open for
-    /// writing. One that opens it for writing then waits until the lease is given up, or until the system
-    /// has waited for that long enough.
+    /// Takes a read lease: `WouldBlock` if a program has the file open for writing. A program that opens it for
+    /// writing afterwards waits until the lease ends, or until the system's time-out.
     fn lease(&self, file: &Self::File) -> io::Result<()> {
         let _ = file;
         Err(io::ErrorKind::Unsupported.into())
@@ -172,7 +170,7 @@ pub trait Storage: Clone + Debug + Send + Sync {
         let _ = file;
         false
     }
-    /// Gives the lease up.
+    /// Ends the lease.
     fn end_lease(&self, file: &Self::File) -> io::Result<()> {
         let _ = file;
         Ok(())
@@ -181,12 +179,11 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn wait(&self, time: Duration) {
         std::thread::sleep(time);
     }
-    /// Takes a name away.
+    /// Removes a name.
     fn unlink(&self, path: &Path) -> io::Result<()>;
-    /// Locks the file for this program alone; `WouldBlock` if another has it.
+    /// Locks the file for this program alone; `WouldBlock` if another program has locked it.
     fn lock(&self, file: &Self::File) -> io::Result<()>;
-    /// Whether names can be made and taken away in a directory; the error if not, as far as that can be
-    /// told beforehand.
+    /// Fails if names can't be created and removed in a directory, as far as that is known beforehand.
     fn may_change(&self, dir: &Path) -> io::Result<()> {
         let _ = dir;
         Ok(())
@@ -254,7 +251,7 @@ impl Storage for System {
         let start = match rustix::fs::seek(file, SeekFrom::Data(range.start)) {
             Ok(start) => start,
             Err(rustix::io::Errno::NXIO) => return Ok(None),
-            // A file system that knows no holes has data everywhere.
+            // A file system without holes has data everywhere.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => return Ok(Some(range)),
             Err(error) => return Err(error.into()),
         };
@@ -266,7 +263,7 @@ impl Storage for System {
     }
 
     fn touch(&self, file: &File) {
-        // A user who may write the file and does not own it may not.
+        // A user with write permission who does not own the file may not set its time.
         let _ = file.set_modified(std::time::SystemTime::now());
     }
 
@@ -333,7 +330,7 @@ impl Storage for System {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         match File::open(dir)?.sync_all() {
-            // Some network file systems have no such thing; their names are durable at once.
+            // Some network file systems can't; their names are durable at once.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
             answer => answer,
         }
@@ -345,7 +342,7 @@ impl Storage for System {
             let synced = self.sync(file);
             let dir_synced = match beside.map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(answer)) => answer,
-                // There was no thread to be had, or it has died.
+                // No thread could be started, or it panicked.
                 _ => self.sync_dir(dir),
             };
             synced.and(dir_synced)
@@ -390,10 +387,10 @@ impl Storage for System {
     }
 }
 
-/// Closes a file that has no name any more, on a thread of its own: the file system gives its space
-/// back then, and lets whoever closes it wait for that as long as for an fsync.
+/// Closes a file that has no name any more on a thread of its own: the file system frees its space then,
+/// which takes as long as an fsync.
 pub fn close_later(file: impl Send + 'static) {
-    // Where no thread can be had it is closed at once.
+    // If no thread can be started it is closed at once.
     let _ = std::thread::Builder::new().spawn(move || drop(file));
 }
 

@@ -1,14 +1,14 @@
-//! A window over a source: short reads that lie close together cost one read of the source.
+//! A window over a source: short reads close together cost one read of the source.
 
 use super::{Source, read_up_to};
 use crate::error::Result;
 
-/// Bytes read at once after a jump: a block's header and a little more.
+/// Bytes read at once after a jump: a block's header and some more.
 const JUMP: usize = 4 << 10;
 /// Bytes read at once when the last read lay near: many small blocks in a row.
 const RUN: usize = 64 << 10;
 
-/// Remembers the piece of a source that was read last.
+/// Holds the bytes of a source that were read last.
 #[derive(Debug)]
 pub struct Window<'a> {
     source: &'a dyn Source,

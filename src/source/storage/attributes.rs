@@ -1,4 +1,4 @@
-//! Gives a file that takes another's place that one's owner, mode, ACLs and extended attributes.
+//! Copies owner, mode, ACLs and extended attributes to the file that replaces another.
 
 use std::fs::File;
 use std::io;
@@ -6,14 +6,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use rustix::fs::XattrFlags;
 
-/// What POSIX ACLs are called as attributes.
+/// Prefix of the attributes that hold POSIX ACLs.
 const ACL: &[u8] = b"system.posix_acl_";
 
-/// Gives `to` what `from` has.
+/// Copies the attributes of `from` to `to`.
 ///
-/// Owner, group, mode, ACLs and the attributes `user.` and `security.` are kept or it is an error, and so
-/// are those that this user is told of and may not read (`trusted.` on btrfs). Of what a file system says
-/// of a file in attributes, and of `trusted.` ones, is kept what it lets us.
+/// Fails unless owner, group, mode, ACLs and the attributes `user.` and `security.` can be copied, or if
+/// an attribute is listed but can't be read (`trusted.` on btrfs). `trusted.` attributes, and those of
+/// the file system itself, are copied where the system allows it.
 pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
     let (old, new) = (from.metadata()?, to.metadata()?);
     if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
@@ -31,7 +31,7 @@ pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
             answer => answer?,
         }
     }
-    // A directory's default ACL is given to all that is made in it.
+    // A new file inherits the directory's default ACL.
     for name in list(to)?.iter().filter(|name| name.starts_with(ACL) && !names.contains(name)) {
         rustix::fs::fremovexattr(to, name.as_slice())?;
     }
@@ -39,7 +39,7 @@ pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
 }
 
 fn must_be_kept(name: &[u8]) -> bool {
-    // Whoever writes to a file takes its capabilities away.
+    // Writing to a file drops its capabilities.
     let is_security = name.starts_with(b"security.") && name != b"security.capability";
     is_security || name.starts_with(b"user.") || name.starts_with(ACL)
 }

@@ -1,4 +1,4 @@
-//! Requests that no crate offers: FICLONERANGE, FIEMAP, and those about leases.
+//! Requests that no crate offers: FICLONERANGE, FIEMAP and leases.
 
 #![allow(unsafe_code)]
 
@@ -11,15 +11,15 @@ use rustix::ioctl::{Opcode, Setter, Updater, opcode};
 
 use super::{Extent, Extents};
 
-/// Extents asked for at once.
+/// Extents per request.
 const AT_ONCE: usize = 256;
-/// More than that are not worth keeping in a journal.
+/// Further extents are not worth a journal.
 const MOST_EXTENTS: usize = 1 << 20;
-/// FIEMAP_FLAG_SYNC: write the file out first.
+/// FIEMAP_FLAG_SYNC: writes the file out first.
 const SYNC: u32 = 1;
 /// FIEMAP_EXTENT_LAST: there is no further extent.
 const LAST: u32 = 0x1;
-/// FIEMAP_EXTENT_UNWRITTEN and FIEMAP_EXTENT_MERGED: the extent has a place of its own all the same.
+/// FIEMAP_EXTENT_UNWRITTEN and FIEMAP_EXTENT_MERGED: the extent has a place of its own nevertheless.
 const HARMLESS: u32 = LAST | 0x800 | 0x1000;
 
 /// `struct file_clone_range` of linux/fs.h.
@@ -39,7 +39,7 @@ struct Fiemap {
     extents: [FiemapExtent; AT_ONCE],
 }
 
-/// What the number of the request counts: the structure without the extents.
+/// `struct fiemap` without extents; its size is part of the request number.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct FiemapHead {
@@ -85,14 +85,14 @@ const SET_SIGNAL: libc::c_int = 10;
 
 /// Takes a read lease.
 pub(super) fn lease(file: &File) -> io::Result<()> {
-    // The kernel tells of a lease that it wants back by a signal that ends the process, but for another
-    // choice: this one is ignored where nobody asks for it.
+    // The kernel announces the end of a lease by a signal, and the default one ends the process. SIGURG
+    // is ignored by default.
     control(file, SET_SIGNAL, libc::SIGURG)?;
     control(file, libc::F_SETLEASE, libc::F_RDLCK)?;
     Ok(())
 }
 
-/// Whether the file has a read lease that the kernel does not want back.
+/// Whether the file has a read lease that no program waits for.
 pub(super) fn has_lease(file: &File) -> bool {
     control(file, libc::F_GETLEASE, 0).is_ok_and(|kind| kind == libc::F_RDLCK)
 }
