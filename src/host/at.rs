@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::host::stat::Stat;
 use crate::source::FileSource;
 
@@ -43,9 +43,12 @@ pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
 
 /// Opens the regular file `name` in `dir`, which messages call `label`.
 pub(crate) fn open_in(dir: BorrowedFd<'_>, name: &OsStr, label: &Path) -> Result<FileSource> {
-    let fd =
-        rustix::fs::openat(dir, name, READ, Mode::empty()).map_err(|errno| Error::from(errno).of(label))?;
-    FileSource::from_file(File::from(fd), label)
+    FileSource::from_file(File::from(open(dir, name).map_err(|error| error.of(label))?), label)
+}
+
+/// Opens the regular file `name` in `dir`.
+pub(crate) fn open(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
+    Ok(rustix::fs::openat(dir, name, READ, Mode::empty())?)
 }
 
 /// Holds the directory `name` in `dir`; a link is refused.

@@ -16,11 +16,11 @@ use crate::error::{self, Error, Result};
 use crate::format::HEAD;
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::at::open_in;
+use crate::host::at::{open, stat_of};
 use crate::host::location::Location;
 use crate::host::location::link::{self, LinkPolicy, Shown};
 use crate::host::stat::{Kind, Stat};
-use crate::source::{Source, SourceStat, SourceVersion, read_up_to};
+use crate::source::{SourceStat, SourceVersion};
 use crate::sync::locked;
 
 /// How many files are remembered as recognised or not: some megabytes.
@@ -117,6 +117,25 @@ impl FormatDetector {
         }
     }
 
+    /// The kind that programs see of a name in the mirrored directory `parent`, which is open as `dir`. `told` is
+    /// what the directory itself says of it: then no stat is needed.
+    pub(crate) fn kind(
+        &self,
+        parent: &Position,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        told: Option<Kind>,
+    ) -> Result<Kind> {
+        let is_mount =
+            parent.links.mountpoint.as_ref().map(|mountpoint| mountpoint.is_at(dir, name)).transpose()?;
+        match told {
+            _ if is_mount == Some(true) => Err(hidden()),
+            Some(Kind::File) if self.head(dir, name).is_ok_and(|(_, known)| known) => Ok(Kind::Directory),
+            None | Some(Kind::File | Kind::Link) => Ok(self.look(parent, dir, name)?.kind()),
+            Some(kind) => Ok(kind),
+        }
+    }
+
     /// Looks at the place of a source itself.
     pub(crate) fn look_at(&self, position: Position) -> Result<Seen> {
         let (dir, name) = position.location.holder()?;
@@ -151,21 +170,19 @@ impl FormatDetector {
         if let Some(known) = locked(&self.remembered).get(&stat.version) {
             return Ok(*known);
         }
-        let held =
-            dir.try_clone_to_owned().map_err(|error| self.unread(Error::from(error).of(location.label())))?;
-        let target = SaveTarget::new(held, name.to_owned(), location.label());
-        // Only files of known formats are ever saved.
-        if self.recovery.apply(&target).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
-            return Ok(true);
+        let mut head = self.head(dir, name);
+        if !matches!(head, Ok((_, true))) {
+            // A save that was interrupted may have left first bytes of no format. Only files of known formats are
+            // ever saved.
+            let held = dir.try_clone_to_owned();
+            let held = held.map_err(|error| self.unread(Error::from(error).of(location.label())))?;
+            let target = SaveTarget::new(held, name.to_owned(), location.label());
+            if self.recovery.apply(&target).is_err_and(|why| why.kind() == error::Kind::Unfinished) {
+                return Ok(true);
+            }
+            head = self.head(dir, name);
         }
-        let head = || -> Result<(SourceVersion, bool)> {
-            let source = open_in(dir, name, &location.label())?;
-            let mut head = [0; HEAD];
-            let read = read_up_to(&source, 0, &mut head)?;
-            let known = head.get(..read).and_then(self.recognise).is_some();
-            Ok((source.stat()?.version, known))
-        };
-        match head() {
+        match head.map_err(|error| error.of(location.label())) {
             Ok((read, known)) => {
                 if read == stat.version {
                     locked(&self.remembered).put(read, known);
@@ -176,6 +193,20 @@ impl FormatDetector {
             Err(error) if matches!(error.errno(), libc::ENOENT | libc::ESTALE) => Err(error),
             Err(_) => Ok(false),
         }
+    }
+
+    /// The version of a file, and whether a format knows its first bytes.
+    fn head(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<(SourceVersion, bool)> {
+        let file = open(dir, name)?;
+        let mut head = [0; HEAD];
+        let mut read = 0;
+        while let Some(rest) = head.get_mut(read..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::pread(&file, rest, read as u64)? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        Ok((stat_of(&file)?.source.version, head.get(..read).and_then(self.recognise).is_some()))
     }
 
     /// Says once in the log what the system lacks.

@@ -13,14 +13,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::host::acl;
 use crate::host::at::{HOLD, descend, open_in, stat_in, step};
-use crate::host::stat::{Key, Stat};
+use crate::host::stat::{Key, Kind, Stat};
 use crate::source::FileSource;
 
 /// A directory that was opened before mounting.
@@ -68,6 +68,20 @@ enum Anchor {
     Origin(Arc<Origin>),
     /// What the symbolic link at this location leads to.
     Link(Arc<Location>, Arc<link::LinkPolicy>),
+}
+
+/// A name in a directory.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) name: OsString,
+    /// What the directory says that it is, if it says so.
+    pub(crate) kind: Option<Kind>,
+}
+
+impl From<OsString> for Name {
+    fn from(name: OsString) -> Self {
+        Self { name, kind: None }
+    }
 }
 
 /// Where something lies.
@@ -177,8 +191,8 @@ impl Location {
     }
 
     /// The names in the directory that lies here, without `.` and `..`.
-    pub(crate) fn names(&self) -> Result<Vec<OsString>> {
-        let list = || -> Result<Vec<OsString>> {
+    pub(crate) fn names(&self) -> Result<Vec<Name>> {
+        let list = || -> Result<Vec<Name>> {
             let (dir, name) = self.holder()?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let fd = rustix::fs::openat(dir.as_fd(), name.as_os_str(), flags, Mode::empty())?;
@@ -187,7 +201,9 @@ impl Location {
                 let found = found?;
                 let name = OsStr::from_bytes(found.file_name().to_bytes());
                 if name != "." && name != ".." {
-                    names.push(name.to_owned());
+                    let kind = found.file_type();
+                    let kind = (kind != FileType::Unknown).then(|| Kind::of(kind));
+                    names.push(Name { name: name.to_owned(), kind });
                 }
             }
             Ok(names)

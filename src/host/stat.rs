@@ -66,7 +66,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(kind: FileType) -> Self {
+    pub(crate) fn of(kind: FileType) -> Self {
         match kind {
             FileType::Directory => Self::Directory,
             FileType::Symlink => Self::Link,

@@ -12,6 +12,7 @@ use std::sync::{Arc, RwLock};
 use crate::content::folder::{self, Folder};
 use crate::error::{Result, errno};
 use crate::folder::mounted_file::MountedFile;
+use crate::host::location::Name;
 use crate::host::stat::Kind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
@@ -57,7 +58,7 @@ struct Mirrored {
     entry: Arc<Entry>,
     /// Of a folder that can be written, the names that its file gives it.
     shown: Vec<OsString>,
-    names: RwLock<Arc<[OsString]>>,
+    names: RwLock<Arc<[Name]>>,
     /// Whether anything was handed out since the names were read.
     used: AtomicBool,
 }
@@ -69,12 +70,12 @@ impl Mirrored {
     }
 }
 
-fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[OsString]>> {
+fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[Name]>> {
     match &entry.class {
-        Class::Sources { sources, .. } => Ok(sources.iter().map(|(name, _)| name.clone()).collect()),
+        Class::Sources { sources, .. } => Ok(sources.iter().map(|(name, _)| name.clone().into()).collect()),
         Class::Folder(folder) => {
             let written = folder.used_overlay().map_or_else(|| vec![TREE.into()], |overlay| overlay.names());
-            Ok(written.into_iter().chain(shown.iter().cloned()).collect())
+            Ok(written.into_iter().chain(shown.iter().cloned()).map(Name::from).collect())
         }
         _ => Ok(entry.position.location.names()?.into()),
     }
@@ -82,7 +83,7 @@ fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[OsString]>> {
 
 impl Mirrored {
     /// The names as they were found when the directory was read; `anew` reads it again if any was handed out since.
-    fn names(&self, anew: bool) -> Result<Arc<[OsString]>> {
+    fn names(&self, anew: bool) -> Result<Arc<[Name]>> {
         if self.used.swap(true, Ordering::Relaxed) && anew {
             let names = read(&self.entry, &self.shown)?;
             *self.names.write().unwrap_or_else(std::sync::PoisonError::into_inner) = names;
@@ -205,7 +206,7 @@ impl Vfs {
         &self,
         ino: Ino,
         mirrored: &Mirrored,
-        names: &[OsString],
+        names: &[Name],
         first: u64,
         attrs: bool,
         take: Take<'_>,
@@ -219,12 +220,12 @@ impl Vfs {
         for (next, name) in (3..).zip(names).skip(usize::try_from(first).unwrap_or(usize::MAX)) {
             let found = match &dir {
                 Some(dir) => self.item_in(entry, dir.as_fd(), name, attrs),
-                None => self.find(ino, name).and_then(|found| {
+                None => self.find(ino, &name.name).and_then(|found| {
                     let attr = self.attr_of_found(&found)?;
                     Ok((attr.ino, attr.kind, attrs.then_some((attr, found.node))))
                 }),
             };
-            if !self.hand_item(name, next, found, &mut outcome, take) {
+            if !self.hand_item(&name.name, next, found, &mut outcome, take) {
                 break;
             }
         }
@@ -264,25 +265,26 @@ impl Vfs {
     }
 
     /// Number and kind of a name in a mirrored directory, and with `attrs` all that a lookup gives.
-    fn item_in(&self, entry: &Arc<Entry>, dir: BorrowedFd<'_>, name: &OsStr, attrs: bool) -> Result<Looked> {
-        let seen = self.detector.look(&entry.position, dir, name)?;
-        if attrs {
-            let (stat, kind) = (seen.stat, seen.kind());
-            let child = entry.child(name, seen, &self.serials)?;
-            let ino = Ino::of(child.serial);
-            let attr = match &child.class {
-                // Just looked at: no need to ask again.
-                Class::File { .. } => self.ownership.attr(ino, kind, stat.source.size, &stat),
-                Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
-                Class::Folder(_) => Attr { nlink: 4, ..self.own_folder(ino, &stat) },
-                Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),
-                Class::Sources { .. } => self.attr_of_entry(&child)?,
-            };
-            return Ok((ino, kind, Some((attr, Node::Entry(child)))));
+    fn item_in(&self, entry: &Arc<Entry>, dir: BorrowedFd<'_>, name: &Name, attrs: bool) -> Result<Looked> {
+        let Name { name, kind } = name;
+        if !attrs {
+            let kind = self.detector.kind(&entry.position, dir, name, *kind)?;
+            let known = entry.known_child(name);
+            return Ok((known.map_or(Ino::UNKNOWN, |known| Ino::of(known.serial)), kind, None));
         }
-        let known = entry.known_child(name);
-        let ino = known.map_or(Ino::UNKNOWN, |known| Ino::of(known.serial));
-        Ok((ino, seen.kind(), None))
+        let seen = self.detector.look(&entry.position, dir, name)?;
+        let (stat, kind) = (seen.stat, seen.kind());
+        let child = entry.child(name, seen, &self.serials)?;
+        let ino = Ino::of(child.serial);
+        let attr = match &child.class {
+            // Just looked at: no need to ask again.
+            Class::File { .. } => self.ownership.attr(ino, kind, stat.source.size, &stat),
+            Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
+            Class::Folder(_) => Attr { nlink: 4, ..self.own_folder(ino, &stat) },
+            Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),
+            Class::Sources { .. } => self.attr_of_entry(&child)?,
+        };
+        Ok((ino, kind, Some((attr, Node::Entry(child)))))
     }
 }
 
