@@ -5,12 +5,10 @@
 //! inode, size and modification time stay as they are.
 
 use std::ffi::{OsStr, OsString};
-use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-
-use lru::LruCache;
 
 use crate::error::{self, Error, Result};
 use crate::format::HEAD;
@@ -23,8 +21,8 @@ use crate::host::stat::{Kind, Stat};
 use crate::source::{SourceStat, SourceVersion};
 use crate::sync::locked;
 
-/// How many files are remembered as recognised or not: some megabytes.
-const REMEMBERED: NonZeroUsize = NonZeroUsize::new(32 << 10).expect("is not zero");
+/// For how many files it is remembered whether they are recognised.
+const REMEMBERED: usize = 64 << 10;
 
 /// Where an entry lies, and what its links are judged by.
 #[derive(Clone, Debug)]
@@ -70,7 +68,7 @@ impl Seen {
 /// Looks at names, and remembers which files were recognised.
 pub(crate) struct FormatDetector {
     recognise: fn(&[u8]) -> Option<&'static str>,
-    remembered: Mutex<LruCache<SourceVersion, bool>>,
+    remembered: Remembered,
     /// Looks after what a crash left halfway: its first bytes may be none of any format.
     recovery: RecoveryPolicy,
     /// Whether the log tells of a shortage.
@@ -85,7 +83,7 @@ impl std::fmt::Debug for FormatDetector {
 
 impl FormatDetector {
     pub(crate) fn new(recognise: fn(&[u8]) -> Option<&'static str>, recovery: RecoveryPolicy) -> Self {
-        let remembered = Mutex::new(LruCache::new(REMEMBERED));
+        let remembered = Remembered::default();
         Self { recognise, remembered, recovery, told: AtomicBool::new(false) }
     }
 
@@ -130,7 +128,9 @@ impl FormatDetector {
             parent.links.mountpoint.as_ref().map(|mountpoint| mountpoint.is_at(dir, name)).transpose()?;
         match told {
             _ if is_mount == Some(true) => Err(hidden()),
-            Some(Kind::File) if self.head(dir, name).is_ok_and(|(_, known)| known) => Ok(Kind::Directory),
+            Some(Kind::File) if open(dir, name).is_ok_and(|file| self.knows(&file).unwrap_or(false)) => {
+                Ok(Kind::Directory)
+            }
             None | Some(Kind::File | Kind::Link) => Ok(self.look(parent, dir, name)?.kind()),
             Some(kind) => Ok(kind),
         }
@@ -167,8 +167,8 @@ impl FormatDetector {
         if stat.size == 0 {
             return Ok(false);
         }
-        if let Some(known) = locked(&self.remembered).get(&stat.version) {
-            return Ok(*known);
+        if let Some(known) = self.remembered.get(&stat.version) {
+            return Ok(known);
         }
         let mut head = self.head(dir, name);
         if !matches!(head, Ok((_, true))) {
@@ -185,7 +185,7 @@ impl FormatDetector {
         match head.map_err(|error| error.of(location.label())) {
             Ok((read, known)) => {
                 if read == stat.version {
-                    locked(&self.remembered).put(read, known);
+                    self.remembered.put(&read, known);
                 }
                 Ok(known)
             }
@@ -198,15 +198,15 @@ impl FormatDetector {
     /// The version of a file, and whether a format knows its first bytes.
     fn head(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<(SourceVersion, bool)> {
         let file = open(dir, name)?;
+        let known = self.knows(&file)?;
+        Ok((stat_of(&file)?.source.version, known))
+    }
+
+    /// Whether a format knows the first bytes of an open file.
+    fn knows(&self, file: &OwnedFd) -> Result<bool> {
         let mut head = [0; HEAD];
-        let mut read = 0;
-        while let Some(rest) = head.get_mut(read..).filter(|rest| !rest.is_empty()) {
-            match rustix::io::pread(&file, rest, read as u64)? {
-                0 => break,
-                more => read += more,
-            }
-        }
-        Ok((stat_of(&file)?.source.version, head.get(..read).and_then(self.recognise).is_some()))
+        let read = rustix::io::pread(file, &mut head, 0)?;
+        Ok(head.get(..read).and_then(self.recognise).is_some())
     }
 
     /// Says once in the log what the system lacks.
@@ -218,6 +218,37 @@ impl FormatDetector {
             );
         }
         error
+    }
+}
+
+/// Which versions of files were recognised or not.
+///
+/// One table of hashes, and not an allocation for each: those would lie between the allocations of files that are
+/// forgotten, and keep their pages.
+#[derive(Debug, Default)]
+struct Remembered {
+    hasher: RandomState,
+    /// In each slot a hash, whose lowest bit says whether the file was recognised; 0 in an empty one. No slots before
+    /// the first file.
+    slots: Mutex<Vec<u64>>,
+}
+
+impl Remembered {
+    fn get(&self, version: &SourceVersion) -> Option<bool> {
+        let hash = self.hasher.hash_one(version);
+        let slot = *locked(&self.slots).get(hash as usize % REMEMBERED)?;
+        (slot != 0 && slot | 1 == hash | 1).then_some(slot & 1 == 1)
+    }
+
+    fn put(&self, version: &SourceVersion, known: bool) {
+        let hash = self.hasher.hash_one(version);
+        let mut slots = locked(&self.slots);
+        if slots.is_empty() {
+            *slots = vec![0; REMEMBERED];
+        }
+        if let Some(slot) = slots.get_mut(hash as usize % REMEMBERED) {
+            *slot = hash & !1 | u64::from(known);
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 
 use crate::folder::mounted_file::MountedFile;
@@ -67,8 +68,9 @@ pub(crate) struct ViewNode {
 }
 
 impl ViewNode {
-    fn key(&self, mounted: &MountedFile) -> (u64, Box<OsStr>) {
-        (self.parent.as_ref().map_or(mounted.serial, |parent| parent.serial), self.name.clone())
+    /// The serial of the folder that it lies in.
+    fn within(&self, mounted: &MountedFile) -> u64 {
+        self.parent.as_ref().map_or(mounted.serial, |parent| parent.serial)
     }
 
     /// The names from the folder of the file down to this.
@@ -105,10 +107,29 @@ pub(crate) struct KnownNodes(Mutex<Counted>);
 #[derive(Debug, Default)]
 struct Counted {
     nodes: HashMap<u64, (Node, u64)>,
-    /// The serials of the views among them, by the serial of the folder that they lie in and their name.
-    views: HashMap<(u64, Box<OsStr>), u64>,
+    /// The serials of the views among them, by a hash of the serial of the folder that they lie in and their name.
+    views: HashMap<u64, u64>,
+    hasher: RandomState,
     /// Nodes that were dropped since memory was given back.
     dropped: usize,
+}
+
+impl Counted {
+    fn hash(&self, within: u64, name: &OsStr) -> u64 {
+        self.hasher.hash_one((within, name))
+    }
+
+    fn view(&self, within: u64, name: &OsStr) -> Option<&Arc<ViewNode>> {
+        match self.nodes.get(self.views.get(&self.hash(within, name))?) {
+            // Another name may have the same hash.
+            Some((Node::View(_, mounted, view), _))
+                if view.within(mounted) == within && *view.name == *name =>
+            {
+                Some(view)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// After so many dropped nodes it is worth while to give memory back: some megabytes.
@@ -122,7 +143,14 @@ impl KnownNodes {
         // A folder and its tree have one serial.
         let node = if let Node::Tree(entry) = node { Node::Entry(entry) } else { node };
         let serial = match &node {
-            Node::View(_, mounted, view) => *known.views.entry(view.key(mounted)).or_insert(view.serial),
+            Node::View(_, mounted, view) => match known.view(view.within(mounted), &view.name) {
+                Some(known) => known.serial,
+                None => {
+                    let hash = known.hash(view.within(mounted), &view.name);
+                    known.views.insert(hash, view.serial);
+                    view.serial
+                }
+            },
             _ => ino.serial(),
         };
         known.nodes.entry(serial).or_insert((node, 0)).1 += 1;
@@ -131,12 +159,7 @@ impl KnownNodes {
 
     /// The view of a name that is known, in the folder with the serial `within`.
     pub(crate) fn view(&self, within: u64, name: &OsStr) -> Option<Arc<ViewNode>> {
-        let known = locked(&self.0);
-        let serial = known.views.get(&(within, name.into()))?;
-        match known.nodes.get(serial) {
-            Some((Node::View(_, _, view), _)) => Some(view.clone()),
-            _ => None,
-        }
+        locked(&self.0).view(within, name).cloned()
     }
 
     /// Notes that `count` of them were given back; the node is dropped with the last. Says whether so many
@@ -151,7 +174,10 @@ impl KnownNodes {
         }
         let dropped = known.nodes.remove(&serial);
         if let Some((Node::View(_, mounted, view), _)) = &dropped {
-            known.views.remove(&view.key(mounted));
+            let hash = known.hash(view.within(mounted), &view.name);
+            if known.views.get(&hash) == Some(&view.serial) {
+                known.views.remove(&hash);
+            }
         }
         known.dropped += 1;
         let many = known.dropped >= MANY.max(known.nodes.len());
