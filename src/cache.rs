@@ -32,7 +32,7 @@ pub(crate) use fair_share::FairShare;
 pub use memory::default_budget;
 pub(crate) use memory_budget::Reservation;
 pub(crate) use task::Task;
-pub(crate) use temp_segments::{Segment, TempSegments};
+pub(crate) use temp_segments::{SegmentList, Stored, TempSegments};
 pub(crate) use workers::Workers;
 
 /// A decoded chunk.

@@ -1,7 +1,7 @@
 //! Segments of an unnamed temporary file, for small data that would take memory.
 //!
-//! The file lies in the system's directory for temporary files and is gone with the process. Each owner
-//! takes [`Segment`]s of it and fills them; a segment that is dropped is punched out of the file. Where
+//! The file lies in the directory for large temporary files and is gone with the process. Each owner fills
+//! a [`SegmentList`]; a segment that is dropped is punched out of the file. Where
 //! such a file can't be had, or is full, nothing is stored.
 
 use std::fs::File;
@@ -9,6 +9,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::user_dirs;
 
 /// Bytes of a segment; it holds many windows.
 const SEGMENT: u64 = 256 << 10;
@@ -31,8 +33,8 @@ struct State {
 
 /// A part of the file that belongs to one owner until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Segment {
-    shelf: Arc<Mutex<State>>,
+struct Segment {
+    state: Arc<Mutex<State>>,
     file: Arc<File>,
     start: u64,
     filled: u64,
@@ -40,14 +42,14 @@ pub(crate) struct Segment {
 
 impl TempSegments {
     /// A new segment, if there may be one more.
-    pub(crate) fn segment(&self) -> Option<Segment> {
+    fn segment(&self) -> Option<Segment> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.refused || state.used + SEGMENT > MOST {
             return None;
         }
         let file = match &state.file {
             Some(file) => file.clone(),
-            None => match unnamed(&std::env::temp_dir()) {
+            None => match unnamed(&user_dirs::temporary()) {
                 Ok(file) => state.file.insert(Arc::new(file)).clone(),
                 Err(error) => {
                     tracing::warn!("no temporary file, so seeking in compressed blocks is slow: {error}");
@@ -59,7 +61,7 @@ impl TempSegments {
         let start = state.end;
         state.end += SEGMENT;
         state.used += SEGMENT;
-        Some(Segment { shelf: self.0.clone(), file, start, filled: 0 })
+        Some(Segment { state: self.0.clone(), file, start, filled: 0 })
     }
 
     /// Bytes of all segments in use.
@@ -71,7 +73,7 @@ impl TempSegments {
 
 impl Segment {
     /// Writes `bytes` and says where in the segment; `None` when they don't fit or can't be written.
-    pub(crate) fn put(&mut self, bytes: &[u8]) -> Option<u32> {
+    fn put(&mut self, bytes: &[u8]) -> Option<u32> {
         let at = self.filled;
         let end = at.checked_add(bytes.len() as u64).filter(|end| *end <= SEGMENT)?;
         self.file.write_all_at(bytes, self.start + at).ok()?;
@@ -80,10 +82,52 @@ impl Segment {
     }
 
     /// Reads `len` bytes from `at` on, as they were put.
-    pub(crate) fn get(&self, at: u32, len: usize) -> Option<Vec<u8>> {
+    fn get(&self, at: u32, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; len];
         self.file.read_exact_at(&mut bytes, self.start + u64::from(at)).ok()?;
         Some(bytes)
+    }
+}
+
+/// Where bytes are stored in a [`SegmentList`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    segment: u32,
+    at: u32,
+    len: u32,
+}
+
+impl Stored {
+    /// How many bytes they are.
+    pub(crate) fn len(self) -> u64 {
+        self.len.into()
+    }
+}
+
+/// The segments of one owner, filled one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct SegmentList(Vec<Segment>);
+
+impl SegmentList {
+    /// Writes `bytes`, which fit into a segment; `None` when that fails.
+    pub(crate) fn put(&mut self, bytes: &[u8], file: &TempSegments) -> Option<Stored> {
+        let len = u32::try_from(bytes.len()).ok()?;
+        let at = match self.0.last_mut().and_then(|segment| segment.put(bytes)) {
+            Some(at) => at,
+            None => {
+                let mut segment = file.segment()?;
+                let at = segment.put(bytes)?;
+                self.0.push(segment);
+                at
+            }
+        };
+        Some(Stored { segment: u32::try_from(self.0.len() - 1).ok()?, at, len })
+    }
+
+    /// Reads bytes as they were put.
+    pub(crate) fn get(&self, stored: Stored) -> Option<Vec<u8>> {
+        let segment = self.0.get(usize::try_from(stored.segment).ok()?)?;
+        segment.get(stored.at, usize::try_from(stored.len).ok()?)
     }
 }
 
@@ -92,7 +136,7 @@ impl Drop for Segment {
         use rustix::fs::{FallocateFlags, fallocate};
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let punched = fallocate(&self.file, punch, self.start, SEGMENT);
-        let mut state = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // A segment that can't be punched out stays in use.
         if punched.is_ok() {
             state.used -= SEGMENT;
@@ -101,7 +145,7 @@ impl Drop for Segment {
 }
 
 /// An unnamed file in a directory, open for reading and writing.
-pub(crate) fn unnamed(folder: &Path) -> std::io::Result<File> {
+fn unnamed(folder: &Path) -> std::io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
     if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder) {
@@ -122,26 +166,26 @@ mod tests {
 
     #[test]
     fn segments_give_back_what_was_put_and_room_when_dropped() {
-        let shelf = TempSegments::default();
-        let (mut one, mut other) = (shelf.segment().unwrap(), shelf.segment().unwrap());
+        let state = TempSegments::default();
+        let (mut one, mut other) = (state.segment().unwrap(), state.segment().unwrap());
         let places: Vec<_> = (0..5_u8).map(|n| (one.put(&[n; 1000]), other.put(&[n + 100; 7]))).collect();
         for (n, (at, at_other)) in (0..).zip(places) {
             assert_eq!(one.get(at.unwrap(), 1000).unwrap(), [n; 1000]);
             assert_eq!(other.get(at_other.unwrap(), 7).unwrap(), [n + 100; 7]);
         }
         assert_eq!(one.put(&vec![0; SEGMENT as usize]), None);
-        assert_eq!(shelf.used(), 2 * SEGMENT);
+        assert_eq!(state.used(), 2 * SEGMENT);
         drop(one);
-        assert_eq!(shelf.used(), SEGMENT);
+        assert_eq!(state.used(), SEGMENT);
         assert_eq!(other.get(0, 7).unwrap(), [100; 7]);
     }
 
     #[test]
     fn there_are_only_so_many_segments() {
-        let shelf = TempSegments::default();
-        let all: Vec<_> = std::iter::from_fn(|| shelf.segment()).collect();
+        let state = TempSegments::default();
+        let all: Vec<_> = std::iter::from_fn(|| state.segment()).collect();
         assert_eq!(all.len() as u64, MOST / SEGMENT);
         drop(all);
-        assert!(shelf.segment().is_some());
+        assert!(state.segment().is_some());
     }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::reader::PartReader;
 use super::seek::{SeekTable, SegmentReader};
-use crate::cache::{Cache, Segment};
+use crate::cache::{Cache, SegmentList, Stored};
 use crate::error::{Error, Result};
 
 /// Cuts that are remembered at most; what lies behind the last one is one part.
@@ -124,8 +124,8 @@ struct State {
     /// What is behind the last part start.
     beyond: Beyond,
     /// The windows of those that need one, by their number.
-    windows: HashMap<usize, (usize, u32, usize)>,
-    segments: Vec<Segment>,
+    windows: HashMap<usize, Stored>,
+    stored: SegmentList,
     /// Looking for part starts far ahead came to nothing.
     in_vain: bool,
 }
@@ -162,7 +162,7 @@ impl<P: Parts> Parted<P> {
             offsets: vec![0],
             beyond: Beyond::Unknown,
             windows: HashMap::new(),
-            segments: Vec::new(),
+            stored: SegmentList::default(),
             in_vain: false,
         };
         Self { parts, data_size, cache: cache.clone(), state: Mutex::new(state), looking: Mutex::new(()) }
@@ -196,9 +196,7 @@ impl<P: Parts> Parted<P> {
             let state = self.state();
             match state.windows.get(&n) {
                 None => Some(Vec::new()),
-                Some(&(segment, at, len)) => {
-                    state.segments.get(segment).and_then(|segment| segment.get(at, len))
-                }
+                Some(stored) => state.stored.get(*stored),
             }
         };
         let lost = || Error::new(crate::Kind::System(libc::EIO), "the temporary file can't be read");
@@ -210,7 +208,7 @@ impl<P: Parts> Parted<P> {
     fn passed(&self, n: usize, len: u64, stopped: Stopped) -> bool {
         let mut state = self.state();
         if state.cuts.len() == n + 1 {
-            if state.cuts.len() >= CUTS || !self.put_aside(&mut state, n + 1, &stopped.window) {
+            if state.cuts.len() >= CUTS || !self.store_window(&mut state, n + 1, &stopped.window) {
                 return false;
             }
             state.cuts.push(KnownPart { cut: stopped.next, most: u64::MAX });
@@ -223,19 +221,12 @@ impl<P: Parts> Parted<P> {
         true
     }
 
-    fn put_aside(&self, state: &mut State, n: usize, window: &[u8]) -> bool {
+    fn store_window(&self, state: &mut State, n: usize, window: &[u8]) -> bool {
         if window.is_empty() {
             return true;
         }
-        let mut at = state.segments.last_mut().and_then(|segment| segment.put(window));
-        if at.is_none()
-            && let Some(mut segment) = self.cache.temp_segments().segment()
-        {
-            at = segment.put(window);
-            state.segments.push(segment);
-        }
-        let place = at.map(|at| (state.segments.len() - 1, at, window.len()));
-        place.is_some_and(|place| state.windows.insert(n, place).is_none())
+        let stored = state.stored.put(window, self.cache.temp_segments());
+        stored.is_some_and(|stored| state.windows.insert(n, stored).is_none())
     }
 
     /// The last part that begins at or before a decoded offset, and where it does.

@@ -50,10 +50,10 @@ impl Bzip2Index {
     }
 
     /// Stores an index of more than one block.
-    pub(super) fn keep(slot: &IndexSlot, blocks: &[BlockEntry], end: u64) {
+    pub(super) fn keep(slot: &IndexSlot, blocks: &[BlockEntry], summary: Summary) {
         let places: Vec<_> = blocks.iter().map(|entry| entry.numbers()).collect();
         if places.len() > 1 && places.len() as u64 <= PLACES {
-            slot.keep(Summary { end, ..Summary::default() }, &places, &mut |_| Ok(()));
+            slot.keep(summary, &places, &mut |_| Ok(()));
         }
     }
 

@@ -7,7 +7,7 @@ use super::entry::{BlockEntry, BlockStart};
 use super::index::Bzip2Index;
 use crate::cache::Cache;
 use crate::codec::bunzip::{Block, Chain, Fault, Next};
-use crate::codec::seek::index::IndexSlot;
+use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
 
@@ -29,7 +29,7 @@ struct State {
     end: u64,
     /// The bit there.
     bit: u64,
-    kept: bool,
+    completion: Completion,
 }
 
 impl Bzip2Table {
@@ -46,20 +46,20 @@ impl Bzip2Table {
     pub(super) fn ended(self: &Arc<Self>) {
         let Some(slot) = self.found.slot() else { return };
         let mut state = self.state();
-        if state.kept || state.end != slot.data_size() {
+        if state.completion.has_ended() || state.end != slot.data_size() {
             return;
         }
-        state.kept = true;
+        let summary = Summary { end: state.bit, ..Summary::default() };
+        state.completion.end(summary, slot);
         drop(state);
-        let (bzip2, pending) = (self.clone(), slot.pending_write());
+        let bzip2 = self.clone();
         self.cache.run(move || {
-            let _pending = pending;
-            let (blocks, bit) = {
-                let state = bzip2.state();
-                (state.blocks.clone(), state.bit)
+            let (end, blocks) = {
+                let mut state = bzip2.state();
+                (state.completion.take(), state.blocks.clone())
             };
-            if let Some(slot) = bzip2.found.slot() {
-                Bzip2Index::keep(slot, &blocks, bit);
+            if let (Some(slot), Some((summary, _pending))) = (bzip2.found.slot(), end) {
+                Bzip2Index::keep(slot, &blocks, summary);
             }
         });
     }

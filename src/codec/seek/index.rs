@@ -84,6 +84,45 @@ pub(in crate::codec) struct Summary {
     pub(in crate::codec) unit: u64,
 }
 
+/// When an index is written: once the stream was decoded to its sound end, and all its checkpoints are stored.
+#[derive(Debug, Default)]
+pub(in crate::codec) struct Completion {
+    /// Checkpoints that are being stored.
+    storing: usize,
+    has_ended: bool,
+    end: Option<(Summary, PendingWrite)>,
+}
+
+impl Completion {
+    /// A checkpoint is being stored.
+    pub(in crate::codec) fn begin(&mut self) {
+        self.storing += 1;
+    }
+
+    /// It is stored, or that failed.
+    pub(in crate::codec) fn done(&mut self) {
+        self.storing -= 1;
+    }
+
+    pub(in crate::codec) fn is_storing(&self) -> bool {
+        self.storing > 0
+    }
+
+    pub(in crate::codec) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// The stream has ended, and its index will be written to the slot.
+    pub(in crate::codec) fn end(&mut self, summary: Summary, slot: &IndexSlot) {
+        (self.has_ended, self.end) = (true, Some((summary, slot.pending_write())));
+    }
+
+    /// What was noted at the end, once, when no checkpoint is being stored.
+    pub(in crate::codec) fn take(&mut self) -> Option<(Summary, PendingWrite)> {
+        if self.is_storing() { None } else { self.end.take() }
+    }
+}
+
 /// Where the index of a stream is stored.
 #[derive(Debug)]
 pub(in crate::codec) struct IndexSlot {

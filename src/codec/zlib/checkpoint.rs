@@ -1,5 +1,6 @@
 //! A checkpoint of the table.
 
+use crate::cache::Stored;
 use crate::codec::deflate::{Block, Position};
 
 /// A checkpoint whose window is in the temporary file.
@@ -8,8 +9,8 @@ pub(super) struct PackedCheckpoint {
     pub(super) header: u64,
     pub(super) bit: u64,
     pub(super) offset: u64,
-    /// Segment (24 bits), place in it (24 bits), length (16 bits).
-    pub(super) window: u64,
+    /// Its packed window.
+    pub(super) window: Stored,
     /// The CRC-32 of all output before it, where that is known.
     pub(super) sum: Option<u32>,
 }
@@ -22,7 +23,7 @@ impl PackedCheckpoint {
 
     /// Bytes that its window takes, packed.
     pub(super) fn packed_len(&self) -> u64 {
-        self.window & 0xffff
+        self.window.len()
     }
 
     /// The place, as far as a decoder believes it.

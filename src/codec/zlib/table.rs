@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Scale;
 use super::checkpoint::PackedCheckpoint;
 use super::index::{NewIndex, Sums, ZlibIndex};
-use crate::cache::store::PendingWrite;
-use crate::cache::{Cache, Segment};
+use crate::cache::{Cache, SegmentList};
 use crate::codec::deflate::{Checkpoint, PackedWindow, Packer, WINDOW, zlib};
-use crate::codec::seek::index::{IndexSlot, Summary};
+use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
 
@@ -34,17 +33,13 @@ pub(super) struct ZlibTable {
 struct State {
     /// In order of both the bits and the offsets.
     marks: Vec<PackedCheckpoint>,
-    /// Where the packed windows are.
-    segments: Vec<Segment>,
+    /// The packed windows.
+    windows: SegmentList,
     /// Of everything from the start on that was decoded without a gap.
     sum: Option<zlib::Adler>,
     /// The same in parts, if an index will be stored.
     sums: Option<Sums>,
-    /// Checkpoints whose windows are being packed.
-    noting: usize,
-    /// The stream was decoded to its end, and is sound.
-    end: Option<(Summary, PendingWrite)>,
-    kept: bool,
+    completion: Completion,
 }
 
 impl State {
@@ -99,7 +94,7 @@ impl ZlibTable {
 
     /// Adds checkpoints with the sums before them, on another thread if there is one.
     pub(super) fn note(self: &Arc<Self>, checkpoints: Vec<Checkpoint>, sums: Vec<Option<u32>>) {
-        self.state().noting += 1;
+        self.state().completion.begin();
         let noting = Noting(self.clone());
         let note = move || {
             let sums = sums.into_iter().chain(std::iter::repeat(None));
@@ -113,11 +108,11 @@ impl ZlibTable {
         let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == checksum.len) else { return };
         {
             let mut state = self.state();
-            if state.kept || state.marks.is_empty() && state.noting == 0 {
+            if state.completion.has_ended() || state.marks.is_empty() && !state.completion.is_storing() {
                 return;
             }
             let whole = Summary { end: bit, checksum: checksum.sum, unit: self.scale.unit() };
-            (state.kept, state.end) = (true, Some((whole, slot.pending_write())));
+            state.completion.end(whole, slot);
         }
         let zlib = self.clone();
         self.cache.run(move || zlib.keep());
@@ -127,10 +122,9 @@ impl ZlibTable {
     fn keep(&self) {
         let (complete, _pending) = {
             let mut state = self.state();
-            if state.noting > 0 {
+            let (Some((whole, pending)), Some(sums)) = (state.completion.take(), state.sums.clone()) else {
                 return;
-            }
-            let (Some((whole, pending)), Some(sums)) = (state.end.take(), state.sums.clone()) else { return };
+            };
             let marks = state.marks.iter().filter(|mark| mark.sum.is_some()).copied().collect();
             (NewIndex { marks, sums, whole }, pending)
         };
@@ -162,7 +156,7 @@ impl ZlibTable {
         if !is_wanted(&state) {
             return;
         }
-        if let Some(window) = self.put_aside(&mut state, window.packed()) {
+        if let Some(window) = state.windows.put(window.packed(), self.cache.temp_segments()) {
             if !state.near(place.offset, least).is_empty() {
                 state.marks.retain(|mark| !is_near(mark));
             }
@@ -173,22 +167,6 @@ impl ZlibTable {
         }
     }
 
-    fn put_aside(&self, state: &mut State, packed: &[u8]) -> Option<u64> {
-        let len = u16::try_from(packed.len()).ok()?;
-        let last = state.segments.last_mut().and_then(|segment| segment.put(packed));
-        let at = match last {
-            Some(at) => at,
-            None => {
-                let mut segment = self.cache.temp_segments().segment()?;
-                let at = segment.put(packed)?;
-                state.segments.push(segment);
-                at
-            }
-        };
-        let segment = u64::try_from(state.segments.len() - 1).ok()?;
-        Some(segment << 40 | u64::from(at) << 16 | u64::from(len))
-    }
-
     /// The window of a checkpoint, into `out`; `None` if it can't be had.
     pub(super) fn window(&self, mark: &PackedCheckpoint, out: &mut Vec<u8>) -> Option<()> {
         let len = mark.offset.min(WINDOW as u64) as usize;
@@ -197,9 +175,7 @@ impl ZlibTable {
 
     /// The same, packed.
     fn packed(&self, mark: &PackedCheckpoint) -> Option<Vec<u8>> {
-        let (segment, at) =
-            (usize::try_from(mark.window >> 40).ok()?, (mark.window >> 16) as u32 & 0xff_ffff);
-        self.state().segments.get(segment)?.get(at, (mark.window & 0xffff) as usize)
+        self.state().windows.get(mark.window)
     }
 
     /// Takes these bytes at `offset` into the checksum, if nothing is missing before them. Gives the sums
@@ -238,7 +214,7 @@ impl ZlibTable {
     /// Where the checkpoints lie, once all are noted.
     #[cfg(test)]
     pub(super) fn offsets(&self) -> Vec<u64> {
-        while self.state().noting > 0 {
+        while self.state().completion.is_storing() {
             std::thread::yield_now();
         }
         self.state().marks.iter().map(|mark| mark.offset).collect()
@@ -250,7 +226,7 @@ struct Noting(Arc<ZlibTable>);
 
 impl Drop for Noting {
     fn drop(&mut self) {
-        self.0.state().noting -= 1;
+        self.0.state().completion.done();
         self.0.keep();
     }
 }

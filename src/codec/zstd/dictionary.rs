@@ -1,6 +1,6 @@
 //! Dictionaries in the mount's temporary file ([`TempSegments`](crate::cache::TempSegments)).
 
-use crate::cache::{Cache, Segment};
+use crate::cache::{Cache, SegmentList, Stored};
 
 /// Bytes that are put into a segment at a time.
 const PART: usize = 256 << 10;
@@ -11,7 +11,8 @@ const LEVEL: i32 = 1;
 /// A dictionary in the temporary file.
 #[derive(Debug)]
 pub(super) struct StoredDictionary {
-    parts: Vec<(Segment, usize)>,
+    segments: SegmentList,
+    parts: Vec<Stored>,
     /// Bytes as stored, and of the dictionary.
     len: usize,
     unpacked: usize,
@@ -22,17 +23,19 @@ impl StoredDictionary {
     /// Stores the bytes of a dictionary: its head, and the output behind it.
     pub(super) fn put(head: &[u8], content: &[u8], cache: &Cache) -> Option<Self> {
         let len = head.len() + content.len();
-        let mut aside = Self { parts: Vec::new(), len, unpacked: len, packed: false };
+        let mut aside = Self::new(len, len, false);
         aside.add(head, cache)?;
         aside.add(content, cache)?;
         Some(aside)
     }
 
+    fn new(len: usize, unpacked: usize, packed: bool) -> Self {
+        Self { segments: SegmentList::default(), parts: Vec::new(), len, unpacked, packed }
+    }
+
     fn add(&mut self, bytes: &[u8], cache: &Cache) -> Option<()> {
         for part in bytes.chunks(PART) {
-            let mut segment = cache.temp_segments().segment()?;
-            segment.put(part)?;
-            self.parts.push((segment, part.len()));
+            self.parts.push(self.segments.put(part, cache.temp_segments())?);
         }
         Some(())
     }
@@ -40,7 +43,7 @@ impl StoredDictionary {
     /// The same, packed.
     pub(super) fn pack(&self, cache: &Cache) -> Option<Self> {
         let packed = zstd::bulk::compress(&self.stored()?, LEVEL).ok()?;
-        let mut aside = Self { parts: Vec::new(), len: packed.len(), unpacked: self.unpacked, packed: true };
+        let mut aside = Self::new(packed.len(), self.unpacked, true);
         aside.add(&packed, cache)?;
         Some(aside)
     }
@@ -57,8 +60,8 @@ impl StoredDictionary {
     /// The stored bytes.
     pub(super) fn stored(&self) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.len);
-        for (segment, len) in &self.parts {
-            bytes.extend_from_slice(&segment.get(0, *len)?);
+        for part in &self.parts {
+            bytes.extend_from_slice(&self.segments.get(*part)?);
         }
         Some(bytes)
     }

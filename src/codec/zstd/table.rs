@@ -15,9 +15,8 @@ use super::memory::Memory;
 use super::scale::Scale;
 use super::sums::Sums;
 use crate::cache::Cache;
-use crate::cache::store::PendingWrite;
 use crate::codec::input::Input;
-use crate::codec::seek::index::{IndexSlot, Summary};
+use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -41,11 +40,7 @@ struct State {
     /// In order; the first is the stream's start.
     marks: Vec<ZstdCheckpoint>,
     sums: Sums,
-    /// Dictionaries that are being stored.
-    noting: usize,
-    /// The stream was decoded to its end, and is sound.
-    end: Option<(Summary, PendingWrite)>,
-    kept: bool,
+    completion: Completion,
 }
 
 impl State {
@@ -102,7 +97,7 @@ impl Zstd {
             dictionary: Dictionary::None,
             sums: None,
         };
-        let state = State { marks: vec![start], sums: Sums::default(), noting: 0, end: None, kept: false };
+        let state = State { marks: vec![start], sums: Sums::default(), completion: Completion::default() };
         let found = TrustedIndex::new(slot, ZstdIndex::find);
         Self { stored, cache: cache.clone(), scale, window, state: Mutex::new(state), found }
     }
@@ -201,7 +196,7 @@ impl Zstd {
                 dictionary: Dictionary::Coming,
                 sums: None,
             });
-            state.noting += 1;
+            state.completion.begin();
             state.marks.len() - 1
         };
         let room = self.cache.reserve(content.capacity() as u64);
@@ -222,7 +217,7 @@ impl Zstd {
         let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == offset) else { return };
         {
             let mut state = self.state();
-            if state.kept || state.marks.len() < 2 || state.sums.at != offset {
+            if state.completion.has_ended() || state.marks.len() < 2 || state.sums.at != offset {
                 return;
             }
             let sums = state.sums.cut().into();
@@ -230,7 +225,7 @@ impl Zstd {
                 last.sums = Some(sums);
             }
             let whole = Summary { end: at.saturating_mul(8), checksum, unit: 0 };
-            (state.kept, state.end) = (true, Some((whole, slot.pending_write())));
+            state.completion.end(whole, slot);
         }
         let zstd = self.clone();
         self.cache.run(move || zstd.keep());
@@ -238,14 +233,7 @@ impl Zstd {
 
     /// Stores the index once the stream has ended and all dictionaries are stored.
     fn keep(&self) {
-        let (whole, _pending) = {
-            let mut state = self.state();
-            if state.noting > 0 {
-                return;
-            }
-            let Some(end) = state.end.take() else { return };
-            end
-        };
+        let Some((whole, _pending)) = self.state().completion.take() else { return };
         let (Some(slot), Some(spans)) = (self.found.slot(), self.spans()) else { return };
         index::keep(slot, whole, &spans);
     }
@@ -307,7 +295,7 @@ impl Drop for Noting {
             if let Some(mark) = state.marks.get_mut(self.number) {
                 mark.dictionary = self.dictionary.clone();
             }
-            state.noting -= 1;
+            state.completion.done();
         }
         self.zstd.keep();
     }
