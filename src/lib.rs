@@ -1,23 +1,26 @@
 //! Mounts an ASDF file as a directory.
 //!
-//! The house on one page; arrows go one way, from the top of this list down:
+//! The modules; imports go one way, from the top of this list down. `docs/design.md` says more.
 //!
-//! | room | what it is |
+//! | module | what it is |
 //! |---|---|
 //! | [`cli`] | the arguments |
 //! | [`daemon`] | one mount from start to end |
 //! | [`options`], [`exit`] | what `-o` asks of a mount; what the exit status says |
 //! | [`fuse`] | translates the kernel's requests, nothing else |
-//! | [`tree`] | the mount's nodes, neutral of fuser and of every format |
-//! | [`view`] | what is derived from a container: status, block table |
+//! | [`vfs`] | inode numbers, lookup, listings, open files; picks the module that answers |
+//! | [`overlay`] | the writable layer in the folder of one file |
+//! | [`folder`] | one mounted file through its generations |
+//! | [`host`] | mirrored directories: the system's calls, links, which files a format recognises |
+//! | [`view`] | the folders that every format has: root, blocks, status |
 //! | [`format`](mod@format) | what knows one kind of file; [`format::Container`] is what each opens to |
-//! | [`codec`], [`yaml`] | stored bytes to content; what we ask of YAML |
+//! | [`codec`], [`yaml`] | stored bytes to content; the events of a YAML text |
 //! | [`decode`] | decoded bytes at any offset: units, read-ahead, idle decoders |
-//! | [`cache`], [`content`] | decoded chunks under a byte budget; random-access bytes of known length |
+//! | [`cache`], [`content`] | decoded units under a byte budget; random-access bytes of known length, folders of them |
 //! | [`source`] | the file under the mount |
 //! | [`check`] | `--check`: reads all of a file and says what is wrong |
 //! | [`log`] | where the daemon tells what it does: stderr, syslog or a file |
-//! | [`user_dirs`] | where this user's state, cache and temporary files are, and who may write there |
+//! | [`user_dirs`] | where this user's state, cache and temporary files are, used only where no other user can write |
 //! | [`error`] | what went wrong, in which file, at which place |
 
 pub mod cache;

@@ -1,12 +1,20 @@
-//! Overlays: what is written in the folder of one file, beside what its source says.
+//! The writable layer in the folder of one file.
 //!
-//! An overlay has the names of its folder, `tree.yaml` among them, and the [`OverlayFile`]s behind these names.
-//! One of the overlay files may be the *pristine*: it has no file of its own and shows the head of the source.
-//! That is what `tree.yaml` is as long as nobody writes; renamed away, the overlay file stays the pristine until
-//! another text is about to be saved, and then takes a copy of what it showed.
+//! An [`Overlay`] has the names of its folder, `tree.yaml` among them, and the [`OverlayFile`]s behind these names.
+//! One of the files may be *pristine*: it has no file of its own and shows the head of the source. `tree.yaml` is
+//! pristine as long as no program writes to it. Renamed away, the file stays pristine until another text is about to
+//! be saved, and then takes a copy of what it showed.
 //!
-//! The overlay's lock is held for whatever takes no longer than copying a tree; while a save is made only
-//! the lock of saves is held, which comes first.
+//! The overlay's lock is held for whatever takes no longer than copying a tree. During a save only the lock of the
+//! editor is held, which is taken first.
+//!
+//! - `file`: a file of the overlay, and how much all of them may take
+//! - `write_handle`, `change`, `naming`, `xattr`: what programs do with them
+//! - `draft`: how a text is tried as a save; `appended`: texts behind the line `...`
+//! - `refusal`: what is told of a text that was not saved; `verbatim`: the saved text as it was written
+//! - `pristine`, `idle`: when `tree.yaml` shows the source again; what is given back when no program writes
+//! - `lazy`: an overlay is made when a program opens `tree.yaml`, and goes when it is not needed
+//! - `state_dir`, `beside`: the user's state directory, and which files are kept there
 
 pub(crate) mod appended;
 pub(crate) mod beside;

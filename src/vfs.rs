@@ -1,25 +1,18 @@
-//! The mount's nodes, as neutral of the kernel's interface as of any format.
+//! What a kernel may ask of the mount, neutral of its interface and of every format.
 //!
-//! A [`Vfs`] answers what a file system is asked: which node is at a name, what is it, what is in it.
-//! One file as a source makes the root that file's folder; one directory is mirrored by the root;
-//! several sources stand side by side in it, each under its own name.
+//! A [`Vfs`] answers which node is at a name, what is said of it, and what is in it. A single file is the root's
+//! folder; a single directory is mirrored by the root; several sources stand side by side in it.
+//! The module decides which subject answers, and nothing else.
 //!
-//! - `node`: numbers of nodes, and which of them the kernel knows
-//! - `location`, `link`: how a source is reached, and where its symbolic links lead
-//! - `mirror`: entries of mirrored directories
-//! - `sources`, `names`: what the root is, and which node is at a name
-//! - `folder`: the folder that stands for a file: `tree.yaml`, `blocks/`, `.asdf-mount/`
-//! - `mounted`: the lives of the file behind it; `open_files`: files that were parsed, and are kept open
-//! - `open`, `listing`: open files and directories
-//! - `attr`, `acl`, `xattr`: what is said of a node
-//! - `kernel_cache`: what the kernel is given to keep of blocks, or told to forget
-//! - `verify`: when the checksum of a block is checked, and what comes of it
-//! - `overlay`, `overlay_file`, `naming`, `write`, `writer`: what is written in the folder of a file
-//! - `draft`, `inner_ends`, `written`, `refused`: which text of it is tried as a save, and what comes of it
-//! - `state_dir`: the state directory; `beside`: which files made beside `tree.yaml` are kept there
+//! - `node`: inode numbers, and which nodes the kernel knows
+//! - `entry`: entries of mirrored directories
+//! - `sources`, `lookup`: what the root is, and which node is at a name
+//! - `read_handle`, `listing`: open files and directories
+//! - `write`: what programs change, handed to the overlay of the folder
+//! - `attr`, `xattr`: what is said of a node
+//! - `kernel_cache`: what the kernel is given to keep, or told to forget
 //!
-//! Nothing here caches what a source is for longer than [`TTL`] allows the kernel to: a file that
-//! comes, goes or changes is seen within a second.
+//! The kernel may believe what it is told for [`TTL`]: a file that comes, goes or changes is seen within a second.
 
 mod attr;
 mod entry;
@@ -73,7 +66,7 @@ use node::{KnownNodes, Node};
 /// How long the kernel may believe what it was told of a name or a node.
 pub const TTL: Duration = Duration::from_millis(500);
 
-/// How a tree is to be made.
+/// How a mount is to be made.
 #[derive(Clone)]
 pub struct Options {
     /// Where it will be mounted: a directory that exists, or nothing yet.
