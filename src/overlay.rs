@@ -82,7 +82,7 @@ pub(crate) struct Overlay {
     pub(crate) state: Mutex<State>,
     /// Held while a save is made; what it is made with, once it is needed.
     pub(crate) editor: Mutex<Option<Box<dyn Editor>>>,
-    /// The overlay file that has the number of a `tree.yaml` to which nobody writes.
+    /// The overlay file that has the inode number of an unwritten `tree.yaml`.
     first: Weak<OverlayFile>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct State {
     pub(crate) last_save: Option<Time>,
     pub(crate) last_warnings: Vec<String>,
     pub(crate) last_refusal: Option<LastRefusal>,
-    /// When the last refusal was, as long as nobody has looked for what is told of it.
+    /// When the last refusal was, until a program looks for what is told of it.
     pub(crate) refused_at: Option<Instant>,
     /// Whether a save is being made.
     pub(crate) busy: bool,
@@ -178,7 +178,7 @@ impl Overlay {
         })
     }
 
-    /// The overlay file that has the number of a `tree.yaml` to which nobody writes, if it is still there.
+    /// The overlay file that has the inode number of an unwritten `tree.yaml`, if it is still there.
     pub(crate) fn first(&self) -> Result<Arc<OverlayFile>> {
         self.first.upgrade().ok_or_else(|| errno(libc::ESTALE))
     }
@@ -237,7 +237,7 @@ impl Overlay {
 
     /// Sees to it that a draft can become a save, as far as that can be known before.
     pub(crate) fn begin(&self) -> Result<()> {
-        // Someone is saving, and has all that is needed. Of a file that is left halfway nothing can be
+        // A thread that saves has all that is needed. Of a file that is left halfway nothing can be
         // read until it is settled: that is waited for.
         let editor = match self.mounted()?.is_unsettled() {
             true => Some(locked(&self.editor)),
@@ -392,7 +392,7 @@ impl Overlay {
         }
     }
 
-    /// Takes a name away; the overlay file lives on in who has it open.
+    /// Takes a name away; open handles keep the file.
     pub(crate) fn take(&self, state: &mut State, name: &OsStr) -> Option<Arc<OverlayFile>> {
         let overlay_file = state.names.remove(name)?;
         let mut body = locked(&overlay_file.body);

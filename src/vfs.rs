@@ -206,7 +206,7 @@ impl Vfs {
         }
     }
 
-    /// Says who is to be told of the bytes of nodes.
+    /// Sets the kernel that is told of the bytes of nodes.
     pub fn serve(&self, kernel: impl Kernel + 'static) {
         self.kernel_cache.of(Box::new(kernel));
     }

@@ -89,9 +89,9 @@ struct State {
     /// Of the newest parse.
     generation: u64,
     base_version: u64,
-    /// Who the file was after the last save made here.
+    /// The version after the last save made here.
     own: Option<SourceVersion>,
-    /// What is parsed, while a save is made: nobody looks at the source then.
+    /// What is parsed, while a save is made: no thread looks at the source then.
     saving: Option<Arc<Snapshot>>,
     parsed: Option<SourceVersion>,
     opened: Weak<Snapshot>,
@@ -276,7 +276,7 @@ impl MountedFile {
 
     /// Notes that the file is one again, by what this program did to it.
     pub(crate) fn settled(&self) {
-        // Nobody knows the file as it is now: it is looked at as after a save.
+        // The file may be any of its versions now: it is looked at as after a save.
         let _ = self.end_save(true, false);
     }
 
@@ -290,7 +290,7 @@ impl MountedFile {
         self.relocation_lock.try_read().ok()
     }
 
-    /// Waits until nobody reads the source, and lets nobody read it while the answer is held.
+    /// Waits until no thread reads the source, and blocks readers while the answer is held.
     pub(crate) fn hold_off(&self) -> RwLockWriteGuard<'_, ()> {
         self.relocation_lock.write().unwrap_or_else(PoisonError::into_inner)
     }

@@ -31,7 +31,7 @@ impl Snapshot {
         self.container.as_ref().map_err(Clone::clone)
     }
 
-    /// Whether the file was written since it was opened, though nobody may have noticed yet.
+    /// Whether the file was written since it was opened, even if the mount has not noticed yet.
     pub(crate) fn is_outlived(&self) -> bool {
         self.container().is_ok_and(|container| {
             container.source().stat().is_ok_and(|now| now.version != container.source_stat().version)

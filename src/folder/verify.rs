@@ -1,4 +1,4 @@
-//! The MD5 of blocks, checked for who reads them.
+//! The checksums of blocks, checked for their readers.
 //!
 //! The standard lets a reader check the checksum of a block or not. It is not done unless it is asked for:
 //! a single core hashes some 500 MB/s, a fraction of what blocks are read with, and most of a large block
@@ -19,7 +19,7 @@ use crate::sync::locked;
 /// When the checksum of a block is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// When someone asks for it, and for nobody else.
+    /// Only on request: `user.asdf.verified`.
     #[default]
     Off,
     /// From the first read of the block on, beside its readers.
@@ -45,7 +45,7 @@ impl Verifier {
 #[derive(Debug, Default)]
 pub(crate) struct Checks(Mutex<(Revision, HashMap<usize, Check>)>);
 
-/// A check of a block that someone makes or has made.
+/// A check of a block, running or done.
 pub(crate) type Check = Arc<OnceLock<Result<Verified>>>;
 
 impl Checks {
@@ -56,7 +56,7 @@ impl Checks {
         check.get()?.as_ref().ok().copied()
     }
 
-    /// The check of block `n`, and whether nobody has begun it.
+    /// The check of block `n`, and whether it has not begun.
     pub(crate) fn of(&self, revision: Revision, n: usize) -> (Check, bool) {
         let mut checks = locked(&self.0);
         if checks.0 != revision {

@@ -11,7 +11,7 @@
 //! others   what it gives others, and each user and group with an entry
 //! ```
 //!
-//! So nobody gets more than the ACL gives; a user to whom an entry gives more than to others gets less.
+//! So no user gets more than the ACL gives; a user to whom an entry gives more than to others gets less.
 //! Where an ACL is there and can't be understood only the owner keeps rights.
 
 use std::ffi::OsStr;
@@ -33,7 +33,7 @@ const VERSION: u32 = 2;
 const NFS4: [&str; 2] = ["system.nfs4_acl", "system.nfs4_acl_xdr"];
 /// The longest value that an attribute can have.
 const LONGEST: usize = 64 << 10;
-/// The rights of the owner, and of nobody else.
+/// The rights of the owner alone.
 const OWNER_ONLY: u32 = 0o7700;
 
 /// What stat says of `name` in `dir`, with the mode cut down by the ACL; a link is not followed.

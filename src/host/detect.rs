@@ -149,7 +149,7 @@ impl FormatDetector {
             Kind::Directory => Shape::Directory,
             Kind::File if self.recognises(&position.location, dir, name, &stat.source)? => Shape::Folder,
             Kind::File => Shape::File,
-            // Only what a walk ends at can come here as a link: someone made it one just now.
+            // Only the end of a followed link can be a link here: another program made it one just now.
             Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Shape::Special,
         };
         Ok(Seen { position, stat, shape })

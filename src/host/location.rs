@@ -3,7 +3,7 @@
 //! A location is a path below an anchor, and an anchor is a directory that was opened (`O_PATH`) before
 //! mounting, or what a symbolic link leads to. No path is ever given to the system as a whole from
 //! `/`: so a mount over its own source sees what lies under it, and not itself, and a path that
-//! someone swaps for a link leads nowhere.
+//! another user swaps for a link leads nowhere.
 
 pub(crate) mod link;
 

@@ -3,7 +3,7 @@
 //! `echo 'note: checked' >> tree.yaml` writes behind the line with which a tree ends, where YAML has no
 //! more to say of it. What is meant is clear: the line belongs behind what was added. So the text is
 //! joined before it is checked and saved. The file in the mount goes on showing what was written, as any
-//! file would; whoever opens it there in an editor and saves it has the line `...` in the midst of the
+//! file would. An editor that opens it there and saves it has the line `...` in the midst of the
 //! text, and so as many such lines as there were are taken for inner_ends in any text that follows, until one
 //! without them is saved.
 //!

@@ -134,7 +134,7 @@ impl Overlay {
     }
 }
 
-/// Whether a file is an editor's swap or lock file, which nobody misses.
+/// Whether a file is an editor's swap or lock file, which is not worth keeping.
 fn is_editors_own(name: &OsStr, file: &File) -> bool {
     let name = name.as_bytes();
     let is = |start: &[u8], end: &[u8]| {

@@ -79,7 +79,7 @@ impl Overlay {
         if state.closed { Err(errno(libc::EROFS)) } else { Ok(()) }
     }
 
-    /// Nobody has the overlay file open for writing any more.
+    /// The last handle that may write the file was closed.
     pub(crate) fn left(&self, editor: &mut Option<Box<dyn Editor>>, overlay_file: &Arc<OverlayFile>) {
         let result = {
             let mut state = locked(&self.state);

@@ -2,7 +2,7 @@
 //!
 //! An overlay file is what an inode is elsewhere: it has one text and one size, whatever names and handles it
 //! has. What it is written on ([`Backing`]) is a file of the state directory, or the source itself: a
-//! `tree.yaml` that nobody has written to shows the head of the source, and takes a file of its own
+//! `tree.yaml` that no program has written to shows the head of the source, and takes a file of its own
 //! with the first change.
 
 use std::collections::BTreeMap;
@@ -192,7 +192,7 @@ pub(crate) struct Body {
     pub(crate) writers: u32,
     /// Whether any change came from a mapping, so that no handle knows of it.
     pub(crate) mapped: bool,
-    /// Since when nobody has it open for writing although it is not saved.
+    /// Since when no handle has it open for writing although it is not saved.
     pub(crate) pending: Option<Instant>,
     /// Its part of the budget; none while it shows the source, or when nothing can reach it any more.
     share: Option<QuotaShare>,
@@ -246,7 +246,7 @@ impl Body {
         std::mem::replace(&mut self.backing, Backing::Source)
     }
 
-    /// Frees what it takes if nobody can reach it any more.
+    /// Frees what it takes if no name and no handle reaches it any more.
     pub(crate) fn free_if_gone(&mut self) {
         if self.nlink == 0 && self.handles == 0 {
             self.share = None;

@@ -1,4 +1,4 @@
-//! What an overlay gives back when nobody writes: the lock, descriptors, and at last itself.
+//! What an overlay gives back when no program writes: the lock, descriptors, and at last itself.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, TryLockError};
@@ -11,7 +11,7 @@ use crate::sync::locked;
 use crate::view::TREE;
 
 impl Overlay {
-    /// Gives the lock back if nobody writes.
+    /// Gives the lock back if no program writes.
     pub(crate) fn rest(&self, editor: &mut Option<Box<dyn Editor>>) {
         self.rest_in(&locked(&self.state), editor);
     }

@@ -1,6 +1,6 @@
 //! The folder that stands for a file: the file's present life, and what is written beside it.
 //!
-//! A file to which nobody writes has no overlay: that would take memory for each file that was looked at.
+//! A file to which no program writes has no overlay: that would take memory for each file that was looked at.
 //! Opening its `tree.yaml` makes one. It goes with the last handle if nothing was written, and otherwise when
 //! many others were written since.
 
@@ -76,10 +76,10 @@ impl LazyOverlay {
         self.used_overlay().filter(|overlay| overlay.has(overlay_file)).ok_or_else(|| errno(libc::ESTALE))
     }
 
-    /// Lets go of the overlay that a handle had if nobody else has it and nothing was written.
+    /// Lets go of the overlay that a handle had if no other handle has it and nothing was written.
     pub(crate) fn let_go(&self, own: &Arc<Overlay>) {
         let mut overlay = locked(&self.overlay);
-        // Nobody comes by it but through here: none can while this is locked.
+        // Every other holder came through here: none can while this is locked.
         if overlay.as_ref().is_some_and(|overlay| Arc::ptr_eq(overlay, own))
             && Arc::strong_count(own) == 2
             && !own.is_touched()
@@ -88,7 +88,7 @@ impl LazyOverlay {
         }
     }
 
-    /// Puts the overlay away if nobody uses it, and with it what tells of a save or refusal if it is `old`;
+    /// Puts the overlay away if no handle uses it, and with it what tells of a save or refusal if it is `old`;
     /// whether there is none now.
     pub(crate) fn put_away(&self, old: bool) -> bool {
         let mut overlay = locked(&self.overlay);

@@ -17,7 +17,7 @@ use crate::view::TREE;
 /// The longest name.
 const LONGEST_NAME: usize = 255;
 
-/// Who makes a file, and how.
+/// Owner and mode of a new file.
 #[derive(Clone, Copy, Debug)]
 pub struct Maker {
     /// Owner.

@@ -2,7 +2,7 @@
 //!
 //! A `tree.yaml` that is gone, or that was left unsaved by its last writer, comes back after a while
 //! ([`GONE`], [`PENDING`]): it was never a tree that was deleted. Both are looked after whenever
-//! somebody asks for a name, so that no thread has to.
+//! a request asks for a name, so that no thread has to.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};

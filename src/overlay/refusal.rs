@@ -144,7 +144,7 @@ impl Overlay {
         })
     }
 
-    /// Keeps the text of a draft that nobody will save, and says where.
+    /// Keeps the text of a draft that will not be saved, and says where.
     pub(crate) fn keep_unfinished(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
         let text = match locked(&overlay_file.body).text() {
             Ok(text) if text.is_empty() => return,

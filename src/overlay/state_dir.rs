@@ -15,7 +15,7 @@
 //! `#tree.yaml#`): when the daemon is killed they are still there, under their names, and the next
 //! mount says where. The runtime directory would not do: it is small, in memory, and gone with the
 //! session. What is read and written goes through descriptors alone; the names serve only for that
-//! case, so that what somebody does in this directory can harm no save.
+//! case, so that a change in this directory can harm no save.
 //!
 //! The directory is opened before mounting: the mount may cover it.
 
@@ -162,7 +162,7 @@ impl StateDir {
             let dir = rustix::fs::openat(&self.dir, &name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
                 .map_err(|error| Error::from(error).of(self.path.join(&name)))?;
             // Another mount has it locked for a moment at most, while it looks whether a daemon has it, and may
-            // have removed it as empty. Where there are no locks nobody takes it for one that was left.
+            // have removed it as empty. Without locks no mount takes it for one that was left.
             let _ = rustix::fs::flock(&dir, FlockOperation::LockExclusive);
             if rustix::fs::fstat(&dir).is_ok_and(|stat| stat.st_nlink == 0) {
                 continue;

@@ -22,7 +22,7 @@ impl Overlay {
         if state.saved_verbatim.is_none() {
             return self.make_pristine(state, overlay_file);
         }
-        // Who changed the source's head has made another text of it.
+        // If another program changed the source's head, the text is another one now.
         let base_version = self.head(state)?.0;
         let Some(written) = state.saved_verbatim.clone() else {
             return self.make_pristine(state, overlay_file);

@@ -262,7 +262,7 @@ impl WriteHandle {
             if !overlay.is_tree(&state, &self.overlay_file) && body.refused.is_none() {
                 drop(body);
                 drop(state);
-                // It may have been the tree when it was opened. Who is saving looks after that himself.
+                // It may have been the tree when it was opened. A thread that saves does the rest.
                 return overlay.rest_if_free();
             }
         }

@@ -106,7 +106,7 @@ impl Ownership {
         let mode = match kind {
             // A mirrored directory keeps what it had, without writing.
             Kind::Directory if stat.kind == Kind::Directory => source & 0o555,
-            // A folder that stands for a file can be entered by who can read the file.
+            // A user who can read the file can enter the folder that stands for it.
             Kind::Directory => (source & 0o444) | ((source & 0o444) >> 2),
             Kind::Link => 0o777,
             _ => source & 0o444,

@@ -33,7 +33,7 @@ pub(crate) enum Class {
     Directory { key: Key, children: Box<Children> },
     /// A file that a format recognises.
     Folder(LazyOverlay),
-    /// Any other regular file, and its source while someone reads it.
+    /// Any other regular file, and its source while a handle reads it.
     File { first: Box<Stat>, open: Mutex<Weak<FileSource>> },
     /// A link with this text.
     Link { key: Key, text: OsString },
@@ -75,7 +75,7 @@ impl Entry {
 
     /// Whether what was seen is still this entry.
     ///
-    /// A folder stays itself when its file is replaced: whoever stands in it sees the new one.
+    /// A folder stays itself when its file is replaced: a process in it sees the new one.
     fn is(&self, seen: &Seen) -> bool {
         let key = seen.stat.key;
         self.position.followed == seen.position.followed
@@ -106,7 +106,7 @@ impl Entry {
         locked(self.children()?).get(name).and_then(Weak::upgrade)
     }
 
-    /// Frees the parent's note of this entry, unless someone took hold of it again.
+    /// Frees the parent's note of this entry, unless another thread took hold of it again.
     pub(crate) fn leave_parent(self: Arc<Self>) {
         let Some(children) = self.parent.as_ref().and_then(|parent| parent.children()) else { return };
         let mut children = locked(children);

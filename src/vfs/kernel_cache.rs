@@ -2,7 +2,7 @@
 //!
 //! A compressed block is read past the kernel's cache until all of it is known to be sound
 //! ([`Caching`](super::Caching)). What was decoded for its readers is laid into the kernel's cache all the
-//! same, so that who reads the block again, or maps it, need not ask for it again. Where something turns
+//! same, so that a program that reads the block again, or maps it, is served by the kernel. Where something turns
 //! out to be wrong, the kernel is told to forget all of it.
 //!
 //! Both are done on a thread of their own: the kernel may wait for a read of the same page meanwhile.
@@ -80,9 +80,9 @@ impl Default for KernelCache {
 }
 
 impl KernelCache {
-    /// Says who is to be told.
+    /// Sets the kernel that is told.
     pub(crate) fn of(&self, kernel: Box<dyn Kernel>) {
-        // Who came first is told: there is one kernel.
+        // The first one stays: there is one kernel.
         let _ = self.0.kernel.set(kernel);
     }
 

@@ -206,7 +206,7 @@ fn side_by_side(found: Vec<(&PathBuf, Position, Seen)>) -> Result<Entry> {
         }
         sources.push((name.to_owned(), position));
     }
-    // Of a directory of nobody's, that everybody may look into, with the times of the first source.
+    // A directory that belongs to the daemon, that every user may list, with the times of the first source.
     let stat = Stat {
         kind: Kind::Directory,
         mode: 0o555,
@@ -218,7 +218,7 @@ fn side_by_side(found: Vec<(&PathBuf, Position, Seen)>) -> Result<Entry> {
     Ok(Entry { serial: 0, parent: None, name: OsString::new(), position, class })
 }
 
-/// How many files may be kept open that nobody reads.
+/// How many files may be kept open that no handle reads.
 fn kept_open() -> NonZeroUsize {
     let bound = KEPT_OPEN.min(open_files() / 8);
     usize::try_from(bound).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN)

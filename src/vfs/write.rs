@@ -21,7 +21,7 @@ use crate::vfs::node::{Ino, Node};
 use crate::vfs::read_handle::Reader;
 use crate::view::status::Writing;
 
-/// So many folders in which something was written are kept while nobody has anything open there: beyond what
+/// So many folders in which something was written are kept while no handle is open there: beyond what
 /// is in the file they know its times and last refusal.
 const RESTING: usize = 4096;
 /// So many folders are looked at for one that can be put away.
@@ -104,7 +104,7 @@ impl Vfs {
     /// Lets a process of `uid` and `gid` do `wanted` (4 read, 2 write, 1 execute), as far as permissions go.
     ///
     /// # Errors
-    /// EROFS for writing what nobody can write; EACCES.
+    /// EROFS for writing what cannot be written; EACCES.
     pub fn check_access(&self, ino: Ino, uid: u32, gid: u32, wanted: u16) -> Result<()> {
         if wanted & 2 != 0 && !self.can_be_written(ino)? {
             return Err(errno(libc::EROFS));

@@ -124,7 +124,7 @@ impl Vfs {
         overlay.set_xattr(&overlay_file, name, value, exists)
     }
 
-    /// The overlay file of a file that can be written; an inner `None` where nobody has written to it.
+    /// The overlay file of a file that can be written; an inner `None` where nothing was written to it.
     fn overlay_file_at_once(&self, ino: Ino) -> Result<Option<Option<Arc<OverlayFile>>>> {
         Ok(match self.node(ino)? {
             Node::OverlayFile(_, overlay_file) => Some(Some(overlay_file)),

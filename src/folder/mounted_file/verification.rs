@@ -69,7 +69,7 @@ impl MountedFile {
             self.look();
             let opened = self.opened()?;
             let found = self.verify_of(&opened, n);
-            // Waits for a save that moves the block just now; nobody is to wait for a check.
+            // Waits for a save that moves the block just now; a save never waits for a check.
             drop(self.hold_still());
             if self.revision() != opened.revision() {
                 continue;
@@ -82,7 +82,7 @@ impl MountedFile {
         Err(Error::new(error::Kind::Changed, "the file is saved again and again: ask later"))
     }
 
-    /// The same of what was opened, for who holds it still.
+    /// The same of a snapshot; the caller keeps the source where it is.
     fn verify_of(&self, opened: &Snapshot, n: usize) -> Result<Verified> {
         let (check, _) = self.checks.of(opened.revision(), n);
         let container = opened.container()?;

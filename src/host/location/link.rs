@@ -116,7 +116,7 @@ pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Re
             }
             Shown::Link(link.into())
         }
-        // As a directory it would lead whoever copies or walks the mount out of it, and round for ever.
+        // As a directory it would lead a copy of the mount out of it, and round for ever.
         None if !links.follow || end.stat.kind == Kind::Directory => Shown::Link(from_root(location, &text)),
         None => Shown::Followed(end),
     })
