@@ -1,7 +1,7 @@
 //! `asdf-mount --check`: reads all of a file, without a mount, and says what is wrong with it;
 //! `--index` ([`tables`]) reads what leaves a seek table.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +11,11 @@ use serde::Serialize;
 use crate::cache::Cache;
 use crate::content::Content;
 use crate::error::{Error, Result};
-use crate::format::asdf::ndarray::{self, Ndarray};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::{complain, one_line};
 use crate::source::FileSource;
-use crate::yaml::survey;
 
 mod progress;
 mod summary;
@@ -32,8 +30,6 @@ use walk::Walk;
 const PIECE: usize = 1 << 20;
 /// Decoded chunks kept: one pass from start to end needs few.
 const CACHE_BUDGET: u64 = 16 << 20;
-/// Blocks that the tree names and that are not there: so many are told.
-const MOST_MISSING: usize = 100;
 
 /// What is wrong with a file that is neither of two.
 const HALFWAY: &str = "a save was interrupted, or is being made just now, and the file is half the old one and \
@@ -201,38 +197,11 @@ fn size_of(block: &format::Block) -> u64 {
 }
 
 fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
-    // A tree that is known to be cut off can't be whole YAML.
+    // A tree that is known to be cut off can't be whole.
     if report.defects.iter().any(|defect| defect.block.is_none() && defect.severity == Severity::Damage) {
         return Ok(());
     }
-    let (blocks, mut missing) = (report.blocks, BTreeMap::new());
-    let checked = survey::check_tree(&*container.tree(), ndarray::WANTED, &mut |_, found| {
-        let array = found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));
-        if let Some(Ok(Ndarray { source: source @ ndarray::Source::Block(n), .. })) = array
-            && source.block(blocks).is_none()
-            && missing.len() < MOST_MISSING
-        {
-            missing.entry(n).or_insert(found.value.place.offset);
-        }
-    });
-    let mut damage = |offset, what| {
-        report.defects.push(Defect { severity: Severity::Damage, offset, block: None, what });
-    };
-    match checked {
-        Err(error) if !matches!(error.kind(), crate::Kind::System(_)) => {
-            let what = format!("the tree is not valid YAML: {}", error.message());
-            damage(error.offset().unwrap_or(0), what);
-            return Ok(());
-        }
-        checked => checked?,
-    }
-    let there = match blocks.checked_sub(1) {
-        None => "there are no blocks".to_owned(),
-        Some(last) => format!("the last block is {last}"),
-    };
-    for (n, offset) in missing {
-        damage(offset, format!("the tree has an array in block {n}, but {there}"));
-    }
+    report.defects.extend(container.check_tree()?);
     Ok(())
 }
 
@@ -265,7 +234,7 @@ fn check_block(
     }
     match verified {
         Ok(Ok(Verified::Mismatch)) if !known => {
-            damage(None, "the checksum fits neither the stored nor the decoded data");
+            damage(None, container.mismatch());
         }
         Ok(_) => {}
         Err(_) => damage(None, "the checksum could not be computed"),

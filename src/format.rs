@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::content::Content;
+use crate::content::folder::Attributes;
 use crate::error::{Error, Kind, Result};
 use crate::source::{FileSource, Source, SourceStat};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
@@ -26,9 +27,41 @@ pub struct Context {
     pub cache: Arc<Cache>,
 }
 
+/// The formats, in the order in which they are asked.
+const FORMATS: &[&dyn Format] = &[
+    &asdf::Asdf, //
+];
+
+/// What knows one kind of file.
+pub trait Format: Sync + std::fmt::Debug {
+    /// The format's name, lower case: `asdf`. Attributes are called `user.NAME.KEY`.
+    fn name(&self) -> &'static str;
+
+    /// One of its files, for messages: `an ASDF file`.
+    fn title(&self) -> &'static str;
+
+    /// What its files begin with, for messages: `#ASDF`.
+    fn magic(&self) -> &'static str;
+
+    /// Whether a file that begins with `head`, its first [`HEAD`] bytes, is of this format.
+    fn recognise(&self, head: &[u8]) -> bool;
+
+    /// Opens a source that is of this format.
+    fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>>;
+
+    /// How the trees of its files are changed, if they can be.
+    fn edit_support(&self) -> Option<&'static dyn EditSupport> {
+        None
+    }
+}
+
+fn format_of(head: &[u8]) -> Option<&'static dyn Format> {
+    FORMATS.iter().copied().find(|format| format.recognise(head))
+}
+
 /// The name of the format that `head`, the first [`HEAD`] bytes of a file, belongs to.
 pub fn recognise(head: &[u8]) -> Option<&'static str> {
-    asdf::recognises(head).then_some(asdf::NAME)
+    format_of(head).map(Format::name)
 }
 
 /// Whether the file at `path` is of a format that can be opened, by its first bytes.
@@ -36,29 +69,24 @@ pub fn recognise(head: &[u8]) -> Option<&'static str> {
 /// # Errors
 /// [`Kind::Unrecognised`] if it is of none; or what keeps it from being read.
 pub fn check_kind(path: &Path) -> Result<()> {
-    let mut head = [0; HEAD];
-    let source = FileSource::open(path)?;
-    let read = crate::source::read_up_to(&source, 0, &mut head)?;
-    match recognise(&head[..read]) {
-        Some(_) => Ok(()),
-        None => Err(unrecognised(path, &head[..read])),
-    }
+    format_of_source(&FileSource::open(path)?).map(drop)
 }
 
 /// Opens a source in the format that its first bytes name.
 pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
+    format_of_source(&*source)?.open(source, context)
+}
+
+fn format_of_source(source: &dyn Source) -> Result<&'static dyn Format> {
     let mut head = [0; HEAD];
-    let read = crate::source::read_up_to(&*source, 0, &mut head)?;
+    let read = crate::source::read_up_to(source, 0, &mut head)?;
     let head = &head[..read];
-    match recognise(head) {
-        Some(_) => asdf::open(source, context),
-        None => Err(unrecognised(source.path(), head)),
-    }
+    format_of(head).ok_or_else(|| unrecognised(source.path(), head))
 }
 
 /// The formats whose files can be changed.
 fn edit_supports() -> impl Iterator<Item = &'static dyn EditSupport> {
-    [&asdf::edit::Support as &dyn EditSupport].into_iter()
+    FORMATS.iter().filter_map(|format| format.edit_support())
 }
 
 /// Whether a file, judged by its name, belongs to a save of the file beside it.
@@ -92,9 +120,20 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
 }
 
 fn unrecognised(file: &Path, head: &[u8]) -> Error {
+    let any = |word: fn(&dyn Format) -> String| {
+        FORMATS.iter().map(|format| word(*format)).collect::<Vec<_>>().join(" or ")
+    };
     let message = match head {
-        [] => "is empty: an ASDF file begins with \"#ASDF\"".to_owned(),
-        _ => format!("is not an ASDF file: it begins with \"{}\", not with \"#ASDF\"", head.escape_ascii()),
+        [] => {
+            let begins =
+                |format: &dyn Format| format!("{} begins with \"{}\"", format.title(), format.magic());
+            format!("is empty: {}", any(begins))
+        }
+        _ => {
+            let (titles, magics) =
+                (any(|format| format.title().into()), any(|format| format!("\"{}\"", format.magic())));
+            format!("is not {titles}: it begins with \"{}\", not with {magics}", head.escape_ascii())
+        }
     };
     Error::new(Kind::Unrecognised, message).of(file)
 }
@@ -136,8 +175,20 @@ pub trait Container: Send + Sync + std::fmt::Debug {
         true
     }
 
-    /// Where the tree's text ends in the file, in bytes from its start.
-    fn tree_end(&self) -> u64;
+    /// The attributes of the file's folder: names (`user.FORMAT.KEY`) and values.
+    fn attributes(&self) -> Attributes {
+        Vec::new()
+    }
+
+    /// What a block with a wrong checksum is told as.
+    fn mismatch(&self) -> &'static str {
+        "the checksum fits neither the stored nor the decoded data"
+    }
+
+    /// What is wrong with the tree as a whole, which is read for that.
+    fn check_tree(&self) -> Result<Vec<Defect>> {
+        Ok(Vec::new())
+    }
 
     /// How the file's tree can be changed, if the format can do that.
     fn editor(&self) -> Option<&'static dyn EditSupport> {
@@ -174,49 +225,94 @@ pub struct Block {
     pub streamed: bool,
 }
 
-/// The facts of a block's header, in the standard's words.
+/// What is known of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Where its magic begins, in bytes from the start of the file.
+    /// Where it begins, in bytes from the start of the file.
     pub offset: u64,
-    /// Bytes of header after the `header_size` field.
-    pub header_size: u16,
-    /// The flags: 1 STREAMED, 2 ENCODED (0.1.0 only).
-    pub flags: u32,
-    /// The codec's label without trailing zero bytes, escaped; or the chain, `tile+zlib`; empty when stored as it is.
-    pub compression: String,
-    /// Bytes set aside for the data in the file.
-    pub allocated_size: u64,
-    /// Bytes of them in use.
-    pub used_size: u64,
-    /// Bytes of the decoded data.
+    /// Bytes of the decoded data, as far as the file says.
     pub data_size: u64,
-    /// The checksum as the header has it, in hexadecimal; all zeros, or empty, for none.
-    pub checksum: String,
+    /// The facts in the format's words: the lines of `blocks.yaml`, at most three. The last fact is the
+    /// checksum, if the format has one: what is known of it is shown before it.
+    pub lines: Vec<Vec<Fact>>,
+}
+
+/// A fact of a block: an attribute of its file, and a key and value in `blocks.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// The attribute's name, `user.FORMAT.KEY`.
+    pub name: &'static str,
+    /// Its value.
+    pub value: FactValue,
+}
+
+/// The value of a [`Fact`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FactValue {
+    /// A number that stays as it is.
+    Number(u64),
+    /// Bytes; they grow with a block that is streamed.
+    Size(u64),
+    /// A word, a plain scalar of YAML where it can be.
+    Word {
+        /// The word.
+        text: String,
+        /// How many characters of it `blocks.yaml` shows.
+        shown: usize,
+    },
+    /// The same, always in quotes.
+    Quoted {
+        /// The word.
+        text: String,
+        /// How many characters of it `blocks.yaml` shows.
+        shown: usize,
+    },
+}
+
+impl Fact {
+    /// A number.
+    pub fn number(name: &'static str, value: impl Into<u64>) -> Self {
+        Self { name, value: FactValue::Number(value.into()) }
+    }
+
+    /// A number of bytes.
+    pub fn size(name: &'static str, value: u64) -> Self {
+        Self { name, value: FactValue::Size(value) }
+    }
+
+    /// The name without format: the key in `blocks.yaml`.
+    pub fn key(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+}
+
+impl std::fmt::Display for FactValue {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) | Self::Size(number) => number.fmt(out),
+            Self::Word { text, .. } | Self::Quoted { text, .. } => text.fmt(out),
+        }
+    }
 }
 
 impl Facts {
-    /// What is known of a block whose header can't be read: only where it should be.
-    pub fn unknown(offset: u64) -> Self {
-        Self {
-            offset,
-            header_size: 0,
-            flags: 0,
-            compression: String::new(),
-            allocated_size: 0,
-            used_size: 0,
-            data_size: 0,
-            checksum: String::new(),
-        }
+    /// All facts, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Fact> {
+        self.lines.iter().flatten()
+    }
+
+    /// The value of the fact with a key.
+    pub fn get(&self, key: &str) -> Option<String> {
+        self.iter().find(|fact| fact.key() == key).map(|fact| fact.value.to_string())
     }
 }
 
 /// What checking a block's checksum found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verified {
-    /// It is the MD5 of the stored bytes, as the standard says.
+    /// It is that of the stored bytes.
     Stored,
-    /// It is the MD5 of the decoded bytes, as Python asdf up to 5.2 wrote it.
+    /// It is that of the decoded bytes.
     Decoded,
     /// There is none.
     None,

@@ -4,7 +4,6 @@
 //! reads the head; the blocks are looked for when someone first asks for one.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -15,16 +14,19 @@ use self::chain::Chain;
 use self::head::Head;
 use self::header::{Header, LONGEST_FIELDS, Layout};
 use super::editor::EditSupport;
-use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Severity, Verified};
+use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Format, Severity, Verified};
 use crate::codec::{self, Codec};
+use crate::content::folder::Attributes;
 use crate::content::{Content, Slice, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Source, SourceStat, read_up_to};
 
 pub mod block;
 pub mod chain;
+mod check;
 pub mod checksum;
 pub mod edit;
+mod facts;
 pub mod head;
 pub mod header;
 pub mod index;
@@ -43,9 +45,34 @@ pub fn recognises(head: &[u8]) -> bool {
         && head.get(5).is_none_or(u8::is_ascii_whitespace)
 }
 
-/// Opens an ASDF file.
-pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
-    Ok(Arc::new(AsdfFile::open(source, context)?))
+/// The format.
+#[derive(Clone, Copy, Debug)]
+pub struct Asdf;
+
+impl Format for Asdf {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "an ASDF file"
+    }
+
+    fn magic(&self) -> &'static str {
+        "#ASDF"
+    }
+
+    fn recognise(&self, head: &[u8]) -> bool {
+        recognises(head)
+    }
+
+    fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
+        Ok(Arc::new(AsdfFile::open(source, context)?))
+    }
+
+    fn edit_support(&self) -> Option<&'static dyn EditSupport> {
+        Some(&edit::Support)
+    }
 }
 
 /// An ASDF file whose head was read.
@@ -207,16 +234,7 @@ impl AsdfFile {
             true => self.stored(n, header).and_then(|stored| Ok(read_chain(&stored)?.0.to_string())),
             false => Ok(header.label_text().escape_ascii().to_string()),
         };
-        Facts {
-            offset: header.offset,
-            header_size: header.header_size,
-            flags: header.flags,
-            compression: compression.unwrap_or_else(|_| "?".to_owned()),
-            allocated_size: header.allocated_size,
-            used_size: header.used_size,
-            data_size: header.data_size,
-            checksum: hexadecimal(&header.checksum),
-        }
+        facts::of(header, compression.unwrap_or_else(|_| "?".to_owned()))
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, LruCache<usize, Arc<dyn Content>>> {
@@ -298,7 +316,7 @@ impl Container for AsdfFile {
                 content: self.content(n, &header).map_err(|error| error.within(format!("block {n}"))),
             },
             Err(error) => Block {
-                facts: Facts::unknown(offset),
+                facts: facts::unknown(offset),
                 streamed: false,
                 content: Err(error.within(format!("block {n}"))),
             },
@@ -328,8 +346,16 @@ impl Container for AsdfFile {
         self.arrays.get().is_some()
     }
 
-    fn tree_end(&self) -> u64 {
-        self.head.end
+    fn attributes(&self) -> Attributes {
+        vec![("user.asdf.format", NAME.to_owned()), ("user.asdf.version", self.version())]
+    }
+
+    fn mismatch(&self) -> &'static str {
+        "its MD5 fits neither the stored nor the decoded data"
+    }
+
+    fn check_tree(&self) -> Result<Vec<Defect>> {
+        check::tree(self)
     }
 
     fn editor(&self) -> Option<&'static dyn EditSupport> {
@@ -366,14 +392,6 @@ fn read_chain(stored: &Slice) -> Result<(Chain, u64)> {
     }
     let (chain, len) = chain::parse(&head[..read])?;
     Ok((chain, len as u64))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// The codec of a compression label.

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::content::folder::Attributes;
 use crate::content::{Content, Slice};
 use crate::error::{Error, Kind, Result};
-use crate::format::{Block, Container, Defect, Facts, Verified};
+use crate::format::{Block, Container, Defect, Fact, FactValue, Facts, Verified};
 use crate::source::{Source, SourceStat, read_up_to};
 
 /// How often any file was opened, or verified.
@@ -78,16 +79,18 @@ impl Container for Fake {
     fn block(&self, n: usize) -> Result<Block> {
         let found = self.blocks.get(n).ok_or_else(|| Error::new(Kind::NotFound, "no such block"));
         let (offset, size, streamed) = *found?;
-        let facts = Facts {
-            offset,
-            header_size: 48,
-            flags: streamed.into(),
-            compression: String::new(),
-            allocated_size: size,
-            used_size: size,
-            data_size: size,
-            checksum: "00".repeat(16),
-        };
+        let text = |text: &str| FactValue::Word { text: text.to_owned(), shown: 32 };
+        let lines = vec![
+            vec![
+                Fact::size("user.fake.data_size", size),
+                Fact { name: "user.fake.compression", value: text("") },
+            ],
+            vec![
+                Fact::number("user.fake.offset", offset),
+                Fact { name: "user.fake.checksum", value: text("00") },
+            ],
+        ];
+        let facts = Facts { offset, data_size: size, lines };
         Ok(Block { facts, content: Ok(Arc::new(Slice::new(self.source.clone(), offset, size))), streamed })
     }
 
@@ -101,8 +104,8 @@ impl Container for Fake {
         self.block(n).map(|_| Verified::Mismatch)
     }
 
-    fn tree_end(&self) -> u64 {
-        self.tree_end
+    fn attributes(&self) -> Attributes {
+        vec![("user.fake.format", self.format().to_owned())]
     }
 
     fn defects(&self) -> Vec<Defect> {

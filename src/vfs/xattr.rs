@@ -1,6 +1,6 @@
 //! Extended attributes: the facts of a block, and of a file, for `getfattr`.
 //!
-//! `user.asdf.verified` answers when asked for by name, and is in no list: checking a block reads all
+//! `user.FORMAT.verified` answers when asked for by name, and is in no list: checking a block reads all
 //! of it, and `cp -a`, `rsync -X` and `getfattr -d` ask for whatever is listed.
 
 use std::ffi::OsStr;
@@ -18,8 +18,8 @@ use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
 use crate::vfs::node::{Ino, Node};
 
-/// The attribute that has a block's checksum checked.
-const VERIFIED: &str = "user.asdf.verified";
+/// What follows the format in the name of the attribute that has a block's checksum checked.
+const VERIFIED: &str = "verified";
 /// The daemon's process number, on the mount's root.
 const PID: &str = "user.asdf-mount.pid";
 /// Where the daemon says at its end what it has kept, on the mount's root.
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Xattr {
 /// Those of the folder of a file.
 fn of_folder(opened: &Snapshot) -> Attributes {
     let Ok(container) = &opened.container else { return Vec::new() };
-    vec![("user.asdf.format", container.format().to_owned()), ("user.asdf.version", container.version())]
+    container.attributes()
 }
 
 /// That of the mount's root.
@@ -84,7 +84,7 @@ impl Vfs {
         if let Some(overlay_file) = self.overlay_file_at_once(ino)? {
             return Ok(xattr::get(overlay_file.as_deref(), name)?.map_or(Xattr::Absent, Xattr::Ready));
         }
-        if !name.as_bytes().starts_with(b"user.asdf") {
+        if !name.as_bytes().starts_with(b"user.") {
             return Ok(Xattr::Absent);
         }
         if name == REPORT && ino == Ino::ROOT {
@@ -92,8 +92,9 @@ impl Vfs {
             let path = state_dir.map(|state_dir| state_dir.report_path().into_os_string().into_vec());
             return Ok(path.map_or(Xattr::Absent, Xattr::Ready));
         }
-        if name == VERIFIED
+        if name.as_bytes().ends_with(VERIFIED.as_bytes())
             && let Node::View(entry, mounted, view) = self.node(ino)?
+            && name == &*format!("user.{}.{VERIFIED}", mounted.opened()?.container()?.format())
             && let folder::Node::File(file) = self.shown(&entry, &mounted, &view)?.what
             && !file.blocks.is_empty()
         {

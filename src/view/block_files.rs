@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal};
 use crate::error::{self, Error, Result};
-use crate::format::{Block, Container, Facts};
+use crate::format::{Block, Container, FactValue, Facts};
 
 /// The folder of a container's blocks. They are counted, not listed.
 #[derive(Debug)]
@@ -71,21 +71,12 @@ fn signature(facts: &Facts, streamed: bool) -> String {
     match streamed {
         false => format!("{facts:?}"),
         true => {
-            let sizes = Facts { allocated_size: 0, used_size: 0, data_size: 0, ..facts.clone() };
-            format!("streamed {sizes:?}")
+            let fixed = facts.iter().filter(|fact| !matches!(fact.value, FactValue::Size(_)));
+            format!("streamed {} {:?}", facts.offset, fixed.collect::<Vec<_>>())
         }
     }
 }
 
 fn attributes(facts: &Facts) -> Attributes {
-    vec![
-        ("user.asdf.offset", facts.offset.to_string()),
-        ("user.asdf.header_size", facts.header_size.to_string()),
-        ("user.asdf.flags", facts.flags.to_string()),
-        ("user.asdf.compression", facts.compression.clone()),
-        ("user.asdf.allocated_size", facts.allocated_size.to_string()),
-        ("user.asdf.used_size", facts.used_size.to_string()),
-        ("user.asdf.data_size", facts.data_size.to_string()),
-        ("user.asdf.checksum", facts.checksum.clone()),
-    ]
+    facts.iter().map(|fact| (fact.name, fact.value.to_string())).collect()
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::content::Content;
 use crate::error::Result;
-use crate::format::{ArrayPaths, Block, Container, Facts, Verified};
+use crate::format::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
 
 /// Bytes of a line, the line break included.
 const LINE: usize = 80;
@@ -25,9 +25,6 @@ const LINE: usize = 80;
 const LINES: usize = 4;
 /// Bytes of a row.
 pub const WIDTH: u64 = (LINE * LINES) as u64;
-/// Characters of a label that are shown, and of a checksum; the whole of it is an attribute of the block.
-const LABEL_SHOWN: usize = 10;
-const CHECKSUM_SHOWN: usize = 32;
 /// Characters of an error that are shown.
 const ERROR_SHOWN: usize = 64;
 
@@ -106,16 +103,27 @@ fn row(n: usize, block: &Result<Block>, known: Option<Verified>, arrays: Option<
 }
 
 fn of_facts(first: String, facts: &Facts, known: Option<Verified>) -> [String; LINES] {
-    let Facts { offset, header_size, flags, compression, allocated_size, used_size, data_size, checksum } =
-        facts;
-    let (compression, checksum) = (word(compression, LABEL_SHOWN), quoted(checksum, CHECKSUM_SHOWN));
     let verified = known.map_or("unknown", Verified::word);
-    [
-        first,
-        format!("   data_size: {data_size}, used_size: {used_size}, compression: {compression},"),
-        format!("   offset: {offset}, allocated_size: {allocated_size}, header_size: {header_size},"),
-        format!("   flags: {flags}, verified: {verified}, checksum: {checksum}}}"),
-    ]
+    let mut lines = [first, String::new(), String::new(), String::new()];
+    let (last, mut shown) = (facts.iter().count(), 0);
+    for (n, facts) in facts.lines.iter().take(LINES - 1).enumerate() {
+        let mut line = String::from("  ");
+        for fact in facts {
+            shown += 1;
+            if shown == last {
+                let _ = write!(line, " verified: {verified},");
+            }
+            let value = match &fact.value {
+                FactValue::Word { text, shown } => word(text, *shown),
+                FactValue::Quoted { text, shown } => quoted(text, *shown),
+                number => number.to_string(),
+            };
+            let end = if shown == last { '}' } else { ',' };
+            let _ = write!(line, " {}: {value}{end}", fact.key());
+        }
+        lines[n + 1] = line;
+    }
+    lines
 }
 
 fn of_error(first: String, error: &str) -> [String; LINES] {
@@ -205,24 +213,37 @@ mod tests {
     use super::*;
     use crate::content::read_exact_at;
     use crate::error::Error;
-    use crate::format::{Defect, Facts};
+    use crate::format::{Defect, Fact};
     use crate::source::{Source, SourceStat};
 
     /// Blocks with the most awkward facts there can be.
     #[derive(Debug)]
     struct Awkward(Vec<Result<Block>>);
 
+    fn facts(compression: &str, number: u64, (header_size, flags): (u16, u32)) -> Facts {
+        let compression = FactValue::Word { text: compression.to_owned(), shown: 10 };
+        let checksum = FactValue::Quoted { text: "f".repeat(32), shown: 32 };
+        let lines = vec![
+            vec![
+                Fact::size("user.awkward.data_size", number),
+                Fact::size("user.awkward.used_size", number),
+                Fact { name: "user.awkward.compression", value: compression },
+            ],
+            vec![
+                Fact::number("user.awkward.offset", number),
+                Fact::size("user.awkward.allocated_size", number),
+                Fact::number("user.awkward.header_size", header_size),
+            ],
+            vec![
+                Fact::number("user.awkward.flags", flags),
+                Fact { name: "user.awkward.checksum", value: checksum },
+            ],
+        ];
+        Facts { offset: number, data_size: number, lines }
+    }
+
     fn block(compression: &str, number: u64) -> Result<Block> {
-        let facts = Facts {
-            offset: number,
-            header_size: u16::MAX,
-            flags: u32::MAX,
-            compression: compression.to_owned(),
-            allocated_size: number,
-            used_size: number,
-            data_size: number,
-            checksum: "f".repeat(32),
-        };
+        let facts = facts(compression, number, (u16::MAX, u32::MAX));
         Ok(Block { facts, content: Err(Error::unsupported("no")), streamed: false })
     }
 
@@ -247,9 +268,6 @@ mod tests {
         }
         fn verify(&self, _: usize) -> Result<Verified> {
             Ok(Verified::None)
-        }
-        fn tree_end(&self) -> u64 {
-            0
         }
         fn defects(&self) -> Vec<Defect> {
             let severity = crate::format::Severity::Damage;
@@ -303,7 +321,7 @@ mod tests {
             // Ten digits of flags are no number of a file that is in order.
             assert!(line.trim_ascii_end().len() <= 90, "{}", String::from_utf8_lossy(line));
         }
-        let facts = Facts { flags: 1, header_size: 48, ..block("bzp2", 9_999_999_999_999).unwrap().facts };
+        let facts = facts("bzp2", 9_999_999_999_999, (48, 1));
         let paths = vec!["a".repeat(30), "b".repeat(30)];
         let arrays = ArrayPaths { found: [(16_000_000, paths)].into(), complete: true };
         let content = Err(Error::unsupported("no"));

@@ -69,7 +69,7 @@ fn assert_sound(path: &Path, parts: &Parts) {
     let container = asdf_mount::format::open(source, &context).unwrap();
     assert_eq!(container.block_count().unwrap(), parts.blocks.len());
     assert_eq!(container.defects(), []);
-    assert_eq!(container.tree_end(), parts.text.len() as u64);
+    assert_eq!(container.tree().len(), parts.text.len() as u64);
 }
 
 #[test]

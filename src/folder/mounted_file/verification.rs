@@ -96,9 +96,6 @@ impl MountedFile {
 }
 
 fn wrong(opened: &Snapshot, n: usize) -> Error {
-    let error = Error::damaged(format!("block {n}: its MD5 fits neither the stored nor the decoded data"));
-    match &opened.container {
-        Ok(container) => error.of(container.source().path()),
-        Err(_) => error,
-    }
+    let Ok(container) = &opened.container else { return Error::damaged(format!("block {n} is wrong")) };
+    Error::damaged(format!("block {n}: {}", container.mismatch())).of(container.source().path())
 }
