@@ -5,8 +5,7 @@
 //! ([`Sequential`](crate::decode::Sequential)) with a table of places where decoding can start ([`seek`]):
 //! zlib, bzip2, and zstd and LZ4 frames, which are cut into [`parts`].
 //! Both are read through [`Decoded`], which keeps a bounded number of decoded
-//! chunks in the mount's [`Cache`]. No codec holds a block whole. Tiles and quantized values are
-//! mapped ([`tile::Tiled`], [`quantize::Quantized`]): nothing of them is cached.
+//! chunks in the mount's [`Cache`]. No codec holds a block whole.
 
 pub mod blosc;
 pub mod bunzip;
@@ -17,11 +16,9 @@ mod input;
 mod library;
 mod lz4;
 mod parts;
-pub mod quantize;
 #[cfg(test)]
 mod samples;
 mod seek;
-pub mod tile;
 mod zlib;
 mod zstd;
 

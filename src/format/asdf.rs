@@ -31,6 +31,8 @@ pub mod head;
 pub mod header;
 pub mod index;
 pub mod ndarray;
+pub mod quantize;
+pub mod tile;
 mod users;
 
 /// The format's name.

@@ -33,11 +33,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::cache::Cache;
-use crate::codec::quantize::{ByteOrder, Float, Quantized};
-use crate::codec::tile::{Tiled, Tiling};
 use crate::codec::{self, Codec};
 use crate::content::Content;
 use crate::error::{Error, Result};
+use crate::format::asdf::quantize::{ByteOrder, Float, Quantized};
+use crate::format::asdf::tile::{Tiled, Tiling};
 pub use document::{HEAD, parse};
 
 /// More bytes than this can't come out of one byte of a zlib stream: two bits for 258 of them.

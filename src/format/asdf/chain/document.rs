@@ -1,9 +1,9 @@
 //! The document at the start of an encoded block, which lists its encodings.
 
 use super::{Chain, Encoding};
-use crate::codec::quantize::{ByteOrder, Float};
-use crate::codec::tile::{MAX_DIMENSIONS, Tiling};
 use crate::error::{Error, Result};
+use crate::format::asdf::quantize::{ByteOrder, Float};
+use crate::format::asdf::tile::{MAX_DIMENSIONS, Tiling};
 use crate::yaml::Value;
 
 /// How many bytes of a block are enough to find its chain.
