@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::content::Content;
-use crate::content::folder::Attributes;
+use crate::content::folder::{Attributes, Node};
 use crate::error::{Error, Kind, Result};
 use crate::source::{FileSource, Source, SourceStat};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
@@ -153,17 +153,23 @@ pub trait Container: Send + Sync + std::fmt::Debug {
     fn tree(&self) -> Arc<dyn Content>;
 
     /// How many blocks there are.
-    fn block_count(&self) -> Result<usize>;
+    fn block_count(&self) -> Result<usize> {
+        Ok(0)
+    }
 
     /// Block `n`, from 0, in file order. An error means that there is no such block.
-    fn block(&self, n: usize) -> Result<Block>;
+    fn block(&self, n: usize) -> Result<Block> {
+        Err(Error::new(Kind::NotFound, format!("there is no block {n}")))
+    }
 
     /// The last block that begins before byte `offset` of the source. Finds no blocks for an offset within
     /// the tree.
     fn block_before(&self, offset: u64) -> Result<Option<usize>>;
 
     /// Checks the checksum of block `n`, reading all of it.
-    fn verify(&self, n: usize) -> Result<Verified>;
+    fn verify(&self, n: usize) -> Result<Verified> {
+        self.block(n).map(|_| Verified::None)
+    }
 
     /// Which arrays of the tree use which block: looked for at the first call, in a pass over the tree.
     fn arrays(&self) -> Option<&ArrayPaths> {
@@ -173,6 +179,11 @@ pub trait Container: Send + Sync + std::fmt::Debug {
     /// Whether [`arrays`](Self::arrays) costs nothing any more.
     fn knows_arrays(&self) -> bool {
         true
+    }
+
+    /// What lies in the file's folder beside `tree.yaml` and `blocks/`: names, and folders or files.
+    fn views(&self) -> Vec<(&'static str, Node)> {
+        Vec::new()
     }
 
     /// The attributes of the file's folder: names (`user.FORMAT.KEY`) and values.
@@ -196,7 +207,9 @@ pub trait Container: Send + Sync + std::fmt::Debug {
     }
 
     /// What is wrong with the file as far as it was looked at, first things first.
-    fn defects(&self) -> Vec<Defect>;
+    fn defects(&self) -> Vec<Defect> {
+        Vec::new()
+    }
 
     /// The source it was opened from.
     fn source(&self) -> &Arc<dyn Source>;

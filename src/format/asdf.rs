@@ -25,6 +25,7 @@ pub mod block;
 pub mod chain;
 mod check;
 pub mod checksum;
+pub mod defect;
 pub mod edit;
 mod facts;
 pub mod head;

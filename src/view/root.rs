@@ -32,9 +32,13 @@ impl Root {
         Self { container, about }
     }
 
-    fn names(&self) -> &'static [(&'static str, Kind)] {
-        const ALL: [(&str, Kind); 3] = [(TREE, Kind::File), (BLOCKS, Kind::Folder), (ABOUT, Kind::Folder)];
-        if self.container.is_some() { &ALL } else { &ALL[2..] }
+    fn names(&self) -> Vec<(&'static str, Kind)> {
+        let mut names = vec![(ABOUT, Kind::Folder)];
+        if let Some(container) = &self.container {
+            let views = container.views().into_iter().map(|(name, view)| (name, view.kind()));
+            names.splice(0..0, [(TREE, Kind::File), (BLOCKS, Kind::Folder)].into_iter().chain(views));
+        }
+        names
     }
 }
 
@@ -52,12 +56,15 @@ impl Folder for Root {
             (Some(BLOCKS), Some(container)) => {
                 Some(Node::Folder(Arc::new(BlockFiles::new(container.clone()))))
             }
+            (Some(name), Some(container)) => {
+                container.views().into_iter().find(|(view, _)| *view == name).map(|(_, view)| view)
+            }
             _ => None,
         })
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
-        list(self.names(), from, take)
+        list(&self.names(), from, take)
     }
 }
 

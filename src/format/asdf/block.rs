@@ -5,10 +5,11 @@
 //! its offsets are asked for ahead of the walk, and behind a damaged header the walk goes on where
 //! the index and a chain from there agree. So a block with a damaged header keeps its number (`lost.rs`).
 
+use super::defect::Defect;
 use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
 use super::index::{self, Index};
 use crate::error::Result;
-use crate::format::{Defect, Severity};
+use crate::format::{self, Severity};
 use crate::source::{Source, Window, read_up_to};
 
 mod first;
@@ -34,7 +35,7 @@ pub struct Blocks {
     /// Where each one's magic begins (or should begin, where that is damaged).
     pub offsets: Vec<u64>,
     /// What is wrong with the chain and the index.
-    pub defects: Vec<Defect>,
+    pub defects: Vec<format::Defect>,
     /// The offsets of blocks whose `header_size` is damaged, so that their data are not where it says.
     pub distrusted: Vec<u64>,
 }
@@ -56,13 +57,8 @@ pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u6
     if !chain.blocks.offsets.is_empty() {
         chain.judge_index(end);
     } else if let Some(index) = &chain.index {
-        let (offset, what) = (index.offset, "there is a block index, but there are no blocks");
-        chain.blocks.defects.push(Defect {
-            severity: Severity::Note,
-            offset,
-            block: None,
-            what: what.to_owned(),
-        });
+        let offset = index.offset;
+        chain.note(offset, None, Defect::IndexWithoutBlocks);
     }
     Ok(chain.blocks)
 }
@@ -98,8 +94,8 @@ struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    fn note(&mut self, severity: Severity, offset: u64, block: Option<usize>, what: impl Into<String>) {
-        self.blocks.defects.push(Defect { severity, offset, block, what: what.into() });
+    fn note(&mut self, offset: u64, block: Option<usize>, defect: Defect) {
+        self.blocks.defects.push(defect.at(offset, block));
     }
 
     fn header(&mut self, offset: u64) -> Result<Header> {
@@ -127,8 +123,7 @@ impl Chain<'_> {
         let mut offset = first;
         loop {
             if self.blocks.offsets.len() == MOST_BLOCKS {
-                let what = format!("there are more than {MOST_BLOCKS} blocks; the rest is not shown");
-                self.note(Severity::Damage, offset, None, what);
+                self.note(offset, None, Defect::TooManyBlocks(MOST_BLOCKS));
                 return Ok(End { offset, streamed: false });
             }
             self.ask_ahead(offset);
@@ -142,7 +137,7 @@ impl Chain<'_> {
                 Ok(header) => self.judge(n, &header)?,
                 Err(error) if matches!(error.kind(), crate::Kind::System(_)) => return Err(error),
                 Err(error) => {
-                    self.note(Severity::Damage, offset, Some(n), error.message());
+                    self.note(offset, Some(n), Defect::Header(error.message().to_owned()));
                     first::likely_end(self, offset)?
                 }
             };
@@ -154,8 +149,7 @@ impl Chain<'_> {
                 Next::Block(offset) => {
                     if Some(offset) != end {
                         let from = end.unwrap_or(offset);
-                        let what = format!("{} bytes of padding before the next block", offset - from);
-                        self.note(Severity::Note, from, Some(n), what);
+                        self.note(from, Some(n), Defect::Padding(offset - from));
                     }
                     offset
                 }
@@ -181,8 +175,7 @@ impl Chain<'_> {
     /// Says of block `n` that it has flags of which nobody knows what they mean.
     fn judge_flags(&mut self, n: usize, header: &Header) {
         if header.unknown_flags() != 0 {
-            let what = format!("the flags {:#x} have bits that no version of ASDF knows", header.flags);
-            self.note(Severity::Note, header.offset, Some(n), what);
+            self.note(header.offset, Some(n), Defect::UnknownFlags(header.flags));
         }
     }
 
@@ -192,12 +185,8 @@ impl Chain<'_> {
         if let Some(end) = header.end().filter(|end| header.allocated_size > 0 && *end < self.size)
             && matches!(self.next(end)?, Next::Block(_) | Next::Index(_))
         {
-            let what = format!(
-                "the flags say that the data reach to the end of the file, but allocated_size is {}, and \
-                 something follows there",
-                header.allocated_size
-            );
-            self.note(Severity::Damage, header.offset, Some(n), what);
+            let allocated_size = header.allocated_size;
+            self.note(header.offset, Some(n), Defect::StreamEnds { allocated_size });
         }
         Ok(())
     }
@@ -213,24 +202,17 @@ impl Chain<'_> {
             && !self.is_chained(offset)?
             && let Some(end) = first::likely_end(self, offset)?
         {
-            let size = header.header_size;
-            let what = format!("header_size is {size}, but with another one the file goes on as it should");
-            self.note(Severity::Damage, offset, Some(n), what);
+            self.note(offset, Some(n), Defect::HeaderSize(header.header_size));
             self.blocks.distrusted.push(offset);
             return Ok(Some(end));
         }
         if header.used_size > header.allocated_size {
-            let what = format!(
-                "used_size {} is more than allocated_size {}",
-                header.used_size, header.allocated_size
-            );
-            self.note(Severity::Damage, offset, Some(n), what);
+            let (used, allocated) = (header.used_size, header.allocated_size);
+            self.note(offset, Some(n), Defect::UsedSize { used, allocated });
         }
         if header.label_text().is_empty() && !header.encoded() && header.data_size != header.used_size {
             let (data, used) = (header.data_size, header.used_size);
-            let what =
-                format!("data_size is {data}, but {used} bytes are stored uncompressed; these are shown");
-            self.note(Severity::Note, offset, Some(n), what);
+            self.note(offset, Some(n), Defect::DataSize { data, used });
         }
         let end = header.end();
         if end.is_none_or(|end| end > self.size) {
@@ -239,20 +221,17 @@ impl Chain<'_> {
                 header.data_offset().checked_add(header.used_size).filter(|end| *end <= self.size)
                 && matches!(self.next(end)?, Next::Block(_) | Next::Index(_))
             {
-                let what =
-                    format!("allocated_size is {}, but something follows the data", header.allocated_size);
-                self.note(Severity::Damage, offset, Some(n), what);
+                self.note(offset, Some(n), Defect::AllocatedSize(header.allocated_size));
                 return Ok(Some(end));
             }
             let lost = there < header.used_size || header.data_offset() > self.size;
-            let (size, severity) = match lost {
-                true => (header.used_size, Severity::Damage),
+            let (size, lost) = match lost {
+                true => (header.used_size, true),
                 // All data are there, only unused space is missing. Python asdf can't seek beyond any file.
-                false if end.is_none() => (header.allocated_size, Severity::Damage),
-                false => (header.allocated_size, Severity::Note),
+                false if end.is_none() => (header.allocated_size, true),
+                false => (header.allocated_size, false),
             };
-            let what = format!("the file is cut off: {there} bytes of the block's {size} are there");
-            self.note(severity, offset, Some(n), what);
+            self.note(offset, Some(n), Defect::CutBlock { there, size, lost });
             return Ok(None);
         }
         Ok(end)
@@ -334,13 +313,11 @@ impl Chain<'_> {
             let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
             of_block.for_each(|defect| defect.severity = Severity::Damage);
         } else if lost.is_empty() {
-            let what = "bytes that belong to no block follow; the block index says where the next one is";
-            self.note(Severity::Note, from, Some(n), what);
+            self.note(from, Some(n), Defect::BridgedBytes);
         }
         for offset in lost {
             let n = self.blocks.offsets.len();
-            let what = "the block index lists a block here, but its header is damaged";
-            self.note(Severity::Damage, offset, Some(n), what);
+            self.note(offset, Some(n), Defect::LostBlock(Vec::new()));
             self.blocks.offsets.push(offset);
         }
     }
@@ -352,27 +329,16 @@ impl Chain<'_> {
         let bytes = self.window.at(end, LONGEST_FIELDS)?;
         let another = super::recognises(bytes);
         let broken_magic = bytes.get(1..4) == Some(b"BLK") || b"\xd3BLK".starts_with(bytes);
-        let (severity, what) = if another {
-            (Severity::Note, "another ASDF file begins here; only the first one is shown".to_owned())
+        let defect = if another {
+            Defect::AnotherFile
         } else if broken_magic {
-            (
-                Severity::Damage,
-                format!("the header of a further block is damaged: {rest} bytes can't be read"),
-            )
+            Defect::LostTail(rest)
         } else if let Some(at) = self.block_behind_junk(end)? {
-            let what = format!(
-                "{} bytes follow that belong to no block, and then a block that can't be \
-                 numbered, at {at}",
-                at - end
-            );
-            (Severity::Damage, what)
+            Defect::JunkBeforeBlock { bytes: at - end, at }
         } else {
-            (
-                Severity::Note,
-                format!("{rest} bytes follow the last block that are neither a block nor an index"),
-            )
+            Defect::TrailingBytes(rest)
         };
-        self.note(severity, end, (!another).then_some(n), what);
+        self.note(end, (!another).then_some(n), defect);
         Ok(())
     }
 
@@ -389,8 +355,7 @@ impl Chain<'_> {
             }
         };
         if super::recognises(self.window.at(end, LONGEST_FIELDS)?) {
-            let what = "another ASDF file begins here; only the first one is shown";
-            self.note(Severity::Note, end, None, what);
+            self.note(end, None, Defect::AnotherFile);
             self.index = None;
         }
         Ok(())
@@ -414,12 +379,12 @@ impl Chain<'_> {
             return;
         }
         let Some(index) = self.index.take() else { return };
-        let what = match &index.offsets {
-            Err(why) => format!("the block index can't be read: {why}"),
+        let defect = match &index.offsets {
+            Err(why) => Defect::BadIndex(why.clone()),
             Ok(offsets) if *offsets == self.blocks.offsets => return,
             Ok(offsets) => stale(offsets, &self.blocks.offsets),
         };
-        self.note(Severity::Note, index.offset, None, what);
+        self.note(index.offset, None, defect);
     }
 
     /// Whether what was found as an index are bytes within a block's data.
@@ -445,13 +410,12 @@ fn is_ascending(offsets: &[u64]) -> bool {
     offsets.is_sorted_by(|a, b| a < b)
 }
 
-fn stale(listed: &[u64], found: &[u64]) -> String {
-    let why = match listed.iter().zip(found).position(|(listed, found)| listed != found) {
-        _ if !is_ascending(listed) => "its offsets are not in ascending order".to_owned(),
-        Some(n) => format!("it says {} for block {n}, which is at {}", listed[n], found[n]),
-        None => format!("it lists {} blocks of {}", listed.len(), found.len()),
-    };
-    format!("the block index is stale: {why}")
+fn stale(listed: &[u64], found: &[u64]) -> Defect {
+    match listed.iter().zip(found).position(|(listed, found)| listed != found) {
+        _ if !is_ascending(listed) => Defect::UnsortedIndex,
+        Some(n) => Defect::StaleOffset { block: n, listed: listed[n], found: found[n] },
+        None => Defect::StaleCount { listed: listed.len(), found: found.len() },
+    }
 }
 
 #[cfg(test)]

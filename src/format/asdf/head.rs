@@ -6,9 +6,10 @@
 
 use memchr::memmem;
 
+use super::defect::{Defect, TreeCut};
 use super::header::Generation;
 use crate::error::Result;
-use crate::format::{Defect, Severity};
+use crate::format;
 use crate::source::{Source, read_up_to};
 
 /// Bytes looked at in one go.
@@ -31,7 +32,7 @@ pub struct Head {
     /// Where the tree's text ends, in bytes from the start of the file.
     pub end: u64,
     /// What is wrong with it.
-    pub defects: Vec<Defect>,
+    pub defects: Vec<format::Defect>,
 }
 
 /// Reads the head; `source` is known to begin with `#ASDF` or `%ASDF`.
@@ -48,11 +49,11 @@ pub fn read(source: &dyn Source) -> Result<Head> {
     let line_end = line_end.filter(|line_end| *line_end == end);
     let version = version_word(&line[..end]);
     let mut head = Head { generation, version, end: end as u64, defects: Vec::new() };
-    if let Some(what) = version_trouble(&head) {
-        head.defects.push(Defect { severity: Severity::Note, offset: 0, block: None, what });
+    if let Some(defect) = version_trouble(&head) {
+        head.note(0, &defect);
     }
     if line_end.is_none() {
-        head.damage(0, "the header line does not end: the file is cut off, or is not text");
+        head.note(0, &Defect::EndlessHeaderLine);
         return Ok(head);
     }
     let mut scan = Scan {
@@ -66,14 +67,14 @@ pub fn read(source: &dyn Source) -> Result<Head> {
     let whole = scan.comments()?;
     head.end = scan.at;
     if !whole {
-        head.damage(scan.at, "a comment does not end: the file is cut off, or binary data begin within it");
+        head.note(scan.at, &Defect::EndlessComment);
     } else if scan.tree_follows()? {
         let start = scan.at;
         match scan.tree_end()? {
             TreeEnd::Line(end) => head.end = end,
-            TreeEnd::Cut(end, why) => {
+            TreeEnd::Cut(end, cut) => {
                 head.end = end;
-                head.damage(start, why);
+                head.note(start, &Defect::EndlessTree(cut));
             }
         }
     }
@@ -81,8 +82,8 @@ pub fn read(source: &dyn Source) -> Result<Head> {
 }
 
 impl Head {
-    fn damage(&mut self, offset: u64, what: &str) {
-        self.defects.push(Defect { severity: Severity::Damage, offset, block: None, what: what.to_owned() });
+    fn note(&mut self, offset: u64, defect: &Defect) {
+        self.defects.push(defect.at(offset, None));
     }
 }
 
@@ -99,15 +100,13 @@ fn generation(line: &[u8], version: &str) -> Generation {
     }
 }
 
-fn version_trouble(head: &Head) -> Option<String> {
+fn version_trouble(head: &Head) -> Option<Defect> {
     let version = &head.version;
     let numbers: Vec<Option<u32>> = version.split('.').map(|word| word.parse().ok()).collect();
     match numbers[..] {
         [Some(0 | 1), Some(_), Some(_)] => None,
-        [Some(_), Some(_), Some(_)] => {
-            Some(format!("version {} is newer than 1.x and is read as that", version.escape_debug()))
-        }
-        _ => Some(format!("the header line has no version: \"{}\"", version.escape_debug())),
+        [Some(_), Some(_), Some(_)] => Some(Defect::NewerVersion(version.clone())),
+        _ => Some(Defect::NoVersion(version.clone())),
     }
 }
 
@@ -115,7 +114,7 @@ enum TreeEnd {
     /// After the line `...`.
     Line(u64),
     /// Where something begins that can't be part of a tree.
-    Cut(u64, &'static str),
+    Cut(u64, TreeCut),
 }
 
 /// Looks along the head in pieces.
@@ -210,15 +209,14 @@ impl Scan<'_> {
                 }
             }
             if let Some(at) = foreign {
-                let why = "the tree has no line '...': a block or binary data begins before one";
-                return Ok(TreeEnd::Cut(from + at as u64, why));
+                return Ok(TreeEnd::Cut(from + at as u64, TreeCut::Foreign));
             }
             let end = from + text.len() as u64;
             if self.at_end_of_file {
                 return self.tree_at_end_of_file(end);
             }
             if end > limit {
-                return Ok(TreeEnd::Cut(end, "the tree has no line '...' within 4 GiB"));
+                return Ok(TreeEnd::Cut(end, TreeCut::TooLong));
             }
             // `\n...\r\n` may lie across the border of two pieces.
             from = end.saturating_sub(5).max(from + 1);
@@ -234,7 +232,7 @@ impl Scan<'_> {
         if tail.ends_with(b"\n...") || tail.ends_with(b"\n...\r") {
             return Ok(TreeEnd::Line(end));
         }
-        Ok(TreeEnd::Cut(end, "the file ends within the tree: there is no line '...'"))
+        Ok(TreeEnd::Cut(end, TreeCut::EndOfFile))
     }
 }
 
@@ -248,6 +246,7 @@ fn foreign_byte(bytes: &[u8], generation: Generation) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::Severity;
     use crate::source::MemorySource;
 
     fn head(bytes: &[u8]) -> Head {

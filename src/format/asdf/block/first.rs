@@ -8,7 +8,7 @@
 
 use super::{Chain, Next};
 use crate::error::Result;
-use crate::format::Severity;
+use crate::format::asdf::defect::Defect;
 use crate::format::asdf::header::{Header, LONGEST_FIELDS, MAGIC};
 
 /// Bytes read at once while looking for a magic.
@@ -55,8 +55,7 @@ fn among_other_bytes(chain: &mut Chain<'_>, first: Option<u64>) -> Result<Option
 fn behind_magic(chain: &mut Chain<'_>, first: u64, at: u64) -> Result<u64> {
     let at = contradicted_by_index(chain, at)?.unwrap_or(at);
     if first != at {
-        let what = "the padding holds a block's magic: other programs may take it for the first block";
-        chain.note(Severity::Note, first, None, what);
+        chain.note(first, None, Defect::MagicInPadding);
     }
     Ok(at)
 }

@@ -7,7 +7,7 @@
 
 use super::{Chain, End, LONGEST_GAP, is_ascending, is_blank};
 use crate::error::Result;
-use crate::format::Severity;
+use crate::format::asdf::defect::Defect;
 use crate::format::asdf::header::LONGEST_FIELDS;
 use crate::format::asdf::{self, index::Index};
 use crate::source::read_up_to;
@@ -142,11 +142,7 @@ impl Chain<'_> {
                 self.judge(n, &header)?;
             }
             let said = self.blocks.defects.drain(before..).map(|defect| defect.what).collect::<Vec<_>>();
-            let mut what = "the block index lists a block here, but its header is damaged".to_owned();
-            if !said.is_empty() {
-                what = format!("{what}: {}", said.join("; "));
-            }
-            self.note(Severity::Damage, *offset, Some(n), what);
+            self.note(*offset, Some(n), Defect::LostBlock(said));
         }
         Ok(())
     }

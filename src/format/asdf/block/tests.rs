@@ -190,7 +190,9 @@ fn a_damaged_magic_or_header_size_keeps_the_numbers_without_an_index() {
         for (at, damage) in damages {
             let (found, starts) = damaged(n, at, damage);
             assert_eq!(found.offsets, starts, "{n} {at}: {:?}", found.defects);
-            let bad = |defect: &Defect| defect.block == Some(n) && defect.severity == Severity::Damage;
+            let bad = |defect: &crate::format::Defect| {
+                defect.block == Some(n) && defect.severity == Severity::Damage
+            };
             assert!(found.defects.iter().any(bad), "{n} {at}: {:?}", found.defects);
         }
     }
@@ -229,7 +231,9 @@ fn a_first_or_last_block_with_a_damaged_header_keeps_its_number_by_the_index() {
             let found = blocks_of(bytes);
             assert_eq!(found.offsets, starts, "{lost:?} {from}..{to}: {:?}", found.defects);
             for n in &lost {
-                let bad = |defect: &Defect| defect.block == Some(*n) && defect.severity == Severity::Damage;
+                let bad = |defect: &crate::format::Defect| {
+                    defect.block == Some(*n) && defect.severity == Severity::Damage
+                };
                 assert!(found.defects.iter().any(bad), "{lost:?} {from}..{to}: {:?}", found.defects);
             }
         }

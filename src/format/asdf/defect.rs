@@ -1,0 +1,253 @@
+//! What may be wrong in an ASDF file, worded.
+
+use std::fmt;
+
+use crate::format::{self, Severity};
+
+/// Something wrong, with what there is to say about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// The header line names a version above 1.x.
+    NewerVersion(String),
+    /// The header line names no version.
+    NoVersion(String),
+    /// The header line has no end.
+    EndlessHeaderLine,
+    /// A comment before the tree has no end.
+    EndlessComment,
+    /// The tree has no end.
+    EndlessTree(TreeCut),
+    /// There are more blocks than can be shown.
+    TooManyBlocks(usize),
+    /// A block's header can't be read.
+    Header(String),
+    /// Flags have unknown bits.
+    UnknownFlags(u32),
+    /// A block is flagged as streamed, but its size ends it before something else.
+    StreamEnds {
+        /// The block's `allocated_size`.
+        allocated_size: u64,
+    },
+    /// `header_size` is not where the data begin.
+    HeaderSize(u16),
+    /// More bytes are used than allocated.
+    UsedSize {
+        /// The block's `used_size`.
+        used: u64,
+        /// Its `allocated_size`.
+        allocated: u64,
+    },
+    /// `data_size` is not the size of what is stored uncompressed.
+    DataSize {
+        /// The block's `data_size`.
+        data: u64,
+        /// Its `used_size`.
+        used: u64,
+    },
+    /// Something follows the data where allocated space should be.
+    AllocatedSize(u64),
+    /// The file ends within a block.
+    CutBlock {
+        /// Bytes of the block that are there.
+        there: u64,
+        /// Bytes that should be there.
+        size: u64,
+        /// Whether data are missing, or the file can't be read on by other programs.
+        lost: bool,
+    },
+    /// Blanks stand between two blocks.
+    Padding(u64),
+    /// The padding holds a block's magic.
+    MagicInPadding,
+    /// Bytes of no block stand before a block that the index names.
+    BridgedBytes,
+    /// The header of a block that the index names is damaged, and what else is wrong with it.
+    LostBlock(Vec<String>),
+    /// Another ASDF file follows.
+    AnotherFile,
+    /// The header of a block behind the last one is damaged.
+    LostTail(u64),
+    /// Bytes of no block, and then a block, follow the last block.
+    JunkBeforeBlock {
+        /// How many bytes.
+        bytes: u64,
+        /// Where the block is.
+        at: u64,
+    },
+    /// Bytes of no block follow the last block.
+    TrailingBytes(u64),
+    /// There is an index without blocks.
+    IndexWithoutBlocks,
+    /// The index can't be read.
+    BadIndex(String),
+    /// The index is not in ascending order.
+    UnsortedIndex,
+    /// The index names another offset for a block than the chain has.
+    StaleOffset {
+        /// The first such block.
+        block: usize,
+        /// Where the index says it is.
+        listed: u64,
+        /// Where it is.
+        found: u64,
+    },
+    /// The index names another number of blocks than there are.
+    StaleCount {
+        /// Blocks in the index.
+        listed: usize,
+        /// Blocks that there are.
+        found: usize,
+    },
+}
+
+/// Where the search for the end of the tree stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeCut {
+    /// At a byte that is no text.
+    Foreign,
+    /// After 4 GiB.
+    TooLong,
+    /// At the end of the file.
+    EndOfFile,
+}
+
+impl Defect {
+    /// The same as it is reported: at a byte of the file, of a block or of none.
+    pub(super) fn at(&self, offset: u64, block: Option<usize>) -> format::Defect {
+        format::Defect { severity: self.severity(), offset, block, what: self.to_string() }
+    }
+
+    fn severity(&self) -> Severity {
+        match self {
+            Self::EndlessHeaderLine
+            | Self::EndlessComment
+            | Self::EndlessTree(_)
+            | Self::TooManyBlocks(_)
+            | Self::Header(_)
+            | Self::StreamEnds { .. }
+            | Self::HeaderSize(_)
+            | Self::UsedSize { .. }
+            | Self::AllocatedSize(_)
+            | Self::CutBlock { lost: true, .. }
+            | Self::LostBlock(_)
+            | Self::LostTail(_)
+            | Self::JunkBeforeBlock { .. } => Severity::Damage,
+            Self::NewerVersion(_)
+            | Self::NoVersion(_)
+            | Self::UnknownFlags(_)
+            | Self::DataSize { .. }
+            | Self::CutBlock { lost: false, .. }
+            | Self::Padding(_)
+            | Self::MagicInPadding
+            | Self::BridgedBytes
+            | Self::AnotherFile
+            | Self::TrailingBytes(_)
+            | Self::IndexWithoutBlocks
+            | Self::BadIndex(_)
+            | Self::UnsortedIndex
+            | Self::StaleOffset { .. }
+            | Self::StaleCount { .. } => Severity::Note,
+        }
+    }
+
+    /// Writes what is wrong with a block or between blocks.
+    fn write_of_block(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyBlocks(most) => {
+                write!(out, "there are more than {most} blocks; the rest is not shown")
+            }
+            Self::Header(why) => out.write_str(why),
+            Self::UnknownFlags(flags) => {
+                write!(out, "the flags {flags:#x} have bits that no version of ASDF knows")
+            }
+            Self::StreamEnds { allocated_size } => write!(
+                out,
+                "the flags say that the data reach to the end of the file, but allocated_size is \
+                 {allocated_size}, and something follows there"
+            ),
+            Self::HeaderSize(size) => {
+                write!(out, "header_size is {size}, but with another one the file goes on as it should")
+            }
+            Self::UsedSize { used, allocated } => {
+                write!(out, "used_size {used} is more than allocated_size {allocated}")
+            }
+            Self::DataSize { data, used } => {
+                write!(out, "data_size is {data}, but {used} bytes are stored uncompressed; these are shown")
+            }
+            Self::AllocatedSize(size) => {
+                write!(out, "allocated_size is {size}, but something follows the data")
+            }
+            Self::CutBlock { there, size, .. } => {
+                write!(out, "the file is cut off: {there} bytes of the block's {size} are there")
+            }
+            Self::Padding(bytes) => write!(out, "{bytes} bytes of padding before the next block"),
+            Self::LostBlock(further) => {
+                out.write_str("the block index lists a block here, but its header is damaged")?;
+                if further.is_empty() { Ok(()) } else { write!(out, ": {}", further.join("; ")) }
+            }
+            other => other.write_of_file(out),
+        }
+    }
+
+    /// Writes what is wrong with head, index, or what follows the blocks.
+    fn write_of_file(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NewerVersion(version) => {
+                write!(out, "version {} is newer than 1.x and is read as that", version.escape_debug())
+            }
+            Self::NoVersion(word) => {
+                write!(out, "the header line has no version: \"{}\"", word.escape_debug())
+            }
+            Self::EndlessTree(cut) => out.write_str(match cut {
+                TreeCut::Foreign => "the tree has no line '...': a block or binary data begins before one",
+                TreeCut::TooLong => "the tree has no line '...' within 4 GiB",
+                TreeCut::EndOfFile => "the file ends within the tree: there is no line '...'",
+            }),
+            Self::LostTail(bytes) => {
+                write!(out, "the header of a further block is damaged: {bytes} bytes can't be read")
+            }
+            Self::JunkBeforeBlock { bytes, at } => write!(
+                out,
+                "{bytes} bytes follow that belong to no block, and then a block that can't be numbered, at {at}"
+            ),
+            Self::TrailingBytes(bytes) => {
+                write!(out, "{bytes} bytes follow the last block that are neither a block nor an index")
+            }
+            Self::BadIndex(why) => write!(out, "the block index can't be read: {why}"),
+            Self::StaleOffset { block, listed, found } => write!(
+                out,
+                "the block index is stale: it says {listed} for block {block}, which is at {found}"
+            ),
+            Self::StaleCount { listed, found } => {
+                write!(out, "the block index is stale: it lists {listed} blocks of {found}")
+            }
+            other => out.write_str(other.fixed_words()),
+        }
+    }
+
+    /// The words for what has no data.
+    fn fixed_words(&self) -> &'static str {
+        match self {
+            Self::EndlessHeaderLine => "the header line does not end: the file is cut off, or is not text",
+            Self::EndlessComment => {
+                "a comment does not end: the file is cut off, or binary data begin within it"
+            }
+            Self::MagicInPadding => {
+                "the padding holds a block's magic: other programs may take it for the first block"
+            }
+            Self::BridgedBytes => {
+                "bytes that belong to no block follow; the block index says where the next one is"
+            }
+            Self::AnotherFile => "another ASDF file begins here; only the first one is shown",
+            Self::IndexWithoutBlocks => "there is a block index, but there are no blocks",
+            Self::UnsortedIndex => "the block index is stale: its offsets are not in ascending order",
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_of_block(out)
+    }
+}
