@@ -20,7 +20,7 @@ use asdf_mount::cache::Cache;
 use asdf_mount::content::{Content, Pieces, Slice, Soundness, Text};
 use asdf_mount::error::{Error, Kind, Result};
 use asdf_mount::folder::verify::Verify;
-use asdf_mount::format::{Block, Container, Context, Defect, Facts, Verified};
+use asdf_mount::format::{Block, Container, Context, Defect, Fact, Facts, Verified};
 use asdf_mount::fuse::{Adapter, KernelNotifier};
 use asdf_mount::source::{Source, SourceStat};
 use asdf_mount::vfs::{Options, Vfs};
@@ -96,7 +96,8 @@ impl Container for Stand {
             3 => Arc::new(Made { len: 100_000, good: u64::MAX, panics: false }),
             _ => return Err(Error::new(Kind::NotFound, "no such block")),
         };
-        let facts = Facts { offset: head, data_size: content.len(), lines: Vec::new() };
+        let size = Fact::size("user.stand.data_size", content.len());
+        let facts = Facts { offset: head, data_size: content.len(), lines: vec![vec![size]] };
         Ok(Block { facts, content: Ok(content), streamed: n == 0 })
     }
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {
@@ -245,11 +246,11 @@ fn a_file_is_read_through_the_kernel() {
         assert_eq!(path.metadata().unwrap().len(), fs::read(&path).unwrap().len() as u64, "{name}");
     }
     assert_eq!(getxattr(&mount.at, "user.asdf-mount.pid"), std::process::id().to_string());
-    assert_eq!(getxattr(&mount.path("blocks/3.bin"), "user.asdf.data_size"), "100000");
-    assert_eq!(getxattr(&mount.path("blocks/3.bin"), "user.asdf.verified"), "stored");
+    assert_eq!(getxattr(&mount.path("blocks/3.bin"), "user.stand.data_size"), "100000");
+    assert_eq!(getxattr(&mount.path("blocks/3.bin"), "user.stand.verified"), "stored");
     let mut short = [0; 2];
     let error =
-        rustix::fs::getxattr(mount.path("blocks/3.bin"), "user.asdf.data_size", &mut short).unwrap_err();
+        rustix::fs::getxattr(mount.path("blocks/3.bin"), "user.stand.data_size", &mut short).unwrap_err();
     assert_eq!(error, rustix::io::Errno::RANGE);
     let error = rustix::fs::getxattr(mount.path("tree.yaml"), "user.none", &mut short).unwrap_err();
     assert_eq!(error, rustix::io::Errno::NODATA);
