@@ -18,7 +18,7 @@ use crate::content::Text;
 use crate::error::{self, Error, Result};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
-use crate::folder::snapshot::{Revision, Snapshot};
+use crate::folder::snapshot::{Parsed, Revision, Snapshot};
 use crate::folder::verify::{Checks, Verifier};
 use crate::host::at::may_write;
 use crate::host::location::Location;
@@ -218,7 +218,7 @@ impl MountedFile {
         state.parsed = Some(version);
         state.stat.source = now;
         let (generation, saves, base_version) = (state.generation, state.saves, state.base_version);
-        let opened = Arc::new(Snapshot { version, generation, saves, base_version, container });
+        let opened = Arc::new(Snapshot::new(Parsed { version, generation, saves, base_version, container }));
         state.opened = Arc::downgrade(&opened);
         drop(state);
         if let Err(error) = &opened.container {

@@ -1,5 +1,6 @@
 //! What was parsed of a file at one time.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::content::Content;
@@ -10,9 +11,21 @@ use crate::source::SourceVersion;
 /// A generation, and how many saves were made here before.
 pub(crate) type Revision = (u64, u64);
 
+/// What was parsed of a file, boxed: the weak reference that the mounted file keeps holds the memory of this alone.
+#[derive(Debug)]
+pub(crate) struct Snapshot(Box<Parsed>);
+
+impl Deref for Snapshot {
+    type Target = Parsed;
+
+    fn deref(&self) -> &Parsed {
+        &self.0
+    }
+}
+
 /// A file that was parsed, or the reason why it can't be.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct Parsed {
     pub(crate) version: SourceVersion,
     pub(crate) generation: u64,
     /// After how many saves made here.
@@ -23,6 +36,10 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
+    pub(crate) fn new(parsed: Parsed) -> Self {
+        Self(Box::new(parsed))
+    }
+
     pub(crate) fn revision(&self) -> Revision {
         (self.generation, self.saves)
     }

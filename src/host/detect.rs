@@ -22,7 +22,7 @@ use crate::source::{SourceStat, SourceVersion};
 use crate::sync::locked;
 
 /// For how many files it is remembered whether they are recognised.
-const REMEMBERED: usize = 64 << 10;
+const REMEMBERED: usize = 32 << 10;
 
 /// Where an entry lies, and what its links are judged by.
 #[derive(Clone, Debug)]

@@ -28,14 +28,19 @@ use crate::vfs::{Options, Vfs};
 /// At most so many files are kept open that no handle reads.
 const KEPT_OPEN: u64 = 64;
 
+/// A source as it was found, with its path as the user gave it.
+struct Found<'a> {
+    path: &'a Path,
+    position: Position,
+    seen: Seen,
+}
+
 impl Vfs {
-    /// Makes the tree of `sources`, before it is mounted: what a mount covers must be opened first.
+    /// Makes the nodes of `sources`, before they are mounted: what a mount covers must be opened first.
     ///
     /// A single file is parsed here, so that a file that can't be shown is refused at once; several
     /// are only looked at. An error names the source.
     pub fn new(sources: &[PathBuf], options: &Options) -> Result<Self> {
-        let mountpoint = options.mountpoint.as_deref().map(Mountpoint::find).transpose()?.flatten();
-        let mountpoint = mountpoint.map(Arc::new);
         let recovery = match &options.edits {
             Some(edits) => RecoveryPolicy::Recover(edits.clone()),
             None => RecoveryPolicy::Report(options.mountpoint.clone()),
@@ -45,59 +50,23 @@ impl Vfs {
         let kernel = kernel_cache.clone();
         let on_wrong = Box::new(move |serial, n| kernel.forget_block(serial, n));
         let open_files =
-            OpenFiles::new(options.opener.clone(), kept_open(), recovery, options.verify, on_wrong);
-        let open_files = Arc::new(open_files);
-        let mut found = Vec::new();
-        for source in sources {
-            let position = position(source, &mountpoint, options)?;
-            let seen = detector.look_at(position.clone())?;
-            if seen.kind() == Kind::File {
-                // Says why, in the words of the format.
-                let refused = (options.opener)(Arc::new(position.location.open_file()?)).err();
-                let unknown = || Error::new(error::Kind::Unrecognised, "is of no known format");
-                let refused = refused.unwrap_or_else(unknown);
-                return Err(refused.of(source));
-            } else if seen.kind() != Kind::Directory {
-                return Err(Error::new(error::Kind::Usage, "is neither a file nor a directory").of(source));
-            }
-            found.push((source, position, seen));
-        }
+            Arc::new(OpenFiles::new(options.opener.clone(), kept_open(), recovery, options.verify, on_wrong));
+        let found = find(sources, &detector, options)?;
         let sealed: Vec<String> = found
             .iter()
-            .filter(|(_, position, seen)| is_sealed(position, seen.stat.kind))
-            .map(|(path, ..)| path.display().to_string())
+            .filter(|found| found.is_sealed())
+            .map(|found| found.path.display().to_string())
             .collect();
         let all_sealed = sealed.len() == found.len();
-        let all_files = found.iter().all(|(_, _, seen)| seen.stat.kind == Kind::File);
+        let all_files = found.iter().all(|found| found.seen.stat.kind == Kind::File);
         let stems = all_files.then(|| sources.iter().map(|source| stem_of(source)).collect::<Vec<_>>());
         let serials = Arc::new(Serials::new());
-        let root = match found.len() {
-            0 => return Err(Error::new(error::Kind::Usage, "nothing to mount: name a file or directory")),
-            1 => {
-                let (_, _, seen) = found.remove(0);
-                Arc::new(Entry::of(seen, 0, None, OsStr::new("")))
-            }
-            _ => Arc::new(side_by_side(found)?),
-        };
+        let root = Arc::new(root_of(found)?);
         if let Class::Folder(folder) = &root.class {
             folder.mounted(&root.position, &serials, &open_files)?.opened()?.container()?;
         }
-        let mut trouble = None;
-        let shared = options.edits.clone().map(|edits| {
-            let state_dir = StateDir::open().inspect_err(|error| {
-                trouble = Some(format!(
-                    "{error}: files made beside tree.yaml and refused texts are not kept when the mount ends"
-                ));
-            });
-            Arc::new(Shared {
-                state_dir: state_dir.ok().map(Arc::new),
-                quota: Arc::new(Quota::new(most_scratch_files())),
-                edits,
-                serials: serials.clone(),
-                open_files: open_files.clone(),
-            })
-        });
-        let mut tree = Self {
+        let (shared, trouble) = shared(options, &serials, &open_files);
+        let mut vfs = Self {
             root,
             ownership: options.ownership,
             known: KnownNodes::default(),
@@ -111,24 +80,79 @@ impl Vfs {
             notices: Vec::new(),
             written: Mutex::new(LruCache::unbounded()),
         };
-        match tree.root.class {
-            Class::Folder(_) => tree.lock_single()?,
-            _ if tree.shared.is_none() || sealed.is_empty() => {}
+        vfs.restrict(&sealed, all_sealed)?;
+        let writes = vfs.shared.is_some();
+        // In a mount that writes nothing no directory is missed.
+        vfs.notices.extend(trouble.filter(|_| writes));
+        vfs.notices.extend(left::told(stems.as_deref(), writes));
+        // The kernel never looks the root up, and never forgets it.
+        vfs.known.remember(Node::Entry(vfs.root.clone()));
+        Ok(vfs)
+    }
+
+    /// Locks a single file, or notes which sources can't be written.
+    fn restrict(&mut self, sealed: &[String], all_sealed: bool) -> Result<()> {
+        match self.root.class {
+            Class::Folder(_) => self.lock_single()?,
+            _ if self.shared.is_none() || sealed.is_empty() => {}
             _ => {
-                tree.unwritable = Some(format!("{}: can't be written", sealed.join(", ")).into());
+                self.unwritable = Some(format!("{}: can't be written", sealed.join(", ")).into());
                 if all_sealed {
-                    tree.shared = None;
+                    self.shared = None;
                 }
             }
         }
-        let writes = tree.shared.is_some();
-        // In a mount that writes nothing no directory is missed.
-        tree.notices.extend(trouble.filter(|_| writes));
-        tree.notices.extend(left::told(stems.as_deref(), writes));
-        // The kernel never looks the root up, and never forgets it.
-        tree.known.remember(Node::Entry(tree.root.clone()));
-        Ok(tree)
+        Ok(())
     }
+}
+
+/// Looks at the sources; each has to be a directory or a file of a known format.
+fn find<'a>(sources: &'a [PathBuf], detector: &FormatDetector, options: &Options) -> Result<Vec<Found<'a>>> {
+    let mountpoint = options.mountpoint.as_deref().map(Mountpoint::find).transpose()?.flatten();
+    let mountpoint = mountpoint.map(Arc::new);
+    let look = |path: &'a PathBuf| -> Result<Found<'a>> {
+        let position = position(path, &mountpoint, options)?;
+        let seen = detector.look_at(position.clone())?;
+        match seen.kind() {
+            Kind::Directory => Ok(Found { path, position, seen }),
+            Kind::File => {
+                // Says why, in the words of the format.
+                let refused = (options.opener)(Arc::new(position.location.open_file()?)).err();
+                let unknown = || Error::new(error::Kind::Unrecognised, "is of no known format");
+                Err(refused.unwrap_or_else(unknown).of(path))
+            }
+            _ => Err(Error::new(error::Kind::Usage, "is neither a file nor a directory").of(path)),
+        }
+    };
+    sources.iter().map(look).collect()
+}
+
+/// The root: the only source, or the directory above several.
+fn root_of(mut found: Vec<Found<'_>>) -> Result<Entry> {
+    match found.len() {
+        0 => Err(Error::new(error::Kind::Usage, "nothing to mount: name a file or directory")),
+        1 => Ok(Entry::of(found.remove(0).seen, 0, None, OsStr::new(""))),
+        _ => side_by_side(found),
+    }
+}
+
+/// What the overlays of a writable mount share; and what is wrong with the state directory.
+fn shared(
+    options: &Options,
+    serials: &Arc<Serials>,
+    open_files: &Arc<OpenFiles>,
+) -> (Option<Arc<Shared>>, Option<String>) {
+    let Some(edits) = options.edits.clone() else { return (None, None) };
+    let (state_dir, trouble) = match StateDir::open() {
+        Ok(state_dir) => (Some(Arc::new(state_dir)), None),
+        Err(error) => {
+            let lost = "files made beside tree.yaml and refused texts are not kept when the mount ends";
+            (None, Some(format!("{error}: {lost}")))
+        }
+    };
+    let quota = Arc::new(Quota::new(most_scratch_files()));
+    let (serials, open_files) = (serials.clone(), open_files.clone());
+    (Some(Arc::new(Shared { state_dir, quota, edits, serials, open_files })), trouble)
 }
 
 impl Vfs {
@@ -157,15 +181,18 @@ impl Vfs {
     }
 }
 
-/// Whether nothing of a source can be written: a file as far as permissions go; of a folder the file
-/// system, since who may write what in it is seen for each file.
-fn is_sealed(position: &Position, kind: Kind) -> bool {
-    use rustix::fs::StatVfsMountFlags;
-    if kind == Kind::Directory {
-        let stat = rustix::fs::fstatvfs(position.location.origin().fd());
-        return stat.is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY));
+impl Found<'_> {
+    /// Whether nothing of a source can be written: a file as far as permissions go; of a folder the file
+    /// system, since permissions are looked at for each file.
+    fn is_sealed(&self) -> bool {
+        use rustix::fs::StatVfsMountFlags;
+        let location = &self.position.location;
+        if self.seen.stat.kind == Kind::Directory {
+            let stat = rustix::fs::fstatvfs(location.origin().fd());
+            return stat.is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY));
+        }
+        location.holder().is_ok_and(|(dir, name)| !may_write(dir.as_fd(), &name))
     }
-    position.location.holder().is_ok_and(|(dir, name)| !may_write(dir.as_fd(), &name))
 }
 
 /// Where a source lies: a file by the directory that holds it, so that one put in its place is seen.
@@ -190,11 +217,11 @@ fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Optio
 }
 
 /// The root above several sources.
-fn side_by_side(found: Vec<(&PathBuf, Position, Seen)>) -> Result<Entry> {
+fn side_by_side(found: Vec<Found<'_>>) -> Result<Entry> {
     let mut sources: Vec<(OsString, Position)> = Vec::new();
-    let first = found.first().map(|(_, position, seen)| (position.clone(), seen.stat));
+    let first = found.first().map(|found| (found.position.clone(), found.seen.stat));
     let (position, stat) = first.ok_or_else(|| Error::new(error::Kind::Usage, "nothing to mount"))?;
-    for (path, position, _) in found {
+    for Found { path, position, .. } in found {
         let full = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
         let name = path.file_name().or(full.file_name());
         let name = name.ok_or_else(|| {

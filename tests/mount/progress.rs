@@ -68,7 +68,7 @@ fn a_terminal_shows_progress_and_then_only_the_outcome() {
 fn neither_a_pipe_nor_quiet_shows_progress() {
     let bench = bench();
     let piped = shown(&bench, "mkfifo pipe; cat pipe & asdf-mount --check many >pipe 2>&1");
-    assert!(!piped.contains(['\r', '\u{1b}']) && piped.starts_with(DAMAGE), "{piped:?}");
+    assert!(!piped.contains(['\r', '\u{1b}']) && piped.contains(DAMAGE), "{piped:?}");
     assert!(piped.contains(&format!("\n{SUMMARY}\n")), "{piped:?}");
     let quiet = shown(&bench, "asdf-mount -q --check many");
     assert!(!quiet.contains(['\r', '\u{1b}']), "{quiet:?}");

@@ -79,8 +79,7 @@ pub(super) fn read(
         let code = &codes[usize::from(selector)];
         let start = bits.bit();
         let (window, skip) = bits.window();
-        let (mut at, mut reason) = (skip, None);
-        let mut ended = false;
+        let (mut at, mut reason, mut ended) = (skip, None, false);
         'group: for _ in 0..GROUP / CODES_IN_A_LOAD {
             let mut next = load(window, at);
             for _ in 0..CODES_IN_A_LOAD {

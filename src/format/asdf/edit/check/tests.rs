@@ -47,6 +47,7 @@ fn accepted(new: &str, old: &str) -> (String, usize) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
 fn every_refusal_names_its_place() {
     let base = base();
     let mut wrong = Vec::new();
@@ -384,6 +385,7 @@ fn assert_sound(new: &[u8], accepted: &Accepted<'_>, level: Validation) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
 fn no_mutation_panics_and_what_is_accepted_is_sound() {
     let base = base();
     let old = Old::of(base.as_bytes());

@@ -73,6 +73,7 @@ fn assert_sound(path: &Path, parts: &Parts) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
 fn each_file_system_takes_its_plan() {
     for (kind, size) in KINDS {
         let disk = Disk::new(kind, size);

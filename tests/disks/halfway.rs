@@ -13,7 +13,7 @@ use asdf_mount::source::storage::{Extents, Meta, Storage, System};
 
 use crate::disk::Disk;
 use crate::disk::write_sparse;
-use crate::disks::parts;
+use crate::plans::parts;
 use crate::files::text;
 
 /// The real file system, whose insertions come too far back in the file and then fail, as they would
