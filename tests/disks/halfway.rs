@@ -13,8 +13,8 @@ use asdf_mount::source::storage::{Extents, Meta, Storage, System};
 
 use crate::disk::Disk;
 use crate::disk::write_sparse;
-use crate::plans::parts;
 use crate::files::text;
+use crate::plans::parts;
 
 /// The real file system, whose insertions come too far back in the file and then fail, as they would
 /// be found after a crash; `dead` is when even undoing fails.
