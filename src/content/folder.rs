@@ -17,11 +17,6 @@ pub trait Folder: Send + Sync + fmt::Debug {
 
     /// Hands the entries from number `from` on to `take`, in an order that stays, until `take` answers false.
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()>;
-
-    /// Whether the first lookup or listing takes long, so that it should not hold up other requests.
-    fn is_slow(&self) -> bool {
-        false
-    }
 }
 
 /// What an entry of a folder is.
