@@ -31,7 +31,7 @@ pub(crate) mod verbatim;
 pub mod write_handle;
 pub(crate) mod xattr;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
@@ -48,7 +48,7 @@ use crate::host::detect::Position;
 use crate::host::stat::{Kind, Stat, Time};
 use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, now};
 use crate::overlay::refusal::ERROR;
-use crate::overlay::state_dir::{Kept, ScratchDir, StateDir, in_memory, stem_of};
+use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
 use crate::source::SourceVersion;
 use crate::sync::locked;
 use crate::view::status::{LastRefusal, Writing};
@@ -99,8 +99,6 @@ pub(crate) struct State {
     /// What `tree.yaml` says of its times while the source is as the last save left it.
     pub(crate) shown: Option<Shown>,
     scratch_dir: Option<ScratchDir>,
-    /// Refused texts in the state directory.
-    pub(crate) kept: VecDeque<Kept>,
     /// The text that was refused last, whose files may still be there.
     pub(crate) rejected: Option<TextVersion>,
     /// Lines `...` in the midst of the text that was saved last, as it was written; see
@@ -152,7 +150,6 @@ impl Overlay {
             base_version: 0,
             shown: None,
             scratch_dir: None,
-            kept: VecDeque::new(),
             rejected: None,
             inner_ends: 0,
             saved_verbatim: None,

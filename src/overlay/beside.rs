@@ -130,7 +130,7 @@ impl Overlay {
             }
         }
         scratch_dir.retain(|name| worth.iter().any(|(kept, ..)| kept == name));
-        state_dir.keep_drawer(&scratch_dir, &self.stem())
+        state_dir.keep_scratch_dir(&scratch_dir, &self.stem())
     }
 }
 

@@ -22,8 +22,6 @@ use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 use crate::view::status::{LastRefusal, instant};
 
-/// Refused texts of one folder that are kept in the state directory; the oldest goes first.
-const KEPT: usize = 16;
 /// The generated files that tell of a refusal.
 pub(crate) const ERROR: &str = "tree.yaml.error";
 pub(crate) const REJECTED: &str = "tree.yaml.rejected";
@@ -166,17 +164,11 @@ impl Overlay {
         };
         match state_dir.keep(&self.stem(), end, text) {
             Ok(kept) => {
-                let path = kept.path.display().to_string();
+                let path = kept.display().to_string();
                 let line = format!("{}: {why}; it is kept in {path}", label.display());
                 match state.closed {
                     true => state_dir.tell(line),
                     false => tracing::warn!("{line}"),
-                }
-                state.kept.push_back(kept);
-                if state.kept.len() > KEPT
-                    && let Some(oldest) = state.kept.pop_front()
-                {
-                    state_dir.drop_kept(&oldest);
                 }
                 Some(path)
             }

@@ -117,7 +117,7 @@ impl StateDir {
     }
 
     /// Keeps `text` durably under a new name made from `stem` and `what`, and says where.
-    pub(crate) fn keep(&self, stem: &OsStr, what: &str, text: &[u8]) -> Result<Kept> {
+    pub(crate) fn keep(&self, stem: &OsStr, what: &str, text: &[u8]) -> Result<PathBuf> {
         for _ in 0..ATTEMPTS {
             let name = self.new_name(stem, &format!("-{}", seconds()), what);
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -132,7 +132,7 @@ impl StateDir {
                     return match written {
                         Ok(()) => {
                             self.grown(text.len() as u64, &name);
-                            Ok(Kept { name, path })
+                            Ok(path)
                         }
                         Err(error) => {
                             let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
@@ -143,11 +143,6 @@ impl StateDir {
             }
         }
         Err(Error::from(Errno::EXIST).of(&self.path))
-    }
-
-    /// Removes what was kept.
-    pub(crate) fn drop_kept(&self, kept: &Kept) {
-        let _ = rustix::fs::unlinkat(&self.dir, &kept.name, AtFlags::empty());
     }
 
     /// Makes a directory for the scratch files of one folder.
@@ -174,7 +169,7 @@ impl StateDir {
     }
 
     /// Makes a directory of scratch files one that stays, and says where.
-    pub(crate) fn keep_drawer(&self, scratch_dir: &ScratchDir, stem: &OsStr) -> Result<PathBuf> {
+    pub(crate) fn keep_scratch_dir(&self, scratch_dir: &ScratchDir, stem: &OsStr) -> Result<PathBuf> {
         let old = scratch_dir.path.file_name().ok_or_else(|| Error::from(Errno::NOENT))?;
         for _ in 0..ATTEMPTS {
             let name = self.new_name(stem, &format!("-{}", seconds()), FILES);
@@ -189,7 +184,7 @@ impl StateDir {
         Err(Error::from(Errno::EXIST).of(&self.path))
     }
 
-    /// Removes the directory of a scratch_dir with all that is in it.
+    /// Removes a directory of scratch files with all that is in it.
     pub(crate) fn clear(&self, scratch_dir: ScratchDir) {
         if let Ok(names) = rustix::fs::Dir::read_from(&scratch_dir.dir) {
             for entry in names.flatten() {
@@ -225,13 +220,6 @@ pub(crate) fn stem_of(path: &Path) -> OsString {
 /// Seconds since 1970.
 fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
-}
-
-/// A text that is kept for the user.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    name: OsString,
-    pub(crate) path: PathBuf,
 }
 
 /// A directory for the scratch files of one folder. Names in it follow those in the mount as far as
@@ -320,12 +308,10 @@ mod tests {
             state_dir.keep(&stem, ".yaml", b"one").unwrap(),
             state_dir.keep(&stem, ".yaml", b"two").unwrap(),
         ];
-        assert_eq!(std::fs::read(&kept[0].path).unwrap(), b"one");
-        assert_eq!(std::fs::read(&kept[1].path).unwrap(), b"two");
+        assert_eq!(std::fs::read(&kept[0]).unwrap(), b"one");
+        assert_eq!(std::fs::read(&kept[1]).unwrap(), b"two");
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&kept[0].path), mode(&state_dir.path)), (0o600, 0o700));
-        state_dir.drop_kept(&kept[0]);
-        assert!(!kept[0].path.exists() && kept[1].path.exists());
+        assert_eq!((mode(&kept[0]), mode(&state_dir.path)), (0o600, 0o700));
     }
 
     #[test]
