@@ -135,8 +135,11 @@ fn tab_completes(bench: &Bench, shell: &mut Shell) {
     for (typed, wanted) in EVERYWHERE {
         let line = shell.line_after(&format!("{}\t", typed.replace("$T", here)));
         // bash puts a slash behind a folder and quotes a colon.
-        let line =
-            line.replace("\\:", ":").replace("1/", "1 ").replace("axy/", "axy ").replace("mnt/", "mnt ");
+        let line = line
+            .replace("\\:", ":")
+            .replace("n:1/", "n:1 ")
+            .replace("axy/", "axy ")
+            .replace("/mnt/", "/mnt ");
         assert_eq!(line, wanted.replace("$T", here), "{typed}");
     }
     for (typed, wanted) in [
