@@ -1,6 +1,8 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
 pub mod folder;
+pub mod names;
+pub mod npy;
 mod pieces;
 mod slice;
 mod text;

@@ -1,0 +1,121 @@
+//! `.npy`, the file of one array that numpy reads and maps (numpy.lib.format, versions 1.0 to 3.0).
+
+use std::sync::Arc;
+
+use super::{Content, Pieces, Text};
+use crate::error::Result;
+
+/// The data begin at a multiple of this many bytes.
+const ALIGNMENT: usize = 64;
+
+/// Columns that numpy leaves for the number along the axis that grows.
+const GROWTH: usize = 21;
+
+/// The header of an array, byte for byte as `numpy.save` writes it.
+///
+/// `descr` is the type as a Python literal, `'<f4'` with its quotes, or a list of fields. `shape` counts elements.
+pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
+    let order = if fortran_order { "True" } else { "False" };
+    let sizes = shape.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let comma = if shape.len() == 1 { "," } else { "" };
+    let mut text = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': ({sizes}{comma}), }}");
+    let grows = if fortran_order { shape.last() } else { shape.first() };
+    if let Some(size) = grows {
+        text.push_str(&" ".repeat(GROWTH.saturating_sub(size.to_string().len())));
+    }
+    // Version 1.0 is Latin-1 and counts with 16 bits, 2.0 counts with 32, 3.0 is UTF-8.
+    let latin: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
+    let (version, mut bytes) = match latin {
+        Some(latin) if latin.len() + ALIGNMENT < usize::from(u16::MAX) => (1, latin),
+        Some(latin) => (2, latin),
+        None => (3, text.into_bytes()),
+    };
+    let prefix = if version == 1 { 10 } else { 12 };
+    // One to 64 characters, the last of which ends the line.
+    let padding = ALIGNMENT - (prefix + bytes.len()) % ALIGNMENT;
+    bytes.resize(bytes.len() + padding - 1, b' ');
+    bytes.push(b'\n');
+    let mut header = b"\x93NUMPY".to_vec();
+    header.extend([version, 0]);
+    match version {
+        1 => header.extend((bytes.len() as u16).to_le_bytes()),
+        _ => header.extend((bytes.len() as u32).to_le_bytes()),
+    }
+    header.extend(bytes);
+    header
+}
+
+/// A file of one array: the header, then `data` as they are.
+///
+/// # Errors
+/// Header and data are longer together than any file can be.
+pub fn array(
+    descr: &str,
+    fortran_order: bool,
+    shape: &[u64],
+    data: Arc<dyn Content>,
+) -> Result<Arc<dyn Content>> {
+    let header: Arc<dyn Content> = Arc::new(Text::new(header(descr, fortran_order, shape)));
+    Ok(Arc::new(Pieces::new([header, data])?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As numpy 2.4 writes it: `numpy.save(file, numpy.zeros(shape, descr))`.
+    #[test]
+    fn the_header_is_that_of_numpy() {
+        let cases: [(&str, bool, &[u64], &str, usize); 6] = [
+            ("'<f4'", false, &[3, 4], "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", 128),
+            ("'>i2'", false, &[], "{'descr': '>i2', 'fortran_order': False, 'shape': (), }", 128),
+            ("'<f8'", true, &[2, 3], "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }", 128),
+            ("'<f8'", false, &[0], "{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }", 128),
+            (
+                "[('a', '<f4'), ('b', '|i1', (2,))]",
+                false,
+                &[5],
+                "{'descr': [('a', '<f4'), ('b', '|i1', (2,))], 'fortran_order': False, 'shape': (5,), }",
+                128,
+            ),
+            (
+                "[('aaaaaaaaaaa', '<f4'), ('abcdefghijklmn', '|i1')]",
+                false,
+                &[5],
+                "{'descr': [('aaaaaaaaaaa', '<f4'), ('abcdefghijklmn', '|i1')], \
+                 'fortran_order': False, 'shape': (5,), }",
+                192,
+            ),
+        ];
+        for (descr, fortran, shape, text, len) in cases {
+            let header = header(descr, fortran, shape);
+            assert_eq!(header.len(), len, "{descr}");
+            assert_eq!(&header[..10], [0x93, b'N', b'U', b'M', b'P', b'Y', 1, 0, len as u8 - 10, 0]);
+            assert_eq!(std::str::from_utf8(&header[10..]).unwrap().trim_end(), text);
+            assert!(header.ends_with(b"\n"));
+        }
+    }
+
+    #[test]
+    fn long_and_foreign_names_have_later_versions() {
+        let long = format!("[{}]", "('abcdefgh', '<f4'), ".repeat(5000));
+        let header_of_long = header(&long, false, &[1]);
+        assert_eq!((header_of_long[6], header_of_long.len() % 64), (2, 0));
+        assert_eq!(header_of_long[8..12], (header_of_long.len() as u32 - 12).to_le_bytes());
+        let foreign = header("[('λ', '<f4')]", false, &[1]);
+        assert_eq!((foreign[6], foreign.len() % 64), (3, 0));
+        let latin = header("[('é', '<f4')]", false, &[1]);
+        assert_eq!((latin[6], latin.len() % 64), (1, 0));
+        assert!(latin.contains(&0xe9));
+    }
+
+    #[test]
+    fn an_array_is_its_header_and_its_data() {
+        let data = Arc::new(Text::new(vec![7; 12]));
+        let array = array("'|u1'", false, &[12], data).unwrap();
+        assert_eq!(array.len(), 140);
+        let mut end = [0; 12];
+        assert_eq!(array.read_at(128, &mut end).unwrap(), 12);
+        assert_eq!(end, [7; 12]);
+    }
+}
