@@ -2,6 +2,8 @@
 //!
 //! * [`asdf`]: a builder of ASDF files, whole or damaged, with what a reader has to find in them. It
 //!   uses nothing of the library, so that it can be held against it as a model.
+//! * [`case`]: one file with two blocks, mounted for writing.
+//! * [`daemon`]: a folder with a file, and the program run on it.
 //! * [`dice`]: random numbers that are the same ones in every run.
 //! * [`disk`]: a file system of its own.
 //! * [`encode`]: stored forms of a block's data, one per codec and dialect.
@@ -11,6 +13,9 @@
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]
 
 pub mod asdf;
+#[allow(unsafe_code)] // close(2) for its answer
+pub mod case;
+pub mod daemon;
 pub mod dice;
 pub mod disk;
 pub mod encode;

@@ -2,7 +2,7 @@
 //!
 //! | module | what is mounted | the truth |
 //! |---|---|---|
-//! | `python` | files written at test time by Python asdf, new and old | the numpy arrays before they were written |
+//! | `written_by_python` | files written at test time by Python asdf, new and old | the numpy arrays before they were written |
 //! | `built` | files of the tests' builder | Python asdf: is the builder right? |
 //! | `doubtful` | files with damaged block headers | Python asdf, new and old; for old layouts the data |
 //! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
@@ -17,6 +17,6 @@ mod common;
 mod built;
 mod doubtful;
 mod fixtures;
-mod python;
 mod reference;
 mod saved;
+mod written_by_python;

@@ -11,9 +11,9 @@ use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::mount::fresh_folder;
 use crate::common::python::{old_python, python, run};
 
-mod table;
+mod variants;
 
-use table::{KNOWN, Variant, variants};
+use variants::{KNOWN, Variant, variants};
 
 /// What the blocks hold: the elements of `data`, and a mask of six elements.
 const BLOCKS: [&[u8]; 2] = [

@@ -1,0 +1,210 @@
+//! Terminal editors of Debian on a real mount, each driven through a terminal of its own.
+//!
+//! `editors/run.sh` says how. An editor that is missing makes its test fail, not pass.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::case::{BAD, Case, OLD};
+
+/// What a driver writes in the end.
+const WRITTEN: &str = "second light";
+
+fn drive(case: &Case, editor: &str, mode: &str) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/editors/drivers/run.sh");
+    let output = Command::new("timeout")
+        .args(["-k", "5", "120", "bash"])
+        .arg(script)
+        .args([editor, mode])
+        .arg(case.mount.root())
+        .output();
+    let output = output.unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+        case.log()
+    );
+}
+
+/// Saves in a session; in another has a text refused, corrects it and saves. `leaves` are the backups.
+#[track_caller]
+fn saves_and_mends(editor: &str, leaves: &[&str]) {
+    std::thread::scope(|scope| {
+        let saving = scope.spawn(|| saves(editor, leaves));
+        mends(editor);
+        saving.join().expect("the session that saves went wrong");
+    });
+}
+
+fn saves(editor: &str, leaves: &[&str]) {
+    let case = Case::new();
+    drive(&case, editor, "save");
+    case.is_saved_beside(&case.named(WRITTEN), 1, leaves);
+}
+
+fn mends(editor: &str) {
+    let case = Case::new();
+    drive(&case, editor, "mend");
+    assert_eq!((case.saved(), case.saves()), (case.named(WRITTEN), 1), "{}", case.log());
+    assert_eq!(fs::read_to_string(case.tree()).unwrap(), case.named(WRITTEN));
+    let beside = case.names();
+    let told = |name: &String| name == "tree.yaml.error" || name == "tree.yaml.rejected";
+    assert!(!beside.iter().any(told), "{beside:?}");
+    assert!(case.kept().iter().any(|text| text == case.named(BAD).as_bytes()));
+    case.blocks_are_whole();
+    assert!(case.text.contains(OLD));
+}
+
+#[test]
+fn vim() {
+    saves_and_mends("vim", &[]);
+}
+
+#[test]
+fn vim_that_copies_its_backup() {
+    saves_and_mends("vim-copy", &[".tree.yaml.un~", "tree.yaml~"]);
+}
+
+#[test]
+fn vim_without_fsync() {
+    saves_and_mends("vim-nofsync", &[]);
+}
+
+#[test]
+fn neovim() {
+    saves_and_mends("nvim", &[]);
+}
+
+#[test]
+fn emacs() {
+    saves_and_mends("emacs", &["tree.yaml~"]);
+}
+
+#[test]
+fn nano() {
+    saves_and_mends("nano", &[]);
+}
+
+#[test]
+fn micro() {
+    saves_and_mends("micro", &[]);
+}
+
+#[test]
+fn vim_that_keeps_the_original() {
+    saves_and_mends("vim-patchmode", &["tree.yaml.orig"]);
+}
+
+#[test]
+fn vim_without_backup_and_swap_file() {
+    saves_and_mends("vim-plain", &[]);
+}
+
+#[test]
+fn neovim_that_copies_its_backup() {
+    saves_and_mends("nvim-copy", &[]);
+}
+
+#[test]
+fn emacs_that_copies_its_backup() {
+    saves_and_mends("emacs-copy", &["tree.yaml~"]);
+}
+
+#[test]
+fn emacs_with_precious_files() {
+    // What it saves is renamed over the file. Where that fails it asks at the next save whether to go on,
+    // as on any file system: it has noted the time of the file that it could not rename.
+    saves("emacs-precious", &["tree.yaml~"]);
+}
+
+#[test]
+fn nano_with_backup() {
+    saves_and_mends("nano-backup", &["tree.yaml~"]);
+}
+
+#[test]
+fn joe() {
+    saves_and_mends("joe", &[]);
+}
+
+#[test]
+fn jed() {
+    saves_and_mends("jed", &["tree.yaml~"]);
+}
+
+#[test]
+fn mcedit() {
+    saves_and_mends("mcedit", &[]);
+}
+
+#[test]
+fn ne() {
+    saves_and_mends("ne", &[]);
+}
+
+#[test]
+fn dte() {
+    saves_and_mends("dte", &[]);
+}
+
+#[test]
+fn mg() {
+    saves_and_mends("mg", &["tree.yaml~"]);
+}
+
+#[test]
+fn kakoune() {
+    saves_and_mends("kak", &[]);
+}
+
+#[test]
+fn kakoune_that_renames() {
+    saves_and_mends("kak-replace", &[]);
+}
+
+#[test]
+fn nvi() {
+    saves_and_mends("nvi", &[]);
+}
+
+#[test]
+fn vi_of_busybox() {
+    saves_and_mends("busybox-vi", &[]);
+}
+
+#[test]
+fn a_refusal_after_a_save_of_the_session_makes_no_editor_ask() {
+    for editor in ["emacs", "emacs-copy", "vim", "nano"] {
+        let case = Case::new();
+        drive(&case, editor, "later");
+        assert_eq!(case.saved(), case.named(WRITTEN), "{editor}");
+    }
+}
+
+/// The file has a line more than what the editor has saved, and goes on showing that, also after a refusal.
+#[test]
+fn what_was_put_back_is_not_seen_after_a_refusal() {
+    for editor in ["vim", "vim-copy", "nano", "emacs"] {
+        let case = Case::new();
+        drive(&case, editor, "again");
+        let commented = case.named(WRITTEN).replace("%YAML 1.1\n", "# no version\n");
+        assert_eq!(fs::read_to_string(case.tree()).unwrap(), commented, "{editor}");
+        let whole = commented.replace("# no version\n", "# no version\n%YAML 1.1\n");
+        assert_eq!((case.saved(), case.saves()), (whole, 2), "{editor}: {}", case.log());
+    }
+}
+
+/// What was appended stands behind a line `...` in the text that an editor reads and saves.
+#[test]
+fn a_text_with_something_appended_is_edited() {
+    for editor in ["vim", "emacs"] {
+        let case = Case::new();
+        assert!(case.sh("echo 'note: 1' >> tree.yaml").status.success());
+        drive(&case, editor, "mend");
+        let whole = case.named(WRITTEN).replace("\n...\n", "\nnote: 1\n...\n");
+        assert_eq!((case.saved(), case.saves()), (whole, 2), "{editor}: {}", case.log());
+    }
+}

@@ -1,0 +1,221 @@
+//! What the shells offer when Tab is pressed: bash with and without the package bash-completion, zsh and fish.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::daemon::{Bench, succeeded};
+
+/// Inserts all candidates into the command line.
+const ALL: &str = "\x14";
+/// Shows the command line, between `<@` and `@>`.
+const SHOW: &str = "\x07";
+const CLEAR: &str = "\x15";
+
+const BASH: &str = r#"
+    bind 'set enable-bracketed-paste off'; bind 'set bell-style none'; bind '"\C-t": insert-completions'
+    bind -x '"\C-g": printf "<@%s@>" "$READLINE_LINE"'
+"#;
+const BASH_COMPLETION: &str = ". /usr/share/bash-completion/bash_completion; ";
+const ZSH: &str = r#"
+    autoload -U compinit; fpath=($PWD/completions $fpath); compinit -u -d $PWD/zcompdump
+    show() { print -rn -- "<@$BUFFER@>" }; zle -N show; bindkey '^G' show; bindkey '^U' kill-whole-line
+    zle -C all complete-word _generic; bindkey '^T' all
+    zstyle ':completion:all:*' completer _all_matches _complete; zstyle ':completion:all:*' insert true
+"#;
+
+/// A shell on a terminal of its own.
+struct Shell {
+    script: Child,
+}
+
+impl Shell {
+    /// Starts a shell that reads `setup` first.
+    fn start(bench: &Bench, shell: &str, setup: &str) -> Self {
+        // A prompt is written when keys are read one by one.
+        fs::write(bench.path(".zshrc"), format!("{setup}\nPS1='READY>'\n")).unwrap();
+        let mut script = Command::new("timeout");
+        script.args(["120", "script", "-qec", shell, "/dev/null"]).current_dir(bench.path(""));
+        script
+            .env("PATH", path())
+            .env("TERM", "dumb")
+            .env("ZDOTDIR", bench.path(""))
+            .env("HOME", bench.path(""));
+        script.env("XDG_DATA_HOME", bench.path("data"));
+        let script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut shell = Self { script };
+        shell.shown_until("READY>");
+        shell
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn shown_until(&mut self, mark: &str) -> String {
+        let (mut shown, mut byte) = (Vec::new(), [0]);
+        while !shown.ends_with(mark.as_bytes()) {
+            let read = self.script.stdout.as_mut().unwrap().read(&mut byte).unwrap();
+            assert_eq!(read, 1, "no {mark} in {}", String::from_utf8_lossy(&shown));
+            shown.push(byte[0]);
+        }
+        String::from_utf8_lossy(&shown).into_owned()
+    }
+
+    /// The command line after these keys.
+    fn line_after(&mut self, keys: &str) -> String {
+        self.press(&format!("{keys}{SHOW}"));
+        let shown = self.shown_until("@>");
+        self.press(CLEAR);
+        let line = shown.rsplit_once("<@").unwrap().1;
+        line.trim_end_matches("@>").to_owned()
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        drop(self.script.stdin.take());
+        let _ = self.script.kill();
+        let _ = self.script.wait();
+    }
+}
+
+/// Where the program is found by its name.
+fn path() -> std::ffi::OsString {
+    let program = Path::new(env!("CARGO_BIN_EXE_asdf-mount")).parent().unwrap();
+    std::env::join_paths([program, Path::new("/usr/bin"), Path::new("/bin")]).unwrap()
+}
+
+/// A folder with files, mounts, and the scripts of all shells where each looks for them.
+fn bench() -> Bench {
+    let bench = Bench::new();
+    for (shell, at) in [
+        ("bash", "data/bash-completion/completions/asdf-mount"),
+        ("zsh", "completions/_asdf-mount"),
+        ("fish", "completions/asdf-mount.fish"),
+    ] {
+        let output = bench.run(["--generate", shell]);
+        succeeded(&output);
+        fs::create_dir_all(bench.path(at).parent().unwrap()).unwrap();
+        fs::write(bench.path(at), output.stdout).unwrap();
+    }
+    fs::write(bench.path("two words.asdf"), "").unwrap();
+    fs::create_dir(bench.path("gal")).unwrap();
+    for mountpoint in ["mnt", "m n:1", "gal/axy"] {
+        succeeded(&bench.run(["-r", "a.asdf", mountpoint]));
+    }
+    bench
+}
+
+/// What every shell does at Tab.
+const EVERYWHERE: [(&str, &str); 17] = [
+    ("asdf-mount tw", "asdf-mount two\\ words.asdf "),
+    ("asdf-mount -r tw", "asdf-mount -r two\\ words.asdf "),
+    ("asdf-mount --check a.a", "asdf-mount --check a.asdf "),
+    ("asdf-mount --set-tree a.a", "asdf-mount --set-tree a.asdf "),
+    ("asdf-mount --log-file=a.a", "asdf-mount --log-file=a.asdf "),
+    ("asdf-mount --fore", "asdf-mount --foreground "),
+    ("asdf-mount --generate zs", "asdf-mount --generate zsh "),
+    ("asdf-mount -o ca", "asdf-mount -o cache="),
+    ("asdf-mount -o ro,ca", "asdf-mount -o ro,cache="),
+    ("asdf-mount -oro,ca", "asdf-mount -oro,cache="),
+    ("asdf-mount -r -o cache=1G,verify=fi", "asdf-mount -r -o cache=1G,verify=first-read"),
+    ("asdf-mount -o ro,validate=w", "asdf-mount -o ro,validate=warn"),
+    ("asdf-mount -o nosuchname", "asdf-mount -o nosuchname"),
+    ("asdf-mount -u gal/a", "asdf-mount -u gal/axy "),
+    ("asdf-mount -u $T/m\\ n", "asdf-mount -u $T/m\\ n:1 "),
+    ("true; asdf-mount -u $T/mn", "true; asdf-mount -u $T/mnt "),
+    ("asdf-mount -u ./ga", "asdf-mount -u ./gal/"),
+];
+
+fn tab_completes(bench: &Bench, shell: &mut Shell) {
+    let here = bench.path("");
+    let here = here.to_str().unwrap().trim_end_matches('/');
+    for (typed, wanted) in EVERYWHERE {
+        let line = shell.line_after(&format!("{}\t", typed.replace("$T", here)));
+        // bash puts a slash behind a folder and quotes a colon.
+        let line = line
+            .replace("\\:", ":")
+            .replace("n:1/", "n:1 ")
+            .replace("axy/", "axy ")
+            .replace("/mnt/", "/mnt ");
+        assert_eq!(line, wanted.replace("$T", here), "{typed}");
+    }
+    for (typed, wanted) in [
+        ("asdf-mount -o verify=", &["off", "first-read", "always"][..]),
+        ("asdf-mount -o ro,validate=", &["strict", "warn", "off"]),
+        ("asdf-mount -o n", &["noexec", "noatime", "nosuid", "nofail", "norelatime"]),
+        ("asdf-mount -", &["--check", "--unmount", "--help", "-u"]),
+        ("asdf-mount -u ", &["/mnt", "/gal/axy"]),
+        ("asdf-mount -u mnt ", &["/gal/axy"]),
+        ("asdf-mount ", &["a.asdf", "gal"]),
+    ] {
+        let line = shell.line_after(&format!("{typed}{ALL}"));
+        let words = typed.rfind(' ').map_or(0, |at| at + 1);
+        let offered: Vec<_> = line[words..].split(' ').collect();
+        for wanted in wanted {
+            let found = offered.iter().any(|offered| offered.trim_end_matches('/').ends_with(wanted));
+            assert!(found, "{wanted} after {typed:?}: {line}");
+        }
+    }
+    let line = shell.line_after(&format!("asdf-mount -u mnt {ALL}"));
+    assert!(!line.contains(&format!("{here}/mnt")), "{line}");
+}
+
+#[test]
+fn bash_completes() {
+    let bench = bench();
+    let setup = format!("{BASH} . data/bash-completion/completions/asdf-mount\n");
+    tab_completes(&bench, &mut Shell::start(&bench, "bash --noprofile --rcfile .zshrc -i", &setup));
+}
+
+#[test]
+fn bash_with_its_package_completes() {
+    let bench = bench();
+    // Finds the script by itself.
+    let setup = format!("{BASH_COMPLETION} {BASH}");
+    tab_completes(&bench, &mut Shell::start(&bench, "bash --noprofile --rcfile .zshrc -i", &setup));
+}
+
+#[test]
+fn zsh_completes() {
+    let bench = bench();
+    tab_completes(&bench, &mut Shell::start(&bench, "zsh -d -i", ZSH));
+}
+
+#[test]
+fn fish_completes() {
+    let bench = bench();
+    let here = bench.path("");
+    let here = here.to_str().unwrap().trim_end_matches('/');
+    let offered = |line: &str| {
+        let mut fish = Command::new("timeout");
+        fish.args(["60", "fish", "--no-config", "-c"])
+            .current_dir(here)
+            .env("PATH", path())
+            .env("HOME", here);
+        fish.arg("source completions/asdf-mount.fish; complete -C $argv[1]").arg(line);
+        let output = fish.output().unwrap();
+        succeeded(&output);
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for (typed, wanted) in EVERYWHERE {
+        let (line, typed) = (wanted.replace("$T", here), typed.replace("$T", here));
+        let mut wanted = line.trim_end().replace("\\ ", "\t").rsplit(' ').next().unwrap().replace('\t', " ");
+        if typed.ends_with("nosuchname") {
+            wanted = String::new();
+        }
+        assert_eq!(offered(&typed).join(" "), wanted, "{typed}");
+    }
+    for (typed, wanted) in [
+        ("asdf-mount -o ro,verify=", "ro,verify=always ro,verify=first-read ro,verify=off".to_owned()),
+        ("asdf-mount -u mnt g", "gal/axy".to_owned()),
+        ("asdf-mount -u gal/axy m", "m n:1 mnt".to_owned()),
+        ("asdf-mount -u mnt /", format!("{here}/gal/axy {here}/m n:1")),
+    ] {
+        let all = offered(typed).into_iter().filter(|one| !one.starts_with('/') || one.starts_with(here));
+        assert_eq!(all.collect::<Vec<_>>().join(" "), wanted, "{typed}");
+    }
+}

@@ -1,0 +1,75 @@
+//! mount(8) and /etc/fstab, through mount.fuse3.
+//!
+//! mount(8) takes `PATH` away and mount.fuse3 finds the program in the shell's usual folders, so it is
+//! put into /usr/local/bin, in a mount namespace of the test's own.
+
+use crate::common::daemon::Bench;
+
+const PROLOGUE: &str = r#"
+    mount --bind bin /usr/local/bin
+"#;
+
+#[track_caller]
+fn runs(bench: &Bench, script: &str) {
+    let output = bench.script(&format!("{PROLOGUE}{script}"));
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
+}
+
+#[test]
+fn mount_by_type() {
+    runs(
+        &Bench::new(),
+        r#"
+        mount -t fuse.asdf-mount a.asdf mnt
+        test -s mnt/tree.yaml
+        daemon=$(daemon_of mnt)
+        umount mnt
+        ended $daemon
+
+        mount -t fuse.asdf-mount -o ro,noexec,uid=12,allow_other,nosuid,user,x-test=1,nofail,_netdev a.asdf mnt
+        test $(stat -c %u mnt/tree.yaml) = 12
+        findmnt -no OPTIONS mnt | grep -q noexec
+        umount mnt
+
+        mount -r -n -s -t fuse "asdf-mount#$T/a.asdf" mnt
+        test -s mnt/tree.yaml
+        umount mnt"#,
+    );
+}
+
+#[test]
+fn a_line_in_fstab() {
+    runs(
+        &Bench::new(),
+        r#"
+        cp a.asdf 'a b.asdf'
+        mkdir 'm t'
+        printf '%s\n' "$T/a\040b.asdf $T/m\040t fuse.asdf-mount noauto,users,nofail,_netdev,comment=x,x-systemd.automount 0 0" >fstab
+        printf '%s\n' "$T/a.asdf $T/mnt fuse.asdf-mount defaults,umask=077,noatime 0 0" >>fstab
+        mount -T fstab "$T/m t"
+        test -s 'm t/tree.yaml'
+        findmnt -no SOURCE,FSTYPE 'm t' | grep -q 'a b.asdf fuse.asdf-mount'
+        daemon=$(daemon_of 'm t')
+        umount 'm t'
+        ended $daemon
+
+        mount -a -T fstab
+        test $(stat -c %A mnt/tree.yaml | tail -c 7) = ------
+        not mountpoint -q 'm t'
+        umount mnt"#,
+    );
+}
+
+#[test]
+fn mount_fails_when_we_do() {
+    runs(
+        &Bench::new(),
+        r#"
+        not mount -t fuse.asdf-mount missing.asdf mnt 2>error
+        grep -q 'missing.asdf: no such file or directory' error
+        not mount -t fuse.asdf-mount a.asdf mnt -o nonsense 2>error
+        grep -q 'unknown option -o nonsense' error
+        not mountpoint -q mnt"#,
+    );
+}

@@ -1,0 +1,23 @@
+//! The program and its mounts: how a mount begins and ends, its options, and what the program says.
+//!
+//! Needs root, `/dev/fuse`, and the packages fuse3, mount and util-linux. What is missing makes a test
+//! fail, not pass.
+
+#![allow(clippy::unwrap_used)] // a panic is how a test fails
+
+#[path = "../../common/mod.rs"]
+mod common;
+
+mod completion;
+mod detached;
+mod documents;
+mod failures;
+mod fstab;
+mod options;
+mod outputs;
+mod progress;
+mod shown;
+mod start_and_end;
+mod state_dir;
+mod texts;
+mod user;

@@ -1,0 +1,74 @@
+//! What the program says about itself.
+
+use std::fs;
+use std::process::Command;
+
+use crate::common::daemon::{Bench, succeeded};
+
+fn text(bench: &Bench, arguments: &[&str]) -> String {
+    let output = bench.run(arguments);
+    succeeded(&output);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn help_has_examples_options_and_statuses() {
+    let bench = Bench::new();
+    let help = text(&bench, &["--help"]);
+    for wanted in [
+        "Usage: asdf-mount",
+        "Examples:",
+        "asdf-mount -u /mnt/x",
+        "allow_other",
+        "Exit status:",
+        "cache=SIZE",
+        "--generate <WHAT>",
+    ] {
+        assert!(help.contains(wanted), "{wanted} is not in\n{help}");
+    }
+    assert!(text(&bench, &["-h"]).lines().count() < 40);
+    assert_eq!(text(&bench, &["--version"]), format!("asdf-mount {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_man_page_is_sound_roff() {
+    let bench = Bench::new();
+    fs::write(bench.path("asdf-mount.1"), text(&bench, &["--generate", "man"])).unwrap();
+    let page = Command::new("man")
+        .args(["--warnings", "-l"])
+        .arg(bench.path("asdf-mount.1"))
+        .env("MANWIDTH", "80")
+        .output()
+        .unwrap();
+    succeeded(&page);
+    let page = String::from_utf8(page.stdout).unwrap();
+    for title in [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "MOUNT OPTIONS (-o)",
+        "EXAMPLES",
+        "EXIT STATUS",
+        "FILES",
+        "BUGS",
+        "SEE ALSO",
+    ] {
+        assert!(page.lines().any(|line| line == title), "{title} is not in\n{page}");
+    }
+    assert!(page.contains(r"as '\,'"), "{page}");
+    let long: Vec<_> = page.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(long.is_empty(), "{long:#?}");
+}
+
+#[test]
+fn the_bench_measures_what_cargo_built() {
+    let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
+    let asked = "from benches import coded, machine; print(machine.BINARY, coded.LIBRARY, sep='\\n')";
+    let mut python = Command::new("python3");
+    python.args(["-B", "-c", asked]).current_dir(scripts).env("CARGO_TARGET_DIR", "/built");
+    let output = python.output().unwrap();
+    succeeded(&output);
+    let paths = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(paths, "/built/release/asdf-mount\n/built/library-bench/release/library-bench\n");
+}

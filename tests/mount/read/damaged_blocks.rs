@@ -1,0 +1,46 @@
+//! Damaged files, as far as it takes a kernel to see what they do.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use crate::common::daemon::{Bench, TEXT};
+use crate::common::encode::zlib;
+
+#[test]
+fn a_block_of_an_impossible_size_is_listed_and_gives_eio() {
+    let bench = Bench::new();
+    let mut bytes = TEXT.as_bytes().to_vec();
+    bytes.extend(b"\xd3BLK\0\x30\0\0\0\0zlib");
+    bytes.extend([0xff; 24]); // allocated, used and data size
+    bytes.extend([0; 16]);
+    fs::write(bench.source(), bytes).unwrap();
+    let daemon = bench.mount(&bench.mountpoint());
+    let block = bench.mountpoint().join("blocks/0.bin");
+    assert_eq!(fs::metadata(&block).unwrap().len(), i64::MAX as u64);
+    let read = fs::File::open(&block).and_then(|block| block.read_at(&mut [0; 10], 0));
+    assert_eq!(read.unwrap_err().raw_os_error(), Some(libc::EIO));
+    bench.run(["-u", "mnt"]);
+    daemon.ends();
+}
+
+/// So small that it is looked at when it is opened; with a size of 0 the kernel would never ask for a byte.
+#[test]
+fn a_block_that_is_empty_by_its_header_alone_is_damaged() {
+    let bench = Bench::new();
+    let mut bytes = TEXT.as_bytes().to_vec();
+    let stored = zlib(b"not nothing");
+    bytes.extend(b"\xd3BLK\0\x30\0\0\0\0zlib");
+    for size in [stored.len() as u64, stored.len() as u64, 0] {
+        bytes.extend(size.to_be_bytes());
+    }
+    bytes.extend([0; 16]);
+    bytes.extend(stored);
+    fs::write(bench.source(), bytes).unwrap();
+    let daemon = bench.mount(&bench.mountpoint());
+    let read = fs::read(bench.mountpoint().join("blocks/0.bin"));
+    assert_eq!(read.unwrap_err().raw_os_error(), Some(libc::EIO));
+    let status = fs::read_to_string(bench.mountpoint().join(".asdf-mount/status.yaml")).unwrap();
+    assert!(status.contains("decodes to more than the 0 bytes that the header says"), "{status}");
+    bench.run(["-u", "mnt"]);
+    daemon.ends();
+}

@@ -1,0 +1,108 @@
+//! The end of a mount with something unsaved in it.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::case::{BAD, Case, NEW, errno};
+use crate::common::mount::{is_mounted, program, wait_until};
+
+/// A handle that stays open over the end of the mount.
+fn begun(case: &Case) -> File {
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(b"#ASDF 1.0.0\nnot yet").unwrap();
+    file
+}
+
+#[test]
+fn a_text_that_is_not_finished_is_kept_whatever_ends_the_mount() {
+    for lazily in [true, false] {
+        let case = Case::new();
+        let file = begun(&case);
+        let daemon = case.mount.daemon().unwrap();
+        if lazily {
+            kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), Signal::TERM).unwrap();
+        } else {
+            // In use: it says so, and nothing happens to the draft.
+            let output = Command::new(program()).arg("-u").arg(case.mount.root()).output().unwrap();
+            assert_eq!(output.status.code(), Some(1));
+            assert_eq!(fs::read(case.tree()).unwrap(), b"#ASDF 1.0.0\nnot yet");
+            let pid = Pid::from_raw(daemon.cast_signed()).unwrap();
+            kill_process(pid, Signal::INT).unwrap();
+            kill_process(pid, Signal::INT).unwrap();
+        }
+        assert!(wait_until(|| case.mount.daemon().is_none()));
+        drop(file);
+        assert!(!is_mounted(case.mount.root()));
+        assert_eq!(case.saved(), case.text);
+        assert_eq!(case.kept(), [b"#ASDF 1.0.0\nnot yet"]);
+        assert!(
+            case.log().contains("unfinished text of tree.yaml was not saved; it is kept in"),
+            "{}",
+            case.log()
+        );
+    }
+}
+
+#[test]
+fn however_fast_the_second_signal_comes_no_dead_mount_is_left() {
+    for _ in 0..20 {
+        let case = Case::new();
+        let pid = Pid::from_raw(case.mount.daemon().unwrap().cast_signed()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        // They are two even if the first was not heard yet.
+        kill_process(pid, Signal::TERM).unwrap();
+        assert!(wait_until(|| case.mount.daemon().is_none()));
+        assert!(!is_mounted(case.mount.root()));
+    }
+}
+
+#[test]
+fn unmounting_returns_when_all_is_put_away() {
+    let case = Case::new();
+    fs::write(case.path("scratch"), "").unwrap();
+    fs::write(case.tree(), case.named(NEW)).unwrap();
+    fs::File::create(case.tree()).unwrap();
+    let output = Command::new(program()).arg("-u").arg(case.mount.root()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(case.saved(), case.named(NEW), "an empty text is no tree");
+    assert!(case.log().contains("tree.yaml was left empty"), "{}", case.log());
+    assert_eq!(fs::read_dir(case.mount.state()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_refused_text_outlives_a_daemon_that_is_killed() {
+    let case = Case::new();
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(case.named(BAD).as_bytes()).unwrap();
+    assert_eq!(errno(file.sync_all()), libc::EINVAL);
+    let log = case.log();
+    kill_process(Pid::from_raw(case.mount.daemon().unwrap().cast_signed()).unwrap(), Signal::KILL).unwrap();
+    assert!(wait_until(|| case.mount.daemon().is_none()));
+    assert_eq!(case.kept(), [case.named(BAD).as_bytes()]);
+    let named = log.split("it is kept in ").nth(1).and_then(|rest| rest.lines().next()).unwrap();
+    assert_eq!(fs::read_to_string(named).unwrap(), case.named(BAD));
+    assert_eq!(case.saved(), case.text);
+}
+
+#[test]
+fn killed_the_daemon_leaves_scratch_files_where_the_next_mount_says() {
+    let case = Case::new();
+    fs::write(case.path(".tree.yaml.swp"), "unsaved work").unwrap();
+    let file = begun(&case);
+    kill_process(Pid::from_raw(case.mount.daemon().unwrap().cast_signed()).unwrap(), Signal::KILL).unwrap();
+    assert!(wait_until(|| case.mount.daemon().is_none()));
+    drop(file);
+    let drawer = case.drawer();
+    assert_eq!(fs::read(drawer.join(".tree.yaml.swp")).unwrap(), b"unsaved work");
+    assert_eq!(fs::read(drawer.join("tree.yaml")).unwrap(), b"#ASDF 1.0.0\nnot yet");
+    assert_eq!(case.saved(), case.text);
+    let mut again = Command::new(program());
+    again.args(["-v", "--log-file"]).arg(case.log_path()).arg(&case.source).arg(case.mount.root());
+    again.env("XDG_STATE_HOME", case.mount.scratch().join("state"));
+    assert!(again.status().unwrap().success());
+    assert!(case.log().contains("a mount was killed and has left tree.yaml in"), "{}", case.log());
+    case.is_saved(&case.text, 0);
+}

@@ -1,0 +1,163 @@
+//! Insertions that stop halfway, on the file systems that can insert.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use asdf_mount::Kind;
+use asdf_mount::format::asdf::edit::{Plan, SaveOptions, Target};
+use asdf_mount::format::recovery::Side;
+use asdf_mount::source::storage::{Extents, Meta, Storage, System};
+
+use crate::common::disk::Disk;
+use crate::common::disk::write_sparse;
+use crate::files::text;
+use crate::plans::parts;
+
+/// The real file system, whose insertions come too far back in the file and then fail, as they would
+/// be found after a crash; `dead` is when even undoing fails.
+#[derive(Clone, Copy, Debug)]
+struct Halfway {
+    back: u64,
+    dead: bool,
+}
+
+fn gone() -> io::Error {
+    io::Error::from_raw_os_error(libc::EIO)
+}
+
+impl Storage for Halfway {
+    type File = File;
+
+    fn insert(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        let end = file.metadata()?.size();
+        match offset + self.back * 4096 {
+            at if at < end => System.insert(file, at, len)?,
+            _ => file.set_len(end + len)?,
+        }
+        Err(gone())
+    }
+
+    fn collapse(&self, file: &File, offset: u64, len: u64) -> io::Result<()> {
+        if self.dead { Err(gone()) } else { System.collapse(file, offset, len) }
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        if self.dead { Err(gone()) } else { System.set_len(file, len) }
+    }
+
+    fn open(&self, path: &Path, write: bool) -> io::Result<File> {
+        System.open(path, write)
+    }
+    fn create(&self, path: &Path) -> io::Result<File> {
+        System.create(path)
+    }
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        System.create_dir(path)
+    }
+    fn meta(&self, file: &File) -> io::Result<Meta> {
+        System.meta(file)
+    }
+    fn meta_at(&self, path: &Path) -> io::Result<Meta> {
+        System.meta_at(path)
+    }
+    fn read_at(&self, file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        System.read_at(file, offset, buf)
+    }
+    fn write_at(&self, file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if self.dead && file.metadata()?.size() > 1 << 20 {
+            Err(gone())
+        } else {
+            System.write_at(file, offset, bytes)
+        }
+    }
+    fn next_data(&self, file: &File, range: Range<u64>) -> io::Result<Option<Range<u64>>> {
+        System.next_data(file, range)
+    }
+    fn touch(&self, file: &File) {
+        System.touch(file);
+    }
+    fn punch(&self, file: &File, range: Range<u64>) -> io::Result<()> {
+        System.punch(file, range)
+    }
+    fn clone_range(&self, from: &File, range: Range<u64>, to: &File, at: u64) -> io::Result<()> {
+        System.clone_range(from, range, to, at)
+    }
+    fn copy_range(&self, from: &File, range: Range<u64>, to: &File, at: u64) -> io::Result<()> {
+        System.copy_range(from, range, to, at)
+    }
+    fn inserts_by_extent(&self, file: &File) -> bool {
+        System.inserts_by_extent(file)
+    }
+    fn extents(&self, file: &File) -> io::Result<Extents> {
+        System.extents(file)
+    }
+    fn keep_attributes(&self, from: &File, to: &File) -> io::Result<()> {
+        System.keep_attributes(from, to)
+    }
+    fn sync(&self, file: &File) -> io::Result<()> {
+        System.sync(file)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        System.sync_dir(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        System.rename(from, to)
+    }
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        System.unlink(path)
+    }
+    fn lock(&self, file: &File) -> io::Result<()> {
+        System.lock(file)
+    }
+}
+
+#[test]
+fn a_half_shifted_file_is_mended() {
+    let options = SaveOptions { padding: None, only: Some(Plan::Insert) };
+    for (kind, size) in [("ext4", 64), ("xfs", 320), ("ext4 of 1 KiB", 64), ("xfs of 1 KiB", 320)] {
+        let disk = Disk::new(kind, size);
+        let path = disk.path().join("a.asdf");
+        let parts = parts();
+        let old = parts.bytes();
+        for back in (0..20).chain([250, 260, 271, 800, 2050, 2060, 2064, 2065, 2070]) {
+            for dead in [false, true] {
+                write_sparse(&path, &old);
+                let blocks = fs::metadata(&path).unwrap().blocks();
+                let mut target = Target::open_in(Halfway { back, dead }, &path, None).unwrap();
+                let error = target.save(&text('b', 9000), &options).unwrap_err();
+                drop(target);
+                let shown = format!("{kind}, {back}, {dead}: {error}");
+                if dead {
+                    assert_eq!(error.kind(), Kind::Unfinished, "{shown}");
+                    let target = Target::open_in(System, &path, None).unwrap();
+                    let outcome = target.recovered().outcome;
+                    // At its place it is whole, and the save can be finished.
+                    let wanted = if back == 0 { Side::New } else { Side::Old };
+                    assert_eq!(outcome, Some(wanted), "{shown}");
+                    if back == 0 {
+                        let wanted = parts.saved(&text('b', 9000), &options).bytes();
+                        assert!(fs::read(&path).unwrap() == wanted, "{shown}");
+                        continue;
+                    }
+                } else {
+                    assert_eq!(error.errno(), libc::EIO, "{shown}");
+                }
+                assert!(fs::read(&path).unwrap() == old, "{shown}");
+                assert!(fs::metadata(&path).unwrap().blocks() <= blocks + 16, "{shown}");
+                assert_eq!(
+                    fs::read_dir(disk.path())
+                        .unwrap()
+                        .filter(|entry| {
+                            entry.as_ref().unwrap().file_name().to_string_lossy().contains("asdf-mount")
+                        })
+                        .count(),
+                    0,
+                    "{shown}"
+                );
+            }
+        }
+    }
+}

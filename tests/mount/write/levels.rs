@@ -1,0 +1,77 @@
+//! `-o validate=`: how much is asked of a text.
+
+use std::fs::{self, File};
+use std::io::Write;
+
+use crate::common::case::{BAD, Case, close, errno};
+
+/// Texts that Python asdf could not open as the same data, though the file stays a sound ASDF file.
+fn meaningless(case: &Case) -> [String; 4] {
+    [
+        case.named(BAD),
+        case.text.replace("source: 0", "source: 7"),
+        case.text.replace("shape: [3000]", "shape: [3001]"),
+        case.text.replace("--- !core/asdf-1.1.0", "---"),
+    ]
+}
+
+fn save(case: &Case, text: &str) -> std::io::Result<()> {
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    close(file)
+}
+
+#[test]
+fn warn_saves_and_reports() {
+    let case = Case::with(&["-o", "validate=warn"]);
+    for (n, text) in meaningless(&case).iter().enumerate() {
+        save(&case, text).unwrap();
+        case.is_saved_beside(text, n as u64 + 1, &["tree.yaml.warning"]);
+        assert!(case.status().contains("last_warnings:\n- '"), "{}", case.status());
+        let log = case.log();
+        let told =
+            log.lines().filter(|line| line.contains(" WARN ") && line.contains("saved with a warning"));
+        assert!(told.count() > n, "{log}");
+    }
+    save(&case, &case.text).unwrap();
+    assert!(!case.status().contains("last_warnings"), "{}", case.status());
+}
+
+#[test]
+fn off_does_not_look() {
+    let case = Case::with(&["-o", "validate=off"]);
+    for (n, text) in meaningless(&case).iter().enumerate() {
+        save(&case, text).unwrap();
+        case.is_saved(text, n as u64 + 1);
+    }
+    assert!(!case.log().contains("WARN"), "{}", case.log());
+}
+
+#[test]
+fn what_would_break_the_layout_is_refused_at_every_level() {
+    for level in ["validate=strict", "validate=warn", "validate=off"] {
+        let case = Case::with(&["-o", level]);
+        for text in
+            [case.text.replace("#ASDF 1.0.0", "#ASDF 9.0.0"), case.text.replace("key7:", "...\nkey7:")]
+        {
+            assert_eq!(
+                save(&case, &text).map_err(|error| error.raw_os_error()),
+                Err(Some(libc::EINVAL)),
+                "{text}"
+            );
+            assert_eq!((case.saved(), case.saves()), (case.text.clone(), 0), "{level}");
+            case.is_refused(&text);
+        }
+    }
+}
+
+#[test]
+fn strict_is_the_level_that_nobody_asked_for() {
+    let case = Case::new();
+    for text in meaningless(&case) {
+        assert_eq!(errno(save(&case, &text)), libc::EINVAL, "{text}");
+        case.is_refused(&text);
+    }
+    assert_eq!(fs::read_to_string(case.tree()).unwrap(), case.text);
+    assert_eq!((case.saved(), case.saves()), (case.text.clone(), 0));
+}

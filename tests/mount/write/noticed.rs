@@ -1,0 +1,72 @@
+//! What others see of the source: a save is a change of it, and nothing else is.
+
+use std::fs;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+
+use crate::common::case::{Case, NEW};
+
+/// What happened to the source since it was watched.
+fn events(watch: &impl std::os::fd::AsFd) -> ReadFlags {
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut reader = inotify::Reader::new(watch, &mut buffer);
+    let mut all = ReadFlags::empty();
+    while let Ok(event) = reader.next() {
+        all |= event.events();
+    }
+    all
+}
+
+fn time(case: &Case) -> (i64, i64) {
+    let meta = fs::metadata(&case.source).unwrap();
+    (meta.mtime(), meta.mtime_nsec())
+}
+
+#[test]
+fn a_save_in_place_is_a_change_of_the_source() {
+    let case = Case::new();
+    // So that the next text fits.
+    fs::write(case.tree(), case.named(&"long ".repeat(100))).unwrap();
+    let watch = inotify::init(CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&watch, &case.source, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).unwrap();
+    let before = time(&case);
+    fs::write(case.tree(), case.named(NEW)).unwrap();
+    assert!(time(&case) > before);
+    assert_eq!(events(&watch), ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE);
+}
+
+#[test]
+fn make_sees_a_save_that_grows_the_file() {
+    let case = Case::new();
+    let folder = case.source.parent().unwrap().to_owned();
+    fs::write(folder.join("Makefile"), "made: a.asdf\n\tcp a.asdf made\n").unwrap();
+    let script = format!("make -s -C {0} && cmp {0}/a.asdf {0}/made", folder.display());
+    let make = || case.sh(&script);
+    for length in [10, 1000, 10_000] {
+        assert!(make().status.success());
+        fs::write(case.tree(), case.named(&"long ".repeat(length))).unwrap();
+        let output = make();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+/// `:w` without a change, a text whose end is put back each time, a refusal, and what is said of a file.
+#[test]
+fn what_is_no_save_is_no_change() {
+    let case = Case::new();
+    let open_ended = case.named("open").replace("\n...\n", "");
+    fs::write(case.tree(), &open_ended).unwrap();
+    let before = (time(&case), fs::read(&case.source).unwrap());
+    let watch = inotify::init(CreateFlags::NONBLOCK).unwrap();
+    let flags = WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB | WatchFlags::MOVE_SELF;
+    inotify::add_watch(&watch, &case.source, flags).unwrap();
+    fs::write(case.tree(), &open_ended).unwrap();
+    let script = "cp tree.yaml x; cp x tree.yaml; mv x tree.yaml; touch tree.yaml; chmod 600 tree.yaml; \
+                  sed -i s/open/open/ tree.yaml; : > tree.yaml; rm tree.yaml; cat $BAD > tree.yaml";
+    assert!(!case.sh(script).status.success());
+    assert_eq!(case.saves(), 1, "{}", case.log());
+    assert_eq!(events(&watch), ReadFlags::empty());
+    assert!((time(&case), fs::read(&case.source).unwrap()) == before);
+}

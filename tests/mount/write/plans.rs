@@ -1,0 +1,432 @@
+//! Saves on real file systems: which plan each takes, what is kept, full disks, killed processes.
+//!
+//! The file systems are made in images and mounted through loop devices, which takes root.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use asdf_mount::cache::Cache;
+use asdf_mount::format::Context;
+use asdf_mount::format::asdf::edit::{Indexed, Locked, Plan, SaveOptions, Target};
+use asdf_mount::format::editor::DeviceLimits;
+use asdf_mount::source::FileSource;
+use asdf_mount::source::storage::System;
+use asdf_mount::{Kind, Result};
+
+use crate::common::dice::Dice;
+use crate::common::disk::{ACL, Disk, acl, run, write_sparse};
+use crate::files::{Parts, block, text};
+
+/// Opens a file of a disk, with a state directory that goes with the disk.
+fn open(disk: &Disk, path: &Path) -> Result<Target> {
+    Target::open_in(System, &path.canonicalize().unwrap(), Some(disk.state()))
+}
+
+/// The file systems, with their sizes in MiB.
+const KINDS: [(&str, u64); 10] = [
+    ("ext4", 64),
+    ("xfs", 320),
+    ("btrfs", 128),
+    ("tmpfs", 64),
+    // On these an insertion is refused, and changes the file's time all the same.
+    ("ext2", 64),
+    ("ext3", 64),
+    ("ext4 without extents", 64),
+    ("ext4 with bigalloc", 64),
+    // Blocks smaller than a page.
+    ("ext4 of 1 KiB", 64),
+    ("xfs of 1 KiB", 320),
+];
+
+/// Whether a file system inserts ranges.
+fn inserts(kind: &str) -> bool {
+    matches!(kind, "ext4" | "ext4 of 1 KiB" | "xfs" | "xfs of 1 KiB")
+}
+
+/// Whether files of it share extents.
+fn clones(kind: &str) -> bool {
+    matches!(kind, "xfs" | "xfs of 1 KiB" | "btrfs")
+}
+
+/// A block of 8 MiB, of which only a few pages are no hole, between two small ones.
+pub(crate) fn parts() -> Parts {
+    let data: Vec<u8> = (0..50_000_u32).map(|n| (n / 3) as u8).collect();
+    let mut sparse = vec![0; 8 << 20];
+    for at in [0, 1 << 20, (3 << 20) + 17, (8 << 20) - 9] {
+        sparse[at..at + 9].copy_from_slice(b"not a hole"[..9].try_into().unwrap());
+    }
+    let blocks = vec![block(&data, 60_000, 0), block(&sparse, sparse.len(), 0), block(&data[..3], 3, 0)];
+    Parts { text: text('a', 3000), padding: Vec::new(), blocks, tail: None }
+}
+
+/// Our own reader finds nothing wrong.
+fn assert_sound(path: &Path, parts: &Parts) {
+    let context = Context { cache: std::sync::Arc::new(Cache::new(1 << 20)) };
+    let source = std::sync::Arc::new(FileSource::open(path).unwrap());
+    let container = asdf_mount::format::open(source, &context).unwrap();
+    assert_eq!(container.block_count().unwrap(), parts.blocks.len());
+    assert_eq!(container.defects(), []);
+    assert_eq!(container.tree().len(), parts.text.len() as u64);
+}
+
+#[test]
+#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
+fn each_file_system_takes_its_plan() {
+    for (kind, size) in KINDS {
+        let disk = Disk::new(kind, size);
+        let closed = disk.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        let cases = [
+            (
+                "alone",
+                None,
+                match kind {
+                    _ if clones(kind) => Plan::Clone,
+                    _ if inserts(kind) => Plan::Insert,
+                    _ => Plan::Copy,
+                },
+            ),
+            ("linked", None, if inserts(kind) { Plan::Insert } else { Plan::Rewrite }),
+            ("closed/alone", None, if inserts(kind) { Plan::Insert } else { Plan::Rewrite }),
+            ("copied", Some(Plan::Copy), Plan::Copy),
+            ("rewritten", Some(Plan::Rewrite), Plan::Rewrite),
+        ];
+        for (name, only, plan) in cases {
+            let shown = format!("{kind}, {name}");
+            let parts = parts();
+            let path = disk.path().join(name);
+            write_sparse(&path, &parts.bytes());
+            rustix::fs::setxattr(&path, "user.note", b"kept", rustix::fs::XattrFlags::empty()).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+            std::os::unix::fs::chown(&path, Some(1234), Some(4321)).unwrap();
+            rustix::fs::setxattr(&path, ACL, &acl(), rustix::fs::XattrFlags::empty()).unwrap();
+            run("touch", &["-d", "2001-01-01", path.to_str().unwrap()]);
+            let link = disk.path().join(format!("{}-link", name.replace('/', "-")));
+            std::os::unix::fs::symlink(&path, &link).unwrap();
+            if name == "linked" {
+                fs::hard_link(&path, disk.path().join("other name")).unwrap();
+            }
+            let is_closed = name.starts_with("closed") && kind != "tmpfs";
+            let set_closed = |on: bool| {
+                if is_closed {
+                    run("chattr", &[if on { "+i" } else { "-i" }, closed.to_str().unwrap()]);
+                }
+            };
+            set_closed(true);
+            let before = fs::metadata(&path).unwrap();
+            let options = SaveOptions { padding: None, only };
+            let new = text('b', 3500);
+            let plan = if name == "closed/alone" && kind == "tmpfs" { Plan::Copy } else { plan };
+            let mut target = open(&disk, &link).unwrap();
+            let saved = target.save(&new, &options).unwrap_or_else(|error| panic!("{shown}: {error}"));
+            assert_eq!((saved.plan, saved.indexed), (Some(plan), Indexed::Written), "{shown}");
+            let wanted = parts.saved(&new, &options);
+            assert!(fs::read(&path).unwrap() == wanted.bytes(), "{shown}");
+            assert_sound(&path, &wanted);
+            // Once more, in place.
+            let shorter = text('c', 200);
+            assert_eq!(target.save(&shorter, &options).unwrap().plan, Some(Plan::InPlace), "{shown}");
+            assert!(fs::read(&path).unwrap() == wanted.saved(&shorter, &options).bytes(), "{shown}");
+            set_closed(false);
+
+            let after = fs::metadata(&path).unwrap();
+            assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), 1234, 4321), "{shown}");
+            assert!(after.mtime() > before.mtime(), "{shown}");
+            assert_eq!(after.nlink(), before.nlink(), "{shown}");
+            assert_eq!(after.ino() == before.ino(), !matches!(plan, Plan::Clone | Plan::Copy), "{shown}");
+            // XFS sets some space aside for a while.
+            assert!(after.blocks() <= before.blocks() + 1024, "{shown}: {} blocks", after.blocks());
+            let mut note = [0; 16];
+            let len = rustix::fs::getxattr(&path, "user.note", &mut note).unwrap();
+            assert_eq!(&note[..len], b"kept", "{shown}");
+            let mut kept = [0; 128];
+            let len = rustix::fs::getxattr(&path, ACL, &mut kept).unwrap();
+            assert_eq!(kept[..len], acl(), "{shown}");
+            assert!(link.is_symlink(), "{shown}");
+        }
+        let mut left: Vec<_> =
+            fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.retain(|name| name.to_string_lossy().contains("asdf-mount"));
+        assert!(left.is_empty(), "{kind}: {left:?}");
+    }
+}
+
+/// A save that grows asks a file system once for what it can't do; the next one, and those of other files of
+/// the mount, know. They wait for the disk as often as a copy must.
+#[test]
+fn what_a_file_system_refused_is_not_tried_again() {
+    for kind in ["ext2", "ext3", "ext4 without extents", "ext4 with bigalloc"] {
+        let disk = Disk::new(kind, 64);
+        let (one, other) = (disk.path().join("one"), disk.path().join("other"));
+        let limits = DeviceLimits::default();
+        let opened = |path: &Path| {
+            write_sparse(path, &parts().bytes());
+            let mut locked = Locked::open_in(System, path, None).unwrap();
+            locked.share(&limits);
+            locked.read().map_err(|(_, error)| error).unwrap()
+        };
+        let grow = |target: &mut Target, len: usize| {
+            let text = text('b', len);
+            let saved = target.save(&text, &SaveOptions::default());
+            let saved = saved.unwrap_or_else(|error| panic!("{kind}: {error}"));
+            assert_eq!(saved.plan, Some(Plan::Copy), "{kind}");
+            assert!(fs::read(target.path()).unwrap().starts_with(&text), "{kind}");
+            saved.fsyncs
+        };
+        let mut target = opened(&one);
+        assert!(grow(&mut target, 20_000) > 2, "{kind}: the first save tries to insert");
+        assert_eq!([grow(&mut target, 40_000), grow(&mut opened(&other), 20_000)], [2, 2], "{kind}");
+    }
+}
+
+#[test]
+fn a_second_writer_is_refused_also_after_a_new_file_took_the_place() {
+    let disk = Disk::new("tmpfs", 32);
+    let path = disk.path().join("a.asdf");
+    write_sparse(&path, &parts().bytes());
+    let mut locked = Locked::open_in(System, &path.canonicalize().unwrap(), Some(disk.state())).unwrap();
+    locked.held_for(Path::new("/mnt/somewhere"));
+    let mut target = locked.read().map_err(|(_, error)| error).unwrap();
+    for _ in 0..2 {
+        let error = open(&disk, &path).unwrap_err();
+        assert_eq!((error.kind(), error.errno()), (Kind::Busy, libc::EBUSY));
+        let named = format!("already mounted for writing at /mnt/somewhere (process {})", std::process::id());
+        assert!(error.to_string().contains(&named), "{error}");
+        let len = target.layout().kept_from as usize + 100;
+        assert_eq!(target.save(&text('b', len), &SaveOptions::default()).unwrap().plan, Some(Plan::Copy));
+    }
+    drop(target);
+    open(&disk, &path).unwrap();
+}
+
+#[test]
+fn a_tree_that_another_program_changed_is_a_conflict_and_other_changes_are_not() {
+    let disk = Disk::new("tmpfs", 64);
+    let path = disk.path().join("a.asdf");
+    let mut parts = Parts { padding: vec![0; 3000], ..parts() };
+    write_sparse(&path, &parts.bytes());
+    let mut target = open(&disk, &path).unwrap();
+    // A block more.
+    parts.blocks.push(block(b"one more", 8, 0));
+    write_sparse(&path, &parts.bytes());
+    let options = SaveOptions::default();
+    target.save(&text('b', 9000), &options).unwrap();
+    let parts = parts.saved(&text('b', 9000), &options);
+    assert!(fs::read(&path).unwrap() == parts.bytes());
+    // Another tree, by a new file.
+    let others = Parts { text: text('x', 9000), ..parts.clone() };
+    write_sparse(&path.with_extension("new"), &others.bytes());
+    fs::rename(path.with_extension("new"), &path).unwrap();
+    for _ in 0..2 {
+        let error = target.save(&text('c', 9000), &options).unwrap_err();
+        assert_eq!((error.kind(), error.errno()), (Kind::Conflict, libc::EBUSY));
+    }
+    assert!(fs::read(&path).unwrap() == others.bytes());
+    assert!(!target.is_current().unwrap());
+    target.reload().unwrap();
+    assert!(target.is_current().unwrap());
+    target.save(&text('c', 9000), &options).unwrap();
+    assert!(fs::read(&path).unwrap() == others.saved(&text('c', 9000), &options).bytes());
+}
+
+#[test]
+fn a_full_disk_leaves_the_old_file_or_the_new_one() {
+    for (kind, size) in KINDS {
+        let disk = Disk::new(kind, size);
+        let path = disk.path().join("a.asdf");
+        let small = vec![block(&[1; 9000], 9000, 0), block(&[2; 200], 200, 0)];
+        let old = Parts { blocks: small, ..parts() };
+        let options = SaveOptions::default();
+        let new_text = text('b', 60_000);
+        let new = old.saved(&new_text, &options).bytes();
+        let ballast = File::create(disk.path().join("ballast")).unwrap();
+        let (mut refused, mut saved) = (0, 0);
+        let mut free = 0;
+        while saved < 3 && free < 4000 {
+            free += if kind == "btrfs" { 40 } else { 4 };
+            let _ = fs::remove_file(&path);
+            ballast.set_len(0).unwrap();
+            (&ballast).rewind().unwrap();
+            rustix::fs::syncfs(&ballast).unwrap();
+            write_sparse(&path, &old.bytes());
+            fill(&ballast, free * 4096);
+            let answer =
+                Target::open_in(System, &path, None).and_then(|mut target| target.save(&new_text, &options));
+            let bytes = fs::read(&path).unwrap();
+            match answer {
+                Ok(_) => assert!(bytes == new, "{kind}"),
+                Err(error) => {
+                    assert_eq!(error.errno(), libc::ENOSPC, "{kind}: {error}");
+                    assert!(bytes == old.bytes(), "{kind}: {error}");
+                }
+            }
+            if bytes == new {
+                saved += 1
+            } else {
+                refused += 1
+            }
+            let left: Vec<_> =
+                fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            assert!(
+                left.iter().all(|name| !name.to_string_lossy().contains("asdf-mount")),
+                "{kind}: {left:?}"
+            );
+        }
+        assert!(refused > 0 && saved > 0, "{kind}: {refused} refused, {saved} saved");
+    }
+}
+
+/// A file system that writes nothing over what it has needs room also to write a file anew in its place,
+/// and to undo that.
+#[test]
+fn a_full_disk_that_copies_on_write_leaves_the_old_file_or_the_new_one() {
+    let data: Vec<u8> = (0..1 << 20).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let old = Parts { text: text('a', 300_000), padding: Vec::new(), ..parts() };
+    let old = Parts { blocks: vec![block(&data, data.len(), 0)], ..old };
+    let (grown, fitting) = (text('b', 400_000), text('c', 299_000));
+    let options = SaveOptions::default();
+    for kind in ["btrfs", "btrfs of two kinds of room"] {
+        let disk = Disk::new(kind, 128);
+        let path = disk.path().join("a.asdf");
+        let ballast = File::create(disk.path().join("ballast")).unwrap();
+        for (new_text, plan) in [(&grown, Plan::Rewrite), (&fitting, Plan::InPlace)] {
+            let new = old.saved(new_text, &options).bytes();
+            let (mut refused, mut saved) = (0, 0);
+            for free in (0..5 << 20).step_by(96 << 10) {
+                let _ = fs::remove_file(&path);
+                let _ = fs::remove_file(disk.path().join("other name"));
+                ballast.set_len(0).unwrap();
+                rustix::fs::syncfs(&ballast).unwrap();
+                write_sparse(&path, &old.bytes());
+                fs::hard_link(&path, disk.path().join("other name")).unwrap();
+                let mut target = Target::open_in(System, &path, None).unwrap();
+                fill(&ballast, free);
+                let answer = target.save(new_text, &options);
+                let bytes = fs::read(&path).unwrap();
+                match answer {
+                    Ok(done) => {
+                        assert!(bytes == new && done.plan == Some(plan), "{kind}, {free}: {done:?}");
+                        saved += 1;
+                    }
+                    Err(error) => {
+                        assert_eq!(error.errno(), libc::ENOSPC, "{kind}, {free}: {error}");
+                        assert!(bytes == old.bytes(), "{kind}, {free}: {error}");
+                        refused += 1;
+                    }
+                }
+                let left = fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().file_name());
+                assert!(
+                    !left.into_iter().any(|name| name.to_string_lossy().contains("asdf-mount")),
+                    "{kind}, {free}"
+                );
+            }
+            println!("{kind}, {plan:?}: {refused} refused, {saved} saved");
+            assert!(refused > 0 && saved > 0, "{kind}, {plan:?}: {refused} refused, {saved} saved");
+        }
+    }
+}
+
+/// Takes all the space of the file system but about `free` bytes.
+fn fill(ballast: &File, free: u64) {
+    let space = rustix::fs::fstatvfs(ballast).unwrap();
+    let mut len = (space.f_bavail * space.f_frsize).saturating_sub(free);
+    // What the file system needs for itself is not always left out.
+    loop {
+        match rustix::fs::fallocate(ballast, rustix::fs::FallocateFlags::empty(), 0, len) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                let mut zeros = std::io::repeat(0).take(len);
+                // As much as there is room for.
+                let _ = std::io::copy(&mut zeros, &mut &*ballast);
+                break;
+            }
+            Err(_) => len -= 64 << 10,
+        }
+    }
+    rustix::fs::syncfs(ballast).unwrap();
+}
+
+/// Sizes of the texts that the killed process saves, one after the other.
+fn nth_text(n: u64) -> Vec<u8> {
+    let letter = char::from(b'a' + (n % 26) as u8);
+    text(letter, 300 + (Dice(n).below(40_000)) as usize)
+}
+
+const SAVER: &str = "ASDF_MOUNT_TEST_SAVER";
+
+/// The process that is killed; does nothing when run as a test.
+#[test]
+fn saver() {
+    let Ok(path) = std::env::var(SAVER) else { return };
+    let only = if path.ends_with("rewritten") { Some(Plan::Rewrite) } else { None };
+    let options = SaveOptions { padding: Some(0), only };
+    let first: u64 = std::env::var("ASDF_MOUNT_TEST_FIRST").unwrap().parse().unwrap();
+    let mut target = Target::open_in(System, Path::new(&path), None).unwrap();
+    for n in first.. {
+        target.save(&nth_text(n), &options).unwrap();
+    }
+}
+
+#[test]
+fn a_process_killed_at_any_moment_leaves_the_old_file_or_the_new_one() {
+    let mut dice = Dice(5);
+    for (kind, size) in KINDS {
+        for name in ["plain", "rewritten"] {
+            let disk = Disk::new(kind, size);
+            let path = disk.path().join(name);
+            let original = parts();
+            let blocks = original.blocks.concat();
+            let mut journals = 0;
+            let rounds = if matches!(kind, "ext4" | "xfs" | "btrfs" | "tmpfs") { 25 } else { 4 };
+            for round in 0..rounds {
+                write_sparse(&path, &original.bytes());
+                let mut child = Command::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "disks::saver", "--test-threads=1"])
+                    .env(SAVER, &path)
+                    .env("ASDF_MOUNT_TEST_FIRST", (round * 100).to_string())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .unwrap();
+                std::thread::sleep(std::time::Duration::from_micros(4000 + dice.below(60_000)));
+                child.kill().unwrap();
+                child.wait().unwrap();
+                let target = Target::open_in(System, &path, None).unwrap();
+                let recovered = target.recovered().clone();
+                assert!(recovered.set_aside.is_empty(), "{kind}: {recovered:?}");
+                journals += usize::from(recovered.outcome.is_some());
+                drop(target);
+                let again = Target::open_in(System, &path, None).unwrap();
+                assert!(again.recovered().is_nothing());
+                let bytes = fs::read(&path).unwrap();
+                let layout = again.layout();
+                let (end, first) = (layout.head.len as usize, layout.kept_from as usize);
+                let head = &bytes[..end];
+                let known =
+                    head == original.text || (round * 100..round * 100 + 2000).any(|n| nth_text(n) == head);
+                assert!(known, "{kind} {name}: {}", head[..200].escape_ascii());
+                assert!(bytes[end..first].iter().all(|byte| *byte == b' '), "{kind} {name}");
+                assert!(bytes[first..first + blocks.len()] == blocks[..], "{kind} {name}");
+                let made =
+                    Parts { text: head.to_vec(), padding: vec![b' '; first - end], ..original.clone() };
+                assert!(bytes == made.bytes(), "{kind} {name}: the index");
+            }
+            println!("{kind}, {name}: {journals} journals were left");
+        }
+    }
+}
+
+#[test]
+fn a_lock_that_a_starting_program_holds_for_a_moment_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.asdf");
+    write_sparse(&path, &parts().bytes());
+    let file = File::open(&path).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let mut child = Command::new("sleep").arg("0.05").stdin(file).spawn().unwrap();
+    Target::open_in(System, &path, None).unwrap();
+    child.wait().unwrap();
+}

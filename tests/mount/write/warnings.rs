@@ -1,0 +1,120 @@
+//! What is told of a save, or of one that was not made, beside the errno.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::{Command, Output};
+
+use crate::common::case::{BAD, Case, NEW, build, close, errno};
+use crate::common::mount::{fresh_folder, program, wait_until};
+
+const TIMES: &str =
+    "\nt0: !time/time-1.2.0 2020\nt1: !time/time-1.2.0 2021\nt2: !time/time-1.2.0 2022\nkey0:";
+
+fn save(case: &Case, text: &str) -> std::io::Result<()> {
+    let mut file = File::create(case.tree()).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    close(file)
+}
+
+#[test]
+fn a_warning_stands_beside_the_tree_until_a_save_without_one() {
+    let case = Case::new();
+    let tagged = case.text.replace("\nkey0:", TIMES);
+    save(&case, &tagged).unwrap();
+    let one_less = tagged.replace("t1: !time/time-1.2.0", "t1:");
+    save(&case, &one_less).unwrap();
+    case.is_saved_beside(&one_less, 2, &["tree.yaml.warning"]);
+    let told = fs::read_to_string(case.path("tree.yaml.warning")).unwrap();
+    assert!(told.contains("t1 has lost its tag tag:stsci.edu:asdf/time/time-1.2.0"), "{told}");
+    assert!(told.contains("What to do: put the tags back"), "{told}");
+    assert!(case.status().contains("last_warnings:\n- '"), "{}", case.status());
+    let log = case.log();
+    assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains("t1 has lost its tag")), "{log}");
+    // Saved again unchanged it is still what the warning is about.
+    save(&case, &one_less).unwrap();
+    assert!(case.path("tree.yaml.warning").exists());
+    let next = one_less.replace("first light", NEW);
+    save(&case, &next).unwrap();
+    case.is_saved(&next, 3);
+    // Half of them is too much.
+    let half =
+        next.replace("!time/time-1.2.0 ", "").replace("--- !core/asdf-1.1.0", "--- !core/asdf-1.1.0 # x");
+    assert_eq!(errno(save(&case, &half)), libc::EINVAL);
+    let told = fs::read_to_string(case.path("tree.yaml.error")).unwrap();
+    assert!(told.contains("2 of 4 tags are gone") && told.contains("validate=warn"), "{told}");
+    case.is_refused(&half);
+}
+
+#[test]
+fn a_save_without_change_takes_away_what_tells_of_a_refusal() {
+    let case = Case::new();
+    for seen in [true, false] {
+        assert_eq!(errno(save(&case, &case.named(BAD))), libc::EINVAL);
+        if seen {
+            case.is_refused(&case.named(BAD));
+        } else {
+            std::thread::sleep(std::time::Duration::from_millis(2100));
+        }
+        save(&case, &case.text).unwrap();
+        assert_eq!((case.names(), case.saves()), (vec!["tree.yaml".to_owned()], 0));
+    }
+    // An editor that puts the old text back after a refusal takes nothing away.
+    assert_eq!(errno(save(&case, &case.named(BAD))), libc::EINVAL);
+    save(&case, &case.text).unwrap();
+    case.is_refused(&case.named(BAD));
+}
+
+#[test]
+fn what_is_written_when_the_source_is_gone_is_kept() {
+    let case = Case::new();
+    let mut file = File::create(case.tree()).unwrap();
+    fs::remove_file(&case.source).unwrap();
+    file.write_all(case.named(NEW).as_bytes()).unwrap();
+    let error = close(file).unwrap_err();
+    assert!(wait_until(|| case.kept().iter().any(|kept| kept == case.named(NEW).as_bytes())), "{error}");
+    let told = fs::read_to_string(case.path("tree.yaml.error")).unwrap();
+    assert!(
+        told.contains(".rejected.yaml") && told.contains("removed or moved by another program"),
+        "{told}"
+    );
+    assert!(case.log().contains("it is kept in"), "{}", case.log());
+    assert_eq!(fs::read_to_string(case.path("tree.yaml.rejected")).unwrap(), case.named(NEW));
+}
+
+fn set_tree(folder: &std::path::Path, text: &str, more: &[&str]) -> Output {
+    fs::write(folder.join("new.yaml"), text).unwrap();
+    let mut command = Command::new(program());
+    command.args(["--set-tree", "new.yaml"]).args(more).arg("a.asdf").current_dir(folder);
+    command.env("XDG_STATE_HOME", folder.join("state")).output().unwrap()
+}
+
+#[test]
+fn set_tree_warns_and_can_be_forced() {
+    let folder = fresh_folder();
+    let (text, _) = build(&folder.path().join("a.asdf"));
+    let tagged = text.replace("\nkey0:", TIMES);
+    assert!(set_tree(folder.path(), &tagged, &[]).status.success());
+    let said = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+    let one_less = tagged.replace("t1: !time/time-1.2.0", "t1:");
+    let output = set_tree(folder.path(), &one_less, &[]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        said(&output).contains("asdf-mount: warning: line 9, column 5: t1 has lost its tag"),
+        "{output:?}"
+    );
+    let none = one_less.replace("!time/time-1.2.0 ", "");
+    let output = set_tree(folder.path(), &none, &[]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(
+        said(&output).contains("2 of 4 tags are gone") && said(&output).contains("--force"),
+        "{output:?}"
+    );
+    let output = set_tree(folder.path(), &none, &["--force"]);
+    assert!(output.status.success() && said(&output).contains("warning: "), "{output:?}");
+    let saved = fs::read(folder.path().join("a.asdf")).unwrap();
+    assert!(saved.starts_with(none.as_bytes()));
+    // Without --set-tree it means nothing.
+    let output =
+        Command::new(program()).args(["--force", "--check", "a.asdf"]).current_dir(folder.path()).output();
+    assert_eq!(output.unwrap().status.code(), Some(2));
+}
