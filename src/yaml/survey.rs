@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use self::surveyor::Surveyor;
 use super::event::{Failure, Mark};
+use super::fast::{FastParser, NotMine};
 use super::parser::Events;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
@@ -197,6 +198,26 @@ pub fn survey(
             }
         }
     }
+}
+
+/// The same for a text in memory, with the fast parser.
+///
+/// # Errors
+///
+/// The fast parser does not know part of the text. Call [`survey`], and forget what was handed out so far.
+pub fn survey_fast(
+    text: &[u8],
+    wanted: Wanted<'_>,
+    found: &mut dyn FnMut(&Paths, Found<'_>),
+) -> std::result::Result<Survey, NotMine> {
+    let mut events = FastParser::new(text).ok_or(NotMine)?;
+    let mut surveyor = Surveyor::new(wanted, found);
+    while let Some(event) = events.next_event()? {
+        if !surveyor.take(event).map_err(|_| NotMine)? {
+            break;
+        }
+    }
+    Ok(std::mem::take(&mut surveyor.survey))
 }
 
 /// Checks that the text of a whole head, header line and tree, can be parsed.

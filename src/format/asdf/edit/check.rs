@@ -156,9 +156,10 @@ fn facts(text: &[u8], before: Option<&Standing>) -> Result<Facts, Box<survey::Br
         words.get(1).and_then(|word| std::str::from_utf8(word).ok())
     });
     let facts = |events| Facts::of(events, standard, before);
-    match text.starts_with(b"%ASDF") {
-        true => facts(Events::of(&Commented(&Bytes(text)))),
-        false => facts(Events::new(text)),
+    match Facts::fast_of(text, standard, before) {
+        Some(facts) => Ok(facts),
+        None if text.starts_with(b"%ASDF") => facts(Events::of(&Commented(&Bytes(text)))),
+        None => facts(Events::new(text)),
     }
 }
 

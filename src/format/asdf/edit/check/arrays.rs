@@ -4,7 +4,7 @@ use super::{core_schemas, standard};
 use crate::format::asdf::ndarray::{self, Ndarray, Trouble};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Broken, PathId, Standing, Survey, Wanted};
+use crate::yaml::survey::{self, Broken, Found, PathId, Paths, Standing, Survey, Wanted};
 
 /// What is in a tree.
 #[derive(Debug)]
@@ -29,17 +29,30 @@ pub struct ArrayNode {
 }
 
 impl Facts {
+    /// Surveys a text in memory, if it is one that the fast parser reads.
+    pub(super) fn fast_of(text: &[u8], standard: Option<&str>, before: Option<&Standing>) -> Option<Self> {
+        Self::by(standard, before, |wanted, found| survey::survey_fast(text, wanted, found)).ok()
+    }
+
     /// Surveys a text.
     pub(super) fn of(
         events: Events<'_>,
         standard: Option<&str>,
         before: Option<&Standing>,
     ) -> Result<Self, Box<Broken>> {
+        Self::by(standard, before, |wanted, found| survey::survey(events, wanted, found))
+    }
+
+    fn by<E>(
+        standard: Option<&str>,
+        before: Option<&Standing>,
+        survey: impl FnOnce(Wanted<'_>, &mut dyn FnMut(&Paths, Found<'_>)) -> Result<Survey, E>,
+    ) -> Result<Self, E> {
         let (mut arrays, mut unfit) = (Vec::new(), Vec::new());
         let wanted =
             |tag: &str| ndarray::is_tag(tag) || core_schemas::is_tag(tag) || standard::is_versioned(tag);
         let wanted = Wanted { tag: &wanted, root_keys: &core_schemas::ROOT_KEYS, before, ..ndarray::WANTED };
-        let survey = survey::survey(events, wanted, &mut |_, found| {
+        let survey = survey(wanted, &mut |_, found| {
             let (path, value) = (found.path, found.value);
             let expected = found.tag.and_then(|tag| Some((tag, standard::expected(standard, tag)?)));
             if let Some((tag, expected)) = expected

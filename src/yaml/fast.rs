@@ -1,0 +1,184 @@
+//! The events of a YAML text that lies in memory, several times as fast as libyaml gives them.
+//!
+//! libyaml decides what is YAML ([`parser`](super::parser)), since Python asdf reads with it. It scans a text
+//! character by character and allocates each string, which takes most of the time of a save. Nearly all trees
+//! are written in a part of YAML that can be read much faster. This is libyaml's scanner and parser for that
+//! part: the same tokens and states under the same names, so that the two can be compared. Its strings are
+//! borrowed from the text, and it words no errors. What it does not know, and what is not YAML, is
+//! [`NotMine`]: libyaml then reads the text from its start. The tests compare both, event by event.
+//!
+//! Left to libyaml: tabs, carriage returns and other rare line ends, a byte order mark, keys after `?`,
+//! escapes in tags, any directive but `%YAML` and `%TAG`, more than one document, and all errors.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use self::scanner::Scanner;
+use super::event::{Event, Mark, Style, What};
+use super::parser::MAX_DEPTH;
+
+mod names;
+mod scalar;
+mod scanner;
+mod states;
+
+/// What the tag handles `!` and `!!` stand for if no line says otherwise.
+const DEFAULT_TAGS: [(&str, &str); 2] = [("!", "!"), ("!!", "tag:yaml.org,2002:")];
+/// Different tags whose meaning is remembered.
+const MOST_TAGS: usize = 1000;
+
+/// The text is to be read by libyaml.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotMine;
+
+type Result<T> = std::result::Result<T, NotMine>;
+
+/// What is expected next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    StreamStart,
+    DocumentStart,
+    DocumentContent,
+    DocumentEnd,
+    /// After the first document.
+    AfterDocument,
+    BlockSequenceFirstEntry,
+    BlockSequenceEntry,
+    IndentlessSequenceEntry,
+    BlockMappingFirstKey,
+    BlockMappingKey,
+    BlockMappingValue,
+    FlowSequenceFirstEntry,
+    FlowSequenceEntry,
+    FlowSequenceEntryMappingKey,
+    FlowSequenceEntryMappingValue,
+    FlowSequenceEntryMappingEnd,
+    FlowMappingFirstKey,
+    FlowMappingKey,
+    FlowMappingValue,
+    FlowMappingEmptyValue,
+    End,
+}
+
+/// An event whose strings are the parser's.
+#[derive(Clone, Copy, Debug)]
+enum Kind<'t> {
+    StreamStart,
+    StreamEnd,
+    DocumentStart(bool),
+    DocumentEnd(bool),
+    Alias(&'t str),
+    /// Its value is kept in the parser.
+    Scalar(Style, Properties<'t>),
+    SequenceStart(bool, Properties<'t>),
+    SequenceEnd,
+    MappingStart(bool, Properties<'t>),
+    MappingEnd,
+}
+
+/// What may stand before a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Properties<'t> {
+    /// Index of the tag.
+    tag: Option<usize>,
+    anchor: Option<&'t str>,
+}
+
+type Found<'t> = (Kind<'t>, Mark, Mark);
+
+/// The events of a text, in order.
+#[derive(Debug)]
+pub struct FastParser<'t> {
+    scanner: Scanner<'t>,
+    state: State,
+    states: Vec<State>,
+    /// What handles of tags stand for.
+    handles: Vec<(&'t str, &'t str)>,
+    /// Tags as they are written, handle and suffix, and which they are.
+    known: HashMap<(&'t str, &'t str), usize>,
+    tags: Vec<Box<str>>,
+    depth: usize,
+    /// The text of the current event, if it is a scalar.
+    value: Cow<'t, str>,
+}
+
+impl<'t> FastParser<'t> {
+    /// The events of `text`; `None` if it is to be read by libyaml.
+    pub fn new(text: &'t [u8]) -> Option<Self> {
+        Some(Self {
+            scanner: Scanner::new(text)?,
+            state: State::StreamStart,
+            states: Vec::new(),
+            handles: Vec::new(),
+            known: HashMap::new(),
+            tags: Vec::new(),
+            depth: 0,
+            value: Cow::Borrowed(""),
+        })
+    }
+
+    /// The next event; `None` after the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is wrong or unusual: what was told so far is right, and what follows libyaml must tell.
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>> {
+        if self.state == State::End {
+            return Ok(None);
+        }
+        let (kind, start, end) = self.step()?;
+        match kind {
+            Kind::SequenceStart(..) | Kind::MappingStart(..) => self.depth += 1,
+            Kind::SequenceEnd | Kind::MappingEnd => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        if self.depth > MAX_DEPTH {
+            return Err(NotMine);
+        }
+        let tag =
+            |properties: Properties<'t>| properties.tag.and_then(|tag| self.tags.get(tag).map(|tag| &**tag));
+        let what = match kind {
+            Kind::StreamStart => What::StreamStart,
+            Kind::StreamEnd => What::StreamEnd,
+            Kind::DocumentStart(explicit) => What::DocumentStart { explicit },
+            Kind::DocumentEnd(explicit) => What::DocumentEnd { explicit },
+            Kind::Alias(name) => What::Alias(name),
+            Kind::Scalar(style, properties) => {
+                What::Scalar { value: &self.value, style, tag: tag(properties), anchor: properties.anchor }
+            }
+            Kind::SequenceStart(flow, properties) => {
+                What::SequenceStart { tag: tag(properties), anchor: properties.anchor, flow }
+            }
+            Kind::SequenceEnd => What::SequenceEnd,
+            Kind::MappingStart(flow, properties) => {
+                What::MappingStart { tag: tag(properties), anchor: properties.anchor, flow }
+            }
+            Kind::MappingEnd => What::MappingEnd,
+        };
+        Ok(Some(Event { what, start, end }))
+    }
+
+    /// Which tag this is.
+    fn tag(&mut self, handle: &'t str, suffix: &'t str) -> Result<usize> {
+        if let Some(known) = self.known.get(&(handle, suffix)) {
+            return Ok(*known);
+        }
+        if self.tags.len() >= MOST_TAGS {
+            return Err(NotMine);
+        }
+        let tag = match handle {
+            "" => suffix.into(),
+            _ => {
+                let found = self.handles.iter().find(|(known, _)| *known == handle);
+                let (_, prefix) = found.ok_or(NotMine)?;
+                [prefix, suffix].concat().into_boxed_str()
+            }
+        };
+        self.tags.push(tag);
+        self.known.insert((handle, suffix), self.tags.len() - 1);
+        Ok(self.tags.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,414 @@
+//! The tokens of a text: libyaml's scanner, on a text that is all there.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use super::{NotMine, Result};
+use crate::yaml::event::{Mark, Style};
+
+/// A key may be so many bytes before its `:`.
+const LONGEST_KEY: u64 = 1024;
+/// More flow collections within each other than this libyaml may read.
+const DEEPEST_FLOW: usize = 100;
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Token<'t> {
+    StreamEnd,
+    /// The line `%YAML`.
+    Version,
+    /// A line `%TAG`: handle and prefix.
+    TagLine(&'t str, &'t str),
+    DocumentStart,
+    DocumentEnd,
+    BlockSequenceStart,
+    BlockMappingStart,
+    BlockEnd,
+    FlowSequenceStart,
+    FlowSequenceEnd,
+    FlowMappingStart,
+    FlowMappingEnd,
+    BlockEntry,
+    FlowEntry,
+    Key,
+    Value,
+    Alias(&'t str),
+    Anchor(&'t str),
+    /// Handle and suffix; the handle of `!<...>` is empty.
+    Tag(&'t str, &'t str),
+    Scalar(Cow<'t, str>, Style),
+}
+
+/// A token and where it stands.
+#[derive(Debug)]
+pub(super) struct At<'t> {
+    pub(super) token: Token<'t>,
+    pub(super) start: Mark,
+    pub(super) end: Mark,
+}
+
+/// A place where a key may have begun.
+#[derive(Clone, Copy, Debug, Default)]
+struct SimpleKey {
+    possible: bool,
+    required: bool,
+    /// Which token it would begin with.
+    token_number: u64,
+    mark: Mark,
+}
+
+#[derive(Debug)]
+pub(super) struct Scanner<'t> {
+    pub(super) text: &'t str,
+    is_ascii: bool,
+    pub(super) at: usize,
+    /// From 0.
+    line: u64,
+    /// Where the line begins, and how many bytes of it so far are not the first of their character.
+    line_start: usize,
+    inner_bytes: usize,
+    tokens: VecDeque<At<'t>>,
+    /// How many tokens were taken.
+    parsed: u64,
+    simple_keys: Vec<SimpleKey>,
+    pub(super) simple_key_allowed: bool,
+    pub(super) indent: i64,
+    indents: Vec<i64>,
+    pub(super) tag_lines: usize,
+    has_ended: bool,
+}
+
+/// Whether a byte ends a word: a blank, a line's end, or, as 0, the end of the text.
+pub(super) fn is_blank_or_end(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | 0)
+}
+
+/// Whether all of a text is left to us.
+fn is_plain(text: &str) -> bool {
+    let odd = |byte: &u8| (*byte < b' ' && *byte != b'\n') || *byte == 0x7f;
+    // In pieces, so that the inner loop has no way out and takes many bytes at once.
+    if text.as_bytes().chunks(4096).any(|piece| piece.iter().fold(false, |any, byte| any | odd(byte))) {
+        return false;
+    }
+    let rare = |c: char| {
+        matches!(c, '\u{80}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    };
+    text.is_ascii() || !text.contains(rare)
+}
+
+impl<'t> Scanner<'t> {
+    pub(super) fn new(text: &'t [u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok().filter(|text| is_plain(text))?;
+        Some(Self {
+            text,
+            is_ascii: text.is_ascii(),
+            at: 0,
+            line: 0,
+            line_start: 0,
+            inner_bytes: 0,
+            tokens: VecDeque::new(),
+            parsed: 0,
+            simple_keys: vec![SimpleKey::default()],
+            simple_key_allowed: true,
+            indent: -1,
+            indents: Vec::new(),
+            tag_lines: 0,
+            has_ended: false,
+        })
+    }
+
+    /// The next token.
+    pub(super) fn peek(&mut self) -> Result<&mut At<'t>> {
+        while self.needs_more()? {
+            self.fetch()?;
+        }
+        self.tokens.front_mut().ok_or(NotMine)
+    }
+
+    /// Goes past the next token.
+    pub(super) fn skip(&mut self) {
+        self.tokens.pop_front();
+        self.parsed += 1;
+    }
+
+    /// Whether the next token is not known yet: it may turn out to be a key.
+    fn needs_more(&mut self) -> Result<bool> {
+        if self.tokens.is_empty() {
+            return Ok(true);
+        }
+        self.stale_simple_keys()?;
+        Ok(self.simple_keys.iter().any(|key| key.possible && key.token_number == self.parsed))
+    }
+
+    /// The byte `n` further on; 0 at the end.
+    pub(super) fn byte(&self, n: usize) -> u8 {
+        self.text.as_bytes().get(self.at + n).copied().unwrap_or(0)
+    }
+
+    pub(super) fn column(&self) -> i64 {
+        (self.at - self.line_start - self.inner_bytes) as i64
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark { offset: self.at as u64, line: self.line + 1, column: self.column() as u64 + 1 }
+    }
+
+    /// Goes on to `to`, in the same line.
+    pub(super) fn advance(&mut self, to: usize) {
+        if !self.is_ascii {
+            let passed = &self.text.as_bytes()[self.at..to];
+            self.inner_bytes += passed.iter().filter(|byte| matches!(byte, 0x80..=0xbf)).count();
+        }
+        self.at = to;
+    }
+
+    /// Goes past the end of a line.
+    pub(super) fn next_line(&mut self) {
+        self.at += 1;
+        self.line += 1;
+        (self.line_start, self.inner_bytes) = (self.at, 0);
+    }
+
+    /// Where the line ends.
+    pub(super) fn line_end(&self) -> usize {
+        let rest = &self.text.as_bytes()[self.at..];
+        self.at + memchr::memchr(b'\n', rest).unwrap_or(rest.len())
+    }
+
+    pub(super) fn at_document_indicator(&self) -> bool {
+        let rest = &self.text.as_bytes()[self.at..];
+        self.at == self.line_start
+            && (rest.starts_with(b"---") || rest.starts_with(b"..."))
+            && is_blank_or_end(self.byte(3))
+    }
+
+    pub(super) fn in_flow(&self) -> bool {
+        self.simple_keys.len() > 1
+    }
+
+    fn stale_simple_keys(&mut self) -> Result<()> {
+        let (line, at) = (self.line + 1, self.at as u64);
+        for key in self.simple_keys.iter_mut().filter(|key| key.possible) {
+            if key.mark.line < line || key.mark.offset + LONGEST_KEY < at {
+                if key.required {
+                    return Err(NotMine);
+                }
+                key.possible = false;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn save_simple_key(&mut self) -> Result<()> {
+        let required = !self.in_flow() && self.indent == self.column();
+        if self.simple_key_allowed {
+            let token_number = self.parsed + self.tokens.len() as u64;
+            let key = SimpleKey { possible: true, required, token_number, mark: self.mark() };
+            self.remove_simple_key()?;
+            *self.simple_keys.last_mut().ok_or(NotMine)? = key;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_simple_key(&mut self) -> Result<()> {
+        let key = self.simple_keys.last_mut().ok_or(NotMine)?;
+        if key.possible && key.required {
+            return Err(NotMine);
+        }
+        key.possible = false;
+        Ok(())
+    }
+
+    /// Begins a block collection at `column`, if it is further in; `number` is the token before which.
+    fn roll_indent(&mut self, column: i64, number: Option<u64>, token: Token<'t>, mark: Mark) {
+        if self.in_flow() || self.indent >= column {
+            return;
+        }
+        self.indents.push(self.indent);
+        self.indent = column;
+        self.insert(number, At { token, start: mark, end: mark });
+    }
+
+    fn insert(&mut self, number: Option<u64>, token: At<'t>) {
+        let index = number.and_then(|number| usize::try_from(number - self.parsed).ok());
+        match index.filter(|index| *index < self.tokens.len()) {
+            Some(index) => self.tokens.insert(index, token),
+            None => self.tokens.push_back(token),
+        }
+    }
+
+    pub(super) fn unroll_indent(&mut self, column: i64) {
+        if self.in_flow() {
+            return;
+        }
+        let mark = self.mark();
+        while self.indent > column {
+            self.tokens.push_back(At { token: Token::BlockEnd, start: mark, end: mark });
+            self.indent = self.indents.pop().unwrap_or(-1);
+        }
+    }
+
+    /// Scans at least one more token.
+    fn fetch(&mut self) -> Result<()> {
+        if self.has_ended {
+            return Err(NotMine);
+        }
+        self.pass_blanks();
+        self.stale_simple_keys()?;
+        self.unroll_indent(self.column());
+        if self.at >= self.text.len() {
+            return self.stream_end();
+        }
+        let (byte, next) = (self.byte(0), self.byte(1));
+        if self.at == self.line_start {
+            if byte == b'%' {
+                return self.directive();
+            }
+            if self.at_document_indicator() {
+                return self.document_indicator(byte);
+            }
+        }
+        let blank_follows = is_blank_or_end(next);
+        match byte {
+            b'[' => self.flow_start(Token::FlowSequenceStart),
+            b'{' => self.flow_start(Token::FlowMappingStart),
+            b']' => self.flow_end(Token::FlowSequenceEnd),
+            b'}' => self.flow_end(Token::FlowMappingEnd),
+            b',' => self.flow_entry(),
+            b'-' if blank_follows => self.block_entry(),
+            b'?' if self.in_flow() || blank_follows => Err(NotMine),
+            b':' if self.in_flow() || blank_follows => self.value(),
+            b'*' | b'&' => self.anchor(byte == b'*'),
+            b'!' => self.tag(),
+            b'|' | b'>' if !self.in_flow() => {
+                self.remove_simple_key()?;
+                self.simple_key_allowed = true;
+                let scalar = self.block_scalar(byte == b'|')?;
+                self.tokens.push_back(scalar);
+                Ok(())
+            }
+            b'\'' | b'"' => {
+                self.save_simple_key()?;
+                self.simple_key_allowed = false;
+                let scalar = self.flow_scalar(byte == b'\'')?;
+                self.tokens.push_back(scalar);
+                Ok(())
+            }
+            b'|' | b'>' | b'#' | b'%' | b'@' | b'`' => Err(NotMine),
+            _ => {
+                self.save_simple_key()?;
+                self.simple_key_allowed = false;
+                let scalar = self.plain_scalar()?;
+                self.tokens.push_back(scalar);
+                Ok(())
+            }
+        }
+    }
+
+    fn pass_blanks(&mut self) {
+        loop {
+            while self.byte(0) == b' ' {
+                self.at += 1;
+            }
+            if self.byte(0) == b'#' {
+                self.advance(self.line_end());
+            }
+            if self.byte(0) != b'\n' {
+                return;
+            }
+            self.next_line();
+            if !self.in_flow() {
+                self.simple_key_allowed = true;
+            }
+        }
+    }
+
+    /// Takes so many bytes as a token.
+    pub(super) fn push(&mut self, token: Token<'t>, len: usize) {
+        let start = self.mark();
+        self.at += len;
+        self.tokens.push_back(At { token, start, end: self.mark() });
+    }
+
+    fn stream_end(&mut self) -> Result<()> {
+        if self.column() != 0 {
+            self.line += 1;
+            (self.line_start, self.inner_bytes) = (self.at, 0);
+        }
+        self.unroll_indent(-1);
+        self.remove_simple_key()?;
+        (self.simple_key_allowed, self.has_ended) = (false, true);
+        self.push(Token::StreamEnd, 0);
+        Ok(())
+    }
+
+    fn document_indicator(&mut self, byte: u8) -> Result<()> {
+        self.unroll_indent(-1);
+        self.remove_simple_key()?;
+        self.simple_key_allowed = false;
+        self.push(if byte == b'-' { Token::DocumentStart } else { Token::DocumentEnd }, 3);
+        Ok(())
+    }
+
+    fn flow_start(&mut self, token: Token<'t>) -> Result<()> {
+        self.save_simple_key()?;
+        if self.simple_keys.len() > DEEPEST_FLOW {
+            return Err(NotMine);
+        }
+        self.simple_keys.push(SimpleKey::default());
+        self.simple_key_allowed = true;
+        self.push(token, 1);
+        Ok(())
+    }
+
+    fn flow_end(&mut self, token: Token<'t>) -> Result<()> {
+        self.remove_simple_key()?;
+        if self.in_flow() {
+            self.simple_keys.pop();
+        }
+        self.simple_key_allowed = false;
+        self.push(token, 1);
+        Ok(())
+    }
+
+    fn flow_entry(&mut self) -> Result<()> {
+        self.remove_simple_key()?;
+        self.simple_key_allowed = true;
+        self.push(Token::FlowEntry, 1);
+        Ok(())
+    }
+
+    fn block_entry(&mut self) -> Result<()> {
+        if !self.in_flow() {
+            if !self.simple_key_allowed {
+                return Err(NotMine);
+            }
+            self.roll_indent(self.column(), None, Token::BlockSequenceStart, self.mark());
+        }
+        self.remove_simple_key()?;
+        self.simple_key_allowed = true;
+        self.push(Token::BlockEntry, 1);
+        Ok(())
+    }
+
+    fn value(&mut self) -> Result<()> {
+        let key = *self.simple_keys.last().ok_or(NotMine)?;
+        if key.possible {
+            let (number, mark) = (Some(key.token_number), key.mark);
+            self.insert(number, At { token: Token::Key, start: mark, end: mark });
+            self.roll_indent(mark.column as i64 - 1, number, Token::BlockMappingStart, mark);
+            self.simple_keys.last_mut().ok_or(NotMine)?.possible = false;
+            self.simple_key_allowed = false;
+        } else {
+            if !self.in_flow() {
+                if !self.simple_key_allowed {
+                    return Err(NotMine);
+                }
+                self.roll_indent(self.column(), None, Token::BlockMappingStart, self.mark());
+            }
+            self.simple_key_allowed = !self.in_flow();
+        }
+        self.push(Token::Value, 1);
+        Ok(())
+    }
+}
