@@ -8,7 +8,7 @@ use std::io::{Read, Write, copy, sink};
 use std::sync::Arc;
 use std::time::Instant;
 
-use asdf_mount::codec::deflate::{Pass, Place, Stop};
+use asdf_mount::codec::deflate::{Pass, Position, Stop};
 use asdf_mount::content::{Content, Slice, Text};
 use asdf_mount::source::{FileSource, Source};
 
@@ -18,7 +18,7 @@ const SPACING: u64 = 1 << 20;
 type Answer = Result<u64, Box<dyn Error>>;
 
 fn own(stored: &dyn Content, spacing: Option<u64>) -> Answer {
-    let mut pass = Pass::new(stored, Place::block_at(16, 0), &[])?;
+    let mut pass = Pass::new(stored, Position::block_at(16, 0), &[])?;
     if let Some(spacing) = spacing {
         pass = pass.with_checkpoints(spacing);
     }
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["zlib", file, data_size, repeats] => {
             let (data_size, repeats): (u64, u32) = (data_size.parse()?, repeats.parse()?);
             let source: Arc<dyn Source> = Arc::new(FileSource::open(file.as_ref())?);
-            let len = source.identity()?.size;
+            let len = source.stat()?.size;
             let slice = Slice::new(source, 0, len);
             let bytes = std::fs::read(file)?;
             let memory = Text::new(bytes.clone());
