@@ -5,6 +5,7 @@ pub mod editor;
 pub mod recovery;
 pub mod refusal;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
@@ -142,7 +143,7 @@ fn unrecognised(file: &Path, head: &[u8]) -> Error {
 ///
 /// Cheap to open whatever the size of the file: the tree's end is found at once, the blocks at the
 /// first call that asks for one. All methods may be called from several threads.
-pub trait Container: Send + Sync + std::fmt::Debug {
+pub trait Container: Any + Send + Sync + std::fmt::Debug {
     /// The format's name, lower case: `asdf`.
     fn format(&self) -> &'static str;
 
@@ -207,6 +208,15 @@ pub trait Container: Send + Sync + std::fmt::Debug {
     /// How the file's tree can be changed, if the format can do that.
     fn editor(&self) -> Option<&'static dyn EditSupport> {
         None
+    }
+
+    /// Whether all that an older version of the file showed is shown by this one, too, with the same bytes. If not,
+    /// what was opened of the older one can be read no more. `older` is the version before, if it is known still.
+    ///
+    /// Of a format that does not say so each block is compared by its facts.
+    fn goes_on_from(&self, older: Option<&dyn Container>) -> bool {
+        let _ = older;
+        true
     }
 
     /// What is wrong with the file as far as it was looked at, first things first.

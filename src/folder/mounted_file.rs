@@ -89,6 +89,7 @@ struct State {
     /// Of the newest parse.
     generation: u64,
     base_version: u64,
+    lineage: u64,
     /// The version after the last save made here.
     own: Option<SourceVersion>,
     /// What is parsed, while a save is made: no thread looks at the source then.
@@ -118,6 +119,7 @@ impl MountedFile {
             attached: true,
             generation: 0,
             base_version: 0,
+            lineage: 0,
             own: None,
             saving: None,
             parsed: None,
@@ -188,9 +190,9 @@ impl MountedFile {
         let is_now = |opened: &Arc<Snapshot>| {
             opened.version == state.stat.source.version && opened.saves == state.saves
         };
-        if let Some(opened) = live.filter(is_now) {
-            self.open_files.keep(self.serial, &opened);
-            return Ok(opened);
+        if let Some(opened) = live.as_ref().filter(|opened| is_now(opened)) {
+            self.open_files.keep(self.serial, opened);
+            return Ok(opened.clone());
         }
         if let Err(error) = self.location.settle(&self.open_files.recovery) {
             if error.kind() == error::Kind::Unfinished {
@@ -214,11 +216,15 @@ impl MountedFile {
         if state.parsed.is_some_and(|parsed| parsed != version) {
             state.generation += 1;
             state.base_version += u64::from(state.own != Some(version));
+            let older = live.as_ref().and_then(|older| older.container.as_deref().ok());
+            let is_other = container.as_ref().is_ok_and(|container| !container.goes_on_from(older));
+            state.lineage += u64::from(is_other);
         }
         state.parsed = Some(version);
         state.stat.source = now;
-        let (generation, saves, base_version) = (state.generation, state.saves, state.base_version);
-        let opened = Arc::new(Snapshot::new(Parsed { version, generation, saves, base_version, container }));
+        let State { generation, saves, base_version, lineage, .. } = *state;
+        let parsed = Parsed { version, generation, saves, base_version, lineage, container };
+        let opened = Arc::new(Snapshot::new(parsed));
         state.opened = Arc::downgrade(&opened);
         drop(state);
         if let Err(error) = &opened.container {

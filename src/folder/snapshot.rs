@@ -32,6 +32,8 @@ pub(crate) struct Parsed {
     pub(crate) saves: u64,
     /// The same for all generations that came of saves made here.
     pub(crate) base_version: u64,
+    /// The same for all versions of which each goes on from the one before.
+    pub(crate) lineage: u64,
     pub(crate) container: Result<Arc<dyn Container>>,
 }
 

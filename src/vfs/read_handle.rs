@@ -118,10 +118,9 @@ impl Reader {
                 _ => rewritten(),
             })?;
             // A save made here moves blocks, and changes none.
-            if opened.base_version != now.opened.base_version
-                && matches!(now.file.renewal, Renewal::WhileSame(_))
-                && now.file.renewal != file.renewal
-            {
+            let may_differ = opened.base_version != now.opened.base_version;
+            let differs = now.file.renewal != file.renewal || opened.lineage != now.opened.lineage;
+            if may_differ && differs && matches!(now.file.renewal, Renewal::WhileSame(_)) {
                 return Err(rewritten());
             }
             *now = Now { opened, content, file: Arc::new(file) };
