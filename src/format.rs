@@ -2,6 +2,7 @@
 
 pub mod asdf;
 pub mod editor;
+pub mod gsd;
 pub mod recovery;
 pub mod refusal;
 
@@ -31,6 +32,7 @@ pub struct Context {
 /// The formats, in the order in which they are asked.
 const FORMATS: &[&dyn Format] = &[
     &asdf::Asdf, //
+    &gsd::Gsd,
 ];
 
 /// What knows one kind of file.

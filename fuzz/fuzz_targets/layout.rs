@@ -16,7 +16,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
     let Ok(file) = format::open(Arc::new(MemorySource(data.to_vec())), &context) else { return };
     read(&*file.tree());
-    assert!(file.tree().len() <= data.len() as u64);
+    // The text of an ASDF file's tree is part of the file; that of others is made.
+    assert!(file.format() != "asdf" || file.tree().len() <= data.len() as u64);
     let count = file.block_count().unwrap_or(0);
     for n in 0..count.min(BLOCKS) {
         let block = file.block(n).expect("a block that is counted is there");

@@ -6,6 +6,7 @@
 //! * [`daemon`]: a folder with a file, and the program run on it.
 //! * [`dice`]: random numbers that are the same ones in every run.
 //! * [`disk`]: a file system of its own.
+//! * [`gsd`]: a builder of GSD files.
 //! * [`encode`]: stored forms of a block's data, one per codec and dialect.
 //! * [`mount`]: a mount that cleans up after itself.
 //! * [`python`]: the Python environment with the reference implementation.
@@ -19,5 +20,6 @@ pub mod daemon;
 pub mod dice;
 pub mod disk;
 pub mod encode;
+pub mod gsd;
 pub mod mount;
 pub mod python;

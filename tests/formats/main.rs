@@ -7,5 +7,6 @@ mod common;
 
 mod check;
 mod damage;
+mod gsd;
 mod layouts;
 mod open;

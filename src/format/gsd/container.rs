@@ -1,0 +1,86 @@
+//! A GSD file as a container.
+
+use std::sync::{Arc, OnceLock};
+
+use super::arrays::Arrays;
+use super::file::GsdFile;
+use super::{NAME, defect, facts, tree};
+use crate::content::folder::{Attributes, Node};
+use crate::content::{Content, Text};
+use crate::error::{Error, Kind, Result};
+use crate::format::{Block, Container, Defect};
+use crate::source::{Source, SourceStat};
+
+/// A file, and what it shows.
+#[derive(Debug)]
+pub(super) struct Gsd {
+    file: Arc<GsdFile>,
+    arrays: Arc<Arrays>,
+    tree: OnceLock<Text>,
+    defects: OnceLock<Vec<Defect>>,
+}
+
+impl Gsd {
+    pub(super) fn new(file: GsdFile) -> Self {
+        let file = Arc::new(file);
+        let arrays = Arc::new(Arrays::new(&file));
+        Self { file, arrays, tree: OnceLock::new(), defects: OnceLock::new() }
+    }
+}
+
+impl Container for Gsd {
+    fn format(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> String {
+        self.file.header().version.to_string()
+    }
+
+    fn tree(&self) -> Arc<dyn Content> {
+        Arc::new(self.tree.get_or_init(|| Text::new(tree::text(&self.file))).clone())
+    }
+
+    fn block_count(&self) -> Result<usize> {
+        let used = self.file.index().used()?;
+        usize::try_from(used).map_err(|_| Error::unsupported("the index has too many entries"))
+    }
+
+    fn block(&self, n: usize) -> Result<Block> {
+        let missing = || Error::new(Kind::NotFound, format!("there is no block {n}"));
+        let index = self.file.index();
+        let slot = u64::try_from(n).ok().filter(|slot| index.used().is_ok_and(|used| *slot < used));
+        let entry = index.slot(slot.ok_or_else(missing)?)?;
+        let data = entry.check(index.limits()).and_then(|()| self.file.data(&entry));
+        let wrong = |error: Error| error.at(index.offset(entry.slot)).within(format!("block {n}"));
+        Ok(Block {
+            facts: facts::facts(&self.file, &entry),
+            content: data.map(|data| Arc::new(data) as Arc<dyn Content>).map_err(wrong),
+            streamed: false,
+        })
+    }
+
+    fn views(&self) -> Vec<(&'static str, Node)> {
+        vec![("arrays", Node::Folder(self.arrays.clone()))]
+    }
+
+    fn attributes(&self) -> Attributes {
+        vec![("user.gsd.format", NAME.to_owned()), ("user.gsd.version", self.version())]
+    }
+
+    fn check_tree(&self) -> Result<Vec<Defect>> {
+        defect::of_index(&self.file)
+    }
+
+    fn defects(&self) -> Vec<Defect> {
+        self.defects.get_or_init(|| defect::of_file(&self.file)).clone()
+    }
+
+    fn source(&self) -> &Arc<dyn Source> {
+        self.file.source()
+    }
+
+    fn source_stat(&self) -> SourceStat {
+        self.file.stat()
+    }
+}

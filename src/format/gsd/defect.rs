@@ -1,0 +1,236 @@
+//! What may be wrong in a GSD file, worded.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::entry::Entry;
+use super::file::GsdFile;
+use super::header::Version;
+use super::index::SURVEYED;
+use crate::error::Result;
+use crate::format::{self, Severity};
+
+/// So many defects of one kind are told of a large index.
+const MOST: usize = 1000;
+
+/// The newest version that is known.
+const NEWEST: Version = Version(2, 1);
+
+/// Something wrong, with what there is to say about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// The version is newer than those that are known.
+    NewerVersion(Version),
+    /// The list of names does not end within its room.
+    EndlessNames,
+    /// There are more names than can be shown.
+    TooManyNames(usize),
+    /// A name is too long for a path.
+    LongName(u16),
+    /// An entry, or its data.
+    Entry(String),
+    /// The frame of an entry is not where it belongs.
+    Frame(u64),
+    /// Slots behind the end of the index are used.
+    EndsEarly {
+        /// The first slot with location 0.
+        end: u64,
+        /// The first slot behind it that is used.
+        used: u64,
+    },
+    /// The last frame is not finished.
+    Unfinished {
+        /// Its number.
+        frame: u64,
+        /// How many of its chunks the index has.
+        chunks: u64,
+    },
+    /// The entries of a frame are not sorted by name.
+    Unsorted(u64),
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NewerVersion(version) => {
+                write!(out, "version {version} is newer than {NEWEST} and is read as that")
+            }
+            Self::EndlessNames => {
+                out.write_str("the list of names has no zero at its end: its last name may be cut off")
+            }
+            Self::TooManyNames(most) => {
+                write!(
+                    out,
+                    "the list of names goes on behind name {most}: chunks of further names are not shown"
+                )
+            }
+            Self::LongName(id) => {
+                write!(
+                    out,
+                    "name {id} is too long for a path: arrays/ does not show its chunks, blocks/ does"
+                )
+            }
+            Self::Entry(what) => out.write_str(what),
+            Self::Frame(frame) => write!(
+                out,
+                "its frame is {frame}, but frames before or behind it do not fit: arrays/ does not show the chunk"
+            ),
+            Self::EndsEarly { end, used } => write!(
+                out,
+                "entry {end} has location 0, which ends the index, but entry {used} is used: it and what follows \
+                 are not shown"
+            ),
+            Self::Unfinished { frame, chunks } => write!(
+                out,
+                "frame {frame} is not finished: {chunks} of its chunks are in the index; arrays/ does not show them"
+            ),
+            Self::Unsorted(frame) => write!(
+                out,
+                "the entries of frame {frame} are not sorted by name: other programs may not find its chunks"
+            ),
+        }
+    }
+}
+
+impl Defect {
+    fn severity(&self) -> Severity {
+        match self {
+            Self::TooManyNames(_) | Self::Entry(_) | Self::Frame(_) | Self::EndsEarly { .. } => {
+                Severity::Damage
+            }
+            Self::NewerVersion(_)
+            | Self::EndlessNames
+            | Self::LongName(_)
+            | Self::Unfinished { .. }
+            | Self::Unsorted(_) => Severity::Note,
+        }
+    }
+
+    fn at(&self, offset: u64, slot: Option<u64>) -> format::Defect {
+        let block = slot.and_then(|slot| usize::try_from(slot).ok());
+        format::Defect { severity: self.severity(), offset, block, what: self.to_string() }
+    }
+}
+
+/// What is wrong with header, names, and an index that is small enough to be looked through at once.
+pub fn of_file(file: &GsdFile) -> Vec<format::Defect> {
+    let mut found = of_names(file);
+    let version = file.header().version;
+    if version > NEWEST {
+        found.push(Defect::NewerVersion(version).at(44, None));
+    }
+    // What can't be read at all is told to the programs that try.
+    if let Ok(of_index) = unfinished(file) {
+        found.extend(of_index);
+    }
+    if file.index().used().is_ok_and(|used| used <= SURVEYED)
+        && let Ok(of_index) = of_small(file)
+    {
+        found.extend(of_index);
+    }
+    if file.index().slots() <= SURVEYED
+        && let Ok(early) = ends_early(file)
+    {
+        found.extend(early);
+    }
+    found
+}
+
+/// What is wrong with a large index, but for single entries.
+pub fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
+    let (index, mut found) = (file.index(), Vec::new());
+    let used = index.used()?;
+    if used > SURVEYED {
+        let (mut highest, mut sorted) = (0, Sorted::new(file));
+        index.scan(0..used, &mut |entry| {
+            if index.is_usable(entry) {
+                if entry.frame < highest {
+                    found.push(Defect::Frame(entry.frame).at(index.offset(entry.slot), Some(entry.slot)));
+                }
+                highest = highest.max(entry.frame);
+                sorted.add(entry, &mut found);
+            }
+            Ok(found.len() < MOST)
+        })?;
+    }
+    if index.slots() > SURVEYED {
+        found.extend(ends_early(file)?);
+    }
+    Ok(found)
+}
+
+fn of_names(file: &GsdFile) -> Vec<format::Defect> {
+    let (names, place) = (file.names(), file.header().names.offset);
+    let mut found = Vec::new();
+    if names.has_more {
+        found.push(Defect::TooManyNames(names.len()).at(place, None));
+    } else if !names.has_end {
+        found.push(Defect::EndlessNames.at(place, None));
+    }
+    let ids = 0..u16::try_from(names.len()).unwrap_or(u16::MAX);
+    let long = ids.filter(|id| names.path(*id).is_none());
+    found.extend(long.take(MOST).map(|id| Defect::LongName(id).at(place, None)));
+    found
+}
+
+fn unfinished(file: &GsdFile) -> Result<Option<format::Defect>> {
+    let shown = file.shown()?;
+    if shown.unfinished == 0 {
+        return Ok(None);
+    }
+    let first = file.index().entry(shown.entries)?;
+    let defect = Defect::Unfinished { frame: first.frame, chunks: shown.unfinished };
+    Ok(Some(defect.at(file.index().offset(first.slot), None)))
+}
+
+fn of_small(file: &GsdFile) -> Result<Vec<format::Defect>> {
+    let (index, mut found) = (file.index(), Vec::new());
+    let (order, mut sorted) = (index.order()?, Sorted::new(file));
+    index.scan(0..index.used()?, &mut |entry| {
+        let place = index.offset(entry.slot);
+        let checked = entry.check(index.limits()).and_then(|()| file.data(entry).map(drop));
+        if let Err(error) = checked {
+            found.push(Defect::Entry(error.message().to_owned()).at(place, Some(entry.slot)));
+        } else if !order.has(entry.slot) {
+            found.push(Defect::Frame(entry.frame).at(place, Some(entry.slot)));
+        } else {
+            sorted.add(entry, &mut found);
+        }
+        Ok(true)
+    })?;
+    Ok(found)
+}
+
+/// Whether the entries of each frame are sorted by name, as from version 2.0 on.
+struct Sorted<'a> {
+    file: &'a GsdFile,
+    last: Option<(u64, u16)>,
+    told: Option<u64>,
+}
+
+impl<'a> Sorted<'a> {
+    fn new(file: &'a GsdFile) -> Self {
+        Self { file, last: None, told: None }
+    }
+
+    fn add(&mut self, entry: &Entry, found: &mut Vec<format::Defect>) {
+        let now = (entry.frame, entry.id);
+        let is_wrong = self.last.is_some_and(|last| last.0 == now.0 && last.1 > now.1);
+        if is_wrong && self.told != Some(entry.frame) && !self.file.header().is_old() {
+            self.told = Some(entry.frame);
+            found.push(Defect::Unsorted(entry.frame).at(self.file.index().offset(entry.slot), None));
+        }
+        self.last = Some(now);
+    }
+}
+
+fn ends_early(file: &GsdFile) -> Result<Option<format::Defect>> {
+    let index = file.index();
+    let (end, mut used) = (index.used()?, None);
+    let rest: Range<u64> = end..index.slots();
+    index.scan(rest, &mut |entry| {
+        used = (!entry.is_end()).then_some(entry.slot);
+        Ok(used.is_none())
+    })?;
+    Ok(used.map(|used| Defect::EndsEarly { end, used }.at(index.offset(end), None)))
+}

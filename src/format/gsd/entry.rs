@@ -1,0 +1,221 @@
+//! An entry of the index, and the types of elements (document 003, "Index block"; types as `gsd.h` numbers them).
+//!
+//! ```text
+//!   0 frame u64    16 location i64   28 id u16    31 flags u8
+//!   8 N u64        24 M u32          30 type u8
+//! ```
+
+use super::header::{SIZE, u16_at, u32_at, u64_at};
+use crate::error::{Error, Result};
+
+/// A type of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// As numpy calls it; `character` is UTF-8.
+    pub name: &'static str,
+    /// As a header of numpy describes it, without quotes.
+    pub descr: &'static str,
+    /// Bytes of one.
+    pub size: u64,
+}
+
+impl Element {
+    /// Whether it is a character of a text.
+    pub fn is_text(&self) -> bool {
+        self.name == "character"
+    }
+}
+
+const fn element(name: &'static str, descr: &'static str, size: u64) -> Element {
+    Element { name, descr, size }
+}
+
+/// The types from number 1 on. The last one came with version 2.1.
+const ELEMENTS: [Element; 11] = [
+    element("uint8", "|u1", 1),
+    element("uint16", "<u2", 2),
+    element("uint32", "<u4", 4),
+    element("uint64", "<u8", 8),
+    element("int8", "|i1", 1),
+    element("int16", "<i2", 2),
+    element("int32", "<i4", 4),
+    element("int64", "<i8", 8),
+    element("float32", "<f4", 4),
+    element("float64", "<f8", 8),
+    element("character", "|u1", 1),
+];
+
+/// An entry of the index: one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number in the index, from 0.
+    pub slot: u64,
+    /// The frame.
+    pub frame: u64,
+    /// Rows.
+    pub n: u64,
+    /// Columns.
+    pub m: u32,
+    /// Where the data begin.
+    pub location: i64,
+    /// The number of the name.
+    pub id: u16,
+    /// The number of the type.
+    pub kind: u8,
+    /// 0.
+    pub flags: u8,
+}
+
+/// What entries have to keep to.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Names in the list.
+    pub names: u64,
+    /// Frames beyond this one are not shown.
+    pub last_frame: u64,
+}
+
+impl Entry {
+    /// Reads the entry with number `slot`.
+    pub fn parse(bytes: &[u8], slot: u64) -> Self {
+        Self {
+            slot,
+            frame: u64_at(bytes, 0),
+            n: u64_at(bytes, 8),
+            location: u64_at(bytes, 16).cast_signed(),
+            m: u32_at(bytes, 24),
+            id: u16_at(bytes, 28),
+            kind: bytes.get(30).copied().unwrap_or(0),
+            flags: bytes.get(31).copied().unwrap_or(0),
+        }
+    }
+
+    /// Whether the slot is not used: the index ends before it.
+    pub fn is_end(&self) -> bool {
+        self.location == 0
+    }
+
+    /// The type of its elements; `None` if it is unknown.
+    pub fn element(&self) -> Option<&'static Element> {
+        ELEMENTS.get(usize::from(self.kind).checked_sub(1)?)
+    }
+
+    /// The shape that readers give it: M = 1 is no dimension.
+    pub fn shape(&self) -> Vec<u64> {
+        if self.m == 1 { vec![self.n] } else { vec![self.n, self.m.into()] }
+    }
+
+    /// Bytes of the data; `None` if no file has so many.
+    pub fn bytes(&self) -> Option<u64> {
+        let bytes = self.n.checked_mul(self.m.into())?.checked_mul(self.element()?.size)?;
+        (bytes <= i64::MAX as u64).then_some(bytes)
+    }
+
+    /// Whether it says which chunk of which frame it is. What else may be wrong concerns the data.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        let wrong = if self.is_end() {
+            "location is 0, which ends the index, but further entries follow".to_owned()
+        } else if self.element().is_none() {
+            format!("type {} is not known", self.kind)
+        } else if self.flags != 0 {
+            format!("flags are {}, not 0", self.flags)
+        } else if u64::from(self.id) >= limits.names {
+            format!("name {} is not in the list of {} names", self.id, limits.names)
+        } else if self.frame > limits.last_frame {
+            format!("frame {} is far beyond what the index has room for", self.frame)
+        } else {
+            return Ok(());
+        };
+        Err(Error::damaged(wrong))
+    }
+
+    /// Where the data lie in a file of `size` bytes: offset and length.
+    ///
+    /// # Errors
+    /// They do not lie within the file.
+    pub fn range(&self, size: u64) -> Result<(u64, u64)> {
+        let shape =
+            || format!("{} x {} elements of {}", self.n, self.m, self.element().map_or("?", |e| e.name));
+        let Some(len) = self.bytes() else {
+            return Err(Error::damaged(format!("{} are more than any file has", shape())));
+        };
+        let Some(offset) = u64::try_from(self.location).ok().filter(|offset| *offset >= SIZE) else {
+            return Err(Error::damaged(format!("the data are said to begin at byte {}", self.location)));
+        };
+        match offset.checked_add(len) {
+            Some(end) if end <= size => Ok((offset, len)),
+            _ => Err(Error::damaged(format!(
+                "{} from byte {offset} on reach past the end of the file, {size}",
+                shape()
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { names: 3, last_frame: 1000 };
+
+    fn entry() -> Entry {
+        Entry { slot: 7, frame: 5, n: 4, m: 3, location: 300, id: 2, kind: 9, flags: 0 }
+    }
+
+    #[test]
+    fn the_fields_are_where_the_document_has_them() {
+        let mut bytes = Vec::new();
+        [5_u64, 4, 300].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes.extend([3, 0, 0, 0, 2, 0, 9, 0]);
+        assert_eq!(Entry::parse(&bytes, 7), entry());
+        assert_eq!((entry().bytes(), entry().shape()), (Some(48), vec![4, 3]));
+        assert_eq!(Entry { m: 1, ..entry() }.shape(), [4]);
+        // What is cut off is zeros, which is the end.
+        assert!(Entry::parse(&bytes[..10], 0).is_end());
+    }
+
+    #[test]
+    fn an_entry_that_says_nothing_is_told_why() {
+        assert!(entry().check(&LIMITS).is_ok());
+        let wrong = [
+            Entry { kind: 0, ..entry() },
+            Entry { kind: 12, ..entry() },
+            Entry { kind: 255, ..entry() },
+            Entry { flags: 1, ..entry() },
+            Entry { id: 3, ..entry() },
+            Entry { id: u16::MAX, ..entry() },
+            Entry { frame: 1001, ..entry() },
+            Entry { frame: u64::MAX, ..entry() },
+            Entry { location: 0, ..entry() },
+        ];
+        for entry in wrong {
+            assert!(entry.check(&LIMITS).is_err(), "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn data_outside_of_the_file_are_refused() {
+        assert_eq!(entry().range(348).unwrap(), (300, 48));
+        let wrong = [
+            Entry { location: 301, ..entry() },
+            Entry { location: -4, ..entry() },
+            Entry { location: i64::MIN, ..entry() },
+            Entry { location: i64::MAX, ..entry() },
+            Entry { location: 255, ..entry() },
+            // The product is 0, or 8, where it wraps.
+            Entry { n: 1 << 62, m: 4, kind: 1, ..entry() },
+            Entry { n: (1 << 61) + 1, m: 1, kind: 4, ..entry() },
+            Entry { n: u64::MAX, m: u32::MAX, kind: 10, ..entry() },
+            Entry { kind: 0, ..entry() },
+        ];
+        for entry in wrong {
+            assert!(entry.range(348).is_err(), "{entry:?}");
+        }
+        // Nothing is stored of an array without rows: its place does not matter, but has to be one.
+        assert_eq!(Entry { n: 0, location: 348, ..entry() }.range(348).unwrap(), (348, 0));
+        assert!(Entry { n: 0, location: 349, ..entry() }.range(348).is_err());
+    }
+}

@@ -1,0 +1,47 @@
+//! The facts of a chunk, in the words of the format.
+
+use super::entry::Entry;
+use super::file::GsdFile;
+use crate::content::folder::Attributes;
+use crate::format::{Fact, FactValue, Facts};
+
+/// Characters of a name in `blocks.yaml`.
+const NAME_SHOWN: usize = 52;
+
+/// The facts of an entry, damaged or not.
+pub fn facts(file: &GsdFile, entry: &Entry) -> Facts {
+    let data_size = file.data(entry).ok().and(entry.bytes()).unwrap_or(0);
+    let kind = entry.element().map_or_else(|| entry.kind.to_string(), |element| element.name.to_owned());
+    let location = FactValue::Word { text: entry.location.to_string(), shown: 20 };
+    let location = u64::try_from(entry.location).map_or(location, FactValue::Number);
+    let lines = vec![
+        vec![
+            Fact::number("user.gsd.frame", entry.frame),
+            Fact { name: "user.gsd.type", value: FactValue::Word { text: kind, shown: 9 } },
+            Fact::number("user.gsd.N", entry.n),
+            Fact::number("user.gsd.M", entry.m),
+        ],
+        vec![
+            Fact { name: "user.gsd.location", value: location },
+            Fact::size("user.gsd.data_size", data_size),
+            Fact::number("user.gsd.entry", file.index().offset(entry.slot)),
+        ],
+        vec![Fact {
+            name: "user.gsd.name",
+            value: FactValue::Quoted { text: name(file, entry.id), shown: NAME_SHOWN },
+        }],
+    ];
+    let at_data = u64::try_from(entry.location).ok().filter(|_| file.data(entry).is_ok());
+    let offset = at_data.unwrap_or_else(|| file.index().offset(entry.slot));
+    Facts { offset, data_size, lines }
+}
+
+/// The same as attributes.
+pub fn attributes(file: &GsdFile, entry: &Entry) -> Attributes {
+    facts(file, entry).iter().map(|fact| (fact.name, fact.value.to_string())).collect()
+}
+
+/// A name as text; bytes that are not UTF-8 become U+FFFD.
+fn name(file: &GsdFile, id: u16) -> String {
+    file.names().bytes(id).map_or_else(String::new, |name| String::from_utf8_lossy(name).into_owned())
+}

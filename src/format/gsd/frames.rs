@@ -1,0 +1,93 @@
+//! `arrays/frames/`: each frame as a folder, with the chunks that the file holds of it.
+//!
+//! A frame is a number without padding, and a chunk lies at the path that its name gives. Nothing is kept for each
+//! frame: its entries are found by bisection when a program looks into it. The frames that were looked into last are
+//! kept, in bounded memory.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lru::LruCache;
+
+use super::chunk;
+use super::entry::Entry;
+use super::file::GsdFile;
+use super::path_folder::{CountedFolder, Item, Items, PathFolder};
+use crate::content::folder::{Folder, Node};
+use crate::error::Result;
+
+/// So many chunks of frames are kept.
+const KEPT: usize = 1 << 15;
+
+/// The frames of a file.
+#[derive(Debug)]
+pub struct Frames {
+    file: Arc<GsdFile>,
+    kept: Mutex<(LruCache<u64, Items<Entry>>, usize)>,
+}
+
+impl Frames {
+    /// The frames of `file`.
+    pub fn new(file: Arc<GsdFile>) -> Self {
+        Self { file, kept: Mutex::new((LruCache::unbounded(), 0)) }
+    }
+
+    /// The folder of all frames.
+    pub fn folder(self: &Arc<Self>) -> Result<Arc<dyn Folder>> {
+        let frames = self.clone();
+        let folder = move |frame| Ok(Node::Folder(frames.of(frame)?));
+        Ok(Arc::new(CountedFolder::new(self.file.frames()?, folder)))
+    }
+
+    /// The folder of a frame.
+    fn of(&self, frame: u64) -> Result<Arc<dyn Folder>> {
+        let items = self.items(frame)?;
+        let file = self.file.clone();
+        Ok(Arc::new(PathFolder::new(&items, move |entry| Ok(Node::File(chunk::file(&file, entry))))))
+    }
+
+    fn items(&self, frame: u64) -> Result<Items<Entry>> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(items) = kept().0.get(&frame) {
+            return Ok(items.clone());
+        }
+        let items = self.read(frame)?;
+        let mut guard = kept();
+        let (frames, total) = &mut *guard;
+        // An empty one needs room, too.
+        let weight = |items: &Items<Entry>| items.len() + 1;
+        *total += weight(&items);
+        if let Some(replaced) = frames.put(frame, items.clone()) {
+            *total -= weight(&replaced);
+        }
+        while *total > KEPT
+            && let Some((_, dropped)) = frames.pop_lru()
+        {
+            *total -= weight(&dropped);
+        }
+        Ok(items)
+    }
+
+    /// The chunks of a frame. Of several with the same name the last one has the plain name; the others are called
+    /// `NAME~1`, `NAME~2` in the order in which they were written.
+    fn read(&self, frame: u64) -> Result<Items<Entry>> {
+        let mut entries = self.file.entries_of(frame)?;
+        let names = self.file.names();
+        entries.sort_by(|one, other| {
+            let order = names.bytes(one.id).cmp(&names.bytes(other.id));
+            order.then_with(|| self.file.written(one).cmp(&self.file.written(other)))
+        });
+        let mut items = Vec::with_capacity(entries.len());
+        let mut copy = 0;
+        for (at, entry) in entries.iter().enumerate() {
+            let name = names.bytes(entry.id);
+            let is_last = entries.get(at + 1).is_none_or(|next| names.bytes(next.id) != name);
+            copy = if is_last { 0 } else { copy + 1 };
+            let Some(path) = names.path(entry.id) else { continue };
+            let stem = path.last().map_or("", String::as_str);
+            let number = if is_last { String::new() } else { format!("~{copy}") };
+            let file = format!("{stem}{number}{}", chunk::ending(entry));
+            items.push(Item { path: path.clone(), file, what: *entry });
+        }
+        Ok(Items::new(items))
+    }
+}

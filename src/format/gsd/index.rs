@@ -1,0 +1,238 @@
+//! The index: one entry of 32 bytes a chunk (document 003, "Index block").
+//!
+//! The index is read with `pread`, in pages that are kept in a bounded cache, and never mapped: a file that is cut
+//! short gives an error. Nothing here depends on the number of slots but by its logarithm; only an index of at most
+//! [`SURVEYED`] entries is looked through as a whole, to find what is damaged.
+//!
+//! An index ends at the first entry with location 0. Its end is found by bisection: writers fill the slots in order.
+//! The frames ascend, so the entries of a frame are found by bisection, too. Where entries are damaged, or frames
+//! do not ascend, the entries that are left out are as few as make the others ascend: see [`Order`].
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use lru::LruCache;
+
+use super::entry::{Entry, Limits};
+use super::header::{ENTRY, Extent};
+use super::order::{Order, ascending};
+use crate::error::{Error, Kind, Result};
+use crate::source::{Source, read_up_to};
+
+/// Entries of an index that is looked through as a whole: 2 MiB.
+pub const SURVEYED: u64 = 1 << 16;
+
+/// Entries of a page, and pages that are kept: 1 MiB.
+const PAGE: u64 = 128;
+const PAGES: NonZeroUsize = NonZeroUsize::new(256).expect("256 is not zero");
+
+/// Entries read at once by [`Index::scan`].
+const PIECE: u64 = 2048;
+
+/// Damaged entries in a row, of a large index, that bisection passes.
+const PASSED: u64 = 4 * PAGE;
+
+/// The index of a file.
+#[derive(Debug)]
+pub struct Index {
+    source: Arc<dyn Source>,
+    place: Extent,
+    limits: Limits,
+    used: OnceLock<u64>,
+    order: OnceLock<Order>,
+    pages: Mutex<LruCache<u64, Arc<[u8]>>>,
+}
+
+impl Index {
+    /// The index at a place of the source. Reads nothing.
+    pub fn new(source: Arc<dyn Source>, place: Extent, limits: Limits) -> Self {
+        let pages = Mutex::new(LruCache::new(PAGES));
+        Self { source, place, limits, used: OnceLock::new(), order: OnceLock::new(), pages }
+    }
+
+    /// What entries have to keep to.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Slots, used or not.
+    pub fn slots(&self) -> u64 {
+        self.place.len / ENTRY
+    }
+
+    /// Where an entry lies in the file.
+    pub fn offset(&self, slot: u64) -> u64 {
+        self.place.offset.saturating_add(slot.saturating_mul(ENTRY))
+    }
+
+    /// Entries before the end.
+    pub fn used(&self) -> Result<u64> {
+        if let Some(used) = self.used.get() {
+            return Ok(*used);
+        }
+        let used = self.find_end()?;
+        Ok(*self.used.get_or_init(|| used))
+    }
+
+    fn find_end(&self) -> Result<u64> {
+        let end = bisect(0..self.slots(), |slot| Ok(!self.read(slot)?.is_end()))?;
+        let mut first = end;
+        // In a damaged index there may be a sooner one.
+        if end <= SURVEYED {
+            self.scan(0..end, &mut |entry| {
+                first = if entry.is_end() { entry.slot } else { end };
+                Ok(!entry.is_end())
+            })?;
+        }
+        Ok(first)
+    }
+
+    /// The entry in a slot before the end, whatever it says.
+    pub fn slot(&self, slot: u64) -> Result<Entry> {
+        if slot >= self.used()? {
+            return Err(Error::new(Kind::NotFound, format!("there is no entry {slot}")));
+        }
+        let page = slot / PAGE;
+        let bytes = self.page(page)?;
+        let at = ((slot - page * PAGE) * ENTRY) as usize;
+        match bytes.get(at..at + ENTRY as usize) {
+            Some(bytes) => Ok(Entry::parse(bytes, slot)),
+            None => Err(self.cut(slot)),
+        }
+    }
+
+    fn page(&self, page: u64) -> Result<Arc<[u8]>> {
+        let kept = || self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bytes) = kept().get(&page) {
+            return Ok(bytes.clone());
+        }
+        let slots = (self.slots().saturating_sub(page * PAGE)).min(PAGE);
+        let mut bytes = vec![0; (slots * ENTRY) as usize];
+        let read = read_up_to(&*self.source, self.offset(page * PAGE), &mut bytes)?;
+        bytes.truncate(read);
+        let bytes: Arc<[u8]> = bytes.into();
+        kept().put(page, bytes.clone());
+        Ok(bytes)
+    }
+
+    /// The entry in any slot, read anew.
+    fn read(&self, slot: u64) -> Result<Entry> {
+        let mut bytes = [0; ENTRY as usize];
+        match read_up_to(&*self.source, self.offset(slot), &mut bytes)? {
+            read if read < bytes.len() => Err(self.cut(slot)),
+            _ => Ok(Entry::parse(&bytes, slot)),
+        }
+    }
+
+    fn cut(&self, slot: u64) -> Error {
+        Error::damaged(format!("the index is cut off before entry {slot}")).at(self.offset(slot))
+    }
+
+    /// Hands out entries in order of their slots, until `take` answers false. Used or not, damaged or not.
+    pub fn scan(&self, slots: Range<u64>, take: &mut dyn FnMut(&Entry) -> Result<bool>) -> Result<()> {
+        let mut bytes = Vec::new();
+        let end = slots.end.min(self.slots());
+        let mut at = slots.start;
+        while at < end {
+            let count = (end - at).min(PIECE);
+            bytes.resize((count * ENTRY) as usize, 0);
+            if read_up_to(&*self.source, self.offset(at), &mut bytes)? < bytes.len() {
+                return Err(self.cut(at));
+            }
+            for (slot, entry) in (at..).zip(bytes.chunks(ENTRY as usize)) {
+                if !take(&Entry::parse(entry, slot))? {
+                    return Ok(());
+                }
+            }
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// Which entries make up the frames, in which order.
+    pub fn order(&self) -> Result<&Order> {
+        if let Some(order) = self.order.get() {
+            return Ok(order);
+        }
+        let order = self.find_order()?;
+        Ok(self.order.get_or_init(|| order))
+    }
+
+    fn find_order(&self) -> Result<Order> {
+        let used = self.used()?;
+        if used > SURVEYED {
+            return Ok(Order::All(used));
+        }
+        let (mut usable, mut last, mut ascends) = (Vec::new(), 0, true);
+        self.scan(0..used, &mut |entry| {
+            match entry.check(&self.limits) {
+                Ok(()) => {
+                    ascends &= entry.frame >= last;
+                    last = entry.frame;
+                    usable.push((entry.frame, entry.slot as u32));
+                }
+                Err(_) => ascends = false,
+            }
+            Ok(true)
+        })?;
+        Ok(if ascends { Order::All(used) } else { Order::Some(ascending(&usable)) })
+    }
+
+    /// Entry `k` of those that make up the frames.
+    pub fn entry(&self, k: u64) -> Result<Entry> {
+        let slot = self.order()?.slot(k);
+        self.slot(slot.ok_or_else(|| Error::new(Kind::NotFound, format!("there is no entry {k}")))?)
+    }
+
+    /// Whether an entry can be used. Of a large index damaged entries are among those that make up the frames.
+    pub fn is_usable(&self, entry: &Entry) -> bool {
+        entry.check(&self.limits).is_ok()
+    }
+
+    /// The first of the entries in a range that is of frame `frame` or a later one; the end of the range if there is
+    /// none. Looks near the start first.
+    pub fn first_of(&self, frame: u64, within: Range<u64>) -> Result<u64> {
+        let end = within.end;
+        let is_before = |k: u64| {
+            // Damaged entries are of the frame of the entry behind them.
+            for k in k..end.min(k.saturating_add(PASSED)) {
+                let entry = self.entry(k)?;
+                if self.is_usable(&entry) {
+                    return Ok(entry.frame < frame);
+                }
+            }
+            Ok(false)
+        };
+        let (mut low, mut step) = (within.start, 1);
+        while low.saturating_add(step) < end && is_before(low + step - 1)? {
+            low += step;
+            step *= 2;
+        }
+        bisect(low..end.min(low.saturating_add(step)), is_before)
+    }
+
+    /// The last usable one of the entries before `end`.
+    pub fn last(&self, end: u64) -> Result<Option<Entry>> {
+        for k in (end.saturating_sub(PASSED)..end).rev() {
+            let entry = self.entry(k)?;
+            if self.is_usable(&entry) {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The first number of a range for which `is_before` does not hold; its end if it holds for all.
+fn bisect(range: Range<u64>, is_before: impl Fn(u64) -> Result<bool>) -> Result<u64> {
+    let (mut low, mut high) = (range.start, range.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match is_before(middle)? {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    Ok(low)
+}

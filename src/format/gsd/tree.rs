@@ -1,0 +1,121 @@
+//! The text of `tree.yaml`: what header, names and index say.
+
+use std::fmt::Write;
+
+use super::file::GsdFile;
+use super::header::{ENTRY, SIZE, SLOT};
+use super::index::SURVEYED;
+use crate::error::Result;
+
+/// The letters of base 64.
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// The text. Of an index that can't be read it has only where it lies.
+pub fn text(file: &GsdFile) -> Vec<u8> {
+    let header = file.header();
+    let mut text = String::new();
+    let mut line = |key: &str, value: &dyn std::fmt::Display| {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{key}: {value}");
+    };
+    line("gsd_version", &format!("\"{}\"", header.version));
+    line("schema", &scalar(&header.schema));
+    line("schema_version", &format!("\"{}\"", header.schema_version));
+    line("application", &scalar(&header.application));
+    line("byte_order", &"little");
+    line("file_size", &file.stat().size);
+    line("index_location", &header.index.offset);
+    line("index_allocated_entries", &(header.index.len / ENTRY));
+    if let (Ok(used), Ok(shown)) = (file.index().used(), file.shown()) {
+        line("index_used_entries", &used);
+        line("namelist_location", &header.names.offset);
+        line("namelist_allocated_entries", &(header.names.len / SLOT));
+        line("frames", &shown.frames);
+        if shown.unfinished > 0 {
+            line("chunks_of_unfinished_frame", &shown.unfinished);
+        }
+        // Of a large index it would take a pass.
+        if let Some(unused) = unused(file, used).ok().flatten() {
+            line("unused_bytes", &unused);
+        }
+    }
+    match file.names().is_empty() {
+        true => line("names", &"[]"),
+        false => line("names", &""),
+    }
+    for name in file.names().iter() {
+        let _ = writeln!(text, "- {}", scalar(name));
+    }
+    text.replace(": \n", ":\n").into_bytes()
+}
+
+/// Bytes of the file that are no part of it: old places of index and names, data of frames that were not finished.
+fn unused(file: &GsdFile, used: u64) -> Result<Option<u64>> {
+    if used > SURVEYED {
+        return Ok(None);
+    }
+    let header = file.header();
+    let mut ranges = vec![(0, SIZE)];
+    ranges.extend([header.index, header.names].map(|piece| (piece.offset, piece.offset + piece.len)));
+    file.index().scan(0..used, &mut |entry| {
+        if let Ok((offset, len)) = entry.range(file.stat().size) {
+            ranges.push((offset, offset + len));
+        }
+        Ok(true)
+    })?;
+    ranges.sort_unstable();
+    let (mut covered, mut unused) = (0, 0);
+    for (start, end) in ranges {
+        unused += u64::saturating_sub(start, covered);
+        covered = covered.max(end);
+    }
+    Ok(Some(unused + file.stat().size.saturating_sub(covered)))
+}
+
+/// Bytes as a scalar of YAML: a string in quotes, or, if they are not UTF-8, of the type for binary data.
+fn scalar(bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return format!("!!binary \"{}\"", base64(bytes)) };
+    let mut out = String::from("\"");
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => out.extend(['\\', char]),
+            ' '..='~' => out.push(char),
+            _ if char.is_alphanumeric() => out.push(char),
+            _ => {
+                let _ = write!(out, "\\U{:08x}", u32::from(char));
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
+            text.push(if at <= group.len() { char::from(letter) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_a_string_or_binary() {
+        assert_eq!(scalar(b"particles/N"), r#""particles/N""#);
+        assert_eq!(scalar("größe \"\\\n\u{feff}".as_bytes()), r#""größe \"\\\U0000000a\U0000feff""#);
+        assert_eq!(scalar(b"\xff"), r#"!!binary "/w==""#);
+        for (bytes, text) in
+            [(&b""[..], ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (b"foob", "Zm9vYg==")]
+        {
+            assert_eq!(base64(bytes), text);
+        }
+    }
+}

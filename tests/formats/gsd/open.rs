@@ -1,0 +1,91 @@
+//! Opening GSD files through the library, and walking their folders.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use asdf_mount::cache::Cache;
+use asdf_mount::content::folder::{File, Folder, Kind, Node, resolve};
+use asdf_mount::content::{Content, Text};
+use asdf_mount::error::Result;
+use asdf_mount::format::{self, Container, Context};
+use asdf_mount::source::MemorySource;
+
+use crate::open::read;
+
+/// Opens bytes.
+pub(crate) fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {
+    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    format::open(Arc::new(MemorySource(bytes.to_vec())), &context)
+}
+
+/// What lies at a path in the folder of a file.
+pub(crate) fn at(container: &dyn Container, path: &str) -> Option<Node> {
+    let (top, rest) = path.split_once('/').unwrap_or((path, ""));
+    let view = container.views().into_iter().find(|(name, _)| *name == top)?.1;
+    let rest: Vec<&OsStr> = rest.split('/').filter(|name| !name.is_empty()).map(OsStr::new).collect();
+    match (view, &rest[..]) {
+        (view, []) => Some(view),
+        (Node::Folder(folder), rest) => resolve(&*folder, rest).unwrap(),
+        _ => None,
+    }
+}
+
+/// The folder at a path.
+pub(crate) fn folder(container: &dyn Container, path: &str) -> Arc<dyn Folder> {
+    match at(container, path) {
+        Some(Node::Folder(folder)) => folder,
+        other => panic!("{path} is no folder: {other:?}"),
+    }
+}
+
+/// The file at a path.
+pub(crate) fn file(container: &dyn Container, path: &str) -> File {
+    match at(container, path) {
+        Some(Node::File(file)) => file,
+        other => panic!("{path} is no file: {other:?}"),
+    }
+}
+
+/// The bytes of the file at a path.
+pub(crate) fn bytes(container: &dyn Container, path: &str) -> Vec<u8> {
+    read(&*file(container, path).content.unwrap()).unwrap()
+}
+
+/// The names in a folder, each with its kind.
+pub(crate) fn names(folder: &dyn Folder) -> Vec<(String, Kind)> {
+    let mut names = Vec::new();
+    folder
+        .list(0, &mut |name, kind| {
+            names.push((name.to_str().unwrap().to_owned(), kind));
+            true
+        })
+        .unwrap();
+    names
+}
+
+/// The files of a folder and of those in it, by path.
+pub(crate) fn walk(folder: &dyn Folder) -> BTreeMap<String, File> {
+    let mut found = BTreeMap::new();
+    for (name, kind) in names(folder) {
+        match folder.lookup(OsStr::new(&name)).unwrap() {
+            Some(Node::Folder(inner)) => {
+                assert_eq!(kind, Kind::Folder, "{name}");
+                let inner = walk(&*inner).into_iter();
+                found.extend(inner.map(|(path, file)| (format!("{name}/{path}"), file)));
+            }
+            Some(Node::File(file)) => {
+                assert_eq!(kind, Kind::File, "{name}");
+                assert!(found.insert(name, file).is_none());
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    found
+}
+
+/// The file of an array as numpy writes it.
+pub(crate) fn npy(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
+    let data: Arc<dyn Content> = Arc::new(Text::new(data));
+    read(&*asdf_mount::content::npy::array(descr, false, shape, data).unwrap()).unwrap()
+}
