@@ -30,9 +30,13 @@ pub mod file;
 pub mod frames;
 pub mod header;
 pub mod index;
+pub mod lineage;
 pub mod names;
 pub mod order;
 pub mod path_folder;
+pub mod resolved;
+pub mod schema;
+pub mod series;
 pub mod tree;
 
 pub use file::GsdFile;

@@ -8,6 +8,8 @@
 //! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
 //! | `saved` | nothing: which texts a save accepts | whether Python asdf, new and old, opens them as the same data |
 //! | `fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
+//! | `gsd` | trajectories written at test time by the gsd package, and fixtures of its old versions | its readers |
+//! | `gsd_growing` | trajectories that are being written, or are written anew | a formula |
 
 #![allow(clippy::unwrap_used)] // a test fails where it panics
 
@@ -17,6 +19,8 @@ mod common;
 mod built;
 mod doubtful;
 mod fixtures;
+mod gsd;
+mod gsd_growing;
 mod reference;
 mod saved;
 mod written_by_python;

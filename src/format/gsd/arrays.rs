@@ -5,36 +5,52 @@ use std::sync::Arc;
 
 use super::file::GsdFile;
 use super::frames::Frames;
+use super::resolved;
+use super::series::Series;
 use crate::content::folder::{Folder, Kind, Node};
 use crate::error::Result;
 
 /// The folders in `arrays/`.
 #[derive(Debug)]
 pub struct Arrays {
+    file: Arc<GsdFile>,
     frames: Arc<Frames>,
+    series: Arc<Series>,
 }
 
-/// The names of the folders.
-const NAMES: [&str; 1] = ["frames"];
+/// The names of the folders. The last one is there only in a file that has its schema.
+const NAMES: [&str; 3] = ["frames", "series", "resolved"];
 
 impl Arrays {
     /// Those of `file`.
     pub fn new(file: &Arc<GsdFile>) -> Self {
-        Self { frames: Arc::new(Frames::new(file.clone())) }
+        let (frames, series) = (Frames::new(file.clone()), Series::new(file.clone()));
+        Self { file: file.clone(), frames: Arc::new(frames), series: Arc::new(series) }
+    }
+
+    /// The folder of series.
+    pub fn series(&self) -> &Series {
+        &self.series
+    }
+
+    fn names(&self) -> &[&str] {
+        if resolved::applies(&self.file) { &NAMES } else { &NAMES[..2] }
     }
 }
 
 impl Folder for Arrays {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        let folder = match name.to_str() {
+        let folder = match name.to_str().filter(|name| self.names().contains(name)) {
             Some("frames") => self.frames.folder()?,
+            Some("series") => self.series.clone(),
+            Some("resolved") => resolved::folder(&self.file)?,
             _ => return Ok(None),
         };
         Ok(Some(Node::Folder(folder)))
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
-        for name in NAMES.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+        for name in self.names().iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
             if !take(OsStr::new(name), Kind::Folder) {
                 break;
             }

@@ -1,9 +1,11 @@
 //! A GSD file as a container.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use super::arrays::Arrays;
 use super::file::GsdFile;
+use super::lineage::{self, Trace};
 use super::{NAME, defect, facts, tree};
 use crate::content::folder::{Attributes, Node};
 use crate::content::{Content, Text};
@@ -18,13 +20,16 @@ pub(super) struct Gsd {
     arrays: Arc<Arrays>,
     tree: OnceLock<Text>,
     defects: OnceLock<Vec<Defect>>,
+    /// `None` if the frames can't be read.
+    trace: Option<Trace>,
 }
 
 impl Gsd {
     pub(super) fn new(file: GsdFile) -> Self {
         let file = Arc::new(file);
         let arrays = Arc::new(Arrays::new(&file));
-        Self { file, arrays, tree: OnceLock::new(), defects: OnceLock::new() }
+        let trace = Trace::of(&file).ok();
+        Self { file, arrays, tree: OnceLock::new(), defects: OnceLock::new(), trace }
     }
 }
 
@@ -68,12 +73,26 @@ impl Container for Gsd {
         vec![("user.gsd.format", NAME.to_owned()), ("user.gsd.version", self.version())]
     }
 
+    fn goes_on_from(&self, older: Option<&dyn Container>) -> bool {
+        let older = older.and_then(|older| (older as &dyn Any).downcast_ref::<Self>());
+        let Some((older, trace)) = older.and_then(|older| Some((older, older.trace.as_ref()?))) else {
+            return false;
+        };
+        let goes_on = lineage::goes_on(&older.file, trace, &self.file);
+        if goes_on {
+            self.arrays.series().go_on_from(older.arrays.series());
+        }
+        goes_on
+    }
+
     fn check_tree(&self) -> Result<Vec<Defect>> {
         defect::of_index(&self.file)
     }
 
     fn defects(&self) -> Vec<Defect> {
-        self.defects.get_or_init(|| defect::of_file(&self.file)).clone()
+        let mut found = self.defects.get_or_init(|| defect::of_file(&self.file)).clone();
+        found.extend(self.arrays.series().notes());
+        found
     }
 
     fn source(&self) -> &Arc<dyn Source> {

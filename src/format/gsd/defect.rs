@@ -47,6 +47,15 @@ pub enum Defect {
     },
     /// The entries of a frame are not sorted by name.
     Unsorted(u64),
+    /// Chunks of a name differ in type or shape.
+    NoSeries {
+        /// The name.
+        name: Box<[u8]>,
+        /// The first chunk.
+        first: Entry,
+        /// The first one that differs.
+        other: Entry,
+    },
 }
 
 impl fmt::Display for Defect {
@@ -88,6 +97,15 @@ impl fmt::Display for Defect {
                 out,
                 "the entries of frame {frame} are not sorted by name: other programs may not find its chunks"
             ),
+            Self::NoSeries { name, first, other } => write!(
+                out,
+                "{} is not in arrays/series: frame {} has {}, frame {} has {}",
+                String::from_utf8_lossy(name),
+                first.frame,
+                first.array(),
+                other.frame,
+                other.array()
+            ),
         }
     }
 }
@@ -102,11 +120,13 @@ impl Defect {
             | Self::EndlessNames
             | Self::LongName(_)
             | Self::Unfinished { .. }
+            | Self::NoSeries { .. }
             | Self::Unsorted(_) => Severity::Note,
         }
     }
 
-    fn at(&self, offset: u64, slot: Option<u64>) -> format::Defect {
+    /// The defect as it is told, at its place.
+    pub(super) fn at(&self, offset: u64, slot: Option<u64>) -> format::Defect {
         let block = slot.and_then(|slot| usize::try_from(slot).ok());
         format::Defect { severity: self.severity(), offset, block, what: self.to_string() }
     }

@@ -105,6 +105,11 @@ impl Entry {
         if self.m == 1 { vec![self.n] } else { vec![self.n, self.m.into()] }
     }
 
+    /// Shape and type, for messages.
+    pub fn array(&self) -> String {
+        format!("{} x {} elements of {}", self.n, self.m, self.element().map_or("?", |element| element.name))
+    }
+
     /// Bytes of the data; `None` if no file has so many.
     pub fn bytes(&self) -> Option<u64> {
         let bytes = self.n.checked_mul(self.m.into())?.checked_mul(self.element()?.size)?;
@@ -137,10 +142,8 @@ impl Entry {
     /// # Errors
     /// They do not lie within the file.
     pub fn range(&self, size: u64) -> Result<(u64, u64)> {
-        let shape =
-            || format!("{} x {} elements of {}", self.n, self.m, self.element().map_or("?", |e| e.name));
         let Some(len) = self.bytes() else {
-            return Err(Error::damaged(format!("{} are more than any file has", shape())));
+            return Err(Error::damaged(format!("{} are more than any file has", self.array())));
         };
         let Some(offset) = u64::try_from(self.location).ok().filter(|offset| *offset >= SIZE) else {
             return Err(Error::damaged(format!("the data are said to begin at byte {}", self.location)));
@@ -149,7 +152,7 @@ impl Entry {
             Some(end) if end <= size => Ok((offset, len)),
             _ => Err(Error::damaged(format!(
                 "{} from byte {offset} on reach past the end of the file, {size}",
-                shape()
+                self.array()
             ))),
         }
     }

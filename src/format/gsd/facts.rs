@@ -24,7 +24,6 @@ pub fn facts(file: &GsdFile, entry: &Entry) -> Facts {
         vec![
             Fact { name: "user.gsd.location", value: location },
             Fact::size("user.gsd.data_size", data_size),
-            Fact::number("user.gsd.entry", file.index().offset(entry.slot)),
         ],
         vec![Fact {
             name: "user.gsd.name",

@@ -242,12 +242,20 @@ impl GsdFile {
     /// # Errors
     /// They are not within the file.
     pub fn data(&self, entry: &Entry) -> Result<Slice> {
+        let (offset, len) = self.range(entry)?;
+        Ok(Slice::new(self.source.clone(), offset, len))
+    }
+
+    /// Where the data of a chunk lie: offset and length.
+    ///
+    /// # Errors
+    /// They are not within the file.
+    pub fn range(&self, entry: &Entry) -> Result<(u64, u64)> {
         let found = entry.range(self.stat.size).or_else(|_| {
             // The index may have been read when the file had grown already.
             entry.range(self.source.stat()?.size)
         });
-        let (offset, len) = found.map_err(|error| error.at(self.index.offset(entry.slot)))?;
-        Ok(Slice::new(self.source.clone(), offset, len))
+        found.map_err(|error| error.at(self.index.offset(entry.slot)))
     }
 }
 

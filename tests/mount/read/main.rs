@@ -16,7 +16,6 @@ mod damaged_blocks;
 mod large;
 mod limits;
 mod mapped_by_python;
-mod meanwhile;
 mod memory;
 mod pages;
 mod seek_tables;

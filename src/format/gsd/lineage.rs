@@ -1,0 +1,70 @@
+//! Whether a newer version of a file only adds frames to an older one.
+//!
+//! A program that empties a file and writes it anew puts chunks of other data at the same places. So a file remembers,
+//! when it is opened, a sample of the data of its first and last frame, and the newer version has to have the same.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::entry::Entry;
+use super::file::GsdFile;
+use crate::error::Result;
+use crate::source::read_up_to;
+
+/// Chunks of a frame, and bytes at their start, that are in the sample.
+const CHUNKS: usize = 64;
+const BYTES: usize = 256;
+
+/// What has to be in later versions, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The first frame with chunks, and the last one; `None` if there is no frame.
+    frames: Option<(u64, u64)>,
+    /// The last entry of the last frame.
+    last: Option<Entry>,
+    /// Entries and data of these frames.
+    sample: u64,
+}
+
+impl Trace {
+    /// That of a file as it is now.
+    pub fn of(file: &GsdFile) -> Result<Self> {
+        let frames = match (file.entries()?, file.frames()?) {
+            (0, _) | (_, 0) => None,
+            (_, frames) => Some((file.entry(0)?.frame, frames - 1)),
+        };
+        Self::of_frames(file, frames)
+    }
+
+    fn of_frames(file: &GsdFile, frames: Option<(u64, u64)>) -> Result<Self> {
+        let mut hasher = DefaultHasher::new();
+        let mut last = None;
+        for frame in frames.iter().flat_map(|(first, last)| [*first, *last]) {
+            let mut entries = file.entries_of(frame)?;
+            last = entries.last().copied();
+            entries.truncate(CHUNKS);
+            for entry in entries {
+                let (offset, len) = file.range(&entry).unwrap_or_default();
+                let mut bytes = [0; BYTES];
+                let bytes = &mut bytes[..len.min(BYTES as u64) as usize];
+                let read = read_up_to(&**file.source(), offset, bytes)?;
+                (entry.slot, entry.n, entry.m, entry.kind, entry.location, &bytes[..read]).hash(&mut hasher);
+            }
+        }
+        Ok(Self { frames, last, sample: hasher.finish() })
+    }
+}
+
+/// Whether all of an older version, which left this trace, is in a newer one, at the same places.
+pub fn goes_on(older: &GsdFile, trace: &Trace, newer: &GsdFile) -> bool {
+    let (old, new) = (older.header(), newer.header());
+    let same_header =
+        old.version.0 == new.version.0 && old.schema == new.schema && old.application == new.application;
+    // Names are only added.
+    let same_names = older.names().len() <= newer.names().len()
+        && older.names().iter().eq(newer.names().iter().take(older.names().len()));
+    let has_frames = trace.frames.is_none_or(|(_, last)| newer.frames().is_ok_and(|frames| frames > last));
+    same_header
+        && same_names
+        && has_frames
+        && Trace::of_frames(newer, trace.frames).is_ok_and(|now| now == *trace)
+}

@@ -1,0 +1,214 @@
+//! `arrays/resolved/`: each frame with all quantities of the HOOMD schema, as `gsd.hoomd` gives them.
+//!
+//! A quantity that a frame does not store is that of frame 0, or a default ([`schema`]): such a file lies over the data
+//! of frame 0, or is generated where it is read. Names of types are an array of strings (`types.npy`) and a text
+//! with a line each (`types.txt`); the shapes of types are a JSON array.
+
+mod value;
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::file::GsdFile;
+use super::path_folder::{CountedFolder, Item, Items, PathFolder};
+use super::schema::{self, GROUPS, Group, Quantity, Rule};
+use super::{chunk, facts};
+use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal};
+use crate::error::{Error, Result};
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// A chunk of the frame itself, or of frame 0.
+    Chunk(Entry),
+    /// The default, for so many rows.
+    Default(u64),
+}
+
+/// A frame.
+#[derive(Clone, Debug)]
+struct Frame {
+    file: Arc<GsdFile>,
+    number: u64,
+}
+
+/// A group of a frame.
+#[derive(Debug)]
+struct FrameGroup {
+    frame: Frame,
+    group: &'static Group,
+}
+
+/// Whether a file has the schema.
+pub fn applies(file: &GsdFile) -> bool {
+    let header = file.header();
+    header.schema == schema::NAME && schema::is_known(header.schema_version)
+}
+
+/// The folder of all frames.
+pub fn folder(file: &Arc<GsdFile>) -> Result<Arc<dyn Folder>> {
+    let holder = file.clone();
+    let frame =
+        move |number| Ok(Node::Folder(Arc::new(Frame { file: holder.clone(), number }) as Arc<dyn Folder>));
+    Ok(Arc::new(CountedFolder::new(file.frames()?, frame)))
+}
+
+impl Frame {
+    /// The chunk of a frame.
+    fn chunk(&self, frame: u64, group: &str, name: &str) -> Result<Option<Entry>> {
+        match self.file.names().id_of(format!("{group}/{name}").as_bytes()) {
+            Some(id) => self.file.find(frame, id),
+            None => Ok(None),
+        }
+    }
+
+    /// How many rows the quantities of a group have in a frame.
+    fn rows(&self, frame: u64, group: &str) -> Result<u64> {
+        let own = self.chunk(frame, group, "N")?;
+        match own.map_or_else(|| self.chunk(0, group, "N"), |own| Ok(Some(own)))? {
+            Some(entry) => {
+                value::count(&self.file, &entry).map_err(|error| error.within(format!("{group}/N")))
+            }
+            None => Ok(0),
+        }
+    }
+
+    /// Where a quantity comes from.
+    fn find(&self, group: &str, quantity: &Quantity) -> Result<Found> {
+        if let Some(own) = self.chunk(self.number, group, quantity.name)? {
+            return Ok(Found::Chunk(own));
+        }
+        let rows = match quantity.rule {
+            Rule::Rows => self.rows(self.number, group)?,
+            _ => 1,
+        };
+        let is_lent = quantity.rule != Rule::Rows || self.rows(0, group)? == rows;
+        let of_first = if is_lent { self.chunk(0, group, quantity.name)? } else { None };
+        Ok(of_first.map_or(Found::Default(rows), Found::Chunk))
+    }
+
+    /// What the writer chose names for: chunks of the frame, and those of frame 0 that it lacks.
+    fn free(&self) -> Result<PathFolder<Entry>> {
+        let names = self.file.names();
+        let groups = schema::free_groups(self.file.header().schema_version);
+        let is_free = |entry: &Entry| {
+            let name = names.bytes(entry.id).filter(|name| names.id_of(name) == Some(entry.id));
+            let rest = |group: &&str| name?.strip_prefix(group.as_bytes())?.strip_prefix(b"/");
+            groups.iter().any(|group| rest(group).is_some())
+        };
+        let mut entries = self.file.entries_of(self.number)?;
+        if self.number > 0 {
+            entries.extend(self.file.entries_of(0)?);
+        }
+        entries.retain(is_free);
+        // Of one name the frame's own chunk comes first, and of several the one that was written last.
+        entries.sort_by(|one, other| {
+            let written = || self.file.written(other).cmp(&self.file.written(one));
+            one.id.cmp(&other.id).then_with(|| other.frame.cmp(&one.frame)).then_with(written)
+        });
+        entries.dedup_by_key(|entry| entry.id);
+        let item = |entry: Entry| {
+            let path = names.path(entry.id)?.clone();
+            let file = format!("{}{}", path.last()?, chunk::ending(&entry));
+            Some(Item { path, file, what: entry })
+        };
+        let items = Items::new(entries.into_iter().filter_map(item).collect());
+        let frame = self.clone();
+        Ok(PathFolder::new(&items, move |entry| {
+            let attributes = frame.attributes(Found::Chunk(*entry));
+            Ok(Node::File(File { attributes: Some(attributes), ..chunk::file(&frame.file, entry) }))
+        }))
+    }
+
+    /// Says where a value comes from, beside the facts of its chunk.
+    fn attributes(&self, found: Found) -> Arc<dyn Fn() -> Attributes + Send + Sync> {
+        let (file, number) = (self.file.clone(), self.number);
+        Arc::new(move || match found {
+            Found::Chunk(entry) => {
+                let from = if entry.frame == number { "frame" } else { "frame 0" };
+                let mut attributes = facts::attributes(&file, &entry);
+                attributes.push(("user.gsd.resolved_from", from.to_owned()));
+                attributes
+            }
+            Found::Default(_) => vec![("user.gsd.resolved_from", "default".to_owned())],
+        })
+    }
+}
+
+impl Folder for Frame {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        match GROUPS.iter().find(|group| name == group.name) {
+            Some(group) => Ok(Some(Node::Folder(Arc::new(FrameGroup { frame: self.clone(), group })))),
+            None => self.free()?.lookup(name),
+        }
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        let count = GROUPS.len() as u64;
+        for group in GROUPS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if !take(OsStr::new(group.name), Kind::Folder) {
+                return Ok(());
+            }
+        }
+        self.free()?.list(from.saturating_sub(count), take)
+    }
+}
+
+/// The endings of the files of a quantity.
+fn endings(rule: Rule) -> &'static [&'static str] {
+    match rule {
+        Rule::Number | Rule::Whole | Rule::Rows => &[".npy"],
+        Rule::Types => &[".npy", ".txt"],
+        Rule::Shapes => &[".json"],
+    }
+}
+
+impl FrameGroup {
+    fn files(&self) -> impl Iterator<Item = (&'static Quantity, &'static str)> {
+        let of = |quantity: &'static Quantity| {
+            endings(quantity.rule).iter().map(move |ending| (quantity, *ending))
+        };
+        self.group.quantities.iter().flat_map(of)
+    }
+
+    fn file(&self, quantity: &Quantity, ending: &str) -> File {
+        let frame = &self.frame;
+        let found = frame.find(self.group.name, quantity);
+        let content = found.clone().and_then(|found| value::content(&frame.file, quantity, found, ending));
+        let name = format!("frame {}: {}/{}", frame.number, self.group.name, quantity.name);
+        let of_file = |error: Error| error.within(&name).of(frame.file.source().path());
+        let same = match &found {
+            Ok(Found::Chunk(entry)) => chunk::signature(&frame.file, entry),
+            Ok(Found::Default(rows)) => format!("default {rows}"),
+            Err(_) => "wrong".to_owned(),
+        };
+        File {
+            content: content.map_err(of_file),
+            claimed: 0,
+            grows: false,
+            blocks: Vec::new(),
+            renewal: Renewal::WhileSame(same),
+            keeping: Keeping::All,
+            attributes: found.ok().map(|found| frame.attributes(found)),
+        }
+    }
+}
+
+impl Folder for FrameGroup {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        let mut files = self.files();
+        let found =
+            files.find(|(quantity, ending)| name == OsStr::new(&format!("{}{ending}", quantity.name)));
+        Ok(found.map(|(quantity, ending)| Node::File(self.file(quantity, ending))))
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        for (quantity, ending) in self.files().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if !take(OsStr::new(&format!("{}{ending}", quantity.name)), Kind::File) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! The bytes of a quantity, from its chunk or its default.
+
+use std::sync::Arc;
+
+use super::super::entry::Entry;
+use super::super::file::GsdFile;
+use super::super::schema::{Numbers, Quantity, Rule};
+use super::Found;
+use crate::content::{Content, Slice, Text, npy, read_exact_at};
+use crate::error::{Error, Result};
+
+/// Bytes of the names of types, all together: they are put together in memory.
+const MOST_BYTES: u64 = 1 << 20;
+/// How many types there may be.
+const MOST_TYPES: u64 = 1 << 16;
+
+/// The content of a file.
+///
+/// # Errors
+/// The chunk is not what the schema says.
+pub(super) fn content(
+    file: &GsdFile,
+    quantity: &Quantity,
+    found: Found,
+    ending: &str,
+) -> Result<Arc<dyn Content>> {
+    let default = &quantity.default;
+    match (quantity.rule, found) {
+        (Rule::Types | Rule::Shapes, found) => {
+            let words = match found {
+                Found::Chunk(entry) => words(file, &entry)?,
+                Found::Default(_) if default.bytes.is_empty() => Vec::new(),
+                Found::Default(_) => vec![default.bytes.to_vec()],
+            };
+            match ending {
+                ".json" => Ok(Arc::new(Text::new(json(&words)))),
+                ".txt" => Ok(Arc::new(Text::new(lines(&words)))),
+                _ => strings(&words),
+            }
+        }
+        (Rule::Number, Found::Chunk(entry)) => {
+            let shape = if entry.m == 1 { Vec::new() } else { vec![entry.m.into()] };
+            let first = first_row(file, &entry)?;
+            npy::array(&descr(&entry)?, false, &shape, Arc::new(first))
+        }
+        (_, Found::Chunk(entry)) => {
+            npy::array(&descr(&entry)?, false, &entry.shape(), Arc::new(file.data(&entry)?))
+        }
+        (Rule::Rows, Found::Default(rows)) => {
+            let shape: Vec<u64> = std::iter::once(rows).chain(default.columns).collect();
+            npy::array(default.descr, false, &shape, Arc::new(Repeated::new(default, rows)?))
+        }
+        (Rule::Number | Rule::Whole, Found::Default(_)) => {
+            let shape: Vec<u64> = default.columns.into_iter().collect();
+            npy::array(default.descr, false, &shape, Arc::new(Text::new(default.bytes)))
+        }
+    }
+}
+
+/// The number that a chunk `…/N` begins with.
+pub(super) fn count(file: &GsdFile, entry: &Entry) -> Result<u64> {
+    let name = entry.element().map_or("?", |element| element.name);
+    let row = first_row(file, entry)?;
+    let mut bytes = [0; 8];
+    let size = entry.element().map_or(0, |element| element.size as usize);
+    if !name.contains("int") {
+        return Err(Error::damaged(format!("a number of rows can't be of type {name}")));
+    }
+    let bytes = &mut bytes[..size];
+    read_exact_at(&row, 0, bytes)?;
+    let is_negative = !name.starts_with('u') && bytes.last().is_some_and(|byte| *byte >= 128);
+    if is_negative {
+        return Err(Error::damaged("the number of rows is below 0"));
+    }
+    Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+fn descr(entry: &Entry) -> Result<String> {
+    match entry.element() {
+        Some(element) if !element.is_text() => Ok(format!("'{}'", element.descr)),
+        _ => Err(Error::damaged("the chunk holds characters, not numbers")),
+    }
+}
+
+/// The data of the first row of a chunk.
+fn first_row(file: &GsdFile, entry: &Entry) -> Result<Slice> {
+    if entry.n == 0 || entry.m == 0 {
+        return Err(Error::damaged("the chunk has no element"));
+    }
+    file.data(&Entry { n: 1, ..*entry })
+}
+
+/// The rows of a chunk of characters, each without the zeros at its end.
+fn words(file: &GsdFile, entry: &Entry) -> Result<Vec<Vec<u8>>> {
+    let data = file.data(entry)?;
+    if entry.element().is_none_or(|element| element.size != 1) || entry.m == 0 {
+        return Err(Error::damaged(format!("{} are no rows of characters", entry.array())));
+    }
+    if data.len() > MOST_BYTES || entry.n > MOST_TYPES {
+        let message = format!("{} are more than are read as names: see arrays/frames", entry.array());
+        return Err(Error::unsupported(message));
+    }
+    let mut bytes = vec![0; data.len() as usize];
+    read_exact_at(&data, 0, &mut bytes)?;
+    let word = |row: &[u8]| {
+        let len = row.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        row[..len].to_vec()
+    };
+    Ok(bytes.chunks(entry.m as usize).map(word).collect())
+}
+
+fn lines(words: &[Vec<u8>]) -> Vec<u8> {
+    words.iter().flat_map(|word| [word, &b"\n"[..]].concat()).collect()
+}
+
+fn json(texts: &[Vec<u8>]) -> Vec<u8> {
+    [&b"["[..], &texts.join(&b", "[..]), b"]\n"].concat()
+}
+
+/// The names as numpy saves a list of strings: UTF-32, as many characters each as the longest has. Of an empty list
+/// numpy makes an array of numbers.
+fn strings(words: &[Vec<u8>]) -> Result<Arc<dyn Content>> {
+    let wrong = |_| Error::damaged("a name is not UTF-8: types.txt has its bytes");
+    let words: Vec<&str> =
+        words.iter().map(|word| std::str::from_utf8(word).map_err(wrong)).collect::<Result<_>>()?;
+    let longest = words.iter().map(|word| word.chars().count()).max();
+    let Some(longest) = longest.map(|longest| longest.max(1)) else {
+        return npy::array("'<f8'", false, &[0], Arc::new(Text::default()));
+    };
+    if (longest * words.len()) as u64 > MOST_BYTES {
+        return Err(Error::unsupported("the names of types are too long: types.txt has them"));
+    }
+    let mut data = Vec::with_capacity(4 * longest * words.len());
+    for word in &words {
+        let chars = word.chars().map(u32::from).chain(std::iter::repeat(0)).take(longest);
+        data.extend(chars.flat_map(u32::to_le_bytes));
+    }
+    npy::array(&format!("'<U{longest}'"), false, &[words.len() as u64], Arc::new(Text::new(data)))
+}
+
+/// One row again and again.
+#[derive(Debug)]
+struct Repeated {
+    row: &'static [u8],
+    len: u64,
+}
+
+impl Repeated {
+    fn new(row: &Numbers, rows: u64) -> Result<Self> {
+        let row = row.bytes;
+        let len = rows.checked_mul(row.len() as u64);
+        let len = len.ok_or_else(|| Error::damaged(format!("{rows} rows are more than any file has")))?;
+        Ok(Self { row, len })
+    }
+}
+
+impl Content for Repeated {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let first = (offset % self.row.len().max(1) as u64) as usize;
+        let buf = &mut buf[..wanted];
+        let start = self.row.len().saturating_sub(first).min(wanted);
+        buf[..start].copy_from_slice(&self.row[first..first + start]);
+        for piece in buf[start..].chunks_mut(self.row.len().max(1)) {
+            piece.copy_from_slice(&self.row[..piece.len()]);
+        }
+        Ok(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(content: &dyn Content) -> Vec<u8> {
+        let mut bytes = vec![0; content.len() as usize];
+        read_exact_at(content, 0, &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_row_repeats_from_any_offset() {
+        let row = Numbers { descr: "'|u1'", columns: Some(3), bytes: b"abc" };
+        let repeated = Repeated::new(&row, 4).unwrap();
+        for offset in 0..15 {
+            for len in 0..15 {
+                let mut buf = vec![0; len];
+                let read = repeated.read_at(offset as u64, &mut buf).unwrap();
+                let rest = b"abcabcabcabc".get(offset..).unwrap_or_default();
+                assert_eq!(&buf[..read], &rest[..rest.len().min(len)], "{len} at {offset}");
+            }
+        }
+        assert!(Repeated::new(&row, u64::MAX / 2).is_err());
+        assert_eq!(Repeated::new(&row, 1 << 60).unwrap().len(), 3 << 60);
+        assert_eq!(Repeated::new(&row, 0).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn names_are_strings_as_numpy_saves_them() {
+        let words = |words: &[&str]| words.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+        let two = all(&*strings(&words(&["A", "äb"])).unwrap());
+        assert_eq!(two[128..], [65, 0, 0, 0, 0, 0, 0, 0, 0xe4, 0, 0, 0, 98, 0, 0, 0]);
+        assert!(two.windows(5).any(|part| part == b"'<U2'"));
+        assert_eq!(all(&*strings(&words(&[""])).unwrap()).len(), 132);
+        assert!(all(&*strings(&[]).unwrap()).windows(5).any(|part| part == b"'<f8'"));
+        assert!(strings(&[vec![0xff]]).is_err());
+        assert!(strings(&vec![b"x".repeat(3); 1 << 19]).is_err());
+        assert_eq!(
+            (json(&[]), json(&words(&["{}", "{\"a\": 1}"]))),
+            (b"[]\n".to_vec(), b"[{}, {\"a\": 1}]\n".to_vec())
+        );
+        assert_eq!(lines(&words(&["A", "b c"])), b"A\nb c\n");
+    }
+}

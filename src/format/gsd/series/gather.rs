@@ -1,0 +1,254 @@
+//! The chunks of one name in a row, gathered as they are read.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::super::entry::Entry;
+use super::super::file::GsdFile;
+use super::pass::Chunks;
+use crate::content::{Content, Soundness, Stored};
+use crate::error::{Error, Kind, Result};
+use crate::source::read_up_to;
+
+/// Chunks that are looked up at once.
+const BATCH: u64 = 4096;
+
+/// Data with gaps up to this are read with one call, gaps included: a call costs as much as copying some kilobytes.
+const GAP: u64 = 4 << 10;
+
+/// Bytes that are read so at once.
+const SPAN: u64 = 256 << 10;
+
+/// A chunk of this size is lent, not copied.
+const LENT: u64 = 64 << 10;
+
+/// Bytes of the number of a frame.
+const NUMBER: u64 = 8;
+
+/// What is gathered of each chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// Its data, of so many bytes.
+    Data(u64),
+    /// The number of its frame.
+    Frames,
+}
+
+/// Where the search for a chunk begins: its count, and a slot before or at it.
+type Place = (u64, u64);
+
+/// All chunks of a name, or the frames that have one.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    file: Arc<GsdFile>,
+    chunks: Arc<Chunks>,
+    spacing: u64,
+    of: Of,
+    /// Where the last search ended: a reader goes on there.
+    last: Mutex<Place>,
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A part of a chunk's data: its offset in the source, and its length.
+type Part = (u64, u64);
+
+impl Gather {
+    /// Those of `chunks`, which have a checkpoint every `spacing`.
+    pub(crate) fn new(file: Arc<GsdFile>, chunks: Arc<Chunks>, spacing: u64, of: Of) -> Self {
+        let last = Mutex::new((0, chunks.first.slot));
+        Self { file, chunks, spacing, of, last }
+    }
+
+    /// Bytes of each chunk here.
+    fn unit(&self) -> u64 {
+        match self.of {
+            Of::Data(bytes) => bytes,
+            Of::Frames => NUMBER,
+        }
+    }
+
+    /// The entries of `count` chunks from chunk `from` on; as many as there are, at least one.
+    fn entries(&self, from: u64, count: u64) -> Result<Vec<Entry>> {
+        let count = count.min(self.chunks.count.saturating_sub(from));
+        let last = *locked(&self.last);
+        let checkpoint = self.chunks.checkpoint(from, self.spacing);
+        let (mut at, slot) = if (checkpoint.0..=from).contains(&last.0) { last } else { checkpoint };
+        let index = self.file.index();
+        let (order, used) = (index.order()?, index.used()?);
+        let mut found: Vec<Entry> = Vec::with_capacity(count.min(BATCH) as usize);
+        // The last one of the frame at hand.
+        let mut newest: Option<Entry> = None;
+        let mut end = used;
+        index.scan(slot..used, &mut |entry| {
+            let is_over = newest.is_some_and(|newest| entry.frame > newest.frame);
+            if (entry.id != self.chunks.first.id && !is_over)
+                || !order.has(entry.slot)
+                || !index.is_usable(entry)
+            {
+                return Ok(true);
+            }
+            if is_over && let Some(done) = newest.take() {
+                if at >= from {
+                    found.push(done);
+                }
+                at += 1;
+            }
+            if found.len() as u64 == count {
+                end = entry.slot;
+                return Ok(false);
+            }
+            let is_later = |newest: Entry| self.file.written(entry) > self.file.written(&newest);
+            if entry.id == self.chunks.first.id && newest.is_none_or(is_later) {
+                newest = Some(*entry);
+            }
+            Ok(true)
+        })?;
+        if let Some(done) = newest.filter(|_| (found.len() as u64) < count && at >= from) {
+            found.push(done);
+            at += 1;
+        }
+        *locked(&self.last) = (at, end);
+        match found.iter().all(|entry| self.chunks.fits(entry)) {
+            true if found.len() as u64 == count => Ok(found),
+            _ => Err(Error::new(Kind::Changed, "the index of the file was changed: open the file again")),
+        }
+    }
+
+    /// The data of a chunk from byte `within` on, at most `len` bytes.
+    fn part(&self, entry: &Entry, within: u64, len: u64) -> Result<Part> {
+        let (offset, bytes) =
+            self.file.range(entry).map_err(|error| error.within(format!("frame {}", entry.frame)))?;
+        Ok((offset + within, len.min(bytes - within)))
+    }
+
+    /// Reads parts one after the other into `buf`; how many bytes could be read.
+    fn copy(&self, parts: &[Part], buf: &mut [u8]) -> Result<usize> {
+        let (mut done, mut rest) = (0, parts);
+        let mut span = Vec::new();
+        while let Some((first, _)) = rest.first() {
+            let count = near(rest);
+            let (run, after) = rest.split_at(count);
+            let end = run.last().map_or(0, |(offset, len)| offset + len);
+            let filled = match run {
+                [(offset, len)] => {
+                    let room = &mut buf[done..done + *len as usize];
+                    read_up_to(&**self.file.source(), *offset, room)? == room.len()
+                }
+                _ => {
+                    span.resize((end - first) as usize, 0);
+                    let is_whole = read_up_to(&**self.file.source(), *first, &mut span)? == span.len();
+                    let mut to = done;
+                    for (offset, len) in run {
+                        let (at, len) = ((offset - first) as usize, *len as usize);
+                        buf[to..to + len].copy_from_slice(&span[at..at + len]);
+                        to += len;
+                    }
+                    is_whole
+                }
+            };
+            if !filled {
+                let cut = Error::damaged("the file was cut short while it was read").at(*first);
+                return if done > 0 { Ok(done) } else { Err(cut) };
+            }
+            done += run.iter().map(|(_, len)| *len as usize).sum::<usize>();
+            rest = after;
+        }
+        Ok(done)
+    }
+
+    fn read_data(&self, offset: u64, buf: &mut [u8], unit: u64) -> Result<usize> {
+        let mut within = offset % unit;
+        let wanted = (within.saturating_add(buf.len() as u64)).div_ceil(unit);
+        let (mut parts, mut len, mut wrong) = (Vec::new(), 0, None);
+        for entry in self.entries(offset / unit, wanted.min(BATCH))? {
+            let rest = buf.len() as u64 - len;
+            match self.part(&entry, within, rest) {
+                Ok(part) => parts.push(part),
+                Err(error) => {
+                    wrong = Some(error);
+                    break;
+                }
+            }
+            len += parts.last().map_or(0, |(_, len)| *len);
+            within = 0;
+        }
+        match wrong {
+            Some(error) if parts.is_empty() => Err(error),
+            _ => self.copy(&parts, buf),
+        }
+    }
+
+    fn read_frames(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let within = (offset % NUMBER) as usize;
+        let wanted = (within + buf.len()).div_ceil(NUMBER as usize) as u64;
+        let entries = self.entries(offset / NUMBER, wanted.min(BATCH))?;
+        let bytes = entries.iter().flat_map(|entry| entry.frame.to_le_bytes()).skip(within);
+        Ok(buf.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count())
+    }
+}
+
+/// How many of the first parts lie so near to each other that they are read at once.
+fn near(parts: &[Part]) -> usize {
+    let Some((first, len)) = parts.first() else { return 0 };
+    let mut end = first + len;
+    let others = parts.iter().skip(1).take_while(|(offset, len)| {
+        let is_near = *offset >= end && *offset - end <= GAP && offset + len - first <= SPAN;
+        end = offset + len;
+        is_near
+    });
+    1 + others.count()
+}
+
+impl Content for Gather {
+    fn len(&self) -> u64 {
+        self.chunks.count.saturating_mul(self.unit())
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset.saturating_add(done as u64);
+            if at >= self.len() {
+                break;
+            }
+            let wanted = (self.len() - at).min((buf.len() - done) as u64) as usize;
+            let room = &mut buf[done..done + wanted];
+            let read = match self.of {
+                Of::Data(unit) => self.read_data(at, room, unit),
+                Of::Frames => self.read_frames(at, room),
+            };
+            match read {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                // The bytes before are right; the next read meets the error again.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
+        let Of::Data(unit) = self.of else { return None };
+        if unit < LENT || offset >= self.len() {
+            return None;
+        }
+        let entries = self.entries(offset / unit, 1).ok()?;
+        let (offset, len) = self.part(entries.first()?, offset % unit, unit).ok()?;
+        Some(Stored { source: self.file.source(), offset, len })
+    }
+
+    /// Many small reads make one large one.
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn soundness(&self) -> Soundness {
+        match (self.of, self.chunks.cut) {
+            (Of::Data(unit), Some(cut)) => Soundness::Broken(cut.saturating_mul(unit)),
+            _ => Soundness::Sound,
+        }
+    }
+}

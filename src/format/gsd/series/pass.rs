@@ -1,0 +1,213 @@
+//! One pass over the index: which names have chunks of one type and shape in all frames that have them.
+//!
+//! Of each name it keeps the first chunk, how many frames have one, and checkpoints: the slots of every so-many-th of
+//! its chunks. All checkpoints together take at most a megabyte: where there are more, every other one is dropped.
+//! A file that has grown is passed from where the pass over the older version ended.
+
+use super::super::entry::Entry;
+use super::super::file::GsdFile;
+use crate::error::Result;
+
+/// Checkpoints of all names together.
+const MOST_CHECKPOINTS: usize = 1 << 17;
+
+/// Chunks from one checkpoint to the next, at first.
+const SPACING: u64 = 256;
+
+/// What keeps a name from having a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Differs {
+    /// The first chunk of the name.
+    pub(crate) first: Entry,
+    /// The first chunk that has another type or shape.
+    pub(crate) other: Entry,
+}
+
+/// The chunks of one name, one a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chunks {
+    /// The first one.
+    pub(crate) first: Entry,
+    /// How many frames have one.
+    pub(crate) count: u64,
+    /// The first one whose data do not lie within the file, counted from 0.
+    pub(crate) cut: Option<u64>,
+    /// Slots of chunks 0, `spacing`, 2·`spacing` and so on.
+    checkpoints: Vec<u64>,
+}
+
+/// What was found of a name so far.
+#[derive(Clone, Debug)]
+struct Found {
+    /// Those of the frames that are done with.
+    chunks: Option<Chunks>,
+    /// That of the frame at hand. If a frame has several, the last one counts.
+    newest: Entry,
+    /// The slot of the first one of that frame.
+    slot: u64,
+    differs: Option<Differs>,
+}
+
+/// A pass over the index of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Pass {
+    /// By number.
+    names: Vec<Option<Box<Found>>>,
+    /// The slot that comes next.
+    next: u64,
+    spacing: u64,
+    checkpoints: usize,
+}
+
+/// What came of a pass for one name.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Series(Chunks),
+    Differs(Differs),
+}
+
+impl Default for Pass {
+    fn default() -> Self {
+        Self { names: Vec::new(), next: 0, spacing: SPACING, checkpoints: 0 }
+    }
+}
+
+fn is_same(one: &Entry, other: &Entry) -> bool {
+    (one.kind, one.n, one.m) == (other.kind, other.n, other.m)
+}
+
+impl Chunks {
+    /// Whether a chunk has the type and shape of the others.
+    pub(crate) fn fits(&self, entry: &Entry) -> bool {
+        is_same(&self.first, entry)
+    }
+
+    /// The checkpoint before chunk `k`: a chunk, and its slot.
+    pub(crate) fn checkpoint(&self, k: u64, spacing: u64) -> (u64, u64) {
+        let last = (self.checkpoints.len() as u64).saturating_sub(1);
+        let at = (k / spacing).min(last);
+        let slot = usize::try_from(at).ok().and_then(|at| self.checkpoints.get(at));
+        (at * spacing, slot.copied().unwrap_or(self.first.slot))
+    }
+}
+
+impl Found {
+    fn new(entry: &Entry) -> Self {
+        Self { chunks: None, newest: *entry, slot: entry.slot, differs: None }
+    }
+
+    /// Takes the chunk of the frame at hand as one of the series; says whether that made a checkpoint.
+    fn settle(&mut self, spacing: u64, size: u64) -> bool {
+        let newest = self.newest;
+        let is_cut = newest.range(size).is_err();
+        let Some(chunks) = &mut self.chunks else {
+            let cut = is_cut.then_some(0);
+            self.chunks = Some(Chunks { first: newest, count: 1, cut, checkpoints: vec![self.slot] });
+            return true;
+        };
+        if !chunks.fits(&newest) {
+            self.differs = Some(Differs { first: chunks.first, other: newest });
+            return false;
+        }
+        let is_checkpoint = chunks.count.is_multiple_of(spacing);
+        if is_checkpoint {
+            chunks.checkpoints.push(self.slot);
+        }
+        if is_cut {
+            chunks.cut.get_or_insert(chunks.count);
+        }
+        chunks.count += 1;
+        is_checkpoint
+    }
+}
+
+impl Pass {
+    /// Chunks from one checkpoint to the next.
+    pub(crate) fn spacing(&self) -> u64 {
+        self.spacing
+    }
+
+    /// Whether all data lay within the file: a pass over one that has grown can go on from here.
+    pub(crate) fn is_sound(&self) -> bool {
+        let mut found = self.names.iter().flatten();
+        found.all(|found| found.chunks.as_ref().is_none_or(|chunks| chunks.cut.is_none()))
+    }
+
+    /// Goes on to the end of the finished frames.
+    pub(crate) fn run(&mut self, file: &GsdFile) -> Result<()> {
+        let (index, frames) = (file.index(), file.frames()?);
+        let order = index.order()?;
+        let mut next = index.used()?.max(self.next);
+        let from = self.next;
+        index.scan(from..next, &mut |entry| {
+            if !order.has(entry.slot) || !index.is_usable(entry) {
+                return Ok(true);
+            }
+            if entry.frame >= frames {
+                next = entry.slot;
+                return Ok(false);
+            }
+            self.add(entry, file);
+            Ok(true)
+        })?;
+        self.next = next;
+        Ok(())
+    }
+
+    fn add(&mut self, entry: &Entry, file: &GsdFile) {
+        let id = usize::from(entry.id);
+        if self.names.len() <= id {
+            self.names.resize(id + 1, None);
+        }
+        let Some(found) = &mut self.names[id] else {
+            self.names[id] = Some(Box::new(Found::new(entry)));
+            return;
+        };
+        if found.differs.is_some() {
+            return;
+        }
+        if found.newest.frame == entry.frame {
+            if file.written(entry) > file.written(&found.newest) {
+                found.newest = *entry;
+            }
+            return;
+        }
+        if found.settle(self.spacing, file.stat().size) {
+            self.checkpoints += 1;
+        }
+        (found.newest, found.slot) = (*entry, entry.slot);
+        if self.checkpoints > MOST_CHECKPOINTS {
+            self.thin_out();
+        }
+    }
+
+    /// Drops every other checkpoint.
+    fn thin_out(&mut self) {
+        self.spacing = self.spacing.saturating_mul(2);
+        self.checkpoints = 0;
+        for chunks in self.names.iter_mut().flatten().filter_map(|found| found.chunks.as_mut()) {
+            let mut is_kept = false;
+            chunks.checkpoints.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+            self.checkpoints += chunks.checkpoints.len();
+        }
+    }
+
+    /// What it found of each name, by number.
+    pub(crate) fn outcomes(&self, file: &GsdFile) -> impl Iterator<Item = (u16, Outcome)> {
+        let size = file.stat().size;
+        self.names.iter().enumerate().filter_map(move |(id, found)| {
+            let mut found = found.clone()?;
+            if found.differs.is_none() {
+                found.settle(self.spacing, size);
+            }
+            let outcome = match found.differs {
+                Some(differs) => Outcome::Differs(differs),
+                None => Outcome::Series(found.chunks?),
+            };
+            Some((u16::try_from(id).ok()?, outcome))
+        })
+    }
+}

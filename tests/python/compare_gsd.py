@@ -1,0 +1,162 @@
+"""Holds the arrays of mounted GSD files against the gsd package.
+
+    compare_gsd.py SOURCE MOUNTPOINT [SOURCE MOUNTPOINT …]
+
+Each file below `arrays/` must be there for a reason, and be, byte for byte, what numpy saves of the value that
+gsd.fl or gsd.hoomd gives. Prints how many files were compared.
+"""
+
+import io
+import json
+import os
+import re
+import sys
+import warnings
+
+import gsd.fl
+import gsd.hoomd
+import numpy as np
+
+import gsd_index
+
+MOST = 40
+"""So many frames of a file are compared one by one."""
+ENDINGS = (".frames.npy", ".npy", ".txt", ".json")
+GROUPS = "configuration particles bonds angles dihedrals impropers constraints pairs".split()
+
+
+def saved(value):
+    """What numpy writes of a value."""
+    out = io.BytesIO()
+    np.save(out, value, allow_pickle=False)
+    return out.getvalue()
+
+
+def original(components):
+    """The name of which path components were made (content/names.rs)."""
+    name, joined = b"", True
+    for component in components:
+        part = os.fsencode(component)
+        name += b"" if joined else b"/"
+        joined = part.endswith(b"%+")
+        part = part[:-2] if joined else part
+        if part != b"%-":
+            name += re.sub(rb"%([0-9A-F]{2})", lambda found: bytes([int(found[1], 16)]), part)
+    return name
+
+
+def files_below(folder):
+    """All files below a folder: a dictionary from (name, ending) to the path."""
+    found = {}
+    for here, _, names in os.walk(folder):
+        for file in names:
+            path = os.path.join(here, file)
+            stem, ending = next((file[: -len(end)], end) for end in ENDINGS if file.endswith(end))
+            within = os.path.relpath(here, folder).split(os.sep)
+            key = (original([part for part in within if part != "."] + [stem]), ending)
+            assert key not in found, f"{path} and {found[key]} have the same name"
+            found[key] = path
+    return found
+
+
+def compare(folder, wanted):
+    """Holds all files below a folder against a dictionary from (name, ending) to bytes."""
+    found = files_below(folder)
+    missing, strange = wanted.keys() - found.keys(), found.keys() - wanted.keys()
+    assert not missing and not strange, f"{folder}: missing {sorted(missing)}, not expected {sorted(strange)}"
+    for key, path in found.items():
+        with open(path, "rb") as file:
+            data = file.read()
+        assert os.stat(path).st_size == len(wanted[key]), f"{path}: its size is {os.stat(path).st_size}, not {len(wanted[key])}"
+        assert data == wanted[key], f"{path}\n{data[:300]}\n{wanted[key][:300]}"
+    return len(found)
+
+
+def some(count):
+    """Frames to compare: the first ones and the last ones."""
+    return range(count) if count <= MOST else [*range(MOST // 2), *range(count - MOST // 2, count)]
+
+
+def value_file(name, value):
+    """The file of a value that gsd.fl gives: key and bytes."""
+    if isinstance(value, str):
+        return (name, ".txt"), value.encode()
+    return (name, ".npy"), saved(value)
+
+
+def frames(source, root):
+    """arrays/frames against gsd.fl."""
+    with gsd.fl.open(source, "r") as file:
+        count, names = file.nframes, file.find_matching_chunk_names("")
+        assert sorted(os.listdir(f"{root}/arrays/frames")) == sorted(str(n) for n in range(count))
+        compared = 0
+        for frame in some(count):
+            there = [name for name in names if file.chunk_exists(frame, name)]
+            wanted = dict(value_file(name.encode(), file.read_chunk(frame, name)) for name in there)
+            compared += compare(f"{root}/arrays/frames/{frame}", wanted)
+    return compared, count
+
+
+def series(source, root, count):
+    """arrays/series against all chunks of the file."""
+    by_name = {}
+    for chunk in gsd_index.chunks(source):
+        by_name.setdefault(chunk.name, []).append(chunk)
+    wanted = {}
+    for name, chunks in by_name.items():
+        if len({(chunk.dtype, chunk.n, chunk.m) for chunk in chunks}) > 1:
+            continue
+        first = chunks[0]
+        stacked = np.stack([gsd_index.array(chunk) for chunk in chunks])
+        if first.dtype.kind == "S" and first.m == 1 and first.n > 0:
+            stacked = np.ascontiguousarray(stacked).view(f"S{first.n}").reshape(len(chunks))
+        wanted[name, ".npy"] = saved(stacked)
+        if len(chunks) != count:
+            wanted[name, ".frames.npy"] = saved(np.array([chunk.frame for chunk in chunks], "<u8"))
+    return compare(f"{root}/arrays/series", wanted)
+
+
+def resolved(source, root):
+    """arrays/resolved against gsd.hoomd."""
+    compared = 0
+    with gsd.hoomd.open(source, "r") as trajectory:
+        assert sorted(os.listdir(f"{root}/arrays/resolved")) == sorted(str(n) for n in range(len(trajectory)))
+        for number in some(len(trajectory)):
+            frame, wanted = trajectory[number], {}
+            for group in GROUPS:
+                container = getattr(frame, group)
+                for quantity in container._default_value:
+                    value, name = getattr(container, quantity), f"{group}/{quantity}".encode()
+                    if quantity == "type_shapes":
+                        wanted[name, ".json"] = None
+                        with open(f"{root}/arrays/resolved/{number}/{group}/type_shapes.json", "rb") as file:
+                            text = file.read()
+                        assert json.loads(text) == value, text
+                        wanted[name, ".json"] = text
+                        continue
+                    if quantity == "types":
+                        wanted[name, ".txt"] = "".join(f"{word}\n" for word in value).encode()
+                    wanted[name, ".npy"] = saved(value)
+            for name, value in frame.log.items():
+                key, data = value_file(b"log/" + name.encode(), value)
+                wanted[key] = data
+            compared += compare(f"{root}/arrays/resolved/{number}", wanted)
+    return compared
+
+
+def main():
+    warnings.simplefilter("ignore")
+    arguments = iter(sys.argv[1:])
+    compared = 0
+    for source, root in zip(arguments, arguments):
+        files, count = frames(source, root)
+        compared += files + series(source, root, count)
+        with gsd.fl.open(source, "r") as file:
+            is_hoomd = file.schema == "hoomd"
+        assert os.path.exists(f"{root}/arrays/resolved") == is_hoomd
+        if is_hoomd:
+            compared += resolved(source, root)
+    print(compared)
+
+
+main()

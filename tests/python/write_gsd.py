@@ -1,0 +1,138 @@
+"""Writes GSD files into a folder, some by gsd.fl with names and shapes of all kinds, some by gsd.hoomd.
+
+    write_gsd.py FOLDER [SEED]
+
+Prints the names of the files, without `.gsd`, one a line. The same seed gives the same files.
+"""
+
+import os
+import sys
+
+import gsd.fl
+import gsd.hoomd
+import numpy as np
+
+TYPES = "u1 u2 u4 u8 i1 i2 i4 i8 f4 f8".split()
+NAMES = ["a", "a/b", "a/b/c", "x", "x.npy", "x.frames", "x.txt", "..", "../up", ".", "./dot", "//x", "/abs", "trail/",
+         "new\nline", "tab\t", "per%cent", "per%41cent", "größe/α", "e\u0301", "\u00e9", "sp ace", "x~1", "x~", "~1",
+         "n" * 239, "n" * 240, "n" * 241, "long/" + "x" * 300, "%-", "%+", "a%+", "CON", "-rf", "*"]
+
+
+def numbers(rng, dtype, shape):
+    """Random elements of a type, some of them special."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.frombuffer(rng.bytes(size), dtype).reshape(shape)
+
+
+def open_new(path, schema="random", version=(1, 0)):
+    return gsd.fl.open(path, "w", application="write_gsd", schema=schema, schema_version=list(version))
+
+
+def write_random(path, rng, frames=12):
+    """Some names in each frame, in any order; half of them have the same type and shape in all frames."""
+    names = list(rng.permutation(NAMES)[: rng.integers(3, len(NAMES))])
+    fixed = {name: (rng.choice(TYPES), tuple(rng.integers(0, 6, rng.integers(1, 3)))) for name in names}
+    varies = {name: rng.random() < 0.5 for name in names}
+    often = {name: rng.choice([0.3, 1.0]) for name in names}
+    with open_new(path) as file:
+        for frame in range(frames):
+            for name in rng.permutation(names):
+                if rng.random() >= often[name] and frame != frames - 1:
+                    continue
+                dtype, shape = fixed[name]
+                if varies[name] and rng.random() < 0.3:
+                    dtype, shape = rng.choice(TYPES), tuple(rng.integers(0, 6, rng.integers(1, 3)))
+                # A second axis of length 0 can't be written.
+                shape = tuple(max(size, 1) if axis else size for axis, size in enumerate(shape))
+                file.write_chunk(name, numbers(rng, dtype, shape))
+            file.end_frame()
+
+
+def write_words(path, rng):
+    """Strings: of one length, of several, and empty frames between."""
+    with open_new(path) as file:
+        for frame in range(8):
+            if frame != 3:
+                file.write_chunk("same", f"frame {frame}")
+                file.write_chunk("other", "e" * (frame + 1))
+                file.write_chunk("scalar", np.array([frame], "u4"))
+            file.end_frame()
+
+
+def write_large(path, rng):
+    """Chunks of some hundred kilobytes, and a small one between."""
+    with open_new(path) as file:
+        for frame in range(9):
+            file.write_chunk("small", numbers(rng, "f8", (1,)))
+            file.write_chunk("large", numbers(rng, "f4", (20_011, 3)))
+            file.end_frame()
+
+
+def write_many(path, rng):
+    """More frames than lie between two checkpoints, and one name that few of them have."""
+    with open_new(path) as file:
+        for frame in range(5000):
+            file.write_chunk("step", np.array([frame], "u8"))
+            file.write_chunk("position", numbers(rng, "f4", (2, 3)))
+            if frame % 7 == 0:
+                file.write_chunk("rare", numbers(rng, "i2", (3,)))
+            file.end_frame()
+
+
+def random_frame(rng, number, log):
+    """A frame in which some quantities are set."""
+    frame = gsd.hoomd.Frame()
+    frame.configuration.step = int(number * rng.integers(0, 3))
+    if rng.random() < 0.5:
+        frame.configuration.box = rng.random(6) * (2 if rng.random() < 0.9 else 0)
+    frame.particles.N = int(rng.choice([0, 4, 4, 4, 7]))
+    count = frame.particles.N
+    if rng.random() < 0.4:
+        frame.particles.types = list(rng.permutation(["A", "B", "colloid", "x" * 70]))[: rng.integers(1, 5)]
+    if rng.random() < 0.3:
+        frame.particles.type_shapes = [{}, {"type": "Sphere", "diameter": 1.5}]
+    columns = dict(position=3, orientation=4, velocity=3, angmom=4, moment_inertia=3, image=3,
+                   mass=1, charge=1, diameter=1, body=1, typeid=1)
+    for name, width in columns.items():
+        if rng.random() < 0.5:
+            shape = (count, width) if width > 1 else (count,)
+            high = 2 if rng.random() < 0.5 else 1
+            value = rng.integers(0, high, shape) if name in ("image", "body", "typeid") else high * rng.random(shape)
+            setattr(frame.particles, name, value)
+    for group, width in dict(bonds=2, angles=3, dihedrals=4, impropers=4, pairs=2, constraints=2).items():
+        container = getattr(frame, group)
+        if rng.random() < 0.5:
+            continue
+        container.N = int(rng.choice([0, 2, 3]))
+        container.group = rng.integers(0, 3, (container.N, width))
+        if group == "constraints":
+            container.value = rng.random(container.N)
+        elif rng.random() < 0.5:
+            container.types, container.typeid = ["p", "q-r"], rng.integers(0, 2, container.N)
+    for name, shape in log.items():
+        if number == 0 or rng.random() < 0.5:
+            frame.log[name] = rng.random(shape)
+    frame.log["note"] = f"frame {number}"
+    return frame
+
+
+def write_hoomd(path, rng, precision="single"):
+    log = {"energy": (1,), "md/pressure": (6,), "particles/force": (4, 3)}
+    with gsd.hoomd.open(path, "w", precision=precision) as trajectory:
+        for number in range(6):
+            trajectory.append(random_frame(rng, number, log))
+
+
+def main():
+    folder, seed = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    rng = np.random.default_rng(seed)
+    writers = {f"random{n}": write_random for n in range(3)}
+    writers |= {"words": write_words, "large": write_large, "many": write_many}
+    writers |= {f"hoomd{n}": write_hoomd for n in range(3)}
+    writers["double"] = lambda path, rng: write_hoomd(path, rng, "double")
+    for name, write in writers.items():
+        write(os.path.join(folder, f"{name}.gsd"), rng)
+        print(name)
+
+
+main()
