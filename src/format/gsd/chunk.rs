@@ -46,5 +46,5 @@ pub fn file(file: &Arc<GsdFile>, entry: &Entry) -> File {
 pub fn signature(file: &GsdFile, entry: &Entry) -> String {
     let Entry { location, n, m, kind, .. } = entry;
     let version = file.header().version.0;
-    format!("{} {version} {location} {n} {m} {kind}", file.lineage)
+    format!("{version} {location} {n} {m} {kind}")
 }

@@ -20,6 +20,12 @@ const SETTLED: Duration = Duration::from_millis(10);
 /// So many more frames than slots of the index may there be: frames without a chunk need no slot.
 const EMPTY_FRAMES: u64 = 1 << 20;
 
+/// Slots of the first index of a file that a writer of version 1.x makes.
+const FIRST_SLOTS: u64 = 128;
+
+/// More entries than this in a row are read past the pages of the index that are kept.
+const KEPT_TOGETHER: u64 = 256;
+
 /// The most chunks of a frame that are shown as files: names can be numbered up to 65535.
 pub const MOST_CHUNKS: u64 = 1 << 17;
 
@@ -32,8 +38,6 @@ pub struct GsdFile {
     names: Names,
     index: Index,
     shown: OnceLock<Shown>,
-    /// The same number in all versions of a file of which each only adds frames to the one before.
-    pub lineage: u64,
 }
 
 /// The frames that are finished.
@@ -61,7 +65,7 @@ impl GsdFile {
         let last_frame = header.slots().saturating_add(EMPTY_FRAMES);
         let limits = Limits { names: names.len() as u64, last_frame };
         let index = Index::new(source.clone(), header.index, limits);
-        Ok(Self { source, stat, header, names, index, shown: OnceLock::new(), lineage: 0 })
+        Ok(Self { source, stat, header, names, index, shown: OnceLock::new() })
     }
 
     /// The source.
@@ -108,7 +112,8 @@ impl GsdFile {
             return Ok(Shown { entries: 0, frames: 0, unfinished: 0 });
         };
         let shown = Shown { entries, frames: last.frame + 1, unfinished: 0 };
-        let is_half = self.index.used()?.checked_mul(2) == Some(self.index.slots());
+        let slots = self.index.slots();
+        let is_half = slots > FIRST_SLOTS && self.index.used()?.checked_mul(2) == Some(slots);
         if !self.header.is_old() || !is_half {
             return Ok(shown);
         }
@@ -156,19 +161,18 @@ impl GsdFile {
     }
 
     /// Adds the usable ones of a range of the entries that make up the frames to `found`.
-    pub fn read_entries(&self, range: Range<u64>, found: &mut Vec<Entry>) -> Result<()> {
+    pub fn read_entries(&self, mut range: Range<u64>, found: &mut Vec<Entry>) -> Result<()> {
         let mut take = |entry: &Entry| {
             if self.index.is_usable(entry) {
                 found.push(*entry);
             }
             Ok(true)
         };
+        // A few come from the pages that are kept.
+        let is_long = range.end.saturating_sub(range.start) > KEPT_TOGETHER;
         match self.index.order()? {
-            Order::All(_) => self.index.scan(range, &mut take),
-            Order::Some(_) => {
-                let mut range = range;
-                range.try_for_each(|k| take(&self.index.entry(k)?).map(drop))
-            }
+            Order::All(_) if is_long => self.index.scan(range, &mut take),
+            _ => range.try_for_each(|k| take(&self.index.entry(k)?).map(drop)),
         }
     }
 

@@ -13,6 +13,7 @@ mod adapter;
 mod blocks_yaml;
 mod broken;
 mod damaged_blocks;
+mod gsd;
 mod large;
 mod limits;
 mod mapped_by_python;

@@ -1,0 +1,54 @@
+//! The index of a GSD file: a byte that says which version, and the entries. All that is shown of it is walked.
+#![no_main]
+
+use std::sync::Arc;
+
+use asdf_mount::cache::Cache;
+use asdf_mount::content::folder::{Folder, Kind, Node};
+use asdf_mount::format::{self, Context, gsd::header::MAGIC};
+use asdf_mount::source::MemorySource;
+
+/// Entries looked at in each folder: frames may be left out, and are shown all the same.
+const MOST: usize = 64;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Some((version, entries)) = data.split_first() else { return };
+    let slots = entries.len() as u64 / 32;
+    let mut bytes = MAGIC.to_vec();
+    // The names lie behind the header, then the index.
+    [320, slots, 256, 1].iter().for_each(|number: &u64| bytes.extend(number.to_le_bytes()));
+    bytes.extend(
+        [[0, 0], [0, u16::from(1 + version % 2)]].concat().iter().flat_map(|half| half.to_le_bytes()),
+    );
+    bytes.resize(256, 0);
+    bytes.extend(b"a\0b/c\0b\0..\0");
+    bytes.resize(320, 0);
+    bytes.extend(entries);
+    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    let file = format::open(Arc::new(MemorySource(bytes)), &context).expect("the header is right");
+    let count = file.block_count().expect("the index is there");
+    assert!(count as u64 <= slots);
+    for n in 0..count {
+        let block = file.block(n).expect("a block that is counted is there");
+        if let Ok(content) = block.content {
+            assert!(content.len() <= 320 + entries.len() as u64);
+        }
+    }
+    file.views().into_iter().for_each(|(_, node)| walk(&node));
+    let _ = (file.tree(), file.defects(), file.check_tree());
+});
+
+fn walk(node: &Node) {
+    let Node::Folder(folder) = node else { return };
+    let mut names = Vec::new();
+    let mut take = |name: &std::ffi::OsStr, kind: Kind| {
+        names.push((name.to_owned(), kind));
+        names.len() < MOST
+    };
+    folder.list(0, &mut take).expect("a folder can be listed");
+    for (name, kind) in names {
+        let found = folder.lookup(&name).expect("what is listed can be looked up").expect("it is there");
+        assert_eq!(found.kind(), kind);
+        walk(&found);
+    }
+}

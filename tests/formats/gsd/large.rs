@@ -1,0 +1,129 @@
+//! A file of a million frames, of which nothing exists but what is read: what it costs to look into it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use asdf_mount::cache::Cache;
+use asdf_mount::error::Result;
+use asdf_mount::format::{self, Context};
+use asdf_mount::source::{Source, SourceStat, SourceVersion};
+
+use super::open::{at, bytes, folder, names, walk};
+
+const FRAMES: u64 = 1_000_000;
+const CHUNKS: u64 = 3;
+const SLOTS: u64 = 1 << 22;
+const INDEX: u64 = 4096;
+const DATA: u64 = INDEX + SLOTS * 32;
+
+/// The file; it counts reads and bytes.
+#[derive(Debug, Default)]
+struct Million {
+    is_old: bool,
+    reads: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Million {
+    fn entry(&self, slot: u64) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        let frame = slot / CHUNKS;
+        if frame < FRAMES {
+            // In the old layout the last name comes first.
+            let id = if self.is_old { CHUNKS - 1 - slot % CHUNKS } else { slot % CHUNKS };
+            bytes[..8].copy_from_slice(&frame.to_le_bytes());
+            bytes[8] = 8;
+            bytes[16..24].copy_from_slice(&(DATA + frame * CHUNKS * 8 + id * 8).to_le_bytes());
+            bytes[24] = 1;
+            bytes[28] = id as u8;
+            bytes[30] = 1;
+        }
+        bytes
+    }
+
+    fn byte(&self, at: u64) -> u8 {
+        match at {
+            ..INDEX => {
+                let header = [0x65df_65df_65df_65df_u64, INDEX, SLOTS, 256, 4];
+                let version = if self.is_old { 0x1_0000_u64 } else { 0x2_0001 };
+                let header = header.into_iter().chain([version << 32]).flat_map(u64::to_le_bytes);
+                let names = if self.is_old {
+                    [&b"a"[..], &[0; 63], b"b", &[0; 63], b"c"].concat()
+                } else {
+                    b"a\0b\0c".to_vec()
+                };
+                let mut head: Vec<u8> = header.collect();
+                head.resize(256, 0);
+                head.extend(names);
+                head.get(at as usize).copied().unwrap_or(0)
+            }
+            INDEX..DATA => self.entry((at - INDEX) / 32)[((at - INDEX) % 32) as usize],
+            // The number of the frame, in each of its chunks.
+            _ => ((at - DATA) / (CHUNKS * 8)).to_le_bytes()[((at - DATA) % 8) as usize],
+        }
+    }
+}
+
+impl Source for Million {
+    fn path(&self) -> &Path {
+        Path::new("million")
+    }
+
+    fn stat(&self) -> Result<SourceStat> {
+        let size = DATA + FRAMES * CHUNKS * 8;
+        Ok(SourceStat { size, mtime: (0, 0), version: SourceVersion::of_tag("million") })
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.reads.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(buf.len() as u64, Relaxed);
+        (offset..).zip(buf.iter_mut()).for_each(|(at, byte)| *byte = self.byte(at));
+        Ok(buf.len())
+    }
+}
+
+#[test]
+fn a_chunk_of_a_million_frames_costs_a_few_reads() {
+    for is_old in [false, true] {
+        let source = Arc::new(Million { is_old, ..Million::default() });
+        let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+        let container = format::open(source.clone(), &context).unwrap();
+        let cost = || (source.reads.swap(0, Relaxed), source.bytes.swap(0, Relaxed));
+        assert!(cost().1 < 32 << 10);
+        let number = |frame: u64| {
+            let bytes = bytes(&*container, &format!("arrays/frames/{frame}/b.npy"));
+            u64::from_le_bytes(*bytes.last_chunk().unwrap())
+        };
+        assert_eq!(number(999_999), 999_999);
+        // The end of the index, and the frame: a bisection each.
+        let (reads, bytes) = cost();
+        assert!(reads <= 60 && bytes <= 256 << 10, "{reads} reads, {bytes} bytes");
+        for frame in (0..200).map(|n| n * 7919 % FRAMES) {
+            assert_eq!(number(frame), frame);
+        }
+        let (reads, bytes) = cost();
+        assert!(reads <= 4000 && bytes <= 20 << 20, "{reads} reads, {bytes} bytes");
+        assert!(at(&*container, "arrays/frames/1000000").is_none());
+        let tree = crate::open::read(&*container.tree()).unwrap();
+        assert!(tree.windows(15).any(|line| line == b"frames: 1000000"));
+        assert!(cost().1 < 1 << 20);
+    }
+}
+
+#[test]
+fn all_frames_are_listed_without_a_read_and_walked_with_few() {
+    let source = Arc::new(Million::default());
+    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    let container = format::open(source.clone(), &context).unwrap();
+    let frames = folder(&*container, "arrays/frames");
+    source.reads.store(0, Relaxed);
+    assert_eq!(names(&*frames).len() as u64, FRAMES);
+    assert_eq!(source.reads.load(Relaxed), 0);
+    // A page of the index has 42 frames, so most frames cost none.
+    for frame in 500_000..501_000 {
+        assert_eq!(walk(&*folder(&*container, &format!("arrays/frames/{frame}"))).len(), 3);
+    }
+    let reads = source.reads.load(Relaxed);
+    assert!(reads < 100, "{reads} reads");
+}
