@@ -1,11 +1,14 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
 pub mod folder;
+mod gather;
 pub mod names;
 pub mod npy;
+pub mod path_folder;
 mod pieces;
 mod slice;
 mod text;
+mod window;
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -14,9 +17,11 @@ use crate::cache::{Bytes, Cache};
 use crate::error::{Error, Result};
 use crate::source::{RelocationLock, Source};
 
+pub use gather::Gather;
 pub use pieces::Pieces;
 pub use slice::Slice;
 pub use text::Text;
+pub use window::Window;
 
 /// Whether all bytes of a content can be read, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -188,7 +188,7 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
     }
 
     /// What lies in the file's folder beside `tree.yaml` and `blocks/`: names, and folders or files.
-    fn views(&self) -> Vec<(&'static str, Node)> {
+    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
         Vec::new()
     }
 

@@ -10,13 +10,13 @@
 //! | [`index`], [`order`] | the entries, by number; which of them make up the frames |
 //! | [`file`](mod@file) | a file: its frames, and the chunk of a frame and a name |
 //! | [`chunk`], [`facts`] | a chunk as a file, and what is said of it |
-//! | [`path_folder`] | folders of files at paths |
 //! | [`frames`], [`arrays`] | `arrays/frames/`; the folders in `arrays/` |
 //! | [`tree`], [`defect`] | the text of `tree.yaml`; what is wrong, worded |
 
 use std::sync::Arc;
 
 use super::{Container, Context, Format};
+use crate::content::path_folder;
 use crate::error::Result;
 use crate::source::Source;
 
@@ -33,7 +33,6 @@ pub mod index;
 pub mod lineage;
 pub mod names;
 pub mod order;
-pub mod path_folder;
 pub mod resolved;
 pub mod schema;
 pub mod series;

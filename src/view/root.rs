@@ -35,7 +35,7 @@ impl Root {
     fn names(&self) -> Vec<(&'static str, Kind)> {
         let mut names = vec![(ABOUT, Kind::Folder)];
         if let Some(container) = &self.container {
-            let views = container.views().into_iter().map(|(name, view)| (name, view.kind()));
+            let views = container.clone().views().into_iter().map(|(name, view)| (name, view.kind()));
             names.splice(0..0, [(TREE, Kind::File), (BLOCKS, Kind::Folder)].into_iter().chain(views));
         }
         names
@@ -57,7 +57,7 @@ impl Folder for Root {
                 Some(Node::Folder(Arc::new(BlockFiles::new(container.clone()))))
             }
             (Some(name), Some(container)) => {
-                container.views().into_iter().find(|(view, _)| *view == name).map(|(_, view)| view)
+                container.clone().views().into_iter().find(|(view, _)| *view == name).map(|(_, view)| view)
             }
             _ => None,
         })

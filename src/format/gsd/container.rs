@@ -65,7 +65,7 @@ impl Container for Gsd {
         })
     }
 
-    fn views(&self) -> Vec<(&'static str, Node)> {
+    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
         vec![("arrays", Node::Folder(self.arrays.clone()))]
     }
 

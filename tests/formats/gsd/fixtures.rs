@@ -87,7 +87,7 @@ fn blocks_are_the_entries_in_file_order() {
 fn frames_have_the_chunks_that_were_written() {
     for (name, truth) in truths() {
         let container = open(&fixture(&name)).unwrap();
-        let frames = folder(&*container, "arrays/frames");
+        let frames = folder(&container, "arrays/frames");
         let count = truth["nframes"].as_u64().unwrap();
         let wanted: Vec<_> = (0..count).map(|frame| (frame.to_string(), Kind::Folder)).collect();
         assert_eq!(names(&*frames), wanted, "{name}");
@@ -97,7 +97,7 @@ fn frames_have_the_chunks_that_were_written() {
             left.entry(key).or_default().push(chunk);
         }
         for frame in 0..count {
-            for (path, file) in walk(&*folder(&*container, &format!("arrays/frames/{frame}"))) {
+            for (path, file) in walk(&*folder(&container, &format!("arrays/frames/{frame}"))) {
                 let file = read(&*file.content.unwrap()).unwrap();
                 let (text, data) = match path.ends_with(".npy") {
                     true => header(&file),
@@ -124,14 +124,14 @@ fn an_array_is_what_numpy_saves() {
     let container = open(&fixture("gsd5.0.1_alltypes.gsd")).unwrap();
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0];
     let data: Vec<u8> = special.iter().flat_map(|number| number.to_le_bytes()).collect();
-    let found = bytes(&*container, "arrays/frames/1/special.npy");
+    let found = bytes(&container, "arrays/frames/1/special.npy");
     assert_eq!(found, super::open::npy("'<f8'", &[4], &data));
-    assert_eq!(bytes(&*container, "arrays/frames/1/str.txt"), b"a string chunk");
-    assert!(at(&*container, "arrays/frames/1/str.npy").is_none());
-    let empty = bytes(&*container, "arrays/frames/0/empty/n0.npy");
+    assert_eq!(bytes(&container, "arrays/frames/1/str.txt"), b"a string chunk");
+    assert!(at(&container, "arrays/frames/1/str.npy").is_none());
+    let empty = bytes(&container, "arrays/frames/0/empty/n0.npy");
     assert_eq!(empty, super::open::npy("'<f4'", &[0, 3], b""));
     let long = format!("arrays/frames/0/long/{}%+/{}.npy", "x".repeat(240), "x".repeat(60));
-    assert_eq!(bytes(&*container, &long), super::open::npy("'|u1'", &[2], &[0, 1]));
+    assert_eq!(bytes(&container, &long), super::open::npy("'|u1'", &[2], &[0, 1]));
 }
 
 #[test]
@@ -139,10 +139,10 @@ fn of_duplicates_the_last_written_has_the_plain_name() {
     for name in ["gsd1.10.0_duplicate.gsd", "gsd5.0.1_duplicate.gsd"] {
         let container = open(&fixture(name)).unwrap();
         for frame in 0..2 {
-            let files = walk(&*folder(&*container, &format!("arrays/frames/{frame}")));
+            let files = walk(&*folder(&container, &format!("arrays/frames/{frame}")));
             assert_eq!(files.keys().collect::<Vec<_>>(), ["x.npy", "x~1.npy", "y.npy"]);
             let number = |file| {
-                let bytes = bytes(&*container, &format!("arrays/frames/{frame}/{file}.npy"));
+                let bytes = bytes(&container, &format!("arrays/frames/{frame}/{file}.npy"));
                 i32::from_le_bytes(*bytes.last_chunk().unwrap())
             };
             assert_eq!((number("x"), number("x~1")), (2 + frame, 1 + frame), "{name}");
@@ -153,14 +153,14 @@ fn of_duplicates_the_last_written_has_the_plain_name() {
 #[test]
 fn a_frame_without_chunks_is_an_empty_folder() {
     let container = open(&fixture("gsd5.0.1_unsorted.gsd")).unwrap();
-    assert!(names(&*folder(&*container, "arrays/frames/2")).is_empty());
-    assert!(at(&*container, "arrays/frames/6").is_none() && at(&*container, "arrays/frames/02").is_none());
+    assert!(names(&*folder(&container, "arrays/frames/2")).is_empty());
+    assert!(at(&container, "arrays/frames/6").is_none() && at(&container, "arrays/frames/02").is_none());
 }
 
 #[test]
 fn strange_names_lie_at_paths_of_their_own() {
     let container = open(&fixture("gsd5.0.1_weird_names.gsd")).unwrap();
-    let files = walk(&*folder(&*container, "arrays/frames/0"));
+    let files = walk(&*folder(&container, "arrays/frames/0"));
     assert_eq!(files.len(), 31);
     for path in [
         "a.npy",

@@ -20,9 +20,9 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {
 }
 
 /// What lies at a path in the folder of a file.
-pub(crate) fn at(container: &dyn Container, path: &str) -> Option<Node> {
+pub(crate) fn at(container: &Arc<dyn Container>, path: &str) -> Option<Node> {
     let (top, rest) = path.split_once('/').unwrap_or((path, ""));
-    let view = container.views().into_iter().find(|(name, _)| *name == top)?.1;
+    let view = container.clone().views().into_iter().find(|(name, _)| *name == top)?.1;
     let rest: Vec<&OsStr> = rest.split('/').filter(|name| !name.is_empty()).map(OsStr::new).collect();
     match (view, &rest[..]) {
         (view, []) => Some(view),
@@ -32,7 +32,7 @@ pub(crate) fn at(container: &dyn Container, path: &str) -> Option<Node> {
 }
 
 /// The folder at a path.
-pub(crate) fn folder(container: &dyn Container, path: &str) -> Arc<dyn Folder> {
+pub(crate) fn folder(container: &Arc<dyn Container>, path: &str) -> Arc<dyn Folder> {
     match at(container, path) {
         Some(Node::Folder(folder)) => folder,
         other => panic!("{path} is no folder: {other:?}"),
@@ -40,7 +40,7 @@ pub(crate) fn folder(container: &dyn Container, path: &str) -> Arc<dyn Folder> {
 }
 
 /// The file at a path.
-pub(crate) fn file(container: &dyn Container, path: &str) -> File {
+pub(crate) fn file(container: &Arc<dyn Container>, path: &str) -> File {
     match at(container, path) {
         Some(Node::File(file)) => file,
         other => panic!("{path} is no file: {other:?}"),
@@ -48,7 +48,7 @@ pub(crate) fn file(container: &dyn Container, path: &str) -> File {
 }
 
 /// The bytes of the file at a path.
-pub(crate) fn bytes(container: &dyn Container, path: &str) -> Vec<u8> {
+pub(crate) fn bytes(container: &Arc<dyn Container>, path: &str) -> Vec<u8> {
     read(&*file(container, path).content.unwrap()).unwrap()
 }
 

@@ -5,15 +5,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::names::Path;
-use crate::content::folder::{Folder, Kind, Node};
+use super::folder::{Folder, Kind, Node};
 use crate::error::Result;
 
 /// A file at a path.
 #[derive(Clone, Debug)]
 pub struct Item<T> {
-    /// The path of its name ([`Names::path`](super::names::Names::path)); the last component is replaced by `file`.
-    pub path: Path,
+    /// The components of its path; the last one is replaced by `file`.
+    pub path: Arc<[String]>,
     /// The name of the file.
     pub file: String,
     /// What it is made of.
@@ -37,7 +36,7 @@ impl<T> Item<T> {
     }
 }
 
-/// Files at paths, in order.
+/// Files and links at paths, in order.
 #[derive(Clone, Debug)]
 pub struct Items<T>(Arc<[Item<T>]>);
 
@@ -59,7 +58,7 @@ impl<T> Items<T> {
     }
 }
 
-/// Makes the node of a file.
+/// Makes the node of an item.
 type Make<T> = Arc<dyn Fn(&T) -> Result<Node> + Send + Sync>;
 
 /// The folder that files at paths lie in.
@@ -70,12 +69,25 @@ pub struct PathFolder<T> {
     /// How many folders it lies in.
     depth: usize,
     make: Make<T>,
+    is_link: fn(&T) -> bool,
 }
 
 impl<T> PathFolder<T> {
     /// The folder at the top; `make` makes the node of a file.
     pub fn new(items: &Items<T>, make: impl Fn(&T) -> Result<Node> + Send + Sync + 'static) -> Self {
-        Self { items: items.0.clone(), span: 0..items.0.len(), depth: 0, make: Arc::new(make) }
+        Self {
+            items: items.0.clone(),
+            span: 0..items.0.len(),
+            depth: 0,
+            make: Arc::new(make),
+            is_link: |_| false,
+        }
+    }
+
+    /// Lists those items as links for which `is_link` holds.
+    #[must_use]
+    pub fn with_links(self, is_link: fn(&T) -> bool) -> Self {
+        Self { is_link, ..self }
     }
 
     fn items(&self) -> &[Item<T>] {
@@ -114,15 +126,19 @@ impl<T: Send + Sync + 'static> Folder for PathFolder<T> {
             return (self.make)(&item.what).map(Some);
         }
         let span = self.span.start + start..self.span.start + self.end_of(start);
-        let (items, make) = (self.items.clone(), self.make.clone());
-        Ok(Some(Node::Folder(Arc::new(Self { items, span, depth: self.depth + 1, make }))))
+        let (items, make, is_link) = (self.items.clone(), self.make.clone(), self.is_link);
+        Ok(Some(Node::Folder(Arc::new(Self { items, span, depth: self.depth + 1, make, is_link }))))
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
         let (items, mut start, mut number) = (self.items(), 0, 0);
         while let Some(item) = items.get(start) {
             if let (true, Some(name)) = (number >= from, item.component(self.depth)) {
-                let kind = if item.is_file(self.depth) { Kind::File } else { Kind::Folder };
+                let kind = match item.is_file(self.depth) {
+                    true if (self.is_link)(&item.what) => Kind::Link,
+                    true => Kind::File,
+                    false => Kind::Folder,
+                };
                 if !take(OsStr::new(name), kind) {
                     break;
                 }

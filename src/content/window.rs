@@ -1,0 +1,111 @@
+//! A range of another content.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Content, Shared, Soundness, Stored};
+use crate::error::{Error, Result};
+use crate::source::RelocationLock;
+
+/// `len` bytes of a content from `start` on. Both share what is decoded.
+#[derive(Debug)]
+pub struct Window {
+    whole: Arc<dyn Content>,
+    start: u64,
+    len: u64,
+}
+
+impl Window {
+    /// `len` bytes from `start` on, as far as the whole reaches.
+    pub fn new(whole: Arc<dyn Content>, start: u64, len: u64) -> Self {
+        let len = len.min(whole.len().saturating_sub(start));
+        Self { whole, start, len }
+    }
+
+    /// How many of `wanted` bytes at `offset` there are.
+    fn there(&self, offset: u64, wanted: usize) -> usize {
+        usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX).min(wanted)
+    }
+}
+
+impl Content for Window {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        match self.there(offset, buf.len()) {
+            0 => Ok(0),
+            there => self.whole.read_at(self.start + offset, &mut buf[..there]),
+        }
+    }
+
+    fn stored(&self) -> Option<(&Arc<dyn crate::source::Source>, u64)> {
+        let (source, start) = self.whole.stored()?;
+        Some((source, start.checked_add(self.start)?))
+    }
+
+    fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
+        let stored = self.whole.stored_at(self.start.checked_add(offset)?)?;
+        let len = stored.len.min(self.len.checked_sub(offset).filter(|len| *len > 0)?);
+        Some(Stored { len, ..stored })
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        match self.stored() {
+            Some((_, start)) => std::iter::once(start..start.saturating_add(self.len)).collect(),
+            None => self.whole.ranges(),
+        }
+    }
+
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+        match self.there(offset, len) {
+            0 => None,
+            there => self.whole.share(self.start + offset, there, at_any_cost),
+        }
+    }
+
+    fn relocation_lock(&self) -> Option<RelocationLock> {
+        self.whole.relocation_lock()
+    }
+
+    fn is_slow(&self) -> bool {
+        self.whole.is_slow()
+    }
+
+    fn soundness(&self) -> Soundness {
+        match self.whole.soundness() {
+            Soundness::Broken(from) if from >= self.start + self.len => Soundness::Sound,
+            Soundness::Broken(from) => Soundness::Broken(from.saturating_sub(self.start)),
+            known => known,
+        }
+    }
+
+    fn costs_a_pass(&self) -> bool {
+        self.whole.costs_a_pass()
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.whole.trouble().filter(|_| matches!(self.soundness(), Soundness::Broken(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Text;
+
+    #[test]
+    fn a_window_shows_its_bytes_and_no_others() {
+        let whole = Arc::new(Text::new((0..100).collect::<Vec<u8>>()));
+        let window = Window::new(whole.clone(), 10, 20);
+        let mut buf = [0; 50];
+        assert_eq!(window.read_at(0, &mut buf).unwrap(), 20);
+        assert_eq!(buf[..20], (10..30).collect::<Vec<u8>>());
+        assert_eq!(window.read_at(15, &mut buf).unwrap(), 5);
+        assert_eq!(window.read_at(20, &mut buf).unwrap(), 0);
+        assert_eq!(window.read_at(u64::MAX, &mut buf).unwrap(), 0);
+        assert_eq!(Window::new(whole.clone(), 90, 20).len(), 10);
+        assert_eq!(Window::new(whole, 200, 20).len(), 0);
+    }
+}
