@@ -21,18 +21,18 @@ fn plain(version: u32) -> Built {
     builder.build()
 }
 
-fn frame_names(container: &dyn Container, frame: u64) -> Vec<String> {
+fn frame_names(container: &Arc<dyn Container>, frame: u64) -> Vec<String> {
     walk(&*folder(container, &format!("arrays/frames/{frame}"))).into_keys().collect()
 }
 
 /// Which defects are told: severity, block, offset.
-fn defects(container: &dyn Container) -> Vec<(Severity, Option<usize>, u64)> {
+fn defects(container: &Arc<dyn Container>) -> Vec<(Severity, Option<usize>, u64)> {
     let found = [container.defects(), container.check_tree().unwrap()].concat();
     found.iter().map(|defect| (defect.severity, defect.block, defect.offset)).collect()
 }
 
 /// Expects all chunks but those of `lost` slots to be where they belong, with the right bytes.
-fn assert_others(case: &str, container: &dyn Container, built: &Built, lost: &[usize]) {
+fn assert_others(case: &str, container: &Arc<dyn Container>, built: &Built, lost: &[usize]) {
     for (slot, chunk) in built.entries.iter().enumerate() {
         let name = std::str::from_utf8(&chunk.name).unwrap();
         let path = format!("arrays/frames/{}/{name}.npy", chunk.frame);
@@ -78,13 +78,13 @@ fn an_entry_that_says_nothing_is_hidden_alone() {
             for slot in [0, 10, 11, 23] {
                 let case = format!("{field:?} = {value} in {slot}");
                 let container = open(&built.clone().set(slot, field, value).bytes).unwrap();
-                assert_others(&case, &*container, &built, &[slot]);
-                let frames = names(&*folder(&*container, "arrays/frames"));
+                assert_others(&case, &container, &built, &[slot]);
+                let frames = names(&*folder(&container, "arrays/frames"));
                 assert_eq!(frames.len(), 8, "{case}");
                 let block = container.block(slot).unwrap();
                 assert_eq!((block.facts.data_size > 16, block.content.is_err()), (false, true), "{case}");
                 let place = built.place(slot) as u64;
-                assert_eq!(defects(&*container), [(Severity::Damage, Some(slot), place)], "{case}");
+                assert_eq!(defects(&container), [(Severity::Damage, Some(slot), place)], "{case}");
             }
         }
     }
@@ -110,16 +110,16 @@ fn data_outside_of_the_file_are_an_error_of_the_chunk_alone() {
     for fields in wrong {
         let damaged = fields.iter().fold(built.clone(), |built, (field, value)| built.set(7, *field, *value));
         let container = open(&damaged.bytes).unwrap();
-        let chunk = file(&*container, "arrays/frames/2/b.npy");
+        let chunk = file(&container, "arrays/frames/2/b.npy");
         let error = chunk.content.as_ref().unwrap_err();
         assert_eq!((chunk.len(), error.offset()), (0, Some(built.place(7) as u64)), "{fields:?}");
         assert_eq!(container.block(7).unwrap().facts.data_size, 0);
-        assert_eq!(frame_names(&*container, 2), ["a.npy", "b.npy", "c.npy"]);
-        assert_eq!(defects(&*container), [(Severity::Damage, Some(7), built.place(7) as u64)], "{fields:?}");
+        assert_eq!(frame_names(&container, 2), ["a.npy", "b.npy", "c.npy"]);
+        assert_eq!(defects(&container), [(Severity::Damage, Some(7), built.place(7) as u64)], "{fields:?}");
     }
     // What overlaps is no damage: nothing is written here.
     let container = open(&built.clone().set(7, LOCATION, 256).bytes).unwrap();
-    assert!(defects(&*container).is_empty());
+    assert!(defects(&container).is_empty());
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn frames_that_do_not_ascend_cost_the_entry_that_is_wrong() {
         let built = plain(version);
         for (slot, frame) in [(10, 1), (10, 6), (4, 100), (20, 0), (12, 0), (11, 127)] {
             let container = open(&built.clone().set(slot, FRAME, frame).bytes).unwrap();
-            assert_others(&format!("frame {frame} in {slot}"), &*container, &built, &[slot]);
+            assert_others(&format!("frame {frame} in {slot}"), &container, &built, &[slot]);
             let place = built.place(slot) as u64;
-            assert_eq!(defects(&*container), [(Severity::Damage, Some(slot), place)]);
+            assert_eq!(defects(&container), [(Severity::Damage, Some(slot), place)]);
             // Its data can be had all the same.
             assert_eq!(read(&*container.block(slot).unwrap().content.unwrap()).unwrap().len(), 16);
         }
@@ -141,13 +141,13 @@ fn frames_that_do_not_ascend_cost_the_entry_that_is_wrong() {
 fn frames_may_be_left_out_but_not_without_bounds() {
     let built = GsdBuilder::new().bytes(0, "a", b"1").bytes(200, "a", b"2").build();
     let container = open(&built.bytes).unwrap();
-    assert_eq!(names(&*folder(&*container, "arrays/frames")).len(), 201);
-    assert!(bytes(&*container, "arrays/frames/200/a.npy").ends_with(b"2"));
-    assert!(frame_names(&*container, 199).is_empty());
+    assert_eq!(names(&*folder(&container, "arrays/frames")).len(), 201);
+    assert!(bytes(&container, "arrays/frames/200/a.npy").ends_with(b"2"));
+    assert!(frame_names(&container, 199).is_empty());
     for frame in [2_000_000, u64::MAX] {
         let container = open(&built.clone().set(1, FRAME, frame).bytes).unwrap();
-        assert_eq!(names(&*folder(&*container, "arrays/frames")).len(), 1);
-        assert_eq!(defects(&*container).len(), 1);
+        assert_eq!(names(&*folder(&container, "arrays/frames")).len(), 1);
+        assert_eq!(defects(&container).len(), 1);
     }
 }
 
@@ -158,12 +158,12 @@ fn location_0_ends_the_index() {
         let container = open(&built.clone().set(slot, LOCATION, 0).bytes).unwrap();
         assert_eq!(container.block_count().unwrap(), slot);
         let lost: Vec<usize> = (slot..24).collect();
-        let frames = names(&*folder(&*container, "arrays/frames")).len();
+        let frames = names(&*folder(&container, "arrays/frames")).len();
         assert_eq!(frames, slot.div_ceil(3));
         let kept = Built { entries: built.entries[..slot].to_vec(), ..built.clone() };
-        assert_others("the end", &*container, &kept, &[]);
+        assert_others("the end", &container, &kept, &[]);
         let told = (lost.len() > 1).then_some((Severity::Damage, None, built.place(slot) as u64));
-        assert_eq!(defects(&*container), Vec::from_iter(told), "{slot}");
+        assert_eq!(defects(&container), Vec::from_iter(told), "{slot}");
     }
 }
 
@@ -175,22 +175,22 @@ fn names_may_be_anything() {
     let mut endless = built.clone();
     endless.bytes[start + 6..start + room].fill(b'x');
     let container = open(&endless.bytes).unwrap();
-    assert_others("no end", &*container, &built, &[]);
-    assert_eq!(defects(&*container), [(Severity::Note, None, start as u64)]);
+    assert_others("no end", &container, &built, &[]);
+    assert_eq!(defects(&container), [(Severity::Note, None, start as u64)]);
     let container = open(&built.clone().header(24, built.index as u64).header(32, 64).bytes).unwrap();
     assert!(container.block_count().is_ok() && !container.tree().is_empty());
-    walk(&*folder(&*container, "arrays"));
+    walk(&*folder(&container, "arrays"));
     let mut empty = built.clone();
     empty.bytes[start] = 0;
     let container = open(&empty.bytes).unwrap();
-    assert_eq!(defects(&*container).len(), 24);
-    assert!(walk(&*folder(&*container, "arrays/frames")).is_empty());
+    assert_eq!(defects(&container).len(), 24);
+    assert!(walk(&*folder(&container, "arrays/frames")).is_empty());
 
     // Two numbers of one name are two chunks of that name.
     let mut twice = built.clone();
     twice.bytes[start + 2] = b'a';
     let container = open(&twice.bytes).unwrap();
-    assert_eq!(frame_names(&*container, 3), ["a.npy", "a~1.npy", "c.npy"]);
+    assert_eq!(frame_names(&container, 3), ["a.npy", "a~1.npy", "c.npy"]);
 
     // Nothing that a name says leads out of its folder.
     let names = [&b".."[..], b"../../etc/passwd", b"/", b"a//b", b"\xff\xfe", b"\n", b"%", b"a~1", b"x.npy"];
@@ -199,22 +199,22 @@ fn names_may_be_anything() {
         builder = builder.bytes(0, name, b"1");
     }
     let container = open(&builder.build().bytes).unwrap();
-    let found = frame_names(&*container, 0);
+    let found = frame_names(&container, 0);
     assert_eq!(found.len(), names.len(), "{found:?}");
     assert!(found.iter().all(|path| path.split('/').all(|part| !matches!(part, "" | "." | ".."))));
 
     // No program could open a longer path.
     let long = GsdBuilder::new().bytes(0, vec![b'x'; 5000], b"1").bytes(0, "a", b"2").build();
     let container = open(&long.bytes).unwrap();
-    assert_eq!((frame_names(&*container, 0).len(), container.block_count().unwrap()), (1, 2));
-    assert_eq!(defects(&*container)[0].0, Severity::Note);
+    assert_eq!((frame_names(&container, 0).len(), container.block_count().unwrap()), (1, 2));
+    assert_eq!(defects(&container)[0].0, Severity::Note);
 }
 
 #[test]
 fn a_text_is_its_bytes_whatever_they_are() {
     let built = GsdBuilder::new().chunk(0, "note", [6, 1], 11, b"a\0\xff\nb\0").build();
     let container = open(&built.bytes).unwrap();
-    assert_eq!(bytes(&*container, "arrays/frames/0/note.txt"), b"a\0\xff\nb\0");
+    assert_eq!(bytes(&container, "arrays/frames/0/note.txt"), b"a\0\xff\nb\0");
 }
 
 #[test]
@@ -227,17 +227,17 @@ fn an_unfinished_last_frame_of_version_1_is_not_shown() {
         }
         open(&builder.build().bytes).unwrap()
     };
-    let shown = |container: &dyn Container| names(&*folder(container, "arrays/frames")).len();
+    let shown = |container: &Arc<dyn Container>| names(&*folder(container, "arrays/frames")).len();
     let killed = build(0x1_0000, 42, 3, 2);
-    assert_eq!((shown(&*killed), killed.block_count().unwrap()), (42, 128));
-    assert!(at(&*killed, "arrays/frames/42").is_none());
+    assert_eq!((shown(&killed), killed.block_count().unwrap()), (42, 128));
+    assert!(at(&killed, "arrays/frames/42").is_none());
     let found = killed.defects();
     assert_eq!((found.len(), found[0].severity), (1, Severity::Note));
     assert!(found[0].what.starts_with("frame 42 is not finished: 2 of its chunks"), "{}", found[0].what);
     // A frame that has all that the one before has is finished, and so is each frame of another version.
-    assert_eq!(shown(&*build(0x1_0000, 32, 4, 0)), 32);
-    assert_eq!(shown(&*build(0x1_0000, 42, 3, 1)), 43);
-    assert_eq!(shown(&*build(0x2_0000, 42, 3, 2)), 43);
+    assert_eq!(shown(&build(0x1_0000, 32, 4, 0)), 32);
+    assert_eq!(shown(&build(0x1_0000, 42, 3, 1)), 43);
+    assert_eq!(shown(&build(0x2_0000, 42, 3, 2)), 43);
 }
 
 #[test]
@@ -252,14 +252,14 @@ fn a_large_index_is_found_by_bisection_around_its_damage() {
     let built = builder.build();
     let damaged = built.clone().set(65536, TYPE, 99).set(45_000, FLAGS, 1).set(89_999, ID, 77);
     let container = open(&damaged.bytes).unwrap();
-    let all = folder(&*container, "arrays/frames");
+    let all = folder(&container, "arrays/frames");
     assert_eq!(names(&*all).len() as u64, frames);
     for slot in [0, 44_999, 45_001, 65535, 65537, 89_998] {
         let chunk = &built.entries[slot];
         let path = format!("arrays/frames/{}/{}.npy", chunk.frame, std::str::from_utf8(&chunk.name).unwrap());
-        assert!(bytes(&*container, &path).ends_with(&chunk.data), "{path}");
+        assert!(bytes(&container, &path).ends_with(&chunk.data), "{path}");
     }
-    assert_eq!(frame_names(&*container, 45_000 / 3), ["b.npy", "c.npy"]);
+    assert_eq!(frame_names(&container, 45_000 / 3), ["b.npy", "c.npy"]);
     assert!(container.block(65536).unwrap().content.is_err());
     assert!(container.check_tree().unwrap().is_empty());
     let container = open(&built.clone().set(80_000, FRAME, 3).bytes).unwrap();
@@ -275,9 +275,9 @@ fn a_frame_of_more_chunks_than_there_are_names_is_an_error_of_its_own() {
     }
     let built = builder.bytes(2, "a", b"2").build();
     let container = open(&built.bytes).unwrap();
-    let frames = folder(&*container, "arrays/frames");
+    let frames = folder(&container, "arrays/frames");
     assert!(frames.lookup("1".as_ref()).unwrap_err().message().contains("more than are shown"));
-    assert!(bytes(&*container, "arrays/frames/2/a.npy").ends_with(b"2"));
+    assert!(bytes(&container, "arrays/frames/2/a.npy").ends_with(b"2"));
     assert_eq!(container.block_count().unwrap(), (1 << 17) + 3);
 }
 
@@ -292,7 +292,7 @@ fn a_file_that_is_cut_short_under_its_reader_gives_errors() {
         let context = asdf_mount::format::Context { cache: Arc::new(asdf_mount::cache::Cache::new(1 << 20)) };
         let before = asdf_mount::format::open(source.clone(), &context).unwrap();
         let after = asdf_mount::format::open(source, &context).unwrap();
-        let chunk = file(&*before, "arrays/frames/7/c.npy").content.unwrap();
+        let chunk = file(&before, "arrays/frames/7/c.npy").content.unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_len(len).unwrap();
         let is_sound = len > built.index as u64;
         assert_eq!((after.block_count().is_ok(), after.block(3).is_ok()), (is_sound, is_sound), "{len}");
@@ -323,8 +323,8 @@ fn what_is_cut_off_is_refused_or_gives_its_good_part() {
         let location = 256 + shift + slot as u64 * 16;
         moved = moved.set(slot, LOCATION, location);
     }
-    assert_others("moved", &*open(&moved.bytes).unwrap(), &built, &[]);
+    assert_others("moved", &open(&moved.bytes).unwrap(), &built, &[]);
     assert!(
-        names(&*folder(&*open(&moved.bytes).unwrap(), "arrays")).contains(&("frames".into(), Kind::Folder))
+        names(&*folder(&open(&moved.bytes).unwrap(), "arrays")).contains(&("frames".into(), Kind::Folder))
     );
 }

@@ -92,7 +92,7 @@ fn a_chunk_of_a_million_frames_costs_a_few_reads() {
         let cost = || (source.reads.swap(0, Relaxed), source.bytes.swap(0, Relaxed));
         assert!(cost().1 < 32 << 10);
         let number = |frame: u64| {
-            let bytes = bytes(&*container, &format!("arrays/frames/{frame}/b.npy"));
+            let bytes = bytes(&container, &format!("arrays/frames/{frame}/b.npy"));
             u64::from_le_bytes(*bytes.last_chunk().unwrap())
         };
         assert_eq!(number(999_999), 999_999);
@@ -104,7 +104,7 @@ fn a_chunk_of_a_million_frames_costs_a_few_reads() {
         }
         let (reads, bytes) = cost();
         assert!(reads <= 4000 && bytes <= 20 << 20, "{reads} reads, {bytes} bytes");
-        assert!(at(&*container, "arrays/frames/1000000").is_none());
+        assert!(at(&container, "arrays/frames/1000000").is_none());
         let tree = crate::open::read(&*container.tree()).unwrap();
         assert!(tree.windows(15).any(|line| line == b"frames: 1000000"));
         assert!(cost().1 < 1 << 20);
@@ -116,13 +116,13 @@ fn all_frames_are_listed_without_a_read_and_walked_with_few() {
     let source = Arc::new(Million::default());
     let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
     let container = format::open(source.clone(), &context).unwrap();
-    let frames = folder(&*container, "arrays/frames");
+    let frames = folder(&container, "arrays/frames");
     source.reads.store(0, Relaxed);
     assert_eq!(names(&*frames).len() as u64, FRAMES);
     assert_eq!(source.reads.load(Relaxed), 0);
     // A page of the index has 42 frames, so most frames cost none.
     for frame in 500_000..501_000 {
-        assert_eq!(walk(&*folder(&*container, &format!("arrays/frames/{frame}"))).len(), 3);
+        assert_eq!(walk(&*folder(&container, &format!("arrays/frames/{frame}"))).len(), 3);
     }
     let reads = source.reads.load(Relaxed);
     assert!(reads < 100, "{reads} reads");

@@ -100,13 +100,13 @@ fn what_was_put_in_is_what_is_shown() {
         let built = random(&mut dice).build();
         let container = open(&built.bytes).unwrap();
         let frames = built.entries.iter().map(|chunk| chunk.frame + 1).max().unwrap_or(0);
-        assert_eq!(names(&*folder(&*container, "arrays/frames")).len() as u64, frames, "file {file}");
+        assert_eq!(names(&*folder(&container, "arrays/frames")).len() as u64, frames, "file {file}");
         for frame in 0..frames {
             let mut shown = Shown::new();
             let top = format!("arrays/frames/{frame}");
-            for path in walk(&*folder(&*container, &top)).keys() {
+            for path in walk(&*folder(&container, &top)).keys() {
                 let (name, number) = name_of(path);
-                shown.push((name, number, bytes(&*container, &format!("{top}/{path}"))));
+                shown.push((name, number, bytes(&container, &format!("{top}/{path}"))));
             }
             shown.sort();
             assert_eq!(shown, wanted(&built, frame), "file {file}, frame {frame}");
@@ -138,14 +138,14 @@ fn one_damaged_entry_costs_no_other_chunk() {
             continue; // That is the end.
         }
         let container = open(&damaged.bytes).unwrap();
-        let frames = names(&*folder(&*container, "arrays/frames"));
+        let frames = names(&*folder(&container, "arrays/frames"));
         let mut shown: BTreeMap<u64, Vec<Vec<u8>>> = BTreeMap::new();
         for chunk in built.entries.iter() {
             if !frames.iter().any(|(name, _)| *name == chunk.frame.to_string()) {
                 continue;
             }
             shown.entry(chunk.frame).or_insert_with(|| {
-                let files = walk(&*folder(&*container, &format!("arrays/frames/{}", chunk.frame)));
+                let files = walk(&*folder(&container, &format!("arrays/frames/{}", chunk.frame)));
                 let content = files.into_values().filter_map(|file| file.content.ok());
                 content.filter_map(|content| crate::open::read(&*content).ok()).collect()
             });
@@ -183,9 +183,9 @@ fn nothing_that_is_cut_or_changed_breaks_the_reader() {
                 crate::open::read(&*content).unwrap();
             }
         }
-        let frames = folder(&*container, "arrays/frames");
+        let frames = folder(&container, "arrays/frames");
         for (name, _) in names(&*frames).into_iter().take(100) {
-            for file in walk(&*folder(&*container, &format!("arrays/frames/{name}"))).into_values() {
+            for file in walk(&*folder(&container, &format!("arrays/frames/{name}"))).into_values() {
                 assert!(file.content.is_err() || file.len() <= bytes.len() as u64 + 128);
             }
         }
