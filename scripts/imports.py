@@ -19,7 +19,7 @@ SRC = Path("src")
 ALLOWED = {
     "cli": "cache check daemon error exit format log options user_dirs",
     "daemon": "cache error exit format fuse log options vfs",
-    "fuse": "cache content error host overlay source vfs",
+    "fuse": "cache content error host overlay source sync vfs",
     "options": "error folder format user_dirs",
     "check": "cache content error format log options source user_dirs yaml",
     "vfs": "cache content decode error folder format host overlay source sync view",

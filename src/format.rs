@@ -155,6 +155,11 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
     /// The text of the file's head, as `tree.yaml` shows it.
     fn tree(&self) -> Arc<dyn Content>;
 
+    /// Whether the next question for its blocks takes long: the first one looks for them in all of the file.
+    fn is_slow(&self) -> bool {
+        false
+    }
+
     /// How many blocks there are.
     fn block_count(&self) -> Result<usize> {
         Ok(0)

@@ -10,6 +10,7 @@
 //! - `read_handle`, `listing`: open files and directories
 //! - `write`: what programs change, handed to the overlay of the folder
 //! - `attr`, `xattr`: what is said of a node
+//! - `slow`: which requests take long
 //! - `kernel_cache`: what the kernel is given to keep, or told to forget
 //!
 //! The kernel may believe what it is told for [`TTL`]: a file that comes, goes or changes is seen within a second.
@@ -23,6 +24,7 @@ mod listing;
 mod lookup;
 mod node;
 mod read_handle;
+mod slow;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -39,6 +41,7 @@ pub use kernel_cache::{Given, Kernel};
 pub use listing::{Item, Listing};
 pub use node::Ino;
 pub use read_handle::{Caching, Reader};
+pub use slow::Asked;
 pub use write::{OpenFile, Writer};
 pub use xattr::Xattr;
 

@@ -17,6 +17,12 @@ pub trait Folder: Send + Sync + fmt::Debug {
 
     /// Hands the entries from number `from` on to `take`, in an order that stays, until `take` answers false.
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()>;
+
+    /// Whether a lookup or a listing takes long now: the first one reads an index, say. Then no thread that answers
+    /// the kernel makes it.
+    fn is_slow(&self) -> bool {
+        false
+    }
 }
 
 /// What an entry of a folder is.
@@ -129,6 +135,18 @@ impl fmt::Debug for File {
         let mut out = out.debug_struct("File");
         out.field("len", &self.len()).field("blocks", &self.blocks).field("renewal", &self.renewal);
         out.finish_non_exhaustive()
+    }
+}
+
+/// Whether a lookup in the folder at a path below `root`, or on the way to it, takes long now.
+pub fn is_slow(root: &dyn Folder, path: &[&OsStr]) -> Result<bool> {
+    let Some((name, rest)) = path.split_first() else { return Ok(root.is_slow()) };
+    if root.is_slow() {
+        return Ok(true);
+    }
+    match root.lookup(name)? {
+        Some(Node::Folder(folder)) => is_slow(&*folder, rest),
+        _ => Ok(false),
     }
 }
 

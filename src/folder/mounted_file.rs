@@ -11,7 +11,7 @@
 mod verification;
 
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
 use crate::content::Text;
@@ -75,6 +75,8 @@ pub(crate) struct MountedFile {
     location: Location,
     open_files: Arc<OpenFiles>,
     state: Mutex<State>,
+    /// Held while the file is parsed, and when a save begins.
+    parsing: Mutex<()>,
     troubles: Mutex<Vec<String>>,
     pub(crate) checks: Checks,
     /// Held by readers of the source, and for writing while a save relocates its bytes.
@@ -132,6 +134,7 @@ impl MountedFile {
             location,
             open_files,
             state: Mutex::new(state),
+            parsing: Mutex::default(),
             troubles: Mutex::default(),
             checks: Checks::default(),
             relocation_lock: RelocationLock::default(),
@@ -170,11 +173,12 @@ impl MountedFile {
         false
     }
 
-    /// The file parsed as it is now; of one that lies there no more, what is still open.
-    pub(crate) fn opened(&self) -> Result<Arc<Snapshot>> {
-        let mut state = locked(&self.state);
+    /// What is parsed of the file as it is now; `None` if it has to be parsed. Of a file that lies there no more, what
+    /// is still open.
+    pub(crate) fn parsed(&self) -> Result<Option<Arc<Snapshot>>> {
+        let state = locked(&self.state);
         if let Some(opened) = &state.saving {
-            return Ok(opened.clone());
+            return Ok(Some(opened.clone()));
         }
         if state.unsettled {
             return Err(Error::new(
@@ -185,15 +189,32 @@ impl MountedFile {
         }
         let live = state.opened.upgrade();
         if !state.attached {
-            return live.ok_or_else(|| rustix::io::Errno::STALE.into());
+            return live.map(Some).ok_or_else(|| rustix::io::Errno::STALE.into());
         }
         let is_now = |opened: &Arc<Snapshot>| {
             opened.version == state.stat.source.version && opened.saves == state.saves
         };
-        if let Some(opened) = live.as_ref().filter(|opened| is_now(opened)) {
-            self.open_files.keep(self.serial, opened);
-            return Ok(opened.clone());
+        let now = live.filter(is_now);
+        drop(state);
+        now.iter().for_each(|opened| self.open_files.keep(self.serial, opened));
+        Ok(now)
+    }
+
+    /// The file parsed as it is now; of one that lies there no more, what is still open.
+    pub(crate) fn opened(&self) -> Result<Arc<Snapshot>> {
+        match self.parsed()? {
+            Some(opened) => Ok(opened),
+            None => self.parse(&locked(&self.parsing)),
         }
+    }
+
+    /// Parses the file, unless another thread did so just before. Looks at the file go on meanwhile, but no save
+    /// begins.
+    fn parse(&self, _parsing: &MutexGuard<'_, ()>) -> Result<Arc<Snapshot>> {
+        if let Some(opened) = self.parsed()? {
+            return Ok(opened);
+        }
+        let older = locked(&self.state).opened.upgrade();
         if let Err(error) = self.location.settle(&self.open_files.recovery) {
             if error.kind() == error::Kind::Unfinished {
                 self.trouble(&error);
@@ -202,10 +223,12 @@ impl MountedFile {
         }
         let source = Arc::new(self.location.open_file()?.with_relocation_lock(self.relocation_lock.clone()));
         let now = source.stat()?;
+        let mut state = locked(&self.state);
         if !now.version.same_file(&state.stat.source.version) {
             self.detach(&mut state);
             return Err(rustix::io::Errno::STALE.into());
         }
+        drop(state);
         let container = match (self.open_files.opener)(source) {
             // Lack of memory or descriptors is no property of the file.
             Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
@@ -213,10 +236,11 @@ impl MountedFile {
         };
         let now = container.as_ref().map_or(now, |container| container.source_stat());
         let version = now.version;
+        let mut state = locked(&self.state);
         if state.parsed.is_some_and(|parsed| parsed != version) {
             state.generation += 1;
             state.base_version += u64::from(state.own != Some(version));
-            let older = live.as_ref().and_then(|older| older.container.as_deref().ok());
+            let older = older.as_ref().and_then(|older| older.container.as_deref().ok());
             let is_other = container.as_ref().is_ok_and(|container| !container.goes_on_from(older));
             state.lineage += u64::from(is_other);
         }
@@ -226,17 +250,21 @@ impl MountedFile {
         let parsed = Parsed { version, generation, saves, base_version, lineage, container };
         let opened = Arc::new(Snapshot::new(parsed));
         state.opened = Arc::downgrade(&opened);
+        let attached = state.attached;
         drop(state);
+        if attached {
+            self.open_files.keep(self.serial, &opened);
+        }
         if let Err(error) = &opened.container {
             self.trouble(error);
         }
-        self.open_files.keep(self.serial, &opened);
         Ok(opened)
     }
 
     /// Begins a save: what is parsed now is what is read until it ends.
     pub(crate) fn begin_save(&self) -> Result<Arc<Snapshot>> {
-        let opened = self.opened()?;
+        let parsing = locked(&self.parsing);
+        let opened = self.parse(&parsing)?;
         locked(&self.state).saving = Some(opened.clone());
         Ok(opened)
     }

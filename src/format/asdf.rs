@@ -306,6 +306,10 @@ impl Container for AsdfFile {
         Arc::new(Slice::new(self.source.clone(), 0, self.head.end))
     }
 
+    fn is_slow(&self) -> bool {
+        self.blocks.get().is_none()
+    }
+
     fn block_count(&self) -> Result<usize> {
         Ok(self.blocks()?.offsets.len())
     }

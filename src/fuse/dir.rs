@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use fuser::{Errno, FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyDirectoryPlus, ReplyOpen};
 
-use super::{Adapter, GENERATION, ino, reply};
+use super::{GENERATION, Server, ino, reply};
 use crate::vfs::{Listing, TTL};
 
-impl Adapter {
+impl Server {
     pub(super) fn open_dir(&self, node: INodeNo, reply: ReplyOpen) {
         match self.vfs.open_dir(ino(node)) {
             Ok(listing) => reply.opened(self.dirs.add(listing).0, FopenFlags::empty()),

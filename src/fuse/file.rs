@@ -7,9 +7,9 @@ use fuser::{
 };
 
 use super::read::{self, Purpose};
-use super::{Adapter, caller, ino, reply};
+use super::{Server, caller, ino, reply};
 use crate::error::Result;
-use crate::overlay::write_handle::OpenFor;
+use crate::overlay::write_handle::{Caller, OpenFor};
 use crate::vfs::{Caching, OpenFile, Reader, Writer};
 
 /// Answers the open of a file for reading.
@@ -25,7 +25,7 @@ fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
     );
 }
 
-impl Adapter {
+impl Server {
     /// The open file behind a handle, if the handle can write.
     pub(super) fn writer(&self, handle: FileHandle) -> Option<Arc<OpenFile>> {
         self.files.get(handle).filter(|opened| matches!(**opened, OpenFile::Writer(_)))
@@ -52,14 +52,14 @@ impl Adapter {
         });
     }
 
-    pub(super) fn open_file(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    pub(super) fn open_file(&self, caller: Caller, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let open = OpenFor {
             writing: flags.acc_mode() != OpenAccMode::O_RDONLY,
             appending: flags.0 & libc::O_APPEND != 0,
             truncating: flags.0 & libc::O_TRUNC != 0,
             only_new: false,
         };
-        match self.vfs.open_for(ino(node), open, caller::of(request)) {
+        match self.vfs.open_for(ino(node), open, caller) {
             Ok(opened_file) => {
                 let (handle, file) = self.files.add(opened_file);
                 match &*file {
@@ -88,6 +88,15 @@ impl Adapter {
         reply: ReplyData,
     ) {
         let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
+        if let OpenFile::Reader(reader) = &*file
+            && let Some(serial) = reader.slow_file()
+        {
+            return self.searching.run(serial, move || {
+                if let OpenFile::Reader(reader) = &*file {
+                    read::answer(reader, offset, size, purpose, reply);
+                }
+            });
+        }
         match &*file {
             OpenFile::Writer(writer) => read::answer_from_writer(writer, offset, size, reply),
             OpenFile::Reader(reader) if reader.is_slow() => {

@@ -3,14 +3,12 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use fuser::{
-    AccessFlags, Errno, INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyStatfs, Request,
-};
+use fuser::{AccessFlags, Errno, INodeNo, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyStatfs};
 
-use super::{Adapter, GENERATION, ino, reply};
+use super::{GENERATION, Server, ino, reply};
 use crate::vfs::TTL;
 
-impl Adapter {
+impl Server {
     pub(super) fn look_up(&self, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.vfs.lookup(ino(parent), name) {
             Ok(attr) => {
@@ -47,13 +45,13 @@ impl Adapter {
 
     pub(super) fn check_access(
         &self,
-        request: &Request,
+        (uid, gid): (u32, u32),
         node: INodeNo,
         mask: AccessFlags,
         reply: ReplyEmpty,
     ) {
         let wanted = (mask & (AccessFlags::R_OK | AccessFlags::W_OK | AccessFlags::X_OK)).bits() as u16;
-        reply::done(self.vfs.check_access(ino(node), request.uid(), request.gid(), wanted), reply);
+        reply::done(self.vfs.check_access(ino(node), uid, gid, wanted), reply);
     }
 
     pub(super) fn tell_space(&self, reply: ReplyStatfs) {

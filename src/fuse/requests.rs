@@ -15,8 +15,9 @@ use fuser::{
 };
 
 use super::read::Purpose;
-use super::{Adapter, ino, reply, write};
+use super::{Adapter, Server, caller, ino, reply, write};
 use crate::overlay::change::Change;
+use crate::vfs::Asked;
 
 /// Capabilities that the mount uses where the kernel has them.
 const WANTED: [InitFlags; 7] = [
@@ -45,6 +46,22 @@ fn guarded(request: fmt::Arguments<'_>, handler: impl FnOnce()) {
     }
 }
 
+impl Adapter {
+    /// Answers a request at once, or on another thread if the answer takes long.
+    fn answer(
+        &self,
+        (node, asked): (INodeNo, Asked<'_>),
+        request: fmt::Arguments<'_>,
+        handler: impl FnOnce(&Server) + Send + 'static,
+    ) {
+        // What panics here panics in the handler, too.
+        let slow = catch_unwind(AssertUnwindSafe(|| self.0.vfs.slow_file(ino(node), asked)));
+        let Some(file) = slow.ok().flatten() else { return guarded(request, || handler(&self.0)) };
+        let (server, request) = (self.0.clone(), request.to_string());
+        self.0.searching.run(file, move || guarded(format_args!("{request}"), || handler(&server)));
+    }
+}
+
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         for wanted in WANTED {
@@ -57,28 +74,36 @@ impl Filesystem for Adapter {
     }
 
     fn destroy(&mut self) {
-        self.files.clear();
-        self.dirs.clear();
+        self.0.files.clear();
+        self.0.dirs.clear();
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        guarded(format_args!("lookup {name:?} in {parent}"), || self.look_up(parent, name, reply));
+        let (asked, own) = (Asked::Name(name), name.to_owned());
+        self.answer((parent, asked), format_args!("lookup {name:?} in {parent}"), move |server| {
+            server.look_up(parent, &own, reply);
+        });
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, count: u64) {
-        guarded(format_args!("forget {node}, {count} times"), || self.vfs.forget(ino(node), count));
+        guarded(format_args!("forget {node}, {count} times"), || self.0.vfs.forget(ino(node), count));
     }
 
     fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        guarded(format_args!("getattr {node}"), || self.get_attr(node, reply));
+        self.answer((node, Asked::Itself), format_args!("getattr {node}"), move |server| {
+            server.get_attr(node, reply);
+        });
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
-        guarded(format_args!("readlink {node}"), || self.read_link(node, reply));
+        guarded(format_args!("readlink {node}"), || self.0.read_link(node, reply));
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        guarded(format_args!("open {node} {flags:?}"), || self.open_file(request, node, flags, reply));
+        let caller = caller::of(request);
+        self.answer((node, Asked::Itself), format_args!("open {node} {flags:?}"), move |server| {
+            server.open_file(caller, node, flags, reply);
+        });
     }
 
     fn read(
@@ -94,16 +119,16 @@ impl Filesystem for Adapter {
     ) {
         let purpose = if owner.is_some() { Purpose::Program } else { Purpose::Cache };
         guarded(format_args!("read {node} at {offset}, {size} bytes"), || {
-            self.read_file(handle, offset, size, purpose, reply)
+            self.0.read_file(handle, offset, size, purpose, reply)
         });
     }
 
     fn flush(&self, request: &Request, node: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        guarded(format_args!("flush {node}"), || self.flush_file(request, handle, reply));
+        guarded(format_args!("flush {node}"), || self.0.flush_file(request, handle, reply));
     }
 
     fn fsync(&self, _: &Request, node: INodeNo, handle: FileHandle, _datasync: bool, reply: ReplyEmpty) {
-        guarded(format_args!("fsync {node}"), || self.sync_file(handle, reply));
+        guarded(format_args!("fsync {node}"), || self.0.sync_file(handle, reply));
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _datasync: bool, reply: ReplyEmpty) {
@@ -121,15 +146,19 @@ impl Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        guarded(format_args!("release {node}"), || self.release_file(handle, reply));
+        guarded(format_args!("release {node}"), || self.0.release_file(handle, reply));
     }
 
     fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        guarded(format_args!("opendir {node}"), || self.open_dir(node, reply));
+        self.answer((node, Asked::Names), format_args!("opendir {node}"), move |server| {
+            server.open_dir(node, reply);
+        });
     }
 
     fn readdir(&self, _: &Request, node: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
-        guarded(format_args!("readdir {node} from {offset}"), || self.read_dir(handle, offset, reply));
+        self.answer((node, Asked::Names), format_args!("readdir {node} from {offset}"), move |server| {
+            server.read_dir(handle, offset, reply);
+        });
     }
 
     fn readdirplus(
@@ -140,32 +169,40 @@ impl Filesystem for Adapter {
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        guarded(format_args!("readdirplus {node} from {offset}"), || {
-            self.read_dir_plus(handle, offset, reply)
+        self.answer((node, Asked::Names), format_args!("readdirplus {node} from {offset}"), move |server| {
+            server.read_dir_plus(handle, offset, reply);
         });
     }
 
     fn releasedir(&self, _: &Request, node: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
         guarded(format_args!("releasedir {node}"), || {
-            self.dirs.remove(handle);
+            self.0.dirs.remove(handle);
             reply.ok();
         });
     }
 
     fn statfs(&self, _request: &Request, node: INodeNo, reply: ReplyStatfs) {
-        guarded(format_args!("statfs {node}"), || self.tell_space(reply));
+        guarded(format_args!("statfs {node}"), || self.0.tell_space(reply));
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        guarded(format_args!("getxattr {node} {name:?}"), || self.get_xattr(node, name, size, reply));
+        let own = name.to_owned();
+        self.answer((node, Asked::Names), format_args!("getxattr {node} {name:?}"), move |server| {
+            server.get_xattr(node, &own, size, reply);
+        });
     }
 
     fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        guarded(format_args!("listxattr {node}"), || self.list_xattrs(node, size, reply));
+        self.answer((node, Asked::Names), format_args!("listxattr {node}"), move |server| {
+            server.list_xattrs(node, size, reply);
+        });
     }
 
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        guarded(format_args!("access {node} {mask:?}"), || self.check_access(request, node, mask, reply));
+        let (uid, gid) = (request.uid(), request.gid());
+        self.answer((node, Asked::Names), format_args!("access {node} {mask:?}"), move |server| {
+            server.check_access((uid, gid), node, mask, reply);
+        });
     }
 
     fn lseek(&self, _: &Request, _: INodeNo, _: FileHandle, _: i64, _: i32, reply: ReplyLseek) {
@@ -207,7 +244,7 @@ impl Filesystem for Adapter {
     ) {
         let time = write::time_spec;
         let change = Change { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
-        guarded(format_args!("setattr {node} {change:?}"), || self.change(node, change, handle, reply));
+        guarded(format_args!("setattr {node} {change:?}"), || self.0.change(node, change, handle, reply));
     }
 
     fn write(
@@ -224,7 +261,7 @@ impl Filesystem for Adapter {
     ) {
         let mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         guarded(format_args!("write {node} at {offset}, {} bytes", data.len()), || {
-            self.write_to(handle, offset, data, mapped, reply)
+            self.0.write_to(handle, offset, data, mapped, reply)
         });
     }
 
@@ -239,21 +276,21 @@ impl Filesystem for Adapter {
         reply: ReplyCreate,
     ) {
         guarded(format_args!("create {name:?} in {parent}"), || {
-            self.make(request, parent, name, mode, flags, reply)
+            self.0.make(request, parent, name, mode, flags, reply)
         });
     }
 
     fn mknod(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
-        guarded(format_args!("mknod {name:?} in {parent}"), || reply.error(self.no_such_kind(parent)));
+        guarded(format_args!("mknod {name:?} in {parent}"), || reply.error(self.0.no_such_kind(parent)));
     }
 
     fn mkdir(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, reply: ReplyEntry) {
-        guarded(format_args!("mkdir {name:?} in {parent}"), || reply.error(self.no_such_kind(parent)));
+        guarded(format_args!("mkdir {name:?} in {parent}"), || reply.error(self.0.no_such_kind(parent)));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         guarded(format_args!("unlink {name:?} in {parent}"), || {
-            reply::done(self.vfs.unlink(ino(parent), name), reply)
+            reply::done(self.0.vfs.unlink(ino(parent), name), reply)
         });
     }
 
@@ -263,7 +300,7 @@ impl Filesystem for Adapter {
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, text: &Path, reply: ReplyEntry) {
         guarded(format_args!("symlink {name:?} in {parent} to {text:?}"), || {
-            self.make_link(request, parent, name, text, reply)
+            self.0.make_link(request, parent, name, text, reply)
         });
     }
 
@@ -278,13 +315,13 @@ impl Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         guarded(format_args!("rename {name:?} in {parent} to {new_name:?} in {new_parent}"), || {
-            self.change_name((parent, name), (new_parent, new_name), flags, reply)
+            self.0.change_name((parent, name), (new_parent, new_name), flags, reply)
         });
     }
 
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         guarded(format_args!("link {node} as {name:?} in {parent}"), || {
-            self.entry(self.vfs.link(ino(node), ino(parent), name), reply)
+            self.0.entry(self.0.vfs.link(ino(node), ino(parent), name), reply)
         });
     }
 
@@ -298,11 +335,13 @@ impl Filesystem for Adapter {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        guarded(format_args!("setxattr {node} {name:?}"), || self.set_xattr(node, name, value, flags, reply));
+        guarded(format_args!("setxattr {node} {name:?}"), || {
+            self.0.set_xattr(node, name, value, flags, reply)
+        });
     }
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        guarded(format_args!("removexattr {node} {name:?}"), || self.remove_xattr(node, name, reply));
+        guarded(format_args!("removexattr {node} {name:?}"), || self.0.remove_xattr(node, name, reply));
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {

@@ -8,7 +8,7 @@ use fuser::{
     ReplyWrite, Request, TimeOrNow,
 };
 
-use super::{Adapter, GENERATION, caller, ino, reply};
+use super::{GENERATION, Server, caller, ino, reply};
 use crate::error::Result;
 use crate::overlay::change::{Change, TimeSpec};
 use crate::overlay::naming::{Maker, Renaming, is_slow_rename};
@@ -27,7 +27,7 @@ fn maker(request: &Request, mode: u32) -> Maker {
     Maker { uid: request.uid(), gid: request.gid(), mode }
 }
 
-impl Adapter {
+impl Server {
     pub(super) fn change(&self, node: INodeNo, change: Change, handle: Option<FileHandle>, reply: ReplyAttr) {
         let file = handle.and_then(|handle| self.writer(handle));
         let writer = file.as_deref().and_then(|file| match file {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr};
 
-use super::{Adapter, ino, reply};
+use super::{Server, ino, reply};
 use crate::vfs::Xattr;
 
 /// Answers a request for an attribute's value or for the list of attributes.
@@ -16,7 +16,7 @@ fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
     }
 }
 
-impl Adapter {
+impl Server {
     pub(super) fn get_xattr(&self, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         match self.vfs.xattr(ino(node), name) {
             Ok(Xattr::Ready(value)) => answer(&value, size, reply),

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use crate::content::folder::{self, File, Keeping, Renewal};
 use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Kind, Result};
-use crate::folder::mounted_file::MountedFile;
+use crate::folder::mounted_file::{Look, MountedFile};
 use crate::folder::snapshot::Snapshot;
 use crate::host::at::open_in;
 use crate::source::{FileSource, Source};
@@ -103,12 +103,8 @@ impl Reader {
             What::Generated(content) | What::Plain(content) => return Ok(content.clone()),
         };
         let look = mounted.look();
-        {
-            let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let is_now = now.opened.version == look.stat.source.version && now.opened.saves == look.saves;
-            if !look.attached || is_now {
-                return Ok(now.content.clone());
-            }
+        if !look.attached || self.is_of(&look) {
+            return Ok(now.read().unwrap_or_else(std::sync::PoisonError::into_inner).content.clone());
         }
         let opened = mounted.opened()?;
         let mut now = now.write().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -126,6 +122,21 @@ impl Reader {
             *now = Now { opened, content, file: Arc::new(file) };
         }
         Ok(now.content.clone())
+    }
+
+    /// What it shows of a mounted file, if it does.
+    pub(crate) fn shown(&self) -> Option<(&Arc<MountedFile>, &ViewNode)> {
+        match &self.what {
+            What::View { mounted, view, .. } => Some((mounted, view)),
+            What::Generated(_) | What::Plain(_) => None,
+        }
+    }
+
+    /// Whether it shows the version of its file that a look found.
+    pub(crate) fn is_of(&self, look: &Look) -> bool {
+        let What::View { now, .. } = &self.what else { return true };
+        let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        now.opened.version == look.stat.source.version && now.opened.saves == look.saves
     }
 
     /// Keeps what is read where it is until the answer is dropped; to be taken before

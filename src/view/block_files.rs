@@ -39,6 +39,10 @@ impl Folder for BlockFiles {
         }
         Ok(())
     }
+
+    fn is_slow(&self) -> bool {
+        self.container.is_slow()
+    }
 }
 
 fn is_of_the_system(error: &Error) -> bool {

@@ -100,6 +100,11 @@ impl Folder for About {
         const ALL: [(&str, Kind); 2] = [(STATUS, Kind::File), (TABLE, Kind::File)];
         list(if self.container.is_some() { &ALL } else { &ALL[..1] }, from, take)
     }
+
+    /// Both files say how many blocks there are.
+    fn is_slow(&self) -> bool {
+        self.container.as_ref().is_some_and(|container| container.is_slow())
+    }
 }
 
 fn list(names: &[(&str, Kind)], from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The adapter on a real mount, without the daemon: needs root and /dev/fuse, and passes without.
+//! The adapter on a real mount, without the daemon.
 //!
 //! The container is a stand-in whose second block breaks after its first million bytes.
 
@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{JoinHandle, sleep};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use asdf_mount::fuse::{Adapter, KernelNotifier};
 use asdf_mount::source::{Source, SourceStat};
 use asdf_mount::vfs::{Options, Vfs};
 
-const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
+pub(crate) const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
 const LARGE: u64 = 4 << 20;
 /// From here on the broken block can't be decoded.
 const GOOD: u64 = 1_000_001;
@@ -36,7 +36,32 @@ const HEADER: &[u8; 128] = &[b'h'; 128];
 /// Block 0 is the file from its head on, streamed; 1 breaks; 2 panics when it is read; 3 is sound; 4 is a
 /// header before the bytes of block 0, as they lie in the file.
 #[derive(Debug)]
-struct Stand(Arc<dyn Source>, SourceStat);
+pub(crate) struct Stand(pub(crate) Arc<dyn Source>, pub(crate) SourceStat, pub(crate) Option<Arc<Gate>>);
+
+/// What the blocks of a file, or its first bytes, are waited for at.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    pub(crate) fn set(&self, open: bool) {
+        *self.open.lock().unwrap() = open;
+        self.opened.notify_all();
+    }
+
+    fn is_open(&self) -> bool {
+        *self.open.lock().unwrap()
+    }
+
+    /// Fails a test that would hang.
+    pub(crate) fn pass(&self) -> Result<()> {
+        let patience = Duration::from_secs(60);
+        let waited = self.opened.wait_timeout_while(self.open.lock().unwrap(), patience, |open| !*open);
+        if waited.unwrap().1.timed_out() { Err(Error::damaged("the gate stays closed")) } else { Ok(()) }
+    }
+}
 
 /// Bytes made up from their offset, slowly.
 #[derive(Debug)]
@@ -46,7 +71,7 @@ struct Made {
     panics: bool,
 }
 
-fn made(offset: u64) -> u8 {
+pub(crate) fn made(offset: u64) -> u8 {
     (offset * 7 + offset / 251) as u8
 }
 
@@ -82,10 +107,15 @@ impl Container for Stand {
     fn tree(&self) -> Arc<dyn Content> {
         Arc::new(Slice::new(self.0.clone(), 0, HEAD.len() as u64))
     }
+    fn is_slow(&self) -> bool {
+        self.2.as_ref().is_some_and(|gate| !gate.is_open())
+    }
     fn block_count(&self) -> Result<usize> {
+        self.2.as_ref().map_or(Ok(()), |gate| gate.pass())?;
         Ok(5)
     }
     fn block(&self, n: usize) -> Result<Block> {
+        self.2.as_ref().map_or(Ok(()), |gate| gate.pass())?;
         let head = HEAD.len() as u64;
         let stored = Slice::new(self.0.clone(), head, self.1.size - head);
         let content: Arc<dyn Content> = match n {
@@ -117,27 +147,34 @@ impl Container for Stand {
     }
 }
 
+/// Opens what is mounted.
+type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;
+
 /// A mount that ends with the test.
-struct Mount {
-    at: PathBuf,
+pub(crate) struct Mount {
+    pub(crate) at: PathBuf,
     session: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 impl Mount {
-    /// `None` where mounting is not allowed.
-    fn new(sources: &[PathBuf], at: &Path) -> Option<Self> {
+    fn new(sources: &[PathBuf], at: &Path) -> Self {
         Self::verifying(Verify::Off, sources, at)
     }
 
-    fn verifying(verify: Verify, sources: &[PathBuf], at: &Path) -> Option<Self> {
-        let device = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+    fn verifying(verify: Verify, sources: &[PathBuf], at: &Path) -> Self {
+        let opener = |source: Arc<dyn Source>| {
+            let stat = source.stat()?;
+            Ok(Arc::new(Stand(source, stat, None)) as _)
+        };
+        Self::with(verify, Arc::new(opener), sources, at)
+    }
+
+    pub(crate) fn with(verify: Verify, opener: Opener, sources: &[PathBuf], at: &Path) -> Self {
+        let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
         let mut options = Options::new(Context { cache: Arc::new(Cache::new(1 << 20)) });
         options.mountpoint = Some(at.to_owned());
         options.verify = verify;
-        options.opener = Arc::new(|source| {
-            let stat = source.stat()?;
-            Ok(Arc::new(Stand(source, stat)))
-        });
+        options.opener = opener;
         let tree = Vfs::new(sources, &options).unwrap();
         let data =
             format!("fd={},rootmode=40000,user_id=0,group_id=0,default_permissions", device.as_raw_fd());
@@ -153,10 +190,7 @@ impl Mount {
                 data.as_ptr().cast(),
             )
         };
-        if mounted != 0 {
-            eprintln!("not tested: {}", std::io::Error::last_os_error());
-            return None;
-        }
+        assert_eq!(mounted, 0, "{}", std::io::Error::last_os_error());
         let mut config = fuser::Config::default();
         config.n_threads = Some(2);
         let device: OwnedFd = device.into();
@@ -165,10 +199,10 @@ impl Mount {
         let session = fuser::Session::from_fd(adapter, device, fuser::SessionACL::Owner, config).unwrap();
         vfs.serve(KernelNotifier::new(session.notifier()));
         let session = Some(std::thread::spawn(move || session.run()));
-        Some(Self { at: at.to_owned(), session })
+        Self { at: at.to_owned(), session }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.at.join(name)
     }
 }
@@ -192,7 +226,7 @@ fn getxattr(path: &Path, name: &str) -> String {
 }
 
 /// A directory with `s/a.asdf`, whose block 0 is 3 MiB long, and a place to mount.
-fn sources() -> (tempfile::TempDir, Vec<u8>) {
+pub(crate) fn sources() -> (tempfile::TempDir, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..3u64 << 20).map(made).collect();
     fs::create_dir_all(dir.path().join("s/sub")).unwrap();
@@ -206,7 +240,7 @@ fn sources() -> (tempfile::TempDir, Vec<u8>) {
 fn a_file_is_read_through_the_kernel() {
     let (dir, bytes) = sources();
     let source = dir.path().join("s/a.asdf");
-    let Some(mount) = Mount::new(std::slice::from_ref(&source), &dir.path().join("m")) else { return };
+    let mount = Mount::new(std::slice::from_ref(&source), &dir.path().join("m"));
     assert_eq!(fs::read(mount.path("tree.yaml")).unwrap(), HEAD);
     assert!(fs::read(mount.path("blocks/0.bin")).unwrap() == bytes);
     let mut part = vec![0; 70_000];
@@ -234,13 +268,8 @@ fn a_file_is_read_through_the_kernel() {
     let sound: Vec<u8> = (0..100_000).map(made).collect();
     assert!(fs::read(mount.path("blocks/3.bin")).unwrap() == sound);
 
-    let mut names: Vec<_> = fs::read_dir(&mount.at)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    assert_eq!(names, [".asdf-mount", "blocks", "tree.yaml"]);
-    assert_eq!(fs::read_dir(mount.path("blocks")).unwrap().count(), 5);
+    assert_eq!(names(&mount.at), [".asdf-mount", "blocks", "tree.yaml"]);
+    assert_eq!(names(&mount.path("blocks")).len(), 5);
     for name in [".asdf-mount/status.yaml", ".asdf-mount/blocks.yaml"] {
         let path = mount.path(name);
         assert_eq!(path.metadata().unwrap().len(), fs::read(&path).unwrap().len() as u64, "{name}");
@@ -264,7 +293,7 @@ fn a_file_is_read_through_the_kernel() {
 fn a_header_before_stored_bytes_is_read_and_mapped_as_one_file() {
     let (dir, bytes) = sources();
     let source = dir.path().join("s/a.asdf");
-    let Some(mount) = Mount::new(std::slice::from_ref(&source), &dir.path().join("m")) else { return };
+    let mount = Mount::new(std::slice::from_ref(&source), &dir.path().join("m"));
     let whole = [&HEADER[..], &bytes].concat();
     let path = mount.path("blocks/4.bin");
     assert_eq!(path.metadata().unwrap().len(), whole.len() as u64);
@@ -301,13 +330,13 @@ fn what_is_made_of_a_block_is_verified_with_it_and_leaves_the_kernels_cache_with
     let is_eio = |path: &Path| fs::read(path).is_err_and(|error| error.raw_os_error() == Some(libc::EIO));
     {
         let at = &dir.path().join("m");
-        let Some(mount) = Mount::verifying(Verify::Always, std::slice::from_ref(&source), at) else { return };
+        let mount = Mount::verifying(Verify::Always, std::slice::from_ref(&source), at);
         assert!(is_eio(&mount.path("blocks/4.bin")));
         assert_eq!(fs::read(mount.path("blocks/3.bin")).unwrap().len(), 100_000);
         assert_eq!(fs::read(mount.path("tree.yaml")).unwrap(), HEAD);
     }
     let at = &dir.path().join("m");
-    let Some(mount) = Mount::verifying(Verify::FirstRead, std::slice::from_ref(&source), at) else { return };
+    let mount = Mount::verifying(Verify::FirstRead, std::slice::from_ref(&source), at);
     let path = mount.path("blocks/4.bin");
     let file = File::open(&path).unwrap();
     let mut waited = 0;
@@ -324,7 +353,7 @@ fn what_is_made_of_a_block_is_verified_with_it_and_leaves_the_kernels_cache_with
 fn a_stream_that_grows_is_followed_and_a_file_that_is_cut_gives_eio() {
     let (dir, bytes) = sources();
     let source = dir.path().join("s/a.asdf");
-    let Some(mount) = Mount::new(std::slice::from_ref(&source), &dir.path().join("m")) else { return };
+    let mount = Mount::new(std::slice::from_ref(&source), &dir.path().join("m"));
     let mut block = File::open(mount.path("blocks/0.bin")).unwrap();
     block.seek(SeekFrom::End(0)).unwrap();
     File::options().append(true).open(&source).unwrap().write_all(b"more").unwrap();
@@ -361,7 +390,7 @@ fn a_directory_is_mirrored_also_by_a_mount_over_itself() {
         fs::write(source.join(format!("sub/{n}")), "").unwrap();
     }
     for at in ["m", "s"] {
-        let Some(mount) = Mount::new(std::slice::from_ref(&source), &dir.path().join(at)) else { return };
+        let mount = Mount::new(std::slice::from_ref(&source), &dir.path().join(at));
         assert!(fs::read(mount.path("a.asdf/blocks/0.bin")).unwrap() == bytes);
         assert_eq!(fs::read(mount.path("sub/plain")).unwrap(), b"plain");
         assert_eq!(fs::read(mount.path("link")).unwrap(), b"plain");
@@ -373,4 +402,11 @@ fn a_directory_is_mirrored_also_by_a_mount_over_itself() {
             assert_eq!(inodes.len(), 3001);
         }
     }
+}
+
+pub(crate) fn names(path: &Path) -> Vec<String> {
+    let entries = fs::read_dir(path).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
 }

@@ -17,6 +17,7 @@ mod gsd;
 mod large;
 mod limits;
 mod mapped_by_python;
+mod meanwhile;
 mod memory;
 mod pages;
 mod seek_tables;

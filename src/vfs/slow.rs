@@ -1,0 +1,82 @@
+//! Which requests take long, so that no thread that answers the kernel waits for them.
+//!
+//! A file is parsed when it is first looked into, and looked through when its folders are first listed. Of a
+//! large file, or of one that lies on a server, that may take seconds. While a save moves bytes, what reads them
+//! waits for it.
+
+use std::ffi::OsStr;
+
+use crate::content::folder;
+use crate::folder::mounted_file::{Look, MountedFile};
+use crate::vfs::Vfs;
+use crate::vfs::entry::Class;
+use crate::vfs::lookup::is_moved;
+use crate::vfs::node::{Ino, Node};
+use crate::vfs::read_handle::Reader;
+use crate::view::status::Writing;
+
+/// A file of at most so many bytes is parsed and looked through in a moment.
+const SMALL: u64 = 256 << 10;
+
+/// What a request asks of a node.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked<'a> {
+    /// Its attributes or its bytes.
+    Itself,
+    /// One of its names.
+    Name(&'a OsStr),
+    /// All of its names, or what is derived from them.
+    Names,
+}
+
+impl Vfs {
+    /// The file for which an answer has to wait: its serial number. `None` if the answer is at hand.
+    pub fn slow_file(&self, ino: Ino, asked: Asked<'_>) -> Option<u64> {
+        let (mounted, view) = match (self.node(ino).ok()?, asked) {
+            (Node::View(_, mounted, view), _) => (mounted, Some(view)),
+            (Node::Entry(entry), Asked::Name(_) | Asked::Names)
+                if matches!(entry.class, Class::Folder(_)) =>
+            {
+                (self.mounted(&entry).ok()?, None)
+            }
+            (Node::Tree(entry) | Node::OverlayFile(entry, _), _) => (self.mounted(&entry).ok()?, None),
+            (Node::Entry(_), _) => return None,
+        };
+        let moved = view.as_ref().is_some_and(|view| match asked {
+            Asked::Itself => is_moved(view.parent.as_ref(), &view.name),
+            Asked::Name(name) => is_moved(Some(view), name),
+            Asked::Names => true,
+        });
+        let mut path = view.as_ref().map_or_else(Vec::new, |view| view.path());
+        if matches!(asked, Asked::Itself) {
+            path.pop();
+        }
+        let waits = moved && mounted.is_still().is_none();
+        (waits || is_slow(&mounted, &mounted.look(), &path)).then_some(mounted.serial)
+    }
+}
+
+impl Reader {
+    /// The file that has to be parsed anew, or that a save moves just now, before this reads on.
+    pub fn slow_file(&self) -> Option<u64> {
+        let (mounted, view) = self.shown()?;
+        let waits = || is_moved(view.parent.as_ref(), &view.name) && mounted.is_still().is_none();
+        let look = mounted.look();
+        let is_outdated = look.attached && !self.is_of(&look);
+        (waits() || is_outdated && is_slow(mounted, &look, &view.path())).then_some(mounted.serial)
+    }
+}
+
+/// Whether a lookup in the folder at `path` in the folder of a file takes long.
+fn is_slow(mounted: &std::sync::Arc<MountedFile>, look: &Look, path: &[&OsStr]) -> bool {
+    if look.stat.source.size <= SMALL {
+        return false;
+    }
+    match mounted.parsed() {
+        Ok(Some(opened)) => {
+            folder::is_slow(&mounted.root(&opened, Writing::default), path).unwrap_or_default()
+        }
+        Ok(None) => true,
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,120 @@
+//! While a large file is parsed or looked through, other files answer.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{JoinHandle, sleep};
+use std::time::Duration;
+
+use asdf_mount::error::Result;
+use asdf_mount::folder::verify::Verify;
+use asdf_mount::format::Container;
+use asdf_mount::source::Source;
+
+use crate::adapter::{Gate, HEAD, Mount, Stand, made, names, sources};
+
+/// Asks for all of a file, and for what the requests about another one must not hold up.
+fn look_at_other_files(mount: &Mount, bytes: &[u8]) {
+    assert_eq!(names(&mount.at), ["a.asdf", "slow.asdf", "sub"]);
+    for entry in fs::read_dir(&mount.at).unwrap() {
+        assert!(entry.unwrap().metadata().unwrap().is_dir());
+    }
+    assert_eq!(names(&mount.path("a.asdf/blocks")).len(), 5);
+    assert!(fs::read(mount.path("a.asdf/blocks/0.bin")).unwrap() == bytes);
+    assert_eq!(fs::read(mount.path("a.asdf/blocks/3.bin")).unwrap().len(), 100_000);
+    assert!(fs::read_to_string(mount.path("a.asdf/.asdf-mount/status.yaml")).unwrap().contains("blocks: 5"));
+    assert_eq!(fs::read(mount.path("sub/plain")).unwrap(), b"plain");
+}
+
+/// More requests at once than there are threads that answer the kernel, about a file that is slow.
+fn ask_slow_file(mount: &Mount) -> Vec<JoinHandle<()>> {
+    let ask = |path: &str, ask: fn(&Path)| {
+        let path = mount.path(path);
+        std::thread::spawn(move || ask(&path))
+    };
+    vec![
+        ask("slow.asdf/blocks", |path| assert_eq!(names(path).len(), 5)),
+        ask("slow.asdf/blocks/3.bin", |path| assert_eq!(path.metadata().unwrap().len(), 100_000)),
+        ask("slow.asdf/blocks/0.bin", |path| assert_eq!(fs::read(path).unwrap().len(), 3 << 20)),
+        ask("slow.asdf/.asdf-mount", |path| assert_eq!(names(path).len(), 2)),
+        ask("slow.asdf/.asdf-mount/status.yaml", |path| {
+            assert!(fs::read_to_string(path).unwrap().contains("blocks: 5"));
+        }),
+        ask("slow.asdf/.asdf-mount/blocks.yaml", |path| assert!(path.metadata().unwrap().len() > 0)),
+    ]
+}
+
+/// The folder of [`sources`] with a file `slow.asdf` besides, opened by `opener` of the gate.
+fn slow_mount(
+    opener: fn(Arc<dyn Source>, &Arc<Gate>) -> Result<Stand>,
+) -> (tempfile::TempDir, Mount, Arc<Gate>) {
+    let (dir, _) = sources();
+    fs::copy(dir.path().join("s/a.asdf"), dir.path().join("s/slow.asdf")).unwrap();
+    let gate = Arc::new(Gate::default());
+    let own = gate.clone();
+    let opener = move |source: Arc<dyn Source>| -> Result<Arc<dyn Container>> {
+        Ok(Arc::new(match source.path().ends_with("slow.asdf") {
+            true => opener(source, &own)?,
+            false => Stand(source.clone(), source.stat()?, None),
+        }))
+    };
+    let mount = Mount::with(Verify::Off, Arc::new(opener), &[dir.path().join("s")], &dir.path().join("m"));
+    (dir, mount, gate)
+}
+
+fn answers_meanwhile(mount: &Mount, gate: &Gate, also: impl FnOnce()) {
+    let asking = ask_slow_file(mount);
+    sleep(Duration::from_millis(100)); // so that the requests are there
+    look_at_other_files(mount, &(0..3u64 << 20).map(made).collect::<Vec<_>>());
+    also();
+    assert!(asking.iter().all(|thread| !thread.is_finished()));
+    gate.set(true);
+    asking.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_file_that_is_looked_through_holds_up_no_other_file() {
+    let (_dir, mount, gate) =
+        slow_mount(|source, gate| Ok(Stand(source.clone(), source.stat()?, Some(gate.clone()))));
+    answers_meanwhile(&mount, &gate, || {
+        // What needs no search of the file answers as well.
+        assert_eq!(fs::read(mount.path("slow.asdf/tree.yaml")).unwrap(), HEAD);
+        assert!(mount.path("slow.asdf/blocks").metadata().unwrap().is_dir());
+    });
+}
+
+#[test]
+fn a_file_that_is_parsed_holds_up_no_other_file() {
+    let (_dir, mount, gate) = slow_mount(|source, gate| {
+        gate.pass()?;
+        Ok(Stand(source.clone(), source.stat()?, None))
+    });
+    answers_meanwhile(&mount, &gate, || {
+        assert!(mount.path("slow.asdf").metadata().unwrap().is_dir());
+    });
+}
+
+#[test]
+fn an_open_file_whose_source_is_parsed_anew_holds_up_no_other_file() {
+    let (dir, mount, gate) = slow_mount(|source, gate| {
+        gate.pass()?;
+        Ok(Stand(source.clone(), source.stat()?, None))
+    });
+    gate.set(true);
+    let files: Vec<_> = (0..4).map(|_| File::open(mount.path("slow.asdf/blocks/0.bin")).unwrap()).collect();
+    files[0].read_exact_at(&mut [0; 100], 0).unwrap();
+    gate.set(false);
+    File::options().append(true).open(dir.path().join("s/slow.asdf")).unwrap().write_all(b"more").unwrap();
+    sleep(Duration::from_millis(300)); // until the source is looked at again
+    let reads = files
+        .into_iter()
+        .map(|file| std::thread::spawn(move || file.read_exact_at(&mut [0; 100], 0).unwrap()));
+    let reads: Vec<_> = reads.collect();
+    sleep(Duration::from_millis(100));
+    look_at_other_files(&mount, &(0..3u64 << 20).map(made).collect::<Vec<_>>());
+    assert!(reads.iter().all(|thread| !thread.is_finished()));
+    gate.set(true);
+    reads.into_iter().for_each(|thread| thread.join().unwrap());
+}
