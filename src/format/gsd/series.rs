@@ -63,7 +63,8 @@ impl Series {
     /// Why names have no series, as far as is known: of a small index it is found out, of a large one only by a
     /// program that looks into the folder.
     pub fn notes(&self) -> Vec<format::Defect> {
-        let known = locked(&self.table).clone();
+        // While a pass is made nothing is known.
+        let known = self.table.try_lock().map_or(None, |table| table.clone());
         let is_small = self.file.index().used().is_ok_and(|used| used <= SURVEYED);
         let table = if is_small { self.table().ok() } else { known };
         table.map_or_else(Vec::new, |table| table.notes.clone())
@@ -121,6 +122,10 @@ impl Folder for Series {
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
         self.table()?.folder.list(from, take)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.table.try_lock().map_or(true, |table| table.is_none())
     }
 }
 
