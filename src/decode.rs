@@ -10,6 +10,7 @@ mod decoded;
 mod depth;
 mod held;
 mod idle;
+mod part;
 
 use std::fmt;
 
@@ -18,6 +19,7 @@ use crate::error::Result;
 pub use decoded::Decoded;
 pub(crate) use depth::Depth;
 pub(crate) use idle::IdleDecoders;
+pub use part::Part;
 
 /// Bytes of a stream that are decoded and kept together.
 ///
@@ -108,6 +110,11 @@ pub struct Chunk {
 pub trait Chunks: Send + Sync + std::fmt::Debug {
     /// The chunk that holds decoded byte `offset`, or `None` past the end of what is there.
     fn find(&self, offset: u64) -> Result<Option<Chunk>>;
+
+    /// Whether damage to a chunk is that chunk's alone, and what lies behind it can be read.
+    fn stand_alone(&self) -> bool {
+        false
+    }
 
     /// Decodes a chunk into `out`, whatever it held before: exactly `chunk.len` bytes, or an error.
     ///

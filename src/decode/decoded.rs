@@ -7,9 +7,10 @@
 //! at a few places in turn, does not begin again at the start.
 //!
 //! Damage: every byte before it is given, the first one that can't be had is the error, and from
-//! there on it stays so. What a checksum at the end of a stream finds can't be placed: nothing that it is
+//! there on it stays so, unless the pieces stand alone: then it is so up to the end of the piece. What a checksum at the end of a stream finds can't be placed: nothing that it is
 //! over can be had any more, whatever was given before that was known.
 
+mod damage;
 mod job;
 mod range_set;
 mod read_ahead;
@@ -35,6 +36,8 @@ pub struct Decoded {
     cache: Arc<Cache>,
     data_size: u64,
     encoded: Encoded,
+    /// Whether damage to a piece is that piece's alone.
+    stand_alone: bool,
     /// From here on nothing can be had: `data_size`, or where the damage begins.
     limit: AtomicU64,
     state: Mutex<State>,
@@ -88,11 +91,13 @@ impl Decoded {
     }
 
     fn new(encoded: Encoded, data_size: u64, cache: &Arc<Cache>) -> Self {
+        let stand_alone = matches!(&encoded, Encoded::Pieces(pieces) if pieces.stand_alone());
         Self {
             id: cache.id(),
             cache: cache.clone(),
             data_size,
             encoded,
+            stand_alone,
             limit: AtomicU64::new(data_size),
             state: Mutex::default(),
             turned: Condvar::new(),
@@ -149,7 +154,7 @@ impl Decoded {
 
     /// Reads from one unit.
     fn read_unit(&self, at: u64, buf: &mut [u8]) -> Result<usize> {
-        if at >= self.limit.load(Ordering::Acquire) {
+        if at >= self.limit.load(Ordering::Acquire) || (self.stand_alone && self.error_at(at).is_some()) {
             return Err(self.why_not(at));
         }
         let unit = self.locate(at)?;
@@ -187,10 +192,7 @@ impl Decoded {
     /// The end of the data, or the error if it is known that all of them can be had and yet something
     /// is wrong: more follows, or the checksum is missing. So a sequential reader gets it at the end.
     fn at_the_end(&self) -> Result<usize> {
-        match &self.state().damage {
-            Some((from, error)) if *from >= self.data_size => Err(error.clone()),
-            _ => Ok(0),
-        }
+        self.state().damage.behind(self.data_size).map_or(Ok(0), |error| Err(error.clone()))
     }
 
     /// A block that is empty by its header: whether there is really nothing in it.
@@ -232,21 +234,6 @@ impl Decoded {
 
     fn too_long(&self) -> Error {
         Error::damaged(format!("decodes to more than the {} bytes that the header says", self.data_size))
-    }
-
-    /// Notes that nothing can be had from `from` on, and gives the error back.
-    fn broken(&self, from: u64, error: Error) -> Error {
-        self.state().broken(&self.limit, from, &error);
-        error
-    }
-
-    /// The error of reading at `at`, where nothing can be had.
-    fn why_not(&self, at: u64) -> Error {
-        let state = self.state();
-        match &state.damage {
-            Some((from, error)) if *from <= at => error.clone(),
-            _ => Error::damaged(format!("byte {at} can't be decoded")),
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -329,19 +316,19 @@ impl Content for Decoded {
 
     fn soundness(&self) -> Soundness {
         let state = self.state();
-        match &state.damage {
-            Some((from, _)) => Soundness::Broken(*from),
-            None if state.ended && state.covered.reaches(self.data_size) => Soundness::Sound,
+        match state.damage.first() {
+            Some(from) => Soundness::Broken(from),
+            None if state.ended && state.covered.holds(0, self.data_size) => Soundness::Sound,
             None => Soundness::Unknown,
         }
     }
 
     fn trouble(&self) -> Option<Error> {
-        self.state().trouble.clone()
+        self.state().damage.trouble.clone()
     }
 
     fn inherit(&self, from: u64, trouble: &Error) {
-        self.state().broken(&self.limit, from, trouble);
+        self.broken(from, trouble.clone());
     }
 
     fn costs_a_pass(&self) -> bool {

@@ -7,9 +7,9 @@
 //! idle decoder nearest before its unit, or starts a new one.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
+use super::damage::Damage;
 use super::range_set::RangeSet;
 use super::read_ahead::Sequences;
 use super::{Decoded, Encoded, NEAR, Span, Unit};
@@ -28,10 +28,7 @@ pub(super) struct State {
     last_number: u64,
     /// What is waited for, by the unit's start.
     wanted: HashMap<u64, Wanted>,
-    /// Where the earliest damage begins.
-    pub(super) damage: Option<(u64, Error)>,
-    /// What is wrong there, or was found wrong besides.
-    pub(super) trouble: Option<Error>,
+    pub(super) damage: Damage,
     pub(super) covered: RangeSet,
     pub(super) sequences: Sequences,
     /// The end was reached, and it is where the header says.
@@ -72,15 +69,6 @@ enum Route {
 }
 
 impl State {
-    pub(super) fn broken(&mut self, limit: &AtomicU64, from: u64, error: &Error) {
-        limit.fetch_min(from, Ordering::AcqRel);
-        if self.damage.as_ref().is_none_or(|(before, _)| from < *before) {
-            // Read-ahead may find damage before a reader finds an earlier one.
-            self.trouble = Some(error.clone());
-            self.damage = Some((from, error.clone()));
-        }
-    }
-
     /// How many readers wait.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
@@ -118,7 +106,7 @@ impl Decoded {
             {
                 return Ok((bytes, None));
             }
-            if let Some((_, error)) = state.damage.as_ref().filter(|(from, _)| *from <= unit.start) {
+            if let Some(error) = state.damage.error_at(unit.start) {
                 return Err(error.clone());
             }
             match self.route(&state, unit) {
@@ -232,7 +220,7 @@ impl Decoded {
     ) -> Result<(Bytes, Option<Error>)> {
         let mut decoder = match decoder.map_or_else(|| self.start(unit.span, at), Ok) {
             Ok(decoder) => decoder,
-            Err(error) if error.lasts() => return Err(self.broken(unit.span.start, error)),
+            Err(error) if error.lasts() => return Err(self.broken_in(unit.span, unit.span.start, error)),
             Err(error) => return Err(error),
         };
         if unit.start > at {
@@ -263,7 +251,7 @@ impl Decoded {
                 }
                 Outcome::Transient(error) => return Err(error),
                 // The wanted unit lies before the end.
-                Outcome::Ended => return Err(self.broken(end, self.too_short(end))),
+                Outcome::Ended => return Err(self.broken_in(unit.span, end, self.too_short(end))),
             }
             at = end;
         }
@@ -358,7 +346,7 @@ impl Decoded {
                 state.ended |= unit.span.piece.is_none();
             }
             Outcome::Broken(from, error) => {
-                state.broken(&self.limit, from, &error);
+                self.note(&mut state.damage, unit.span, from, &error);
                 buffer.truncate(usize::try_from(from.saturating_sub(at)).unwrap_or(usize::MAX));
             }
             Outcome::Transient(error) => transient = Some(error),

@@ -30,9 +30,9 @@ impl RangeSet {
         self.0.insert(start, end);
     }
 
-    /// Whether `0..end` is covered.
-    pub(super) fn reaches(&self, end: u64) -> bool {
-        end == 0 || self.0.first_key_value().is_some_and(|(&from, &to)| from == 0 && to >= end)
+    /// Whether `start..end` is covered.
+    pub(super) fn holds(&self, start: u64, end: u64) -> bool {
+        start >= end || self.0.range(..=start).next_back().is_some_and(|(_, &to)| to >= end)
     }
 }
 
@@ -50,7 +50,10 @@ mod tests {
                 map[start as usize..(start + len) as usize].fill(true);
             }
             for end in 0..80 {
-                prop_assert_eq!(covered.reaches(end), map[..end as usize].iter().all(|bit| *bit));
+                for start in 0..=end {
+                    let all = map[start as usize..end as usize].iter().all(|bit| *bit);
+                    prop_assert_eq!(covered.holds(start, end), all);
+                }
             }
             let ranges: Vec<_> = covered.0.into_iter().collect();
             prop_assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", ranges);
