@@ -21,6 +21,7 @@ mod blosclz;
 pub mod buffer;
 pub mod header;
 mod inner;
+mod payload;
 mod scratch;
 mod shuffle;
 mod table;
@@ -31,6 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use buffer::{Buffer, MAX_BLOCK};
 pub use header::{HEADER_SIZE, Header, Inner, Shuffle};
+pub use payload::{Buffers, Payload, Place};
 pub use scratch::Scratch;
 
 use crate::content::Content;

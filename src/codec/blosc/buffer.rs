@@ -51,7 +51,7 @@ impl Buffer {
     }
 
     /// The buffer at `offset` whose header was read before.
-    pub(super) fn new(stored: Arc<dyn Content>, offset: u64, header: Header) -> Self {
+    pub fn new(stored: Arc<dyn Content>, offset: u64, header: Header) -> Self {
         Self { stored, offset, header }
     }
 

@@ -154,6 +154,11 @@ impl Header {
         self.inner
     }
 
+    /// The name of the codec that the writer was asked for, even if nothing is compressed.
+    pub fn inner_name(&self) -> &'static str {
+        inner(self.flags >> 5).map_or("unknown", Inner::name)
+    }
+
     /// Whether the data follow the header as they are.
     pub fn is_memcpyed(&self) -> bool {
         self.flags & MEMCPYED != 0
