@@ -1,6 +1,7 @@
 //! Formats: what knows one kind of file. A [`Container`] is what every format opens to.
 
 pub mod asdf;
+pub mod bloscpack;
 pub mod editor;
 pub mod gsd;
 pub mod recovery;
@@ -33,6 +34,7 @@ pub struct Context {
 const FORMATS: &[&dyn Format] = &[
     &asdf::Asdf, //
     &gsd::Gsd,
+    &bloscpack::Bloscpack,
 ];
 
 /// What knows one kind of file.
@@ -51,6 +53,12 @@ pub trait Format: Sync + std::fmt::Debug {
 
     /// Opens a source that is of this format.
     fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>>;
+
+    /// What a file is that is not of this format, but has to do with it: words for a message.
+    fn kin(&self, head: &[u8], stat: &SourceStat) -> Option<String> {
+        let _ = (head, stat);
+        None
+    }
 
     /// How the trees of its files are changed, if they can be.
     fn edit_support(&self) -> Option<&'static dyn EditSupport> {
@@ -84,7 +92,15 @@ fn format_of_source(source: &dyn Source) -> Result<&'static dyn Format> {
     let mut head = [0; HEAD];
     let read = crate::source::read_up_to(source, 0, &mut head)?;
     let head = &head[..read];
-    format_of(head).ok_or_else(|| unrecognised(source.path(), head))
+    if let Some(format) = format_of(head) {
+        return Ok(format);
+    }
+    let stat = source.stat()?;
+    let kin = FORMATS.iter().find_map(|format| format.kin(head, &stat));
+    Err(match kin {
+        Some(kin) => Error::new(Kind::Unrecognised, kin).of(source.path()),
+        None => unrecognised(source.path(), head),
+    })
 }
 
 /// The formats whose files can be changed.

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bloscpack;
 mod check;
 mod damage;
 mod gsd;

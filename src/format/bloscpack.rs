@@ -1,0 +1,75 @@
+//! Bloscpack, versions 1 to 3, and the proposal of 2012 for items of variable length (document 004).
+//!
+//! A file is a header, metadata, the offsets of the chunks, and the chunks: Blosc buffers, each with its checksum
+//! behind it. Opening reads the header, and the headers of two chunks.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`header`], [`metadata`], [`checksum`] | the parts of the file, each parsed from bytes |
+//! | [`map`], [`chain`] | where the chunks lie |
+//! | [`body`] | the chunks as parts of the payload; which have the right checksum |
+//! | [`literal`], [`dtype`], [`array`](mod@array) | the metadata's values; the array that they describe |
+//! | [`container`] | the file as a folder |
+//! | [`facts`], [`tree`], [`check`] | what is said of a chunk, and of the file; what is wrong with it |
+
+use std::sync::Arc;
+
+use super::{Container, Context, Format};
+use crate::codec::blosc;
+use crate::error::Result;
+use crate::source::{Source, SourceStat};
+
+pub mod array;
+pub mod body;
+pub mod chain;
+mod check;
+pub mod checksum;
+mod container;
+pub mod dtype;
+mod facts;
+pub mod header;
+pub mod literal;
+pub mod map;
+pub mod metadata;
+mod tree;
+
+/// The format's name.
+pub const NAME: &str = "bloscpack";
+
+/// The format.
+#[derive(Clone, Copy, Debug)]
+pub struct Bloscpack;
+
+impl Format for Bloscpack {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn title(&self) -> &'static str {
+        "a Bloscpack file"
+    }
+
+    fn magic(&self) -> &'static str {
+        "blpk"
+    }
+
+    fn recognise(&self, head: &[u8]) -> bool {
+        head.starts_with(header::MAGIC)
+    }
+
+    fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
+        Ok(Arc::new(container::BloscpackFile::open(source, context)?))
+    }
+
+    /// A bare Blosc buffer has no magic: it is one if its header makes sense and names the size of the file.
+    fn kin(&self, head: &[u8], stat: &SourceStat) -> Option<String> {
+        let found = blosc::Header::parse(head.first_chunk()?).ok()?;
+        (u64::from(found.cbytes()) == stat.size).then(|| {
+            format!(
+                "is a bare Blosc buffer of {} decoded bytes, without the header of a Bloscpack file: decode it by \
+                 blosc.decompress of python-blosc, or pack its data by blpk",
+                found.nbytes()
+            )
+        })
+    }
+}

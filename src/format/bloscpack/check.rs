@@ -1,0 +1,113 @@
+//! What is wrong with a file, worded.
+
+use super::array::Metadata;
+use super::body::Body;
+use super::header::{Header, Kind};
+use super::map::ChunkMap;
+use crate::error::{Error, Result};
+use crate::format::{Defect, Severity};
+
+/// Wrong offsets that are told one by one.
+const TOLD: u64 = 100;
+
+/// A file, as far as it was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct File<'a> {
+    pub(super) header: &'a Header,
+    pub(super) body: &'a Body,
+    /// Bytes of the file.
+    pub(super) size: u64,
+    pub(super) metadata: Option<&'a Metadata>,
+}
+
+fn note(offset: u64, what: String) -> Defect {
+    Defect { severity: Severity::Note, offset, block: None, what }
+}
+
+fn damage(error: &Error) -> Defect {
+    let offset = error.offset().unwrap_or(0);
+    Defect { severity: Severity::Damage, offset, block: None, what: error.message().to_owned() }
+}
+
+/// What header and metadata say wrongly. Reads no chunk.
+pub(super) fn header(file: &File<'_>) -> Vec<Defect> {
+    let mut defects = Vec::new();
+    let header = file.header;
+    let are_told = header.chunk_size >= 0 && header.last_chunk >= 0 && header.chunks.is_some();
+    if are_told && file.body.told_size().is_none() && header.kind != Kind::Variable {
+        let what = format!(
+            "chunk_size {} and last_chunk {} are not what the chunks decode to, so the chunks are counted",
+            header.chunk_size, header.last_chunk
+        );
+        defects.push(note(8, what));
+    }
+    if let (Some(metadata), Some(section)) = (file.metadata, &header.metadata) {
+        match (&metadata.bytes, &metadata.array) {
+            (Err(error), _) => defects.push(damage(error)),
+            (_, Some(Err(why))) => defects.push(note(section.at, format!("the array of the metadata {why}"))),
+            (_, Some(Ok(array))) => {
+                if let Ok(len) = file.body.size()
+                    && len != array.size
+                {
+                    let what = format!(
+                        "the array of the metadata has {} bytes, where the chunks have {len}, so it is not shown",
+                        array.size
+                    );
+                    defects.push(note(section.at, what));
+                }
+            }
+            (_, None) => {}
+        }
+    }
+    if file.body.map().is_distrusted() {
+        let at = header.offsets.unwrap_or(0);
+        let what =
+            "the offsets are not where the chunks are, so the chunks are looked for one after the other";
+        defects.push(note(at, what.to_owned()));
+    }
+    defects
+}
+
+/// What is wrong with offsets and chunks: walks all of them.
+pub(super) fn chunks(file: &File<'_>) -> Result<Vec<Defect>> {
+    let (header, map) = (file.header, file.body.map());
+    if header.kind == Kind::Variable {
+        return Ok(Vec::new());
+    }
+    let scan = map.scan()?;
+    let mut defects = wrong_offsets(map, header.offsets)?;
+    let size = file.size;
+    if let Some(behind) = scan.end.and_then(|end| size.checked_sub(end)).filter(|behind| *behind > 0) {
+        defects.push(note(size - behind, format!("{behind} bytes lie behind the last chunk")));
+    }
+    if let (Some(stopped), None) = (&scan.stopped, header.chunks) {
+        defects.push(damage(stopped));
+    }
+    Ok(defects)
+}
+
+/// The offsets that are not those of their chunks.
+fn wrong_offsets(map: &ChunkMap, offsets: Option<u64>) -> Result<Vec<Defect>> {
+    let mut defects = Vec::new();
+    let Some(offsets) = offsets else { return Ok(defects) };
+    let mut wrong = 0;
+    for n in 0..map.count()? {
+        let Some(said) = map.offset(n)? else { break };
+        let found = match map.by_chain(n) {
+            Ok(found) => found,
+            Err(error) if error.lasts() => continue,
+            Err(error) => return Err(error),
+        };
+        if u64::try_from(said) != Ok(found.at) {
+            wrong += 1;
+            if wrong <= TOLD {
+                let what = format!("offset {n} is {said}, but the chunk begins at byte {}", found.at);
+                defects.push(note(offsets + n * 8, what));
+            }
+        }
+    }
+    if wrong > TOLD {
+        defects.push(note(offsets, format!("{} more offsets are wrong", wrong - TOLD)));
+    }
+    Ok(defects)
+}

@@ -1,0 +1,143 @@
+//! The nine checksums that a chunk, or the metadata, may be followed by.
+//!
+//! They are over the stored bytes, those of the chunk's own header among them. Adler-32 and CRC-32 are stored as
+//! little-endian numbers, the others as they come.
+
+use md5::{Digest, Md5};
+use sha1::Sha1;
+use sha2::{Sha224, Sha256, Sha384, Sha512};
+
+use crate::error::{Error, Result};
+use crate::source::{Source, read_up_to};
+
+/// Bytes summed up in one go.
+const PIECE: usize = 256 << 10;
+
+/// Which checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// None.
+    None,
+    /// Adler-32, of zlib.
+    Adler32,
+    /// CRC-32, of zlib.
+    Crc32,
+    /// MD5.
+    Md5,
+    /// SHA-1.
+    Sha1,
+    /// SHA-224.
+    Sha224,
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl Checksum {
+    /// All of them, by the numbers that headers have.
+    pub const ALL: [Self; 9] = [
+        Self::None,
+        Self::Adler32,
+        Self::Crc32,
+        Self::Md5,
+        Self::Sha1,
+        Self::Sha224,
+        Self::Sha256,
+        Self::Sha384,
+        Self::Sha512,
+    ];
+
+    /// The checksum of a header's number.
+    pub fn of(number: u8) -> Result<Self> {
+        Self::ALL.get(usize::from(number)).copied().ok_or_else(|| {
+            Error::unsupported(format!("checksum {number} is not known: Bloscpack has the numbers 0 to 8"))
+        })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Adler32 => "adler32",
+            Self::Crc32 => "crc32",
+            Self::Md5 => "md5",
+            Self::Sha1 => "sha1",
+            Self::Sha224 => "sha224",
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+        }
+    }
+
+    /// Bytes that it takes up.
+    pub fn size(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Adler32 | Self::Crc32 => 4,
+            Self::Md5 => 16,
+            Self::Sha1 => 20,
+            Self::Sha224 => 28,
+            Self::Sha256 => 32,
+            Self::Sha384 => 48,
+            Self::Sha512 => 64,
+        }
+    }
+
+    /// The checksum of `len` bytes of a source, as it is stored.
+    pub fn sum(self, source: &dyn Source, start: u64, len: u64) -> Result<Vec<u8>> {
+        match self {
+            Self::None => Ok(Vec::new()),
+            Self::Adler32 => {
+                let mut sum = simd_adler32::Adler32::new();
+                each(source, start, len, |bytes| sum.write(bytes))?;
+                Ok(sum.finish().to_le_bytes().to_vec())
+            }
+            Self::Crc32 => {
+                let mut sum = crc32fast::Hasher::new();
+                each(source, start, len, |bytes| sum.update(bytes))?;
+                Ok(sum.finalize().to_le_bytes().to_vec())
+            }
+            Self::Md5 => digest::<Md5>(source, start, len),
+            Self::Sha1 => digest::<Sha1>(source, start, len),
+            Self::Sha224 => digest::<Sha224>(source, start, len),
+            Self::Sha256 => digest::<Sha256>(source, start, len),
+            Self::Sha384 => digest::<Sha384>(source, start, len),
+            Self::Sha512 => digest::<Sha512>(source, start, len),
+        }
+    }
+
+    /// The stored checksum of what ends at `at`.
+    pub fn stored(self, source: &dyn Source, at: u64) -> Result<Vec<u8>> {
+        let mut stored = vec![0; self.size() as usize];
+        match read_up_to(source, at, &mut stored)? {
+            read if read == stored.len() => Ok(stored),
+            _ => Err(Error::damaged("the checksum is cut off").at(at)),
+        }
+    }
+}
+
+fn digest<D: Digest>(source: &dyn Source, start: u64, len: u64) -> Result<Vec<u8>> {
+    let mut digest = D::new();
+    each(source, start, len, |bytes| digest.update(bytes))?;
+    Ok(digest.finalize().to_vec())
+}
+
+/// Hands `len` bytes of a source to `take`, piece by piece.
+fn each(source: &dyn Source, start: u64, len: u64, mut take: impl FnMut(&[u8])) -> Result<()> {
+    let mut piece = vec![0; PIECE.min(usize::try_from(len).unwrap_or(PIECE))];
+    let mut done = 0;
+    while done < len {
+        let wanted = piece.len().min(usize::try_from(len - done).unwrap_or(PIECE));
+        match source.read_at(start.saturating_add(done), &mut piece[..wanted])? {
+            0 => return Err(Error::damaged("the data are cut off").at(start.saturating_add(done))),
+            read => {
+                take(&piece[..read]);
+                done += read as u64;
+            }
+        }
+    }
+    Ok(())
+}

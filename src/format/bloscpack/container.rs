@@ -1,0 +1,271 @@
+//! A Bloscpack file as a container.
+
+use std::ffi::OsStr;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use lru::LruCache;
+
+use super::array::{Array, Metadata};
+use super::body::{Body, MISMATCH};
+use super::chain::Found;
+use super::checksum::Checksum;
+use super::header::{Header, Kind as Layout};
+use super::{NAME, check, facts, tree};
+use crate::codec::blosc::{Buffer, Buffers, Payload, Place};
+use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node};
+use crate::content::{Content, Text, npy};
+use crate::error::{self, Error, Result};
+use crate::format::{Block, Container, Context, Defect, Severity, Verified};
+use crate::source::{Source, SourceStat};
+
+/// Contents of items kept between two opens, so that their readers share what they decode.
+const KEPT_ITEMS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
+
+/// A file whose header was read.
+#[derive(Debug)]
+pub(super) struct BloscpackFile {
+    source: Arc<dyn Source>,
+    stat: SourceStat,
+    context: Context,
+    header: Header,
+    body: Arc<Body>,
+    payload: OnceLock<Payload>,
+    metadata: OnceLock<Option<Metadata>>,
+    tree: OnceLock<Text>,
+    items: Mutex<LruCache<u64, Arc<dyn Content>>>,
+}
+
+impl BloscpackFile {
+    /// Reads the header.
+    pub(super) fn open(source: Arc<dyn Source>, context: &Context) -> Result<Self> {
+        let stat = source.stat()?;
+        let of_file = |error: Error| error.of(source.path());
+        let header = Header::read(&*source, stat.size).map_err(of_file)?;
+        let body = Arc::new(Body::new(&source, stat.size, &header).map_err(of_file)?);
+        Ok(Self {
+            stat,
+            context: context.clone(),
+            header,
+            body,
+            payload: OnceLock::new(),
+            metadata: OnceLock::new(),
+            tree: OnceLock::new(),
+            items: Mutex::new(LruCache::new(KEPT_ITEMS)),
+            source,
+        })
+    }
+
+    /// All chunks as one content. Where the header does not say how long it is, the chunks are counted.
+    fn payload(&self) -> Result<&Payload> {
+        if let Some(payload) = self.payload.get() {
+            return Ok(payload);
+        }
+        let len = self.body.size()?;
+        let payload = Payload::new(self.body.clone(), len, &self.context.cache);
+        Ok(self.payload.get_or_init(|| payload))
+    }
+
+    fn metadata(&self) -> Option<&Metadata> {
+        let read = || {
+            let bytes = self.header.metadata.as_ref()?.bytes(&*self.source);
+            Some(Metadata::new(bytes, self.header.kind != Layout::Variable))
+        };
+        self.metadata.get_or_init(read).as_ref()
+    }
+
+    fn facts(&self) -> check::File<'_> {
+        let (header, body, size) = (&self.header, &*self.body, self.stat.size);
+        check::File { header, body, size, metadata: self.metadata() }
+    }
+
+    /// The array of the metadata, if it is as long as the payload.
+    fn array(&self) -> Option<&Array> {
+        let array = self.metadata()?.array.as_ref()?.as_ref().ok()?;
+        (array.size == self.body.size().ok()?).then_some(array)
+    }
+
+    fn tree_text(&self) -> Text {
+        Text::new(tree::text(&tree::Said {
+            header: &self.header,
+            size: self.body.told_size(),
+            metadata: self.metadata(),
+            array: self.array(),
+        }))
+    }
+
+    /// The decoded bytes of chunk `n`.
+    fn content(&self, n: u64) -> Result<Arc<dyn Content>> {
+        if self.header.kind != Layout::Variable {
+            let (found, start) = self.body.chunk(n)?;
+            return Ok(self.payload()?.part(start, found.header.nbytes().into()));
+        }
+        let found = self.body.map().chunk(n)?;
+        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let item = items.get_or_insert(n, || {
+            let item = Item { body: self.body.clone(), n, found };
+            Payload::new(Arc::new(item), found.header.nbytes().into(), &self.context.cache).content()
+        });
+        Ok(item.clone())
+    }
+
+    /// What was found damaged of the payload as far as it was read.
+    fn damage(&self) -> Vec<Defect> {
+        let damage = self.payload.get().map(Payload::damage).unwrap_or_default();
+        let defect = |(at, error): (u64, Error)| {
+            let n = self.body.place(at).ok().flatten().map(|place| place.n);
+            let said = n.map(|n| format!("block {n}: "));
+            let what = error.message();
+            Defect {
+                severity: Severity::Damage,
+                offset: error.offset().unwrap_or(0),
+                block: n.and_then(|n| usize::try_from(n).ok()),
+                what: said.and_then(|said| what.strip_prefix(&said)).unwrap_or(what).to_owned(),
+            }
+        };
+        damage.into_iter().map(defect).collect()
+    }
+}
+
+impl Container for BloscpackFile {
+    fn format(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> String {
+        match self.header.kind {
+            Layout::Variable => format!("{} ({})", self.header.version, self.header.kind.name()),
+            _ => self.header.version.to_string(),
+        }
+    }
+
+    fn tree(&self) -> Arc<dyn Content> {
+        Arc::new(self.tree.get_or_init(|| self.tree_text()).clone())
+    }
+
+    fn block_count(&self) -> Result<usize> {
+        let count = self.body.map().count()?;
+        usize::try_from(count).map_err(|_| Error::unsupported("the file has too many chunks"))
+    }
+
+    fn block(&self, n: usize) -> Result<Block> {
+        let n = n as u64;
+        if n >= self.body.map().count()? {
+            return Err(Error::new(error::Kind::NotFound, format!("there is no block {n}")));
+        }
+        let wrong = |error: Error| error.within(format_args!("block {n}"));
+        let facts = match self.body.map().chunk(n) {
+            Ok(found) => facts::of(&found, &self.body.stored_sum(&found)?),
+            Err(error) if error.lasts() => {
+                let block = Block {
+                    facts: facts::unknown(error.offset().unwrap_or(0)),
+                    content: Err(wrong(error)),
+                    streamed: false,
+                };
+                return Ok(block);
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Block { facts, content: self.content(n).map_err(wrong), streamed: false })
+    }
+
+    fn verify(&self, n: usize) -> Result<Verified> {
+        let found = self.body.map().chunk(n as u64)?;
+        if self.header.checksum == Checksum::None {
+            return Ok(Verified::None);
+        }
+        Ok(if self.body.check(n as u64, &found)? { Verified::Stored } else { Verified::Mismatch })
+    }
+
+    fn mismatch(&self) -> &'static str {
+        MISMATCH
+    }
+
+    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
+        let payload = self.payload().map(Payload::content);
+        let file = |content: Result<Arc<dyn Content>>| {
+            let empty: Arc<dyn Content> = Arc::new(Text::default());
+            Node::File(File { content, ..File::new(empty, Keeping::All) })
+        };
+        let mut views = vec![("data.bin", file(payload.clone()))];
+        if let (Some(array), Ok(payload)) = (self.array(), payload)
+            && let Ok(array) = npy::array(&array.descr, array.fortran_order, &array.shape, payload)
+        {
+            views.push(("arrays", Node::Folder(Arc::new(Arrays(array)))));
+        }
+        if let Some(metadata) = self.metadata() {
+            let text = |bytes: &Arc<[u8]>| Arc::new(Text::new(bytes.clone())) as Arc<dyn Content>;
+            views.push(("meta.json", file(metadata.bytes.as_ref().map(text).map_err(Clone::clone))));
+        }
+        views
+    }
+
+    fn attributes(&self) -> Attributes {
+        vec![("user.bloscpack.format", NAME.to_owned()), ("user.bloscpack.version", self.version())]
+    }
+
+    fn goes_on_from(&self, _: Option<&dyn Container>) -> bool {
+        // A writer that appends writes the last chunk, the header and the offsets anew.
+        false
+    }
+
+    fn check_tree(&self) -> Result<Vec<Defect>> {
+        check::chunks(&self.facts())
+    }
+
+    fn defects(&self) -> Vec<Defect> {
+        let mut defects = check::header(&self.facts());
+        defects.extend(self.damage());
+        defects
+    }
+
+    fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    fn source_stat(&self) -> SourceStat {
+        self.stat
+    }
+}
+
+/// An item of variable length as a payload of its own.
+#[derive(Debug)]
+struct Item {
+    body: Arc<Body>,
+    n: u64,
+    found: Found,
+}
+
+impl Buffers for Item {
+    fn place(&self, offset: u64) -> Result<Option<Place>> {
+        let len = u64::from(self.found.header.nbytes());
+        Ok((offset < len).then_some(Place { n: self.n, start: 0, len }))
+    }
+
+    fn buffer(&self, _: u64) -> Result<Buffer> {
+        Ok(self.body.open(&self.found))
+    }
+
+    fn admit(&self, n: u64) -> Result<()> {
+        self.body.admit_found(n, &self.found)
+    }
+}
+
+/// `arrays/`: the one array.
+#[derive(Debug)]
+struct Arrays(Arc<dyn Content>);
+
+const DATA: &str = "data.npy";
+
+impl Folder for Arrays {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        Ok((name == DATA).then(|| Node::File(File::new(self.0.clone(), Keeping::All))))
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        if from == 0 {
+            take(OsStr::new(DATA), Kind::File);
+        }
+        Ok(())
+    }
+}

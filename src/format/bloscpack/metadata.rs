@@ -1,0 +1,160 @@
+//! The metadata section.
+//!
+//! | byte | field |
+//! |---|---|
+//! | 0 | magic format, 8 bytes: `JSON` |
+//! | 8 | options: none |
+//! | 9 | checksum, 0 to 8 |
+//! | 10 | codec: 0 none, 1 zlib |
+//! | 11 | level |
+//! | 12 | `u32` bytes of the metadata |
+//! | 16 | `u32` bytes of the room for them |
+//! | 20 | `u32` bytes that are stored |
+//! | 24 | for the codec, 8 bytes |
+//!
+//! Behind these 32 bytes lie the stored bytes, zeros up to the end of the room, and the checksum of the stored bytes.
+//! Files of the variable-length proposal have the bare metadata.
+
+use std::io::Read;
+
+use flate2::read::ZlibDecoder;
+
+use super::checksum::Checksum;
+use crate::error::{Error, Result};
+use crate::source::{Source, read_up_to};
+
+/// Metadata longer than this are not read.
+const MOST: u32 = 16 << 20;
+
+const HEADER: usize = 32;
+
+/// Where the metadata lie, and how they are stored.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// What the writer calls their format.
+    pub magic: [u8; 8],
+    /// The section's options.
+    pub options: u8,
+    /// What follows them.
+    pub checksum: Checksum,
+    /// How they are compressed.
+    pub codec: u8,
+    /// How much.
+    pub level: u8,
+    /// Their bytes.
+    pub size: u32,
+    /// The room for them.
+    pub room: u32,
+    /// Their bytes as they are stored.
+    pub stored: u32,
+    /// What is said to the codec.
+    pub user_codec: [u8; 8],
+    /// Where the stored bytes begin.
+    pub at: u64,
+    /// Whether a header describes them.
+    pub described: bool,
+}
+
+impl Section {
+    /// Reads the header of the section at `at`.
+    pub fn read(source: &dyn Source, at: u64) -> Result<Self> {
+        let mut bytes = [0; HEADER];
+        if read_up_to(source, at, &mut bytes)? < HEADER {
+            return Err(Error::damaged("is cut off within the header of its metadata").at(at));
+        }
+        Ok(Self {
+            magic: word(&bytes, 0),
+            options: bytes[8],
+            checksum: Checksum::of(bytes[9]).map_err(|error| error.within("metadata").at(at + 9))?,
+            codec: bytes[10],
+            level: bytes[11],
+            size: u32::from_le_bytes(word(&bytes, 12)),
+            room: u32::from_le_bytes(word(&bytes, 16)),
+            stored: u32::from_le_bytes(word(&bytes, 20)),
+            user_codec: word(&bytes, 24),
+            at: at + HEADER as u64,
+            described: true,
+        })
+    }
+
+    /// Metadata without a header of their own.
+    pub fn bare(at: u64, size: i32) -> Result<Self> {
+        let size = u32::try_from(size)
+            .map_err(|_| Error::damaged(format!("the metadata are said to have {size} bytes")).at(24))?;
+        Ok(Self {
+            magic: *b"JSON\0\0\0\0",
+            options: 0,
+            checksum: Checksum::None,
+            codec: 0,
+            level: 0,
+            size,
+            room: size,
+            stored: size,
+            user_codec: [0; 8],
+            at,
+            described: false,
+        })
+    }
+
+    /// Where what follows the section begins.
+    pub fn end(&self) -> Option<u64> {
+        self.at.checked_add(self.room.into())?.checked_add(self.checksum.size())
+    }
+
+    /// The metadata, after their checksum was found right.
+    pub fn bytes(&self, source: &dyn Source) -> Result<Vec<u8>> {
+        self.read_bytes(source).map_err(|error| error.within("metadata").at(self.at))
+    }
+
+    fn read_bytes(&self, source: &dyn Source) -> Result<Vec<u8>> {
+        let &Self { size, room, stored, .. } = self;
+        if self.options != 0 {
+            return Err(Error::unsupported(format!("the options {} are not known", self.options)));
+        }
+        if stored > room {
+            return Err(Error::damaged(format!("{stored} bytes are said to be stored in a room of {room}")));
+        }
+        if size.max(stored) > MOST {
+            return Err(Error::unsupported(format!(
+                "of {size} bytes, where {} MiB are read at most",
+                MOST >> 20
+            )));
+        }
+        let sum_at = self.at.saturating_add(room.into());
+        if self.checksum.sum(source, self.at, stored.into())? != self.checksum.stored(source, sum_at)? {
+            return Err(Error::damaged("the checksum does not fit the stored bytes"));
+        }
+        let mut bytes = vec![0; stored as usize];
+        if read_up_to(source, self.at, &mut bytes)? < bytes.len() {
+            return Err(Error::damaged("they are cut off"));
+        }
+        let bytes = match self.codec {
+            0 => bytes,
+            1 => inflate(&bytes, size)?,
+            codec => {
+                return Err(Error::unsupported(format!("codec {codec} is not known, only 0 and 1 (zlib)")));
+            }
+        };
+        if bytes.len() != size as usize {
+            return Err(Error::damaged(format!("they have {} bytes, not {size}", bytes.len())));
+        }
+        Ok(bytes)
+    }
+}
+
+fn inflate(stored: &[u8], size: u32) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more tells that there are more.
+    let mut decoder = ZlibDecoder::new(stored).take(u64::from(size) + 1);
+    decoder
+        .read_to_end(&mut bytes)
+        .map_err(|error| Error::damaged(format!("the zlib stream is broken: {error}")))?;
+    Ok(bytes)
+}
+
+/// The bytes of a number of one of the two headers, which are equally long. `at` lies within the header.
+pub(super) fn word<const N: usize>(bytes: &[u8; HEADER], at: usize) -> [u8; N] {
+    let mut word = [0; N];
+    word.copy_from_slice(&bytes[at..at + N]);
+    word
+}

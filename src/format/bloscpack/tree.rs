@@ -1,0 +1,132 @@
+//! The text of `tree.yaml`: what header and metadata say.
+
+use serde::Serialize;
+
+use super::array::{Array, Metadata};
+use super::header::{Header, Kind};
+use super::literal::Literal;
+use super::metadata::Section;
+
+/// Metadata of more bytes are not repeated in the text.
+const REPEATED: usize = 64 << 10;
+
+#[derive(Serialize)]
+struct Tree<'a> {
+    bloscpack_version: u8,
+    layout: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checksum: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    typesize: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chunk_size: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_chunk: Option<i32>,
+    nchunks: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_app_chunks: Option<u64>,
+    offsets: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    array: Option<Shape<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_header: Option<Described>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Shown<'a>>,
+}
+
+#[derive(Serialize)]
+struct Shape<'a> {
+    descr: &'a str,
+    fortran_order: bool,
+    shape: &'a [u64],
+}
+
+#[derive(Serialize)]
+struct Described {
+    magic_format: String,
+    options: u8,
+    checksum: &'static str,
+    codec: u8,
+    level: u8,
+    meta_size: u32,
+    max_meta_size: u32,
+    meta_comp_size: u32,
+    user_codec: String,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Shown<'a> {
+    Parsed(&'a Literal),
+    Text(String),
+}
+
+/// What there is to say of a file.
+#[derive(Debug)]
+pub(super) struct Said<'a> {
+    pub(super) header: &'a Header,
+    /// Bytes of the payload, if the header says so.
+    pub(super) size: Option<u64>,
+    pub(super) metadata: Option<&'a Metadata>,
+    pub(super) array: Option<&'a Array>,
+}
+
+/// The text.
+pub(super) fn text(said: &Said<'_>) -> Vec<u8> {
+    let header = said.header;
+    let described = header.kind != Kind::First;
+    let tree = Tree {
+        bloscpack_version: header.version,
+        layout: header.kind.name(),
+        checksum: described.then(|| header.checksum.name()),
+        typesize: described.then_some(header.typesize),
+        chunk_size: described.then_some(header.chunk_size),
+        last_chunk: described.then_some(header.last_chunk),
+        nchunks: header.chunks.map_or(-1, |chunks| i64::try_from(chunks).unwrap_or(i64::MAX)),
+        max_app_chunks: (header.kind == Kind::Third).then_some(header.max_app_chunks),
+        offsets: header.offsets.is_some(),
+        payload_size: said.size,
+        array: said.array.map(|array| Shape {
+            descr: &array.descr,
+            fortran_order: array.fortran_order,
+            shape: &array.shape,
+        }),
+        metadata_header: header.metadata.as_ref().filter(|section| section.described).map(section),
+        metadata: said.metadata.map(shown),
+    };
+    match serde_yaml::to_string(&tree) {
+        Ok(text) => text.into_bytes(),
+        Err(error) => format!("# the header can't be written: {error}\n").into_bytes(),
+    }
+}
+
+fn section(section: &Section) -> Described {
+    let word = |bytes: &[u8]| {
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        bytes[..used].escape_ascii().to_string()
+    };
+    Described {
+        magic_format: word(&section.magic),
+        options: section.options,
+        checksum: section.checksum.name(),
+        codec: section.codec,
+        level: section.level,
+        meta_size: section.size,
+        max_meta_size: section.room,
+        meta_comp_size: section.stored,
+        user_codec: word(&section.user_codec),
+    }
+}
+
+fn shown(metadata: &Metadata) -> Shown<'_> {
+    match (&metadata.bytes, &metadata.value) {
+        (Err(error), _) => Shown::Text(format!("damaged: {error}")),
+        (Ok(bytes), _) if bytes.len() > REPEATED => {
+            Shown::Text(format!("{} bytes: see meta.json", bytes.len()))
+        }
+        (Ok(_), Some(value)) => Shown::Parsed(value),
+        (Ok(bytes), None) => Shown::Text(String::from_utf8_lossy(bytes).into_owned()),
+    }
+}

@@ -1,0 +1,158 @@
+//! Bloscpack files of real writers against their truth, which c-blosc and Bloscpack itself gave.
+
+#[path = "bloscpack/builder.rs"]
+mod builder;
+#[path = "bloscpack/dangerous.rs"]
+mod dangerous;
+#[path = "bloscpack/places.rs"]
+mod places;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use asdf_mount::cache::Cache;
+use asdf_mount::content::folder::{self, File, Node};
+use asdf_mount::content::{Content, Soundness};
+use asdf_mount::format::{self, Block, Container, Context, Verified};
+use asdf_mount::source::{FileSource, MemorySource};
+use asdf_mount::{Error, Result};
+use md5::{Digest, Md5};
+use serde_json::Value;
+
+fn context() -> Context {
+    Context { cache: Arc::new(Cache::new(64 << 20)) }
+}
+
+fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {
+    format::open(Arc::new(MemorySource(bytes.to_vec())), &context())
+}
+
+/// All bytes of a content, up to an error.
+fn read(content: &dyn Content) -> (Vec<u8>, Option<Error>) {
+    let (mut all, mut piece) = (Vec::new(), vec![0; 77_777]);
+    loop {
+        match content.read_at(all.len() as u64, &mut piece) {
+            Ok(0) => return (all, None),
+            Ok(read) => all.extend(&piece[..read]),
+            Err(error) => return (all, Some(error)),
+        }
+    }
+}
+
+fn whole(content: &dyn Content) -> Vec<u8> {
+    let (bytes, error) = read(content);
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(bytes.len() as u64, content.len());
+    bytes
+}
+
+fn block(container: &dyn Container, n: usize) -> Block {
+    container.block(n).unwrap()
+}
+
+/// The file at a path within a container's folder.
+fn file(container: &Arc<dyn Container>, path: &str) -> Option<File> {
+    let mut path = path.split('/');
+    let first = path.next().unwrap();
+    let mut node = container.clone().views().into_iter().find(|(name, _)| *name == first)?.1;
+    for name in path {
+        let Node::Folder(folder) = node else { return None };
+        node = folder::resolve(&*folder, &[OsStr::new(name)]).unwrap()?;
+    }
+    match node {
+        Node::File(file) => Some(file),
+        _ => None,
+    }
+}
+
+fn view(container: &Arc<dyn Container>, path: &str) -> Option<Vec<u8>> {
+    file(container, path).map(|file| whole(&*file.content.unwrap()))
+}
+
+fn md5(bytes: &[u8]) -> String {
+    Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn fixtures() -> Vec<(PathBuf, Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bloscpack");
+    let mut found: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "blp"))
+        .map(|path| {
+            let truth = std::fs::read(path.with_extension("json")).unwrap();
+            (path, serde_json::from_slice(&truth).unwrap())
+        })
+        .collect();
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    found
+}
+
+#[test]
+fn every_file_is_what_its_truth_says() {
+    let fixtures = fixtures();
+    assert!(fixtures.len() > 70, "{}", fixtures.len());
+    for (path, truth) in &fixtures {
+        let name = path.file_stem().unwrap().to_string_lossy();
+        let container = format::open(Arc::new(FileSource::open(path).unwrap()), &context()).unwrap();
+        assert_eq!(container.format(), "bloscpack");
+        let chunks = truth["chunks"].as_array().unwrap();
+        assert_eq!(container.block_count().unwrap(), chunks.len(), "{name}");
+        for (n, chunk) in chunks.iter().enumerate() {
+            let block = block(&*container, n);
+            let content = block.content.unwrap();
+            assert_eq!(content.len(), chunk["blosc"]["nbytes"].as_u64().unwrap(), "{name} {n}");
+            assert_eq!(md5(&whole(&*content)), chunk["md5"], "{name} {n}");
+            assert_eq!(content.soundness(), Soundness::Sound, "{name} {n}");
+            assert_eq!(block.facts.offset, chunk["offset"].as_u64().unwrap(), "{name} {n}");
+            for key in ["nbytes", "cbytes", "codec", "typesize", "blocksize"] {
+                let told = chunk["blosc"][key].to_string();
+                assert_eq!(block.facts.get(key).unwrap(), told.trim_matches('"'), "{name} {n} {key}");
+            }
+            assert_eq!(block.facts.get("checksum").unwrap(), chunk["checksum"], "{name} {n}");
+            let has_none = chunk["checksum"] == "";
+            let expected = if has_none { Verified::None } else { Verified::Stored };
+            assert_eq!(container.verify(n).unwrap(), expected, "{name} {n}");
+        }
+        let payload = view(&container, "data.bin").unwrap();
+        assert_eq!(payload.len() as u64, truth["payload"]["nbytes"].as_u64().unwrap(), "{name}");
+        assert_eq!(md5(&payload), truth["payload"]["md5"], "{name}");
+        let metadata = view(&container, "meta.json").map(|bytes| String::from_utf8(bytes).unwrap());
+        assert_eq!(metadata.as_deref(), truth["metadata_raw"].as_str(), "{name}");
+        assert_eq!(container.check_tree().unwrap(), [], "{name}");
+        assert_eq!(container.defects(), [], "{name}");
+        check_array(&container, truth, &payload, &name);
+        check_tree_text(&*container, truth, &name);
+    }
+}
+
+fn check_array(container: &Arc<dyn Container>, truth: &Value, payload: &[u8], name: &str) {
+    let array = view(container, "arrays/data.npy");
+    assert_eq!(array.is_some(), truth["numpy"].is_object(), "{name}");
+    let Some(array) = array else { return };
+    let text = std::str::from_utf8(&array[10..array.len() - payload.len()]).unwrap();
+    assert_eq!(&array[array.len() - payload.len()..], payload);
+    let shape = truth["numpy"]["shape"].as_array().unwrap();
+    let mut sizes: String = shape.iter().map(|size| format!("{size}, ")).collect();
+    sizes.truncate(sizes.len() - if shape.len() > 1 { 2 } else { usize::from(shape.len() == 1) });
+    assert!(text.contains(&format!("'shape': ({sizes})")), "{name}: {text}");
+    let dtype = truth["numpy"]["dtype"].as_str().unwrap();
+    let quoted = if dtype.starts_with(['[', '\'']) { dtype.to_owned() } else { format!("'{dtype}'") };
+    assert!(text.contains(&format!("'descr': {quoted}, ")), "{name}: {text}");
+}
+
+fn check_tree_text(container: &dyn Container, truth: &Value, name: &str) {
+    let tree: serde_yaml::Value = serde_yaml::from_slice(&whole(&*container.tree())).unwrap();
+    for (key, value) in truth["header"].as_object().unwrap() {
+        let key = if key == "version" { "bloscpack_version" } else { key };
+        if matches!(key, "options" | "metadata" | "meta_size" | "reserved") {
+            continue;
+        }
+        let told = serde_json::to_value(&tree[key]).unwrap().to_string().to_lowercase();
+        assert_eq!(told, value.to_string().to_lowercase(), "{name} {key}");
+    }
+    if let Some(metadata) = truth.get("metadata") {
+        assert_eq!(&serde_json::to_value(&tree["metadata"]).unwrap(), metadata, "{name}");
+    }
+}
