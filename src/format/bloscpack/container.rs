@@ -143,6 +143,10 @@ impl Container for BloscpackFile {
         Arc::new(self.tree.get_or_init(|| self.tree_text()).clone())
     }
 
+    fn is_slow(&self) -> bool {
+        (self.body.told_size().is_none() || self.body.map().walks()) && !self.body.map().is_walked()
+    }
+
     fn block_count(&self) -> Result<usize> {
         let count = self.body.map().count()?;
         usize::try_from(count).map_err(|_| Error::unsupported("the file has too many chunks"))
