@@ -31,6 +31,7 @@ mod unmount;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,8 +79,8 @@ pub struct Plan {
 pub struct Served<F> {
     /// Answers the kernel's requests.
     pub filesystem: F,
-    /// Receives the kernel's notifier before the first request is answered.
-    pub notify: Box<dyn FnOnce(Notifier) + Send>,
+    /// Receives the kernel's notifier, and the mount's device, before the first request is answered.
+    pub notify: Box<dyn FnOnce(Notifier, Option<OwnedFd>) + Send>,
     /// Whether to mount read-only.
     pub read_only: bool,
     /// Notices for the user, one line each.
@@ -175,11 +176,12 @@ fn serve_watched<F: Filesystem>(
     let descriptor =
         lifecycle.mount(|| mount::mount(path, &shown_source(plan), &plan.options, served.read_only))?;
     let acl = if plan.options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    let device = descriptor.try_clone().ok();
     let session = Session::from_fd(served.filesystem, descriptor, acl, config).map_err(|error| {
         lifecycle.give_up();
         Error::from(error).within("the kernel does not start the mount").of(path)
     })?;
-    (served.notify)(session.notifier());
+    (served.notify)(session.notifier(), device);
     let serving = std::thread::Builder::new().name("session".to_owned()).spawn(move || session.run());
     let serving = serving.map_err(|error| {
         lifecycle.give_up();

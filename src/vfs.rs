@@ -155,7 +155,18 @@ impl Vfs {
     pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
         let found = self.find(parent, name)?;
         let attr = self.attr_of_found(&found)?;
-        Ok(Attr { ino: self.known.remember(found.node), ..attr })
+        Ok(Attr { ino: self.remember(found.node), ..attr })
+    }
+
+    /// Hands out the number of a node, and asks the kernel for older ones if it knows many.
+    fn remember(&self, node: Node) -> Ino {
+        let ino = self.known.remember(node);
+        if self.kernel_cache.may_give_back()
+            && let Some(surplus) = self.known.surplus()
+        {
+            self.kernel_cache.give_back(surplus);
+        }
+        ino
     }
 
     /// Takes back a number that was handed out `count` times.
@@ -272,7 +283,7 @@ impl Vfs {
         let stat = mounted.look().stat;
         let own = |kind, size| self.ownership.attr(ino, kind, size, &stat);
         Ok(match shown {
-            folder::Node::Folder(_) => Attr { nlink: 2, ..own(Kind::Directory, 0) },
+            folder::Node::Folder(_) => own(Kind::Directory, 0),
             folder::Node::Link(text) => own(Kind::Link, text.len() as u64),
             folder::Node::File(file) => {
                 if file.content.is_err() && snapshot.is_outlived() {
@@ -324,7 +335,7 @@ impl Vfs {
                     Err(_) if entry.serial == 0 => entry.position.location.origin().stat()?,
                     Err(error) => return Err(error),
                 };
-                let attr = Attr { nlink: 4, ..self.own_folder(ino, &look) };
+                let attr = self.own_folder(ino, &look);
                 match folder.used_overlay().and_then(|overlay| overlay.changed()) {
                     Some(time) => Attr { mtime: time.max(attr.mtime), ctime: time.max(attr.ctime), ..attr },
                     None => attr,

@@ -53,7 +53,7 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     let (read_only, remarks) = (vfs.is_read_only(), vfs.remarks());
     // The kernel caches attributes and names only briefly. It is notified of bytes that it can keep, and of those
     // that turn out to be wrong.
-    let notify = Box::new(move |notifier| vfs.serve(KernelNotifier::new(notifier)));
+    let notify = Box::new(move |notifier, device| vfs.serve(KernelNotifier::new(notifier, device)));
     let end_writing = filesystem.closer();
     let close = Arc::new(move || {
         end_writing();

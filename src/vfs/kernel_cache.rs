@@ -10,11 +10,12 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::cache::Workers;
 use crate::content::Shared;
+use crate::error::Result;
 use crate::sync::locked;
 use crate::vfs::Ino;
 
@@ -40,6 +41,9 @@ pub trait Kernel: Send + Sync {
 
     /// Has it forget what it keeps of a node.
     fn forget(&self, ino: Ino);
+
+    /// Has it give back those of the nodes that no program uses; an error if it can't be asked for that.
+    fn give_back(&self, inos: &[Ino]) -> Result<()>;
 }
 
 /// How a node was opened last.
@@ -64,6 +68,8 @@ struct Told {
     spare: Mutex<Vec<Vec<u8>>>,
     /// The nodes that were opened: the kernel may keep something of them.
     opened: Mutex<HashMap<Ino, Opened>>,
+    /// Whether the kernel was asked for nodes, and can't give any back.
+    keeps_nodes: AtomicBool,
 }
 
 impl Default for KernelCache {
@@ -75,6 +81,7 @@ impl Default for KernelCache {
             waiting: AtomicU64::new(0),
             spare: Mutex::default(),
             opened: Mutex::default(),
+            keeps_nodes: AtomicBool::new(false),
         }))
     }
 }
@@ -111,6 +118,23 @@ impl KernelCache {
         self.0.worker.run(move || {
             if let Some(kernel) = told.kernel.get() {
                 kernel.forget(ino);
+            }
+        });
+    }
+
+    /// Whether the kernel may give nodes back when it is asked.
+    pub(crate) fn may_give_back(&self) -> bool {
+        self.0.kernel.get().is_some() && !self.0.keeps_nodes.load(Ordering::Relaxed)
+    }
+
+    /// Has the kernel give back those of the nodes that no program uses.
+    pub(crate) fn give_back(&self, inos: Vec<Ino>) {
+        let told = self.0.clone();
+        self.0.worker.run(move || {
+            let asked = told.kernel.get().map(|kernel| kernel.give_back(&inos));
+            if let Some(Err(error)) = asked {
+                tracing::debug!("the kernel gives no nodes back: {error}");
+                told.keeps_nodes.store(true, Ordering::Relaxed);
             }
         });
     }

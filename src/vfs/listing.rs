@@ -252,7 +252,7 @@ impl Vfs {
             }
             Err(_) => return true,
         };
-        let attr = looked_up.map(|(attr, node)| Attr { ino: self.known.remember(node), ..attr });
+        let attr = looked_up.map(|(attr, node)| Attr { ino: self.remember(node), ..attr });
         let ino = attr.map_or(ino, |attr| attr.ino);
         if take(Item { name, next, ino, kind, attr }) {
             if attr.is_some() {
@@ -280,7 +280,7 @@ impl Vfs {
             // Just looked at: no need to ask again.
             Class::File { .. } => self.ownership.attr(ino, kind, stat.source.size, &stat),
             Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
-            Class::Folder(_) => Attr { nlink: 4, ..self.own_folder(ino, &stat) },
+            Class::Folder(_) => self.own_folder(ino, &stat),
             Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),
             Class::Sources { .. } => self.attr_of_entry(&child)?,
         };

@@ -112,6 +112,8 @@ struct Counted {
     hasher: RandomState,
     /// Nodes that were dropped since memory was given back.
     dropped: usize,
+    /// The kernel is asked for nodes when it knows so many.
+    asked_at: usize,
 }
 
 impl Counted {
@@ -131,6 +133,10 @@ impl Counted {
         }
     }
 }
+
+/// When the kernel knows so many nodes it is asked to give some back: by itself it keeps all that were ever looked up
+/// for as long as it has memory. This many take some 20 MB here.
+const ASKED_AT: usize = 1 << 16;
 
 /// After so many dropped nodes it is worth while to give memory back: some megabytes.
 const MANY: usize = 8192;
@@ -157,6 +163,29 @@ impl KnownNodes {
         if serial == ino.serial() { ino } else { Ino::of(serial) }
     }
 
+    /// The older half of the views, the newest of them first, if so many nodes are known that the kernel is to be asked
+    /// for some.
+    pub(crate) fn surplus(&self) -> Option<Vec<Ino>> {
+        let mut known = locked(&self.0);
+        let count = known.nodes.len();
+        if count < known.asked_at.max(ASKED_AT) {
+            return None;
+        }
+        // What programs use is not given back: then it is asked again when there are many more.
+        known.asked_at = count + (count / 4).max(ASKED_AT / 4);
+        let views = known.nodes.iter().filter(|(_, (node, _))| matches!(node, Node::View(..)));
+        let mut serials: Vec<u64> = views.map(|(serial, _)| *serial).collect();
+        drop(known);
+        let half = serials.len() / 2;
+        if half > 0 {
+            serials.select_nth_unstable(half);
+        }
+        serials.truncate(half);
+        // Folders are older than what lies in them, which holds them.
+        serials.sort_unstable_by(|one, other| other.cmp(one));
+        Some(serials.into_iter().map(Ino::of).collect())
+    }
+
     /// The view of a name that is known, in the folder with the serial `within`.
     pub(crate) fn view(&self, within: u64, name: &OsStr) -> Option<Arc<ViewNode>> {
         locked(&self.0).view(within, name).cloned()
@@ -173,6 +202,9 @@ impl KnownNodes {
             return false;
         }
         let dropped = known.nodes.remove(&serial);
+        if known.nodes.len() < ASKED_AT {
+            known.asked_at = ASKED_AT;
+        }
         if let Some((Node::View(_, mounted, view), _)) = &dropped {
             let hash = known.hash(view.within(mounted), &view.name);
             if known.views.get(&hash) == Some(&view.serial) {

@@ -4,6 +4,7 @@
 //! frame: its entries are found by bisection when a program looks into it. The frames that were looked into last are
 //! kept, in bounded memory.
 
+use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lru::LruCache;
@@ -12,7 +13,7 @@ use super::chunk;
 use super::entry::Entry;
 use super::file::GsdFile;
 use super::path_folder::{CountedFolder, Item, Items, PathFolder};
-use crate::content::folder::{Folder, Node};
+use crate::content::folder::{Folder, Kind, Node};
 use crate::error::Result;
 
 /// So many chunks of frames are kept.
@@ -34,15 +35,8 @@ impl Frames {
     /// The folder of all frames.
     pub fn folder(self: &Arc<Self>) -> Result<Arc<dyn Folder>> {
         let frames = self.clone();
-        let folder = move |frame| Ok(Node::Folder(frames.of(frame)?));
+        let folder = move |number| Ok(Node::Folder(Arc::new(Frame { frames: frames.clone(), number })));
         Ok(Arc::new(CountedFolder::new(self.file.frames()?, folder)))
-    }
-
-    /// The folder of a frame.
-    fn of(&self, frame: u64) -> Result<Arc<dyn Folder>> {
-        let items = self.items(frame)?;
-        let file = self.file.clone();
-        Ok(Arc::new(PathFolder::new(&items, move |entry| Ok(Node::File(chunk::file(&file, entry))))))
     }
 
     fn items(&self, frame: u64) -> Result<Items<Entry>> {
@@ -89,5 +83,30 @@ impl Frames {
             items.push(Item { path: path.clone(), file, what: *entry });
         }
         Ok(Items::new(items))
+    }
+}
+
+/// The folder of a frame, which costs nothing until a program looks into it.
+#[derive(Debug)]
+struct Frame {
+    frames: Arc<Frames>,
+    number: u64,
+}
+
+impl Frame {
+    fn open(&self) -> Result<PathFolder<Entry>> {
+        let file = self.frames.file.clone();
+        let items = self.frames.items(self.number)?;
+        Ok(PathFolder::new(&items, move |entry| Ok(Node::File(chunk::file(&file, entry)))))
+    }
+}
+
+impl Folder for Frame {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        self.open()?.lookup(name)
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        self.open()?.list(from, take)
     }
 }

@@ -46,8 +46,9 @@ fn parts_carry_what_the_file_has() {
     let meta = Stat::from(rustix::fs::stat(&path).unwrap());
     let part = tree.at("blocks/0.bin").unwrap();
     assert_eq!((part.mtime, part.uid, part.size), (meta.source.mtime, meta.uid, 5));
+    // Their subdirectories are not counted.
     let dirs = [tree.at("").unwrap(), tree.at("blocks").unwrap(), tree.at(".asdf-mount").unwrap()];
-    assert_eq!(dirs.map(|dir| (dir.kind, dir.nlink)), [4, 2, 2].map(|nlink| (Kind::Directory, nlink)));
+    assert_eq!(dirs.map(|dir| (dir.kind, dir.nlink)), [(Kind::Directory, 1); 3]);
     assert_eq!(tree.at("tree.yaml").unwrap().mode & 0o222, 0);
 }
 
@@ -275,4 +276,43 @@ fn a_block_of_a_file_that_was_emptied_just_now_is_not_an_empty_one() {
     assert!(tree.attr(block.ino).is_err());
     wait();
     assert!(tree.attr(block.ino).is_err());
+}
+
+/// A kernel that notes which nodes it is asked for.
+#[derive(Clone, Default)]
+struct Asked(Arc<Mutex<Vec<Ino>>>);
+
+impl Kernel for Asked {
+    fn keep(&self, _: Ino, _: u64, _: &[u8]) {}
+    fn forget(&self, _: Ino) {}
+    fn give_back(&self, inos: &[Ino]) -> Result<()> {
+        locked(&self.0).extend(inos);
+        if inos.is_empty() { Err(errno(libc::EINVAL)) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn the_kernel_is_asked_for_older_nodes_when_it_knows_many() {
+    const MANY: usize = 70_000;
+    let test = Test::new();
+    test.write("a.asdf", format!("#ASDF fake\n...\n{}", "BLOCK 0\n".repeat(MANY)));
+    let (tree, asked) = (test.tree("a.asdf"), Asked::default());
+    tree.serve(asked.clone());
+    let blocks = tree.at("blocks").unwrap().ino;
+    let first = tree.lookup(blocks, OsStr::new("0.bin")).unwrap().ino;
+    for n in 1..MANY {
+        tree.lookup(blocks, OsStr::new(&format!("{n}.bin"))).unwrap();
+    }
+    let given = loop {
+        match locked(&asked.0).clone() {
+            none if none.is_empty() => sleep(Duration::from_millis(1)),
+            given => break given,
+        }
+    };
+    assert!(given.len() > MANY / 3 && given.len() < MANY && given.contains(&first), "{}", given.len());
+    // What lies in a folder comes before the folder.
+    assert!(given.is_sorted_by(|one, other| one > other));
+    let known = tree.known.len();
+    given.iter().filter(|ino| **ino != blocks).for_each(|ino| tree.forget(*ino, 1));
+    assert!(tree.known.len() <= known - given.len() + 1);
 }

@@ -197,7 +197,7 @@ impl Mount {
         let adapter = Adapter::new(tree);
         let vfs = adapter.vfs().clone();
         let session = fuser::Session::from_fd(adapter, device, fuser::SessionACL::Owner, config).unwrap();
-        vfs.serve(KernelNotifier::new(session.notifier()));
+        vfs.serve(KernelNotifier::new(session.notifier(), None));
         let session = Some(std::thread::spawn(move || session.run()));
         Self { at: at.to_owned(), session }
     }

@@ -71,6 +71,41 @@ fn frames_and_blocks_are_what_was_written() {
     }
 }
 
+/// Memory of the daemon, in KiB.
+fn memory(mounted: &Mounted) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", mounted.daemon().unwrap())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn a_walk_over_many_frames_stays_within_a_bound_of_memory() {
+    // Most frames have no chunk: that takes no room in the file.
+    const FRAMES: u64 = 200_000;
+    let folder = fresh_folder();
+    let path = folder.path().join("long.gsd");
+    fs::write(&path, GsdBuilder::new().bytes(0, "a", b"1").bytes(FRAMES - 1, "a", b"2").build().bytes)
+        .unwrap();
+    let mounted = Mounted::file(&path);
+    let frames = mounted.path("arrays/frames");
+    let before = memory(&mounted);
+    let mut count = 0;
+    for entry in fs::read_dir(&frames).unwrap() {
+        assert!(entry.unwrap().metadata().unwrap().is_dir());
+        count += 1;
+    }
+    assert_eq!(count, FRAMES);
+    let grown = memory(&mounted).saturating_sub(before);
+    // A node takes some 240 bytes here. From Linux 6.18 on the kernel gives older ones back when it is asked.
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = kernel.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
+    let gives_back = (numbers.next(), numbers.next()) >= (Some(6), Some(18));
+    let bound = if gives_back { 32 << 10 } else { FRAMES };
+    assert!(grown < bound, "{grown} KiB more");
+    assert!(fs::read(frames.join(format!("{}/a.npy", FRAMES - 1))).unwrap().ends_with(b"2"));
+    assert!(fs::read(frames.join("0/a.npy")).unwrap().ends_with(b"1"));
+}
+
 #[test]
 fn a_mirrored_folder_shows_gsd_files_as_folders() {
     let folder = fresh_folder();
@@ -125,7 +160,7 @@ fn a_check_reads_all_and_tells_each_defect_once() {
     );
     let folder = fresh_folder();
     let path = folder.path().join("damaged.gsd");
-    let built = GsdBuilder::new().bytes(0, "a", b"one").bytes(1, "c", b"two").bytes(2, "c", b"3").build();
+    let built = GsdBuilder::new().bytes(0, "a", b"one").bytes(1, "c", b"two").bytes(2, "c", b"six").build();
     let place = built.place(1) as u64;
     fs::write(&path, built.set(1, LOCATION, 1 << 40).bytes).unwrap();
     let (code, report) = check(&path);
