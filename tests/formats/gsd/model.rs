@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 
 use asdf_mount::content::names::original;
 
+use super::damage::is_of_series;
 use super::open::{bytes, folder, names, npy, open, walk};
 use crate::common::dice::Dice;
 use crate::common::gsd::{Built, Chunk, DESCRS, GsdBuilder, SIZES};
@@ -116,7 +117,8 @@ fn what_was_put_in_is_what_is_shown() {
             let block = container.block(n).unwrap().content.unwrap();
             assert_eq!(crate::open::read(&*block).unwrap(), chunk.data, "file {file}, block {n}");
         }
-        assert!(container.defects().is_empty(), "file {file}: {:?}", container.defects());
+        let defects = container.defects().into_iter().filter(|defect| !is_of_series(defect));
+        assert_eq!(defects.collect::<Vec<_>>(), [], "file {file}");
     }
 }
 
