@@ -221,23 +221,21 @@ fn check_block(
         let read = block.content.and_then(|content| read_through(&*content, progress));
         (read, verified.map_or_else(|| Ok(container.verify(n)), |verified| verified.join()))
     });
-    let mut damage = |offset: Option<u64>, what: &str| {
-        // A content that can't be had at all says itself which block it is.
-        let what = what.strip_prefix(&format!("block {n}: ")).unwrap_or(what).to_owned();
+    let mut damage = |offset: Option<u64>, what: String| {
         let offset = offset.unwrap_or(block.facts.offset);
         report.defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
     };
     match read {
-        Err(error) if !known => damage(error.offset(), error.message()),
-        Ok(Some(trouble)) => damage(trouble.offset(), trouble.message()),
+        Err(error) if !known => damage(error.offset(), error.message_in_block()),
+        Ok(Some(trouble)) => damage(trouble.offset(), trouble.message_in_block()),
         _ => {}
     }
     match verified {
         Ok(Ok(Verified::Mismatch)) if !known => {
-            damage(None, container.mismatch());
+            damage(None, container.mismatch().to_owned());
         }
         Ok(_) => {}
-        Err(_) => damage(None, "the checksum could not be computed"),
+        Err(_) => damage(None, "the checksum could not be computed".to_owned()),
     }
     Ok(())
 }

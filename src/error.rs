@@ -43,18 +43,40 @@ pub enum Kind {
 }
 
 /// An error with its file and place.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Error {
     kind: Kind,
     message: String,
+    /// Boxed: an error is small wherever there is none.
+    context: Option<Box<Context>>,
+}
+
+/// What an error is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Context {
     file: Option<PathBuf>,
     offset: Option<u64>,
+    block: Option<usize>,
+    stream: Option<StreamPlace>,
+}
+
+/// A place in a stream that can't be decoded further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamPlace {
+    /// The bit of the stored bytes, if it is known.
+    pub bit: Option<u64>,
+    /// How many decoded bytes come before it.
+    pub decoded: u64,
 }
 
 impl Error {
     /// Makes an error of `kind`.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), file: None, offset: None }
+        Self { kind, message: message.into(), context: None }
+    }
+
+    fn context_mut(&mut self) -> &mut Context {
+        self.context.get_or_insert_default()
     }
 
     /// Makes an error of bytes that contradict their format.
@@ -70,14 +92,29 @@ impl Error {
     /// Adds the offset in the source. An offset that is there already stays.
     #[must_use]
     pub fn at(mut self, offset: u64) -> Self {
-        self.offset.get_or_insert(offset);
+        self.context_mut().offset.get_or_insert(offset);
         self
     }
 
     /// Adds the file. A file that is there already stays.
     #[must_use]
     pub fn of(mut self, file: impl AsRef<Path>) -> Self {
-        self.file.get_or_insert_with(|| file.as_ref().to_owned());
+        self.context_mut().file.get_or_insert_with(|| file.as_ref().to_owned());
+        self
+    }
+
+    /// Adds the block. A block that is there already stays.
+    #[must_use]
+    pub fn in_block(mut self, n: usize) -> Self {
+        self.context_mut().block.get_or_insert(n);
+        self
+    }
+
+    /// Adds the place in a stream. What is there of it already stays.
+    #[must_use]
+    pub fn in_stream(mut self, bit: Option<u64>, decoded: u64) -> Self {
+        let place = self.context_mut().stream.get_or_insert(StreamPlace { bit, decoded });
+        place.bit = place.bit.or(bit);
         self
     }
 
@@ -100,14 +137,34 @@ impl Error {
         self.kind
     }
 
-    /// What is wrong, without file and place.
-    pub fn message(&self) -> &str {
-        &self.message
+    /// What is wrong, with block and place in the stream, without the file.
+    pub fn message(&self) -> String {
+        self.context
+            .as_ref()
+            .and_then(|context| context.block)
+            .map_or_else(String::new, |n| format!("block {n}: "))
+            + &self.message_in_block()
+    }
+
+    /// What is wrong, with the place in the stream, where file and block are said otherwise.
+    pub fn message_in_block(&self) -> String {
+        match self.stream() {
+            Some(StreamPlace { bit: Some(bit), decoded }) => {
+                format!("compressed bit {bit}, decoded offset {decoded}: {}", self.message)
+            }
+            Some(StreamPlace { bit: None, decoded }) => format!("decoded offset {decoded}: {}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
+    /// The place in a stream, if it is known.
+    pub fn stream(&self) -> Option<StreamPlace> {
+        self.context.as_ref()?.stream
     }
 
     /// The offset in the source, if it is known.
     pub fn offset(&self) -> Option<u64> {
-        self.offset
+        self.context.as_ref()?.offset
     }
 
     /// Whether the bytes themselves cause it, so that every read meets it again.
@@ -137,11 +194,11 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
+        if let Some(file) = self.context.as_ref().and_then(|context| context.file.as_ref()) {
             write!(out, "{}: ", file.display())?;
         }
-        out.write_str(&self.message)?;
-        match self.offset {
+        out.write_str(&self.message())?;
+        match self.offset() {
             Some(offset) => write!(out, " (at byte {offset})"),
             None => Ok(()),
         }
@@ -183,8 +240,11 @@ mod tests {
 
     #[test]
     fn says_file_message_and_place_and_keeps_the_first_of_each() {
-        let error = Error::damaged("bad magic").at(7).at(9).of("a.asdf").of("b.asdf").within("block 3");
+        let error = Error::damaged("bad magic").at(7).at(9).of("a.asdf").of("b.asdf").in_block(3).in_block(4);
         assert_eq!(error.to_string(), "a.asdf: block 3: bad magic (at byte 7)");
+        let error = error.in_stream(None, 5).in_stream(Some(6), 7);
+        assert_eq!(error.message(), "block 3: compressed bit 6, decoded offset 5: bad magic");
+        assert_eq!(error.message_in_block(), "compressed bit 6, decoded offset 5: bad magic");
         assert_eq!(error.errno(), libc::EIO);
     }
 

@@ -86,10 +86,7 @@ impl Run<'_> {
             };
             if let Err(error) | Ok(Some(error)) = read {
                 status = Status::Damaged;
-                // A content that can't be had at all says itself which block it is.
-                let said = error.message().starts_with(&format!("block {n}: "));
-                let error = if said { error } else { error.within(format!("block {n}")) };
-                self.complain(&error.of(file))?;
+                self.complain(&error.in_block(n).of(file))?;
             } else if let Some(indexed) = &mut self.summary.indexed {
                 *indexed += 1;
             }

@@ -104,7 +104,7 @@ pub(super) fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>, Soundness) 
         match content.read_at(bytes.len() as u64, &mut buf) {
             Ok(0) => return (bytes, None, content.soundness()),
             Ok(read) => bytes.extend_from_slice(&buf[..read]),
-            Err(error) => return (bytes, Some(error.message().to_owned()), content.soundness()),
+            Err(error) => return (bytes, Some(error.message()), content.soundness()),
         }
     }
 }

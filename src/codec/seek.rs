@@ -307,10 +307,9 @@ fn locked(verdict: &Mutex<Option<Verdict>>) -> MutexGuard<'_, Option<Verdict>> {
 
 /// Adds to an error in a stream where it is, unless it says so.
 fn placed(error: Error, bit: Option<u64>, at: u64) -> Error {
-    match bit {
-        _ if !error.lasts() || error.message().contains("decoded offset ") => error,
-        Some(bit) => error.within(format!("compressed bit {bit}, decoded offset {at}")),
-        None => error.within(format!("decoded offset {at}")),
+    match error.stream() {
+        None if error.lasts() => error.in_stream(bit, at),
+        _ => error,
     }
 }
 

@@ -14,7 +14,7 @@ use self::chain::Chain;
 use self::head::Head;
 use self::header::{Header, LONGEST_FIELDS, Layout};
 use super::editor::EditSupport;
-use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Format, Severity, Verified};
+use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Format, Verified};
 use crate::codec::{self, Codec};
 use crate::content::folder::Attributes;
 use crate::content::{Content, Slice, Soundness};
@@ -261,20 +261,10 @@ impl AsdfFile {
 
     /// Says of what was wrong with the data of a block where that is, in the stored and in the decoded bytes.
     fn placed(&self, n: usize, trouble: Error, content: &dyn Content) -> Error {
-        let message = trouble.message();
         let Soundness::Broken(from) = content.soundness() else { return trouble };
-        if message.contains("compressed bit ") {
-            return trouble;
-        }
-        let said = message.starts_with("decoded offset ");
-        let decoded = if said { message.to_owned() } else { format!("decoded offset {from}: {message}") };
         let start = self.offset(n).and_then(|offset| Ok(self.header(offset)?.data_offset())).ok();
         let bit = trouble.offset().zip(start).and_then(|(at, start)| at.checked_sub(start)?.checked_mul(8));
-        let message = bit.map_or(decoded.clone(), |bit| format!("compressed bit {bit}, {decoded}"));
-        match trouble.offset() {
-            Some(offset) => Error::new(trouble.kind(), message).at(offset),
-            None => Error::new(trouble.kind(), message),
-        }
+        trouble.in_stream(bit, from)
     }
 
     /// What was wrong with the data of blocks as far as they were read.
@@ -283,11 +273,9 @@ impl AsdfFile {
             self.remember_trouble(*n, &**content);
         }
         let troubles = self.known_troubles();
-        let defect = |(n, Trouble { told: error, .. }): (&usize, &Trouble)| Defect {
-            severity: Severity::Damage,
-            offset: error.offset().or_else(|| self.offset(*n).ok()).unwrap_or(0),
-            block: Some(*n),
-            what: error.message().to_owned(),
+        let defect = |(n, Trouble { told: error, .. }): (&usize, &Trouble)| {
+            let offset = error.offset().or_else(|| self.offset(*n).ok()).unwrap_or(0);
+            defect::Defect::Data(error.clone()).at(offset, Some(*n))
         };
         troubles.iter().map(defect).collect()
     }
@@ -320,13 +308,11 @@ impl Container for AsdfFile {
             Ok(header) => Block {
                 facts: self.facts(n, &header),
                 streamed: header.streamed(),
-                content: self.content(n, &header).map_err(|error| error.within(format!("block {n}"))),
+                content: self.content(n, &header).map_err(|error| error.in_block(n)),
             },
-            Err(error) => Block {
-                facts: facts::unknown(offset),
-                streamed: false,
-                content: Err(error.within(format!("block {n}"))),
-            },
+            Err(error) => {
+                Block { facts: facts::unknown(offset), streamed: false, content: Err(error.in_block(n)) }
+            }
         };
         Ok(block)
     }

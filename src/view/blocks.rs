@@ -94,7 +94,7 @@ fn row(n: usize, block: &Result<Block>, known: Option<Verified>, arrays: Option<
     first.push(',');
     let lines = match block {
         Ok(block) => of_facts(first.clone(), &block.facts, known),
-        Err(error) => of_error(first.clone(), error.message()),
+        Err(error) => of_error(first.clone(), &error.message()),
     };
     filled(&lines).unwrap_or_else(|| {
         let lines = of_error(first, "its sizes are beyond any file: see its attributes");

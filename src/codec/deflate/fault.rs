@@ -81,11 +81,10 @@ impl From<Reason> for Wrong {
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
-            Why::Cut => write!(out, "the compressed data are cut off")?,
-            Why::Broken(reason) => write!(out, "the compressed data are broken: {reason}")?,
-            Why::Unreadable(error) => write!(out, "the compressed data can't be read: {}", error.message())?,
+            Why::Cut => write!(out, "the compressed data are cut off"),
+            Why::Broken(reason) => write!(out, "the compressed data are broken: {reason}"),
+            Why::Unreadable(error) => write!(out, "the compressed data can't be read: {}", error.message()),
         }
-        write!(out, " (compressed bit {}, decoded offset {})", self.bit, self.offset)
     }
 }
 
@@ -95,7 +94,9 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         match &fault.why {
             Why::Unreadable(error) => error.clone(),
-            Why::Cut | Why::Broken(_) => Self::damaged(fault.to_string()),
+            Why::Cut | Why::Broken(_) => {
+                Self::damaged(fault.to_string()).in_stream(Some(fault.bit), fault.offset)
+            }
         }
     }
 }

@@ -137,7 +137,7 @@ impl Chain<'_> {
                 Ok(header) => self.judge(n, &header)?,
                 Err(error) if matches!(error.kind(), crate::Kind::System(_)) => return Err(error),
                 Err(error) => {
-                    self.note(offset, Some(n), Defect::Header(error.message().to_owned()));
+                    self.note(offset, Some(n), Defect::Header(error));
                     first::likely_end(self, offset)?
                 }
             };

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::AsdfFile;
+use super::defect::Defect;
 use super::ndarray::{self, Ndarray};
 use crate::error::{Kind, Result};
-use crate::format::{Container, Defect, Severity};
+use crate::format::{self, Container};
 use crate::yaml::survey;
 
 /// Blocks that the tree names and that are not there: so many are reported.
 const MOST_MISSING: usize = 100;
 
 /// Whether the tree is YAML, and whether the blocks that it names are there.
-pub(super) fn tree(file: &AsdfFile) -> Result<Vec<Defect>> {
-    let damage = |offset, what| Defect { severity: Severity::Damage, offset, block: None, what };
+pub(super) fn tree(file: &AsdfFile) -> Result<Vec<format::Defect>> {
     let (blocks, mut missing) = (file.block_count()?, BTreeMap::new());
     let checked = survey::check_tree(&*file.tree(), ndarray::WANTED, &mut |_, found| {
         let array = found.tag.filter(|tag| ndarray::is_tag(tag)).map(|tag| Ndarray::read(tag, found.value));
@@ -26,15 +26,12 @@ pub(super) fn tree(file: &AsdfFile) -> Result<Vec<Defect>> {
     });
     match checked {
         Err(error) if !matches!(error.kind(), Kind::System(_)) => {
-            let what = format!("the tree is not valid YAML: {}", error.message());
-            return Ok(vec![damage(error.offset().unwrap_or(0), what)]);
+            let offset = error.offset().unwrap_or(0);
+            return Ok(vec![Defect::NotYaml(error).at(offset, None)]);
         }
         checked => checked?,
     }
-    let there = match blocks.checked_sub(1) {
-        None => "there are no blocks".to_owned(),
-        Some(last) => format!("the last block is {last}"),
-    };
-    let what = |n| format!("the tree has an array in block {n}, but {there}");
-    Ok(missing.into_iter().map(|(n, offset)| damage(offset, what(n))).collect())
+    let last = blocks.checked_sub(1);
+    let defect = |(block, offset)| Defect::MissingBlock { block, last }.at(offset, None);
+    Ok(missing.into_iter().map(defect).collect())
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::error::Error;
 use crate::format::{self, Severity};
 
 /// Something wrong, with what there is to say about it.
@@ -20,7 +21,18 @@ pub enum Defect {
     /// There are more blocks than can be shown.
     TooManyBlocks(usize),
     /// A block's header can't be read.
-    Header(String),
+    Header(Error),
+    /// The data of a block can't be read.
+    Data(Error),
+    /// The tree is no YAML.
+    NotYaml(Error),
+    /// The tree has an array in a block that is not there.
+    MissingBlock {
+        /// The block.
+        block: i64,
+        /// The last block that there is.
+        last: Option<usize>,
+    },
     /// Flags have unknown bits.
     UnknownFlags(u32),
     /// A block is flagged as streamed, but its size ends it before something else.
@@ -124,6 +136,9 @@ impl Defect {
             | Self::EndlessTree(_)
             | Self::TooManyBlocks(_)
             | Self::Header(_)
+            | Self::Data(_)
+            | Self::NotYaml(_)
+            | Self::MissingBlock { .. }
             | Self::StreamEnds { .. }
             | Self::HeaderSize(_)
             | Self::UsedSize { .. }
@@ -156,7 +171,7 @@ impl Defect {
             Self::TooManyBlocks(most) => {
                 write!(out, "there are more than {most} blocks; the rest is not shown")
             }
-            Self::Header(why) => out.write_str(why),
+            Self::Header(error) | Self::Data(error) => out.write_str(&error.message_in_block()),
             Self::UnknownFlags(flags) => {
                 write!(out, "the flags {flags:#x} have bits that no version of ASDF knows")
             }
@@ -197,6 +212,13 @@ impl Defect {
             }
             Self::NoVersion(word) => {
                 write!(out, "the header line has no version: \"{}\"", word.escape_debug())
+            }
+            Self::NotYaml(error) => write!(out, "the tree is not valid YAML: {}", error.message()),
+            Self::MissingBlock { block, last: None } => {
+                write!(out, "the tree has an array in block {block}, but there are no blocks")
+            }
+            Self::MissingBlock { block, last: Some(last) } => {
+                write!(out, "the tree has an array in block {block}, but the last block is {last}")
             }
             Self::EndlessTree(cut) => out.write_str(match cut {
                 TreeCut::Foreign => "the tree has no line '...': a block or binary data begins before one",

@@ -44,7 +44,7 @@ pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>>
             let offset = from + at as u64;
             let text = &bytes[at + MARKER.len()..];
             let end = offset + (MARKER.len() + end_of(text).unwrap_or(text.len())) as u64;
-            let offsets = parse(text).map_err(|error| error.message().to_owned());
+            let offsets = parse(text).map_err(|error| error.message());
             return Ok(Some(Index { offset, end, offsets }));
         }
         looked_from = from;

@@ -210,7 +210,7 @@ fn of_small(file: &GsdFile) -> Result<Vec<format::Defect>> {
         let place = index.offset(entry.slot);
         let checked = entry.check(index.limits()).and_then(|()| file.data(entry).map(drop));
         if let Err(error) = checked {
-            found.push(Defect::Entry(error.message().to_owned()).at(place, Some(entry.slot)));
+            found.push(Defect::Entry(error.message()).at(place, Some(entry.slot)));
         } else if !order.has(entry.slot) {
             found.push(Defect::Frame(entry.frame).at(place, Some(entry.slot)));
         } else {

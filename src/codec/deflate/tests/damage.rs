@@ -111,8 +111,8 @@ fn an_unreadable_place_gives_what_comes_before_it_and_then_the_error() {
 fn what_is_wrong_is_said_with_its_place() {
     let fault = decode(&Bytes::new([0b110]), 0, || 1).1.unwrap_err();
     assert_eq!(
-        fault.to_string(),
-        "the compressed data are broken: a block is of the reserved type (compressed bit 0, decoded offset 0)"
+        Error::from(fault).message(),
+        "compressed bit 0, decoded offset 0: the compressed data are broken: a block is of the reserved type"
     );
     let mut writer = Writer::default();
     writer.stored(b"abc", false);
@@ -121,7 +121,7 @@ fn what_is_wrong_is_said_with_its_place() {
     let fault = decode(&Bytes::new(cut), 0, || 9).1.unwrap_err();
     assert_eq!(
         Error::from(fault).message(),
-        "the compressed data are cut off (compressed bit 64, decoded offset 3)"
+        "compressed bit 64, decoded offset 3: the compressed data are cut off"
     );
 }
 
