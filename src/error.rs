@@ -56,7 +56,7 @@ pub struct Error {
 struct Context {
     file: Option<PathBuf>,
     offset: Option<u64>,
-    block: Option<usize>,
+    block: Option<u64>,
     stream: Option<StreamPlace>,
 }
 
@@ -105,7 +105,7 @@ impl Error {
 
     /// Adds the block. A block that is there already stays.
     #[must_use]
-    pub fn in_block(mut self, n: usize) -> Self {
+    pub fn in_block(mut self, n: u64) -> Self {
         self.context_mut().block.get_or_insert(n);
         self
     }

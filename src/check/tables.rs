@@ -86,7 +86,7 @@ impl Run<'_> {
             };
             if let Err(error) | Ok(Some(error)) = read {
                 status = Status::Damaged;
-                self.complain(&error.in_block(n).of(file))?;
+                self.complain(&error.in_block(n as u64).of(file))?;
             } else if let Some(indexed) = &mut self.summary.indexed {
                 *indexed += 1;
             }

@@ -308,11 +308,13 @@ impl Container for AsdfFile {
             Ok(header) => Block {
                 facts: self.facts(n, &header),
                 streamed: header.streamed(),
-                content: self.content(n, &header).map_err(|error| error.in_block(n)),
+                content: self.content(n, &header).map_err(|error| error.in_block(n as u64)),
             },
-            Err(error) => {
-                Block { facts: facts::unknown(offset), streamed: false, content: Err(error.in_block(n)) }
-            }
+            Err(error) => Block {
+                facts: facts::unknown(offset),
+                streamed: false,
+                content: Err(error.in_block(n as u64)),
+            },
         };
         Ok(block)
     }

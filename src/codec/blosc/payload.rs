@@ -112,8 +112,7 @@ impl Chunks for Row {
         let Some(place) = place else {
             return Err(Error::new(Kind::Changed, "the Blosc data are no longer what they were"));
         };
-        self.decode_into(place, chunk, out)
-            .map_err(|error| error.within(format_args!("block {}", place.n)))?;
+        self.decode_into(place, chunk, out).map_err(|error| error.in_block(place.n))?;
         if out.len() as u64 == chunk.len {
             Ok(())
         } else {

@@ -26,7 +26,7 @@ fn note(offset: u64, what: String) -> Defect {
 
 fn damage(error: &Error) -> Defect {
     let offset = error.offset().unwrap_or(0);
-    Defect { severity: Severity::Damage, offset, block: None, what: error.message().to_owned() }
+    Defect { severity: Severity::Damage, offset, block: None, what: error.message() }
 }
 
 /// What header and metadata say wrongly. Reads no chunk.

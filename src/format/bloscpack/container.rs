@@ -114,13 +114,11 @@ impl BloscpackFile {
         let damage = self.payload.get().map(Payload::damage).unwrap_or_default();
         let defect = |(at, error): (u64, Error)| {
             let n = self.body.place(at).ok().flatten().map(|place| place.n);
-            let said = n.map(|n| format!("block {n}: "));
-            let what = error.message();
             Defect {
                 severity: Severity::Damage,
                 offset: error.offset().unwrap_or(0),
                 block: n.and_then(|n| usize::try_from(n).ok()),
-                what: said.and_then(|said| what.strip_prefix(&said)).unwrap_or(what).to_owned(),
+                what: error.message_in_block(),
             }
         };
         damage.into_iter().map(defect).collect()
@@ -157,7 +155,7 @@ impl Container for BloscpackFile {
         if n >= self.body.map().count()? {
             return Err(Error::new(error::Kind::NotFound, format!("there is no block {n}")));
         }
-        let wrong = |error: Error| error.within(format_args!("block {n}"));
+        let wrong = |error: Error| error.in_block(n);
         let facts = match self.body.map().chunk(n) {
             Ok(found) => facts::of(&found, &self.body.stored_sum(&found)?),
             Err(error) if error.lasts() => {

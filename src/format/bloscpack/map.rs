@@ -152,7 +152,7 @@ impl ChunkMap {
             let len = match &hop.found {
                 Ok(found) => u64::from(found.header.nbytes()),
                 Err(_) if self.is_at_end(mark) => return Ok(None),
-                Err(error) => return Err(error.clone().within(format_args!("block {}", mark.n))),
+                Err(error) => return Err(error.clone().in_block(mark.n)),
             };
             if offset.checked_sub(mark.decoded).is_some_and(|within| within < len) {
                 return Ok(Some((mark.n, mark.decoded, len)));
@@ -201,7 +201,7 @@ impl ChunkMap {
                 decoded = mark.decoded;
             }
             if let Err(error) = hop.found {
-                stopped.get_or_insert_with(|| error.within(format_args!("block {}", mark.n)));
+                stopped.get_or_insert_with(|| error.in_block(mark.n));
             } else if !mark.gap
                 && let Some(next) = hop.next
             {

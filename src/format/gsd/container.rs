@@ -57,7 +57,7 @@ impl Container for Gsd {
         let slot = u64::try_from(n).ok().filter(|slot| index.used().is_ok_and(|used| *slot < used));
         let entry = index.slot(slot.ok_or_else(missing)?)?;
         let data = entry.check(index.limits()).and_then(|()| self.file.data(&entry));
-        let wrong = |error: Error| error.at(index.offset(entry.slot)).in_block(n);
+        let wrong = |error: Error| error.at(index.offset(entry.slot)).in_block(n as u64);
         Ok(Block {
             facts: facts::facts(&self.file, &entry),
             content: data.map(|data| Arc::new(data) as Arc<dyn Content>).map_err(wrong),
