@@ -16,9 +16,7 @@ const GROWTH: usize = 21;
 /// `descr` is the type as a Python literal, `'<f4'` with its quotes, or a list of fields. `shape` counts elements.
 pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     let order = if fortran_order { "True" } else { "False" };
-    let sizes = shape.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let comma = if shape.len() == 1 { "," } else { "" };
-    let mut text = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': ({sizes}{comma}), }}");
+    let mut text = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {}, }}", tuple(shape));
     let grows = if fortran_order { shape.last() } else { shape.first() };
     if let Some(size) = grows {
         text.push_str(&" ".repeat(GROWTH.saturating_sub(size.to_string().len())));
@@ -31,8 +29,8 @@ pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
         None => (3, text.into_bytes()),
     };
     let prefix = if version == 1 { 10 } else { 12 };
-    // One to 64 characters, the last of which ends the line.
-    let padding = ALIGNMENT - (prefix + bytes.len()) % ALIGNMENT;
+    // One to 64 blanks, and the end of the line.
+    let padding = 1 + ALIGNMENT - (prefix + bytes.len() + 1) % ALIGNMENT;
     bytes.resize(bytes.len() + padding - 1, b' ');
     bytes.push(b'\n');
     let mut header = b"\x93NUMPY".to_vec();
@@ -43,6 +41,33 @@ pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     }
     header.extend(bytes);
     header
+}
+
+/// Sizes as a Python tuple: `(2, 3)`, `(5,)`, `()`.
+pub fn tuple(sizes: &[u64]) -> String {
+    let comma = if sizes.len() == 1 { "," } else { "" };
+    format!("({}{comma})", sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
+}
+
+/// A text as a Python literal, as `repr` writes it.
+pub fn literal(text: &str) -> String {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    let mut literal = String::from(quote);
+    for c in text.chars() {
+        match c {
+            '\\' => literal.push_str("\\\\"),
+            '\n' => literal.push_str("\\n"),
+            '\r' => literal.push_str("\\r"),
+            '\t' => literal.push_str("\\t"),
+            _ if c == quote => literal.extend(['\\', c]),
+            _ if c.is_control() && u32::from(c) < 0x100 => {
+                literal.push_str(&format!("\\x{:02x}", u32::from(c)))
+            }
+            _ => literal.push(c),
+        }
+    }
+    literal.push(quote);
+    literal
 }
 
 /// A file of one array: the header, then `data` as they are.
@@ -66,7 +91,16 @@ mod tests {
     /// As numpy 2.4 writes it: `numpy.save(file, numpy.zeros(shape, descr))`.
     #[test]
     fn the_header_is_that_of_numpy() {
-        let cases: [(&str, bool, &[u64], &str, usize); 6] = [
+        let cases: [(&str, bool, &[u64], &str, usize); 7] = [
+            // The text would just fit into 128 bytes, without a blank behind it.
+            (
+                "[('field 0', '|S5'), ('field 1', '|S5')]",
+                false,
+                &[2, 1, 2],
+                "{'descr': [('field 0', '|S5'), ('field 1', '|S5')], \
+                 'fortran_order': False, 'shape': (2, 1, 2), }",
+                192,
+            ),
             ("'<f4'", false, &[3, 4], "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", 128),
             ("'>i2'", false, &[], "{'descr': '>i2', 'fortran_order': False, 'shape': (), }", 128),
             ("'<f8'", true, &[2, 3], "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }", 128),
@@ -107,6 +141,14 @@ mod tests {
         let latin = header("[('é', '<f4')]", false, &[1]);
         assert_eq!((latin[6], latin.len() % 64), (1, 0));
         assert!(latin.contains(&0xe9));
+    }
+
+    #[test]
+    fn literals_are_those_of_python() {
+        assert_eq!(literal("a"), "'a'");
+        assert_eq!(literal("it's"), r#""it's""#);
+        assert_eq!(literal(r#"it's "x""#), r#"'it\'s "x"'"#);
+        assert_eq!(literal("a\\\n\u{7}é"), r"'a\\\n\x07é'");
     }
 
     #[test]

@@ -16,11 +16,12 @@ use self::header::{Header, LONGEST_FIELDS, Layout};
 use super::editor::EditSupport;
 use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Format, Verified};
 use crate::codec::{self, Codec};
-use crate::content::folder::Attributes;
+use crate::content::folder::{Attributes, Node};
 use crate::content::{Content, Slice, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Source, SourceStat, read_up_to};
 
+mod arrays;
 pub mod block;
 pub mod chain;
 mod check;
@@ -34,7 +35,6 @@ pub mod index;
 pub mod ndarray;
 pub mod quantize;
 pub mod tile;
-mod users;
 
 /// The format's name.
 pub const NAME: &str = "asdf";
@@ -86,7 +86,7 @@ pub struct AsdfFile {
     context: Context,
     head: Head,
     blocks: OnceLock<Result<Blocks>>,
-    arrays: OnceLock<ArrayPaths>,
+    arrays: OnceLock<arrays::Found>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// What was wrong with the data of blocks that are no longer among `contents`.
     troubles: Mutex<BTreeMap<usize, Trouble>>,
@@ -146,6 +146,17 @@ impl AsdfFile {
                 .map_err(|error| error.of(self.source.path()))
         });
         found.as_ref().map_err(Clone::clone)
+    }
+
+    /// The arrays of the tree, found at the first call. Without blocks there are none.
+    fn found(&self) -> &arrays::Found {
+        self.arrays.get_or_init(|| {
+            let size = |n| {
+                let header = self.header(self.offset(n).ok()?).ok()?;
+                (!header.streamed()).then_some(header.data_size)
+            };
+            arrays::find(&*self.tree(), self.block_count().unwrap_or(0), &size)
+        })
     }
 
     fn offset(&self, n: usize) -> Result<u64> {
@@ -333,12 +344,16 @@ impl Container for AsdfFile {
     }
 
     fn arrays(&self) -> Option<&ArrayPaths> {
-        let blocks = self.block_count().ok()?;
-        Some(self.arrays.get_or_init(|| users::find(&*self.tree(), blocks)))
+        self.block_count().ok()?;
+        Some(&self.found().of_blocks)
     }
 
     fn knows_arrays(&self) -> bool {
         self.arrays.get().is_some()
+    }
+
+    fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
+        vec![("arrays", Node::Folder(Arc::new(arrays::Arrays::new(self))))]
     }
 
     fn attributes(&self) -> Attributes {
@@ -362,6 +377,7 @@ impl Container for AsdfFile {
         let mut defects = self.head.defects.clone();
         defects.extend(blocks.iter().flat_map(|blocks| blocks.defects.iter().cloned()));
         defects.extend(self.troubles());
+        defects.extend(self.arrays.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
         defects
     }
 

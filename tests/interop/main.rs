@@ -16,6 +16,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod arrays;
 mod built;
 mod doubtful;
 mod fixtures;

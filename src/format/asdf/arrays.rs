@@ -1,0 +1,58 @@
+//! `arrays/`: each ndarray of the tree as a file `PATH.npy` that numpy reads and maps.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`survey`](mod@survey) | finds the arrays of a tree, in one pass, once a version |
+//! | [`npy`] | an array as a file: its header, and its elements as they lie in the block |
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use super::AsdfFile;
+use crate::content::folder::{Folder, Kind, Node};
+use crate::content::path_folder::PathFolder;
+use crate::error::Result;
+use crate::format::Container;
+
+mod npy;
+mod survey;
+
+pub(super) use survey::{Found, find};
+
+/// The folder `arrays/`. The tree is looked through when a program first looks into it.
+#[derive(Debug)]
+pub(super) struct Arrays {
+    file: Arc<AsdfFile>,
+}
+
+impl Arrays {
+    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
+        Self { file }
+    }
+
+    fn folder(&self) -> PathFolder<survey::Entry> {
+        let file = self.file.clone();
+        let make = move |entry: &survey::Entry| {
+            Ok(match entry {
+                survey::Entry::Array(array) => Node::File(npy::file(&file, array)),
+                survey::Entry::Link(target) => Node::Link(OsString::from(&**target)),
+            })
+        };
+        PathFolder::new(&self.file.found().items, make)
+            .with_links(|entry| matches!(entry, survey::Entry::Link(_)))
+    }
+}
+
+impl Folder for Arrays {
+    fn lookup(&self, name: &std::ffi::OsStr) -> Result<Option<Node>> {
+        self.folder().lookup(name)
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&std::ffi::OsStr, Kind) -> bool) -> Result<()> {
+        self.folder().list(from, take)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.file.is_slow() || !self.file.knows_arrays()
+    }
+}
