@@ -225,13 +225,15 @@ fn check_block(
         let offset = offset.unwrap_or(block.facts.offset);
         report.defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
     };
+    // A format may check the checksum before it gives a byte.
+    let told = known || read.as_ref().is_err_and(|error| error.message().contains(container.mismatch()));
     match read {
         Err(error) if !known => damage(error.offset(), error.message_in_block()),
         Ok(Some(trouble)) => damage(trouble.offset(), trouble.message_in_block()),
         _ => {}
     }
     match verified {
-        Ok(Ok(Verified::Mismatch)) if !known => {
+        Ok(Ok(Verified::Mismatch)) if !told => {
             damage(None, container.mismatch().to_owned());
         }
         Ok(_) => {}

@@ -13,7 +13,7 @@ use super::checksum::Checksum;
 use super::header::{Header, Kind as Layout};
 use super::{NAME, check, facts, tree};
 use crate::codec::blosc::{Buffer, Buffers, Payload, Place};
-use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node};
+use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal};
 use crate::content::{Content, Text, npy};
 use crate::error::{self, Error, Result};
 use crate::format::{Block, Container, Context, Defect, Severity, Verified};
@@ -185,10 +185,6 @@ impl Container for BloscpackFile {
 
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
         let payload = self.payload().map(Payload::content);
-        let file = |content: Result<Arc<dyn Content>>| {
-            let empty: Arc<dyn Content> = Arc::new(Text::default());
-            Node::File(File { content, ..File::new(empty, Keeping::All) })
-        };
         let mut views = vec![("data.bin", file(payload.clone()))];
         if let (Some(array), Ok(payload)) = (self.array(), payload)
             && let Ok(array) = npy::array(&array.descr, array.fortran_order, &array.shape, payload)
@@ -253,6 +249,13 @@ impl Buffers for Item {
     }
 }
 
+/// A file that is readable as long as the source has this version.
+fn file(content: Result<Arc<dyn Content>>) -> Node {
+    let empty: Arc<dyn Content> = Arc::new(Text::default());
+    let renewal = Renewal::WhileSame(String::new());
+    Node::File(File { content, renewal, ..File::new(empty, Keeping::All) })
+}
+
 /// `arrays/`: the one array.
 #[derive(Debug)]
 struct Arrays(Arc<dyn Content>);
@@ -261,7 +264,7 @@ const DATA: &str = "data.npy";
 
 impl Folder for Arrays {
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
-        Ok((name == DATA).then(|| Node::File(File::new(self.0.clone(), Keeping::All))))
+        Ok((name == DATA).then(|| file(Ok(self.0.clone()))))
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
