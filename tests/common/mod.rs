@@ -2,6 +2,7 @@
 //!
 //! * [`asdf`]: a builder of ASDF files, whole or damaged, with what a reader has to find in them. It
 //!   uses nothing of the library, so that it can be held against it as a model.
+//! * [`bloscpack`]: a builder of Bloscpack files.
 //! * [`case`]: one file with two blocks, mounted for writing.
 //! * [`daemon`]: a folder with a file, and the program run on it.
 //! * [`dice`]: random numbers that are the same ones in every run.
@@ -14,6 +15,7 @@
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]
 
 pub mod asdf;
+pub mod bloscpack;
 #[allow(unsafe_code)] // close(2) for its answer
 pub mod case;
 pub mod daemon;

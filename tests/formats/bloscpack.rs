@@ -1,7 +1,5 @@
 //! Bloscpack files of real writers against their truth, which c-blosc and Bloscpack itself gave.
 
-#[path = "bloscpack/builder.rs"]
-mod builder;
 #[path = "bloscpack/dangerous.rs"]
 mod dangerous;
 #[path = "bloscpack/places.rs"]

@@ -8,6 +8,7 @@
 //! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
 //! | `saved` | nothing: which texts a save accepts | whether Python asdf, new and old, opens them as the same data |
 //! | `fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
+//! | `bloscpack` | files written at test time by the bloscpack package | the data before they were written |
 //! | `gsd` | trajectories written at test time by the gsd package, and fixtures of its old versions | its readers |
 //! | `gsd_growing` | trajectories that are being written, or are written anew | a formula |
 
@@ -16,6 +17,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bloscpack;
 mod arrays;
 mod built;
 mod doubtful;

@@ -5,8 +5,8 @@ use std::io::Write;
 use asdf_mount::Kind;
 use asdf_mount::format::Severity;
 
-use super::builder::{Pack, checksum, stored};
 use super::{block, file, open, read, view, whole};
+use crate::common::bloscpack::{Pack, checksum, stored};
 
 fn data() -> Vec<u8> {
     (0..100_u8).collect()

@@ -4,8 +4,8 @@ use asdf_mount::Kind;
 use asdf_mount::content::Soundness;
 use asdf_mount::format::Severity;
 
-use super::builder::{Pack, stored};
 use super::{block, open, read, view, whole};
+use crate::common::bloscpack::{Pack, stored};
 
 fn data() -> Vec<u8> {
     (0..1000_u32).flat_map(|n| (n * 7).to_le_bytes()).collect()

@@ -11,6 +11,7 @@ mod access;
 mod acl;
 mod adapter;
 mod blocks_yaml;
+mod bloscpack;
 mod broken;
 mod damaged_blocks;
 mod gsd;

@@ -4,7 +4,7 @@ use md5::Digest;
 use simd_adler32::Adler32;
 
 /// A Blosc buffer of data that are stored as they are.
-pub(super) fn stored(data: &[u8]) -> Vec<u8> {
+pub fn stored(data: &[u8]) -> Vec<u8> {
     let len = data.len() as u32;
     let mut buffer = vec![2, 1, 0x22, 1];
     buffer.extend([len, len, len + 16].map(u32::to_le_bytes).concat());
@@ -13,7 +13,7 @@ pub(super) fn stored(data: &[u8]) -> Vec<u8> {
 }
 
 /// The checksum `number` of some bytes, as it is stored.
-pub(super) fn checksum(number: u8, bytes: &[u8]) -> Vec<u8> {
+pub fn checksum(number: u8, bytes: &[u8]) -> Vec<u8> {
     match number {
         0 => vec![],
         1 => {
@@ -34,27 +34,27 @@ pub(super) fn checksum(number: u8, bytes: &[u8]) -> Vec<u8> {
 
 /// A file in parts, which can be made wrong.
 #[derive(Clone, Debug)]
-pub(super) struct Pack {
-    pub(super) version: u8,
-    pub(super) options: u8,
-    pub(super) checksum: u8,
-    pub(super) chunk_size: i32,
-    pub(super) last_chunk: i32,
-    pub(super) nchunks: i64,
+pub struct Pack {
+    pub version: u8,
+    pub options: u8,
+    pub checksum: u8,
+    pub chunk_size: i32,
+    pub last_chunk: i32,
+    pub nchunks: i64,
     /// `max_app_chunks`, or `meta_size` of the proposal.
-    pub(super) last_word: i64,
+    pub last_word: i64,
     /// What lies between header and offsets.
-    pub(super) metadata: Vec<u8>,
+    pub metadata: Vec<u8>,
     /// What is put in place of the right offsets.
-    pub(super) offsets: Option<Vec<i64>>,
+    pub offsets: Option<Vec<i64>>,
     /// Blosc buffers.
-    pub(super) chunks: Vec<Vec<u8>>,
-    pub(super) behind: Vec<u8>,
+    pub chunks: Vec<Vec<u8>>,
+    pub behind: Vec<u8>,
 }
 
 impl Pack {
     /// Version 3, with offsets and Adler-32.
-    pub(super) fn new(chunk_size: usize, data: &[u8]) -> Self {
+    pub fn new(chunk_size: usize, data: &[u8]) -> Self {
         let chunks: Vec<_> = data.chunks(chunk_size).collect();
         Self {
             version: 3,
@@ -72,7 +72,7 @@ impl Pack {
     }
 
     /// The proposal of 2012.
-    pub(super) fn variable(items: &[&[u8]], metadata: &[u8]) -> Self {
+    pub fn variable(items: &[&[u8]], metadata: &[u8]) -> Self {
         Self {
             options: 7,
             chunk_size: -1,
@@ -86,7 +86,7 @@ impl Pack {
     }
 
     /// Adds metadata in the way of version 3, as they are.
-    pub(super) fn described(mut self, json: &[u8]) -> Self {
+    pub fn described(mut self, json: &[u8]) -> Self {
         self.options |= 2;
         let len = json.len() as u32;
         let mut section = b"JSON\0\0\0\0\0\x01\0\0".to_vec();
@@ -112,7 +112,7 @@ impl Pack {
     }
 
     /// Where the chunks begin.
-    pub(super) fn places(&self) -> Vec<usize> {
+    pub fn places(&self) -> Vec<usize> {
         let mut at = 32 + self.metadata.len() + 8 * self.room();
         self.chunks
             .iter()
@@ -124,7 +124,7 @@ impl Pack {
             .collect()
     }
 
-    pub(super) fn build(&self) -> Vec<u8> {
+    pub fn build(&self) -> Vec<u8> {
         let mut file = b"blpk".to_vec();
         file.extend([self.version, self.options, self.checksum, 1]);
         file.extend([self.chunk_size, self.last_chunk].map(i32::to_le_bytes).concat());
