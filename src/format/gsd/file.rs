@@ -117,9 +117,9 @@ impl GsdFile {
         if !self.header.is_old() || !is_half {
             return Ok(shown);
         }
-        let start = self.index.first_of(last.frame, 0..entries)?;
+        let start = self.index.first_of(last.frame, 0..entries, entries)?;
         let before = match self.index.last(start)? {
-            Some(before) => self.index.first_of(before.frame, 0..start)?..start,
+            Some(before) => self.index.first_of(before.frame, 0..start, start)?..start,
             None => 0..0,
         };
         let names = |range: Range<u64>| -> Result<Vec<u16>> {
@@ -179,9 +179,11 @@ impl GsdFile {
     /// Which entries are of frame `frame`.
     pub fn frame(&self, frame: u64) -> Result<Range<u64>> {
         let end = self.entries()?;
-        let start = self.index.first_of(frame, 0..end)?;
+        // Most files have as many chunks in each frame.
+        let near = u128::from(end) * u128::from(frame) / u128::from(self.frames()?.max(1));
+        let start = self.index.first_of(frame, 0..end, u64::try_from(near).unwrap_or(end))?;
         let next = frame.checked_add(1);
-        let end = next.map_or(Ok(end), |next| self.index.first_of(next, start..end))?;
+        let end = next.map_or(Ok(end), |next| self.index.first_of(next, start..end, start))?;
         Ok(start..end)
     }
 

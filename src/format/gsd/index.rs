@@ -191,8 +191,8 @@ impl Index {
     }
 
     /// The first of the entries in a range that is of frame `frame` or a later one; the end of the range if there is
-    /// none. Looks near the start first.
-    pub fn first_of(&self, frame: u64, within: Range<u64>) -> Result<u64> {
+    /// none. Looks around `near` first.
+    pub fn first_of(&self, frame: u64, within: Range<u64>, near: u64) -> Result<u64> {
         let end = within.end;
         let is_before = |k: u64| {
             // Damaged entries are of the frame of the entry behind them.
@@ -204,12 +204,18 @@ impl Index {
             }
             Ok(false)
         };
-        let (mut low, mut step) = (within.start, 1);
-        while low.saturating_add(step) < end && is_before(low + step - 1)? {
-            low += step;
+        let near = near.clamp(within.start, end);
+        let (mut low, mut high, mut step) = (near, near, 1);
+        while high < end && is_before(high)? {
+            low = high + 1;
+            high = high.saturating_add(step).min(end);
             step *= 2;
         }
-        bisect(low..end.min(low.saturating_add(step)), is_before)
+        while high == near && low > within.start && !is_before(low - 1)? {
+            low = low.saturating_sub(step).max(within.start);
+            step *= 2;
+        }
+        bisect(low..high, is_before)
     }
 
     /// The last usable one of the entries before `end`.
