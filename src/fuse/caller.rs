@@ -21,14 +21,14 @@ const FLAGS: usize = 6;
 /// How long reading `stat` may take. If it blocks, the process is in exec and can't be killed now anyway.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// The process behind a request; group 0 if it can't be known, as from another container.
-pub(crate) fn of(request: &Request) -> Caller {
-    Caller { group: group(request.pid()).unwrap_or(0), killed: false }
+/// The process of the thread that made a request; group 0 if it can't be known, as from another container.
+pub(crate) fn of(thread: u32) -> Caller {
+    Caller { group: group(thread).unwrap_or(0), killed: false }
 }
 
 /// The process that closes a file, and whether a signal is ending it.
 pub(crate) fn closing(request: &Request) -> Caller {
-    let (thread, caller) = (request.pid(), of(request));
+    let (thread, caller) = (request.pid(), of(request.pid()));
     if caller.group == 0 {
         return caller;
     }

@@ -9,20 +9,19 @@ use fuser::{
 use super::read::{self, Purpose};
 use super::{Server, caller, ino, reply};
 use crate::error::Result;
-use crate::overlay::write_handle::{Caller, OpenFor};
+use crate::overlay::write_handle::OpenFor;
 use crate::vfs::{Caching, OpenFile, Reader, Writer};
 
 /// Answers the open of a file for reading.
 fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
-    reply.opened(
-        handle,
-        match reader.caching() {
-            Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
-            Caching::Given => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
-            Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
-            Caching::Anew => FopenFlags::empty(),
-        },
-    );
+    let caching = match reader.caching() {
+        Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
+        Caching::Given => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
+        Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
+        Caching::Anew => FopenFlags::empty(),
+    };
+    // Nothing happens when it is closed: the kernel need not ask.
+    reply.opened(handle, caching | FopenFlags::FOPEN_NOFLUSH);
 }
 
 impl Server {
@@ -52,14 +51,14 @@ impl Server {
         });
     }
 
-    pub(super) fn open_file(&self, caller: Caller, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    pub(super) fn open_file(&self, thread: u32, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let open = OpenFor {
             writing: flags.acc_mode() != OpenAccMode::O_RDONLY,
             appending: flags.0 & libc::O_APPEND != 0,
             truncating: flags.0 & libc::O_TRUNC != 0,
             only_new: false,
         };
-        match self.vfs.open_for(ino(node), open, caller) {
+        match self.vfs.open_for(ino(node), open, || caller::of(thread)) {
             Ok(opened_file) => {
                 let (handle, file) = self.files.add(opened_file);
                 match &*file {

@@ -15,7 +15,7 @@ use fuser::{
 };
 
 use super::read::Purpose;
-use super::{Adapter, Server, caller, ino, reply, write};
+use super::{Adapter, Server, ino, reply, write};
 use crate::overlay::change::Change;
 use crate::vfs::Asked;
 
@@ -100,9 +100,9 @@ impl Filesystem for Adapter {
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let caller = caller::of(request);
+        let thread = request.pid();
         self.answer((node, Asked::Itself), format_args!("open {node} {flags:?}"), move |server| {
-            server.open_file(caller, node, flags, reply);
+            server.open_file(thread, node, flags, reply);
         });
     }
 

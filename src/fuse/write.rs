@@ -72,7 +72,7 @@ impl Server {
             truncating: flags & libc::O_TRUNC != 0,
             only_new: flags & libc::O_EXCL != 0,
         };
-        match self.vfs.create(ino(parent), name, maker(request, mode), open, caller::of(request)) {
+        match self.vfs.create(ino(parent), name, maker(request, mode), open, caller::of(request.pid())) {
             Ok((attr, writer)) => {
                 let (handle, _) = self.files.add(OpenFile::Writer(writer));
                 let flags = FopenFlags::FOPEN_DIRECT_IO;

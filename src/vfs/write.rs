@@ -187,8 +187,8 @@ impl Vfs {
         Ok((entry, overlay, overlay_file))
     }
 
-    /// Opens a file.
-    pub fn open_for(&self, ino: Ino, open: OpenFor, caller: Caller) -> Result<OpenFile> {
+    /// Opens a file; `caller` is asked only of one that can be written.
+    pub fn open_for(&self, ino: Ino, open: OpenFor, caller: impl FnOnce() -> Caller) -> Result<OpenFile> {
         let Some((entry, overlay, overlay_file)) = self.overlay_file_at(ino)? else {
             if open.writing || open.truncating {
                 return Err(errno(libc::EROFS));
@@ -198,7 +198,7 @@ impl Vfs {
         if open.writing || open.truncating {
             self.keep_written(&entry);
         }
-        Ok(OpenFile::Writer(Writer { handle: overlay.open(overlay_file, open, caller)?, entry }))
+        Ok(OpenFile::Writer(Writer { handle: overlay.open(overlay_file, open, caller())?, entry }))
     }
 
     /// Makes a file and opens it; its number is handed out with that.
