@@ -245,7 +245,7 @@ fn check_block(
 /// Reads a content to its end; what was wrong although all of it could be read.
 fn read_through(content: &dyn Content, progress: &Progress) -> Result<Option<Error>> {
     if content.is_empty() {
-        // Its header may be wrong, and only who reads it finds out.
+        // Its header may be wrong, and only a read finds out.
         content.read_at(0, &mut [0])?;
     }
     let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];

@@ -7,7 +7,7 @@
 //!
 //! `tree.yaml` and the files beside it bypass the kernel's page cache (FOPEN_DIRECT_IO), and their
 //! attributes are valid for no time at all. So the kernel never has to be told of a change, and no
-//! notification can meet a request that waits for it. (Notifications about blocks, which nobody writes,
+//! notification can meet a request that waits for it. (Notifications about blocks, which no program writes,
 //! come from a thread that answers no request: `vfs/kernel_cache`.) A mapping of such a file is written
 //! through: its pages arrive as writes before the flush.
 //!

@@ -13,7 +13,7 @@ use crate::error::{Error, Kind, Result};
 use crate::folder::verify::Verify;
 use crate::format::editor::{EditOptions, Validation};
 use list::{Item, split};
-pub(crate) use names::{Known, all};
+pub(crate) use names::{KnownOption, all};
 pub use names::{Row, TABLE};
 use names::{find, is_comment};
 
@@ -168,7 +168,7 @@ impl Options {
         }
     }
 
-    fn take_value(&mut self, known: Known, value: &[u8]) -> Result<()> {
+    fn take_value(&mut self, known: KnownOption, value: &[u8]) -> Result<()> {
         let name = known.name;
         let other = || Err(bad(name, value, &one_of(known)));
         match name {
@@ -233,7 +233,7 @@ fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {
 }
 
 /// The values of an option as text: `off, first-read or always`.
-fn one_of(known: Known) -> String {
+fn one_of(known: KnownOption) -> String {
     let values: Vec<_> = known.values().collect();
     match values.split_last() {
         Some((last, [])) => (*last).to_owned(),

@@ -63,7 +63,7 @@ use crate::overlay::{Overlay, Shared};
 use crate::sync::locked;
 use entry::{Class, Entry};
 use kernel_cache::KernelCache;
-use lookup::Found;
+use lookup::FoundNode;
 use node::{KnownNodes, Node};
 
 /// How long the kernel may believe what it was told of a name or a node.
@@ -263,7 +263,7 @@ impl Vfs {
         }
     }
 
-    fn attr_of_found(&self, found: &Found) -> Result<Attr> {
+    fn attr_of_found(&self, found: &FoundNode) -> Result<Attr> {
         match (&found.node, &found.shown) {
             (Node::View(_, mounted, _), Some(shown)) => {
                 self.attr_of_view(found.node.ino(), mounted, &shown.snapshot, &shown.what)

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_took_the_last_turns_are_counted_once_each() {
+    fn each_taker_of_the_last_turns_is_counted_once() {
         let turns = FairShare::default();
         let [one, two, three] = [(); 3].map(|()| turns.number());
         assert_eq!([one, one, two, one, two].map(|number| turns.take(number)), [1, 1, 2, 2, 2]);

@@ -104,7 +104,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn each_job_is_done_once_by_whomever_and_a_dropped_one_by_nobody() {
+    fn each_job_is_done_once_and_a_dropped_one_never() {
         let workers = Workers::new("test", 1);
         let ((go, goes), done) = (mpsc::channel::<()>(), Arc::new(AtomicUsize::new(0)));
         let busy = Task::new(&workers, move || goes.recv().is_ok());

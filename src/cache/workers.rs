@@ -60,7 +60,7 @@ impl Shared {
             if let Some(job) = state.waiting.pop_front() {
                 drop(state);
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
-                    tracing::error!("a job panicked: who waits for it gets an error");
+                    tracing::error!("a job panicked: its request is answered with EIO");
                 }
                 state = self.lock();
             } else if state.closed {

@@ -32,7 +32,8 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
     let context = Context { cache: Arc::new(cache) };
     let (mut walk, progress) = (Walk::new(files), Progress::new(quiet));
-    let mut run = Run { context: &context, progress: &progress, complaints, summary: Summary::default() };
+    let mut run =
+        Indexing { context: &context, progress: &progress, complaints, summary: Summary::default() };
     run.summary.indexed = Some(0);
     for found in walk.by_ref() {
         match found {
@@ -40,7 +41,7 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
             Err((path, error)) => run.unreadable(&path, error)?,
         }
     }
-    let Run { mut summary, complaints, .. } = run;
+    let Indexing { mut summary, complaints, .. } = run;
     progress.end();
     context.cache.store().settle();
     let mut status = summary.status();
@@ -56,14 +57,14 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
 }
 
 /// The files so far.
-struct Run<'a> {
+struct Indexing<'a> {
     context: &'a Context,
     progress: &'a Progress,
     complaints: &'a mut dyn Write,
     summary: Summary,
 }
 
-impl Run<'_> {
+impl Indexing<'_> {
     /// Reads the blocks of a file that have tables.
     fn file(&mut self, file: &Path) -> io::Result<()> {
         let opened = FileSource::open(file).and_then(|source| format::open(Arc::new(source), self.context));

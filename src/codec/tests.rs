@@ -206,7 +206,7 @@ fn backwards_and_by_several_readers_at_once() {
 }
 
 #[test]
-fn pieces_are_decoded_ahead_of_who_reads_on_and_only_then() {
+fn pieces_are_decoded_ahead_of_sequential_reads_only() {
     let truth = truth(6_000_000, 4);
     let (codec, stored) = encode("lz4 pieces", &truth);
     for threads in [1, 4] {

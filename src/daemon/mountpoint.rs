@@ -112,13 +112,13 @@ fn free_of_dead_mounts(path: &Path) -> Result<()> {
             }
             (Health::Silent, true) => {
                 let source = mount.source.display();
-                let (owner, who) = match mount.owner {
+                let (owner, user) = match mount.owner {
                     Some((0, _)) => ("root".to_owned(), "root".to_owned()),
                     Some((user, _)) => (format!("user {user}"), format!("user {user} or root")),
                     None => ("another user".to_owned(), "root".to_owned()),
                 };
                 return busy(format!(
-                    "{owner} has mounted {source} here; only {who} can unmount it: asdf-mount -u"
+                    "{owner} has mounted {source} here; only {user} can unmount it: asdf-mount -u"
                 ));
             }
             (Health::Dead, false) => {

@@ -270,7 +270,7 @@ impl MountedFile {
     }
 
     /// Ends a save: the file that has the name now is still this one, whatever its number, if the save
-    /// left it there (`own`); says who it is. One that is half the old file and half the new one
+    /// left it there (`own`). Returns its version. One that is half the old file and half the new one
     /// (`unsettled`) is not read until it is settled.
     pub(crate) fn end_save(&self, own: bool, unsettled: bool) -> Result<SourceVersion> {
         let stat = self.location.stat();

@@ -1,7 +1,7 @@
 //! ASDF, all three generations of its layout.
 //!
 //! A file is a head (header line, comments, tree), padding, blocks, and perhaps a block index. Opening
-//! reads the head; the blocks are looked for when someone first asks for one.
+//! reads the head; the blocks are looked for when a program first asks for one.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

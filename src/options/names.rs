@@ -69,14 +69,14 @@ pub const TABLE: &[Row] = &[
 
 /// One option of the table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownOption {
     pub(crate) name: &'static str,
     /// The notation of its value, as in [`Row::shown`]; none if it takes no value.
     value: Option<&'static str>,
     pub(crate) what: &'static str,
 }
 
-impl Known {
+impl KnownOption {
     pub(crate) fn takes_value(&self) -> bool {
         self.value.is_some()
     }
@@ -89,19 +89,19 @@ impl Known {
 }
 
 /// All options by name, without the open set `x-*`.
-pub(crate) fn all() -> impl Iterator<Item = Known> {
+pub(crate) fn all() -> impl Iterator<Item = KnownOption> {
     TABLE.iter().flat_map(|row| {
         let names = row.shown.split(", ").chain(row.hidden.split(", "));
         names.filter(|name| !name.is_empty() && !name.ends_with('*')).map(|option| {
             let (name, value) =
                 option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
-            Known { name, value, what: row.what }
+            KnownOption { name, value, what: row.what }
         })
     })
 }
 
 /// Finds an option that was given with or without a value.
-pub(super) fn find(name: &str, with_value: bool) -> Result<Known> {
+pub(super) fn find(name: &str, with_value: bool) -> Result<KnownOption> {
     let mut found = None;
     for known in all().filter(|known| known.name == name) {
         if known.takes_value() == with_value {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// Every way to write an option: each of its values, or one that fits.
-    fn written(known: Known) -> Vec<String> {
+    fn written(known: KnownOption) -> Vec<String> {
         let Some(value) = known.value else { return vec![known.name.to_owned()] };
         let fitting = value.split('|').map(|value| match value {
             "N" => "4096",

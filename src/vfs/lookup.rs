@@ -19,7 +19,7 @@ use crate::view::{ABOUT, BLOCKS, STATUS, TREE};
 
 /// What lies at a name.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundNode {
     pub(crate) node: Node,
     /// Of a view, what it shows.
     pub(crate) shown: Option<Shown>,
@@ -35,7 +35,7 @@ pub(crate) struct Shown {
     pub(crate) what: folder::Node,
 }
 
-impl From<Node> for Found {
+impl From<Node> for FoundNode {
     fn from(node: Node) -> Self {
         Self { node, shown: None }
     }
@@ -43,7 +43,7 @@ impl From<Node> for Found {
 
 impl Vfs {
     /// What lies at a name.
-    pub(crate) fn find(&self, parent: Ino, name: &OsStr) -> Result<Found> {
+    pub(crate) fn find(&self, parent: Ino, name: &OsStr) -> Result<FoundNode> {
         match self.node(parent)? {
             Node::Entry(entry) => match &entry.class {
                 Class::Sources { sources, .. } => {
@@ -99,13 +99,13 @@ impl Vfs {
         snapshot: Arc<Snapshot>,
         parent: Option<Arc<ViewNode>>,
         name: &OsStr,
-    ) -> Result<Found> {
+    ) -> Result<FoundNode> {
         let mut path = parent.as_ref().map_or_else(Vec::new, |parent| parent.path());
         path.push(name);
         let root = self.root_of(&entry, &mounted, &snapshot);
         let what = folder::resolve(&root, &path)?.ok_or_else(no_entry)?;
         let node = self.view_node(entry, mounted, parent.as_ref(), name)?;
-        Ok(Found { node, shown: Some(Shown { snapshot, what }) })
+        Ok(FoundNode { node, shown: Some(Shown { snapshot, what }) })
     }
 
     /// The node of a name in a view: the one that is known, or a new one.

@@ -29,7 +29,7 @@ use crate::vfs::{Options, Vfs};
 const KEPT_OPEN: u64 = 64;
 
 /// A source as it was found, with its path as the user gave it.
-struct Found<'a> {
+struct FoundSource<'a> {
     path: &'a Path,
     position: Position,
     seen: Seen,
@@ -107,14 +107,18 @@ impl Vfs {
 }
 
 /// Looks at the sources; each has to be a directory or a file of a known format.
-fn find<'a>(sources: &'a [PathBuf], detector: &FormatDetector, options: &Options) -> Result<Vec<Found<'a>>> {
+fn find<'a>(
+    sources: &'a [PathBuf],
+    detector: &FormatDetector,
+    options: &Options,
+) -> Result<Vec<FoundSource<'a>>> {
     let mountpoint = options.mountpoint.as_deref().map(Mountpoint::find).transpose()?.flatten();
     let mountpoint = mountpoint.map(Arc::new);
-    let look = |path: &'a PathBuf| -> Result<Found<'a>> {
+    let look = |path: &'a PathBuf| -> Result<FoundSource<'a>> {
         let position = position(path, &mountpoint, options)?;
         let seen = detector.look_at(position.clone())?;
         match seen.kind() {
-            Kind::Directory => Ok(Found { path, position, seen }),
+            Kind::Directory => Ok(FoundSource { path, position, seen }),
             Kind::File => {
                 // Says why, in the words of the format.
                 let refused = (options.opener)(Arc::new(position.location.open_file()?)).err();
@@ -128,7 +132,7 @@ fn find<'a>(sources: &'a [PathBuf], detector: &FormatDetector, options: &Options
 }
 
 /// The root: the only source, or the directory above several.
-fn root_of(mut found: Vec<Found<'_>>) -> Result<Entry> {
+fn root_of(mut found: Vec<FoundSource<'_>>) -> Result<Entry> {
     match found.len() {
         0 => Err(Error::new(error::Kind::Usage, "nothing to mount: name a file or directory")),
         1 => Ok(Entry::of(found.remove(0).seen, 0, None, OsStr::new(""))),
@@ -181,7 +185,7 @@ impl Vfs {
     }
 }
 
-impl Found<'_> {
+impl FoundSource<'_> {
     /// Whether nothing of a source can be written: a file as far as permissions go; of a folder the file
     /// system, since permissions are looked at for each file.
     fn is_sealed(&self) -> bool {
@@ -217,11 +221,11 @@ fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Optio
 }
 
 /// The root above several sources.
-fn side_by_side(found: Vec<Found<'_>>) -> Result<Entry> {
+fn side_by_side(found: Vec<FoundSource<'_>>) -> Result<Entry> {
     let mut sources: Vec<(OsString, Position)> = Vec::new();
     let first = found.first().map(|found| (found.position.clone(), found.seen.stat));
     let (position, stat) = first.ok_or_else(|| Error::new(error::Kind::Usage, "nothing to mount"))?;
-    for Found { path, position, .. } in found {
+    for FoundSource { path, position, .. } in found {
         let full = path.canonicalize().map_err(|error| Error::from(error).of(path))?;
         let name = path.file_name().or(full.file_name());
         let name = name.ok_or_else(|| {

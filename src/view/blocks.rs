@@ -29,13 +29,13 @@ pub const WIDTH: u64 = (LINE * LINES) as u64;
 const ERROR_SHOWN: usize = 64;
 
 /// What is known of a block's checksum, if anyone had it checked.
-type Known = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
+pub type KnownChecks = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
 
 /// The table of a container's blocks.
 pub struct Table {
     container: Arc<dyn Container>,
     rows: u64,
-    known: Known,
+    known: KnownChecks,
 }
 
 impl std::fmt::Debug for Table {
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Table {
 
 impl Table {
     /// The table of the blocks that there are now; `known` says what was found of a block's checksum.
-    pub fn new(container: Arc<dyn Container>, known: Known) -> Result<Self> {
+    pub fn new(container: Arc<dyn Container>, known: KnownChecks) -> Result<Self> {
         let rows = size(container.block_count()?) / WIDTH;
         Ok(Self { container, rows, known })
     }

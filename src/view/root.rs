@@ -7,13 +7,10 @@ use std::sync::Arc;
 use crate::content::Text;
 use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal};
 use crate::error::Result;
-use crate::format::{Container, Verified};
+use crate::format::Container;
 use crate::view::block_files::BlockFiles;
-use crate::view::blocks::Table;
+use crate::view::blocks::{KnownChecks, Table};
 use crate::view::{ABOUT, BLOCKS, STATUS, TABLE, TREE};
-
-/// What was found of the checksum of a block, by its number.
-type Known = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
 
 /// Makes the text of `status.yaml`.
 type Status = Arc<dyn Fn() -> Text + Send + Sync>;
@@ -27,7 +24,7 @@ pub struct Root {
 impl Root {
     /// The folder of a parsed file; `status` makes the text of `status.yaml`, `known` says what was found of a
     /// block's checksum.
-    pub fn new(container: Option<Arc<dyn Container>>, status: Status, known: Known) -> Self {
+    pub fn new(container: Option<Arc<dyn Container>>, status: Status, known: KnownChecks) -> Self {
         let about = Arc::new(About { container: container.clone(), status, known });
         Self { container, about }
     }
@@ -72,7 +69,7 @@ impl Folder for Root {
 struct About {
     container: Option<Arc<dyn Container>>,
     status: Status,
-    known: Known,
+    known: KnownChecks,
 }
 
 impl fmt::Debug for About {

@@ -84,7 +84,7 @@ struct Properties<'t> {
     anchor: Option<&'t str>,
 }
 
-type Found<'t> = (Kind<'t>, Mark, Mark);
+type FastEvent<'t> = (Kind<'t>, Mark, Mark);
 
 /// The events of a text, in order.
 #[derive(Debug)]

@@ -63,7 +63,7 @@ impl Wanted<'_> {
 
 /// A node with a tag, or below a key, that was wanted.
 #[derive(Debug)]
-pub struct Found<'f> {
+pub struct WantedNode<'f> {
     /// Its resolved tag, if one is written.
     pub tag: Option<&'f str>,
     /// The key of the root that it is the value of, if that was wanted.
@@ -185,7 +185,7 @@ impl From<Box<Broken>> for Error {
 pub fn survey(
     mut events: Events<'_>,
     wanted: Wanted<'_>,
-    found: &mut dyn FnMut(&Paths, Found<'_>),
+    found: &mut dyn FnMut(&Paths, WantedNode<'_>),
 ) -> std::result::Result<Survey, Box<Broken>> {
     let mut surveyor = Surveyor::new(wanted, found);
     loop {
@@ -208,7 +208,7 @@ pub fn survey(
 pub fn survey_fast(
     text: &[u8],
     wanted: Wanted<'_>,
-    found: &mut dyn FnMut(&Paths, Found<'_>),
+    found: &mut dyn FnMut(&Paths, WantedNode<'_>),
 ) -> std::result::Result<Survey, NotMine> {
     let mut events = FastParser::new(text).ok_or(NotMine)?;
     let mut surveyor = Surveyor::new(wanted, found);
@@ -227,7 +227,7 @@ pub fn survey_fast(
 pub fn check_tree(
     content: &dyn Content,
     wanted: Wanted<'_>,
-    found: &mut dyn FnMut(&Paths, Found<'_>),
+    found: &mut dyn FnMut(&Paths, WantedNode<'_>),
 ) -> Result<()> {
     let commented = Commented(content);
     let survey = survey(Events::of(&commented), wanted, found)?;

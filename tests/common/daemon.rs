@@ -72,7 +72,7 @@ impl Bench {
         command
     }
 
-    /// Runs the program until it returns and nobody holds its stdout and stderr any more.
+    /// Runs the program until it returns and no process holds its stdout and stderr any more.
     pub(crate) fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Output {
         self.command(arguments).output().unwrap()
     }

@@ -93,7 +93,7 @@ fn what_is_not_ours_is_not_destroyed() {
     let sim = disk(&[&head, b"  \0\0", b"junk"]);
     assert_eq!(save(&sim, &text('b', 400)).unwrap(), Indexed::None);
     assert!(bytes(&sim).ends_with(b" junk"));
-    // A last block that is cut off: nobody knows where an index would go.
+    // A last block that is cut off: the place of an index is unknown.
     let sim = disk(&[&head, &data, &block(&[7; 100], 100, 0)[..80]]);
     assert_eq!(save(&sim, &text('b', 400)).unwrap(), Indexed::Damaged);
     assert!(bytes(&sim).ends_with(&block(&[7; 100], 100, 0)[..80]));
@@ -202,7 +202,7 @@ fn an_index_that_knows_more_than_damaged_headers_say_moves_with_the_blocks() {
             let known = move |at: &[usize]| [&index(at)[..], junk].concat();
             assert_tails(damaged, &known, &known);
         }
-        // There may be a third block, which nobody finds by its header.
+        // There may be a third block, which can't be found by its header.
         let third = |at: &[usize]| [&b"????"[..], &index(&[at[0], at[1], at[1] + 63, at[1] + 70])].concat();
         assert_tails(damaged, &third, &third);
     }

@@ -91,7 +91,7 @@ fn scenarios() -> Vec<Scenario> {
         let can = Abilities { leases: true, ..Abilities::of(plan) };
         let parts = Parts { text: text('a', 900), padding: Vec::new(), ..streamed.clone() };
         let text = text('b', 2000);
-        add("a stream that nobody writes", can, plan, Indexed::None, &parts, &parts, text, None);
+        add("a stream that no program writes", can, plan, Indexed::None, &parts, &parts, text, None);
     }
     let parts = Parts { text: text('a', 900), padding: Vec::new(), blocks: blocks(), tail: None };
     let shares = Abilities { clones: true, ..Abilities::of(Plan::Rewrite) };

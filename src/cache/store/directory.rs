@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What lies here is not believed: a file is opened without following a link, and only if it is ours and
-//! nobody else may write it. All goes through the directory's descriptor, which is opened before the
+//! no other user may write it. All goes through the directory's descriptor, which is opened before the
 //! mount, as that may cover it. Files are made under another name and renamed, so that two mounts that
 //! make the same table don't meet. Only so many are open at a time; one that had to be closed is opened
 //! again by its name, if it is still the same file. One that was removed stays open with them: it may vouch

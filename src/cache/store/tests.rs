@@ -132,7 +132,7 @@ fn a_table_that_had_to_be_closed_is_read_again_unless_it_is_another() {
 }
 
 #[test]
-fn a_table_that_was_removed_can_be_read_on_by_who_has_it() {
+fn a_removed_table_can_be_read_on_by_its_holder() {
     let folder = tempfile::tempdir().unwrap();
     for store in [Store::at(folder.path()).unwrap(), Store::in_memory()] {
         keep(&store, 1, 1000);

@@ -142,7 +142,7 @@ impl Decoder for Gate {
 }
 
 #[test]
-fn who_waits_on_the_way_of_a_run_is_served_by_it_without_a_cache() {
+fn a_run_serves_readers_on_its_way_without_a_cache() {
     let ((here, is_here), (go, goes)) = (mpsc::channel(), mpsc::channel());
     let gated = Gated(Mutex::new(Some((here, goes))));
     let content = &Decoded::stream(gated, 4 * UNIT, &Arc::new(Cache::new(0)));
@@ -213,20 +213,20 @@ fn wait_for(condition: impl Fn() -> bool) {
 }
 
 #[test]
-fn units_are_decoded_ahead_of_who_reads_on_but_not_the_last_one() {
+fn units_are_decoded_ahead_of_sequential_reads_but_the_last() {
     let counted = Arc::new(Counted { len: 6 * UNIT, ..Counted::default() });
     let cache = Arc::new(Cache::with_threads(64 << 20, 2));
     let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead(None);
     let is_there = |n| cache.get(content.id, n * UNIT).is_some();
     read(&content, 0, 10);
     read(&content, 2 * UNIT, 10);
-    assert_eq!((0..6).filter(|n| is_there(*n)).count(), 3, "nobody reads on yet");
+    assert_eq!((0..6).filter(|n| is_there(*n)).count(), 3, "no reader reads on yet");
     read(&content, UNIT, 10);
     read(&content, 2 * UNIT, 10);
     read(&content, 3 * UNIT, 10);
     wait_for(|| is_there(4));
     wait_for(|| content.state().waiting() == 0 && cache.reserved() == 0);
-    assert!(!is_there(5), "what its end is like is found out by who reads it");
+    assert!(!is_there(5), "its end is looked at when it is read");
     assert_eq!(counted.bytes.load(Ordering::Relaxed), 5 * UNIT);
     read(&content, 5 * UNIT, UNIT as usize);
     assert_eq!((counted.starts.load(Ordering::Relaxed), content.soundness()), (1, Soundness::Sound));

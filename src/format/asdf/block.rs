@@ -172,7 +172,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Says of block `n` that it has flags of which nobody knows what they mean.
+    /// Notes that block `n` has flags of unknown meaning.
     fn judge_flags(&mut self, n: usize, header: &Header) {
         if header.unknown_flags() != 0 {
             self.note(header.offset, Some(n), Defect::UnknownFlags(header.flags));

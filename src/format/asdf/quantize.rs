@@ -73,7 +73,7 @@ impl Quantized {
     /// The `values` values whose chunks are `packed`.
     ///
     /// `ends_known` says whether the length of `packed` is right; if not, it is only more than enough, as
-    /// behind a decompressor whose output nobody measured, and an error past the last chunk is the end.
+    /// behind a decompressor whose output was not measured, and an error past the last chunk is the end.
     pub fn new(
         packed: Arc<dyn Content>,
         ends_known: bool,

@@ -151,7 +151,7 @@ fn read_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OsString> {
 }
 
 /// A walk on its way.
-struct Walk<'a> {
+struct LinkWalk<'a> {
     links: &'a LinkPolicy,
     /// The directory it stands in.
     at: OwnedFd,
@@ -168,7 +168,7 @@ pub(crate) fn walk(location: &Location, links: &LinkPolicy) -> Result<End> {
     let at = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
     let inside = location.inside().and_then(Path::parent).map(Path::to_owned);
     let strayed = inside.is_none();
-    let mut walk = Walk { links, at, inside, strayed, ahead: Vec::new() };
+    let mut walk = LinkWalk { links, at, inside, strayed, ahead: Vec::new() };
     let mut followed = 1;
     walk.take(&read_in(dir.as_fd(), &name)?)?;
     while let Some(name) = walk.ahead.pop() {
@@ -211,7 +211,7 @@ pub(crate) fn walk(location: &Location, links: &LinkPolicy) -> Result<End> {
     Ok(End { dir: walk.at, name: ".".into(), stat, inside: walk.inside, strayed: walk.strayed })
 }
 
-impl Walk<'_> {
+impl LinkWalk<'_> {
     /// Puts the names of a link's text before what is ahead.
     fn take(&mut self, text: &OsStr) -> Result<()> {
         if text.as_bytes().starts_with(b"/") {

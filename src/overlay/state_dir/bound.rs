@@ -24,7 +24,7 @@ const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Something that is kept.
 #[derive(Debug)]
-struct Entry {
+struct KeptFile {
     name: OsString,
     size: u64,
     /// Seconds since 1970.
@@ -49,7 +49,7 @@ pub(super) fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u6
 }
 
 /// All that is kept. Files that were left unfinished long ago are removed on the way.
-fn entries(dir: BorrowedFd<'_>, now: u64) -> Vec<Entry> {
+fn entries(dir: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
     let mut entries = Vec::new();
     for name in names(dir) {
         let Ok(stat) = rustix::fs::statat(dir, &*name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
@@ -71,7 +71,7 @@ fn entries(dir: BorrowedFd<'_>, now: u64) -> Vec<Entry> {
             }
             _ => continue,
         }
-        entries.push(Entry { name, size, changed });
+        entries.push(KeptFile { name, size, changed });
     }
     entries
 }

@@ -86,7 +86,7 @@ fn links_inside_stay_links_and_links_to_files_outside_are_followed() {
     assert_eq!(tree.link_text("round"), "round");
     assert_eq!(tree.read("file/blocks/0.bin"), b"hello");
     assert_eq!(tree.read("through/blocks/0.bin"), b"hello");
-    // A directory would lead whoever walks the mount out of it, and perhaps round for ever.
+    // A directory would lead a walk of the mount out of it, and perhaps round for ever.
     assert_eq!(tree.link_text("dir"), test.path("out").to_str().unwrap());
 }
 
@@ -192,7 +192,7 @@ fn files_come_and_go_and_change() {
     test.write("s/a", "longer");
     assert_eq!(tree.at("a").unwrap().ino, a.ino);
     assert_eq!(tree.attr(a.ino).unwrap().size, 6);
-    // Another file under the name is another node; the old one is gone, but for who has it open.
+    // Another file under the name is another node; the old one is gone, but for handles that have it open.
     let reader = tree.open(a.ino).unwrap();
     test.write("s/new", "newer!!");
     fs::rename(test.path("s/new"), test.path("s/a")).unwrap();

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use super::scanner::Token;
-use super::{DEFAULT_TAGS, FastParser, Found, Kind, NotMine, Properties, Result, State};
+use super::{DEFAULT_TAGS, FastEvent, FastParser, Kind, NotMine, Properties, Result, State};
 use crate::yaml::event::{Mark, Style};
 
 impl<'t> FastParser<'t> {
     /// The next event.
-    pub(super) fn step(&mut self) -> Result<Found<'t>> {
+    pub(super) fn step(&mut self) -> Result<FastEvent<'t>> {
         match self.state {
             State::StreamStart => {
                 self.state = State::DocumentStart;
@@ -66,14 +66,14 @@ impl<'t> FastParser<'t> {
     }
 
     /// A scalar that is not there; `next` is what is expected then.
-    fn empty(&mut self, next: State, mark: Mark) -> Found<'t> {
+    fn empty(&mut self, next: State, mark: Mark) -> FastEvent<'t> {
         self.state = next;
         self.value = Cow::Borrowed("");
         (Kind::Scalar(Style::Plain, Properties::default()), mark, mark)
     }
 
     /// The end of a collection that its own token ends.
-    fn end(&mut self, kind: Kind<'t>) -> Result<Found<'t>> {
+    fn end(&mut self, kind: Kind<'t>) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let (start, end) = (token.start, token.end);
         self.pop()?;
@@ -86,7 +86,7 @@ impl<'t> FastParser<'t> {
         Ok(())
     }
 
-    fn document_start(&mut self) -> Result<Found<'t>> {
+    fn document_start(&mut self) -> Result<FastEvent<'t>> {
         let first = self.scanner.peek()?;
         let start = first.start;
         match first.token {
@@ -128,7 +128,7 @@ impl<'t> FastParser<'t> {
         Ok((Kind::DocumentStart(true), start, end))
     }
 
-    fn document_content(&mut self) -> Result<Found<'t>> {
+    fn document_content(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let mark = token.start;
         match token.token {
@@ -144,7 +144,7 @@ impl<'t> FastParser<'t> {
         }
     }
 
-    fn document_end(&mut self) -> Result<Found<'t>> {
+    fn document_end(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let (start, end) = (token.start, token.end);
         let explicit = matches!(token.token, Token::DocumentEnd);
@@ -155,7 +155,7 @@ impl<'t> FastParser<'t> {
         Ok((Kind::DocumentEnd(explicit), start, if explicit { end } else { start }))
     }
 
-    fn after_document(&mut self) -> Result<Found<'t>> {
+    fn after_document(&mut self) -> Result<FastEvent<'t>> {
         while matches!(self.peek()?, Token::DocumentEnd) {
             self.scanner.skip();
         }
@@ -165,7 +165,7 @@ impl<'t> FastParser<'t> {
         }
     }
 
-    fn stream_end(&mut self) -> Result<Found<'t>> {
+    fn stream_end(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let (start, end) = (token.start, token.end);
         self.state = State::End;
@@ -173,7 +173,7 @@ impl<'t> FastParser<'t> {
     }
 
     /// A node; what is expected after it lies on top of the states.
-    fn node(&mut self, block: bool, indentless: bool) -> Result<Found<'t>> {
+    fn node(&mut self, block: bool, indentless: bool) -> Result<FastEvent<'t>> {
         let first = self.scanner.peek()?;
         let (start, mut end) = (first.start, first.start);
         if let Token::Alias(name) = first.token {
@@ -232,7 +232,7 @@ impl<'t> FastParser<'t> {
         Ok((kind, start, past))
     }
 
-    fn block_sequence_entry(&mut self) -> Result<Found<'t>> {
+    fn block_sequence_entry(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let mark = token.end;
         match token.token {
@@ -251,7 +251,7 @@ impl<'t> FastParser<'t> {
         }
     }
 
-    fn indentless_sequence_entry(&mut self) -> Result<Found<'t>> {
+    fn indentless_sequence_entry(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let (start, mark) = (token.start, token.end);
         if !matches!(token.token, Token::BlockEntry) {
@@ -270,7 +270,7 @@ impl<'t> FastParser<'t> {
         }
     }
 
-    fn block_mapping_key(&mut self) -> Result<Found<'t>> {
+    fn block_mapping_key(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let mark = token.end;
         match token.token {
@@ -291,7 +291,7 @@ impl<'t> FastParser<'t> {
         }
     }
 
-    fn block_mapping_value(&mut self) -> Result<Found<'t>> {
+    fn block_mapping_value(&mut self) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let (start, mark) = (token.start, token.end);
         if !matches!(token.token, Token::Value) {
@@ -322,7 +322,7 @@ impl<'t> FastParser<'t> {
         Ok(!is_end(self.peek()?))
     }
 
-    fn flow_sequence_entry(&mut self, first: bool) -> Result<Found<'t>> {
+    fn flow_sequence_entry(&mut self, first: bool) -> Result<FastEvent<'t>> {
         if !self.has_another(first, |token| matches!(token, Token::FlowSequenceEnd))? {
             return self.end(Kind::SequenceEnd);
         }
@@ -338,7 +338,7 @@ impl<'t> FastParser<'t> {
         Ok((Kind::MappingStart(true, Properties::default()), start, end))
     }
 
-    fn flow_sequence_entry_mapping_key(&mut self) -> Result<Found<'t>> {
+    fn flow_sequence_entry_mapping_key(&mut self) -> Result<FastEvent<'t>> {
         match self.peek()? {
             // libyaml loses a token here.
             Token::Value | Token::FlowEntry | Token::FlowSequenceEnd => Err(NotMine),
@@ -349,7 +349,7 @@ impl<'t> FastParser<'t> {
         }
     }
 
-    fn flow_sequence_entry_mapping_value(&mut self) -> Result<Found<'t>> {
+    fn flow_sequence_entry_mapping_value(&mut self) -> Result<FastEvent<'t>> {
         if matches!(self.peek()?, Token::Value) {
             self.scanner.skip();
             if !matches!(self.peek()?, Token::FlowEntry | Token::FlowSequenceEnd) {
@@ -361,7 +361,7 @@ impl<'t> FastParser<'t> {
         Ok(self.empty(State::FlowSequenceEntryMappingEnd, mark))
     }
 
-    fn flow_mapping_key(&mut self, first: bool) -> Result<Found<'t>> {
+    fn flow_mapping_key(&mut self, first: bool) -> Result<FastEvent<'t>> {
         if !self.has_another(first, |token| matches!(token, Token::FlowMappingEnd))? {
             return self.end(Kind::MappingEnd);
         }
@@ -383,7 +383,7 @@ impl<'t> FastParser<'t> {
         }
     }
 
-    fn flow_mapping_value(&mut self) -> Result<Found<'t>> {
+    fn flow_mapping_value(&mut self) -> Result<FastEvent<'t>> {
         if matches!(self.peek()?, Token::Value) {
             self.scanner.skip();
             if !matches!(self.peek()?, Token::FlowEntry | Token::FlowMappingEnd) {

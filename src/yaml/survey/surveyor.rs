@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::frame::{Frame, Record, Seen};
 use super::rectangle::Rectangle;
 use super::{
-    Alias, Broken, Finding, Found, Leaves, MOST_FINDINGS, Node, PathId, Paths, Root, Shape, Step, Survey,
+    Alias, Broken, Finding, Leaves, MOST_FINDINGS, Node, PathId, Paths, Root, Shape, Step, Survey, WantedNode,
 };
 use super::{Value, Wanted, Wrong, path, value};
 use crate::error::Error;
@@ -51,7 +51,7 @@ enum Outline {
 
 pub(super) struct Surveyor<'s, 'w> {
     wanted: Wanted<'w>,
-    found: &'s mut dyn FnMut(&Paths, Found<'_>),
+    found: &'s mut dyn FnMut(&Paths, WantedNode<'_>),
     pub(super) survey: Survey,
     frames: Vec<Frame>,
     /// Keys and hashes of frames that have ended, for their memory.
@@ -77,7 +77,7 @@ impl Drop for Surveyor<'_, '_> {
 
 impl<'s, 'w> Surveyor<'s, 'w> {
     /// Surveys for what is wanted.
-    pub(super) fn new(wanted: Wanted<'w>, found: &'s mut dyn FnMut(&Paths, Found<'_>)) -> Self {
+    pub(super) fn new(wanted: Wanted<'w>, found: &'s mut dyn FnMut(&Paths, WantedNode<'_>)) -> Self {
         Self {
             wanted,
             found,
@@ -239,7 +239,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         }
         if let (Some(value), true) = (&value, wanted) {
             let path = self.here();
-            (self.found)(&self.survey.paths, Found { tag, root_key, path, value });
+            (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, value });
         }
         if self.at_key() {
             let key = self.scalar_key(place, text, looks);
@@ -291,7 +291,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         }
         let value = Value { place, tag: None, node, leaves: None };
         if let Some(root_key) = self.root_key() {
-            let found = Found { tag: None, root_key: Some(root_key), path, value: &value };
+            let found = WantedNode { tag: None, root_key: Some(root_key), path, value: &value };
             (self.found)(&self.survey.paths, found);
         }
         self.finish(place, outline, Some(value), 1)
@@ -404,7 +404,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let mut value = node.map(|node| Value { place: frame.place, tag: frame.tag.take(), node, leaves });
         if let (true, Some(value)) = (frame.handed_out, &value) {
             let (tag, root_key, path) = (value.tag.as_deref(), self.root_key(), path.flatten());
-            (self.found)(&self.survey.paths, Found { tag, root_key, path, value });
+            (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, value });
         }
         if let Some(anchor) = frame.anchor {
             self.kept += NODE * size as u64;

@@ -3,7 +3,7 @@
 #
 # save    "first light" becomes "second light", saved and quit
 # mend    first it becomes "a: b: c", which must be refused for all to see; corrected in the same session
-#         it is saved, and nobody asks whether the file was changed by others
+#         it is saved, and no question comes whether the file was changed by others
 # again   the same, after a save of a text in which the line %YAML is gone, which is put back in the file
 # later   the same as mend, after a save of another text in the same session
 #

@@ -12,7 +12,7 @@ fn runs(script: &str) {
 }
 
 #[test]
-fn unmounting_cuts_off_a_copy_in_another_mount_namespace_and_names_who_has_it() {
+fn unmounting_cuts_off_a_copy_in_another_mount_namespace_and_names_its_holder() {
     runs(
         r#"
         asdf-mount a.asdf mnt

@@ -12,7 +12,7 @@ fn full() -> Stdio {
     File::options().write(true).open("/dev/full").unwrap().into()
 }
 
-/// A pipe that nobody reads.
+/// A pipe that no process reads.
 fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -38,7 +38,7 @@ fn status(arguments: &[&str], stdout: Stdio, stderr: Stdio) -> Option<i32> {
 #[test]
 fn an_output_that_can_not_be_written_is_no_panic() {
     let cases: [(&[&str], i32, i32); 14] = [
-        // What is asked, the status where stdout is full, and where it is a pipe that nobody reads.
+        // What is asked, the status where stdout is full, and where it is a pipe that no process reads.
         (&["--help"], 1, 0),
         (&["-h"], 1, 0),
         (&["--version"], 1, 0),

@@ -262,7 +262,7 @@ fn the_daemon_keeps_nothing_of_its_caller() {
     fs::create_dir(bench.path("cwd")).unwrap();
     let mut command = Command::new("flock");
     command.arg(bench.path("lock")).arg(env!("CARGO_BIN_EXE_asdf-mount"));
-    // The pipes that `output` reads to their end are held by whoever has stdout and stderr.
+    // The pipes that `output` reads to their end are held by each process that has stdout and stderr.
     let output = command.args(["../a.asdf", "../mnt"]).current_dir(bench.path("cwd")).output().unwrap();
     succeeded(&output);
     let daemon = Daemon::of(&bench.mountpoint());

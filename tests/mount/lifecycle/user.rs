@@ -105,7 +105,7 @@ fn a_dead_mount_of_another_user_is_cleaned_up_by_root_alone() {
         daemon=$(user getfattr --absolute-names --only-values -n user.asdf-mount.pid shared)
         asdf-mount -u shared
         not kill -0 $daemon || grep -q 'Z (zombie)' /proc/$daemon/status
-        # A user over what root left is told who has to act.
+        # A user over what root left is told which user has to act.
         asdf-mount a.asdf shared
         not user asdf-mount a.asdf shared 2>error
         grep -q 'root has mounted .*a.asdf here; only root can' error

@@ -1,4 +1,4 @@
-//! With `allow_other` nobody gets through the mount what the source's ACL refuses.
+//! With `allow_other` no user gets through the mount what the source's ACL refuses.
 
 use std::fs;
 use std::path::Path;

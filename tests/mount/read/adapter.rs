@@ -248,7 +248,7 @@ fn a_file_is_read_through_the_kernel() {
     block.read_exact_at(&mut part, 1_234_567).unwrap();
     assert!(part == bytes[1_234_567..1_304_567]);
     // A file read past the kernel's cache can still be mapped.
-    // SAFETY: nobody else writes to the file of this test while it is mapped.
+    // SAFETY: nothing else writes to the file of this test while it is mapped.
     let map = unsafe { memmap2::Mmap::map(&block) }.unwrap();
     assert!(map[..] == bytes[..]);
     drop(map);
@@ -298,7 +298,7 @@ fn a_header_before_stored_bytes_is_read_and_mapped_as_one_file() {
     let path = mount.path("blocks/4.bin");
     assert_eq!(path.metadata().unwrap().len(), whole.len() as u64);
     let file = File::open(&path).unwrap();
-    // SAFETY: nobody else writes to the file of this test while it is mapped.
+    // SAFETY: nothing else writes to the file of this test while it is mapped.
     let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
     assert!(map[..] == whole[..]);
     drop(map);

@@ -199,7 +199,7 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
         let bench = Bench::new(user);
         let bad = bench.place.named(BAD);
         let breaks = "sed -i 's/first light/a: b: c/' \"$1\"";
-        // Without a terminal nobody can be asked.
+        // Without a terminal there is no user to ask.
         let output = bench.edit(breaks);
         failed(&output, &["a.asdf: not saved", "line 7", "name: a: b: c", "^", "the text is kept in"]);
         assert_eq!(bench.copies(), [bad.as_str()]);
@@ -252,7 +252,7 @@ fn an_editor_that_fails_saves_nothing() {
 #[test]
 fn what_interrupts_the_editor_does_not_end_the_edit() {
     let bench = Bench::new(false);
-    // The shell that runs the editor, and who runs that.
+    // The shell that runs the editor, and its parent.
     let script = "shell=$PPID; over=$(sed -n 's/^PPid://p' /proc/$shell/status)
         kill -INT $shell $over; kill -QUIT $shell $over
         sed -i 's/first/second/' \"$1\"";
@@ -442,7 +442,7 @@ fn a_foreign_journal_is_set_aside_and_reported() {
     let journal = bench.place.disk.path().join(".a.asdf.asdf-mount-journal");
     let bytes = fs::read(&journal).unwrap();
     assert!(bench.recover().status.success());
-    // What is no file is nobody's journal.
+    // What is no file is no journal.
     for command in ["mkdir \"$1\"", "mkfifo \"$1\"", "ln -s nowhere \"$1\""] {
         run("sh", &["-c", command, "sh", journal.to_str().unwrap()]);
         let output = bench.recover();
@@ -451,7 +451,7 @@ fn a_foreign_journal_is_set_aside_and_reported() {
         assert!(journal.symlink_metadata().is_err());
         run("rm", &["-r", &format!("{}.aside", journal.display())]);
     }
-    // Of this file as it was once; of another one; of nobody.
+    // Of this file as it was once; of another one; of none.
     for (n, foreign) in [bytes.clone(), bytes, b"ASDFJRNL and nonsense".to_vec()].into_iter().enumerate() {
         if n == 1 {
             let copy = bench.place.disk.path().join("copy");

@@ -3,7 +3,7 @@
  *
  * FAULTS names a file of the numbers below, which a test changes while the daemon runs; FAULTS_UNDER is
  * the folder whose files are meant. A filter of the kernel (seccomp) sends a signal in place of each call
- * that changes a disk, whoever makes it: the Rust standard library through the C library, and rustix, which
+ * that changes a disk, from each caller: the Rust standard library through the C library, and rustix, which
  * asks the kernel itself. The handler does the call from the one place that the filter lets through, or
  * does not. */
 

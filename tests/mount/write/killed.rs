@@ -129,7 +129,7 @@ fn at_each_call(way: Way) -> usize {
     kills
 }
 
-/// In a folder of files the one that was left halfway is settled as soon as somebody looks at it, even if
+/// In a folder of files the one that was left halfway is settled as soon as a program looks at it, even if
 /// its first bytes are none of any format.
 #[test]
 fn in_a_folder_of_files() {
@@ -189,7 +189,7 @@ fn of_a_file_that_is_half_of_both_no_reader_sees_anything() {
             let texts = [old.as_str(), &new];
             let whole = place.is_whole(&texts);
             *halfway += u32::from(!whole);
-            nobody_sees_both(&place, whole, texts);
+            assert_never_both(&place, whole, texts);
             recovered(&place, at % 2 == 0, texts);
         }
     }
@@ -200,7 +200,7 @@ fn of_a_file_that_is_half_of_both_no_reader_sees_anything() {
 }
 
 #[track_caller]
-fn nobody_sees_both(place: &Place, whole: bool, texts: [&str; 2]) {
+fn assert_never_both(place: &Place, whole: bool, texts: [&str; 2]) {
     let before = fs::read(&place.source).unwrap();
     let is_one = |text: &[u8]| texts.iter().any(|one| one.as_bytes() == text);
     match place.try_mount(&place.source, &["-o", "ro"]) {
@@ -240,7 +240,7 @@ fn nobody_sees_both(place: &Place, whole: bool, texts: [&str; 2]) {
     }
 }
 
-/// Makes the source one that nobody can write, where the file system can do that.
+/// Makes the source unwritable, where the file system can do that.
 fn made_immutable(place: &Place) -> bool {
     std::process::Command::new("chattr").arg("+i").arg(&place.source).output().unwrap().status.success()
 }

@@ -51,7 +51,7 @@ fn a_file_that_cannot_be_written_is_mounted_read_only_and_says_so_once() {
     let source = folder.path().join("a.asdf");
     build(&source);
     fs::set_permissions(&source, fs::Permissions::from_mode(0o644)).unwrap();
-    // Root may write any file but one that nobody may.
+    // Root may write any file but an immutable one.
     let chattr = |flag| std::process::Command::new("chattr").arg(flag).arg(&source).status().unwrap();
     assert!(chattr("+i").success(), "the build folder must lie on a file system with attributes");
     let log = folder.path().join("log");

@@ -67,7 +67,7 @@ fn an_index_among_junk_is_right_after_the_blocks_have_moved() {
         [b"junk", &right[..]].concat(),
         [&right[..], b"\xff\0junk\n", &right, b"\0\0 more"].concat(),
         [&right[..], &built.bytes].concat(),
-        // Wrong until the blocks move, and then believed if nobody mends it.
+        // Wrong until the blocks move, and then believed if it is not mended.
         [b"junk", &wrong[..]].concat(),
         [&wrong[..], b"junk"].concat(),
         [b"junk", &grown[..]].concat(),

@@ -171,7 +171,7 @@ impl Place {
     pub(crate) fn holds_one_of(&self, texts: &[&str]) -> usize {
         let saved = self.saved();
         let found = texts.iter().position(|text| **text == saved);
-        let found = found.unwrap_or_else(|| panic!("a text that nobody wrote: {saved}"));
+        let found = found.unwrap_or_else(|| panic!("a text that was never written: {saved}"));
         self.holds(texts[found]);
         found
     }

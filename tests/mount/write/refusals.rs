@@ -42,7 +42,7 @@ fn corrected_in_the_same_handle_it_is_saved() {
     case.is_saved(&case.named(NEW), 1);
 }
 
-/// The file has more than what was written; who wrote it knows its size, and would see another.
+/// The file has more than what was written; the writer knows its size, and would see another.
 #[test]
 fn what_was_put_back_is_not_seen_after_a_refusal() {
     let case = Case::new();

@@ -87,7 +87,7 @@ fn another_file_renamed_onto_it() {
     case.is_saved(&case.named(NEW), 1);
     let mut text = String::new();
     old.read_to_string(&mut text).unwrap();
-    assert_eq!(text, case.text, "who had the old file open still reads it");
+    assert_eq!(text, case.text, "a handle on the old file still reads it");
 }
 
 /// mv from another file system, install, cp --remove-destination, git apply.
@@ -203,7 +203,7 @@ fn mapped() {
     let file = OpenOptions::new().read(true).write(true).open(case.tree()).unwrap();
     let text = case.named("MAPPED LITE");
     assert_eq!(text.len(), case.text.len());
-    // SAFETY: nobody else changes the file's length while it is mapped.
+    // SAFETY: nothing else changes the file's length while it is mapped.
     let mut map = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
     assert_eq!(&map[..], case.text.as_bytes());
     map.copy_from_slice(text.as_bytes());

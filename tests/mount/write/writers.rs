@@ -25,7 +25,7 @@ fn cut(path: &Path, len: i64) {
     assert_eq!(unsafe { libc::truncate(path.as_ptr(), len) }, 0);
 }
 
-/// Asserts that one line says who has the file.
+/// Asserts that one line names the process that has the file.
 #[track_caller]
 fn names(output: &Output, daemon: u32, mountpoint: &Path) {
     let said = said(output);
@@ -75,7 +75,7 @@ fn a_second_writer_is_refused_under_whatever_name_and_a_reader_never() {
     }
 }
 
-/// The note of who has the file lies in the state directory of whoever mounted it.
+/// The note of the process that has the file lies in the state directory of the user who mounted it.
 #[test]
 fn another_user_is_told_as_well() {
     let place = Place::on("tmpfs");

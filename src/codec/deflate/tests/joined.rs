@@ -22,7 +22,7 @@ struct Block {
 }
 
 /// A block of the literal 65 and matches behind it, the literal's and the length's codes of so many bits.
-/// The last match's distance is `last`, or none if nobody's code is that. Much comes after it.
+/// The last match's distance is `last`, or none if no code is that. Much comes after it.
 fn block(literal: u8, length: u8, last: Option<usize>) -> Block {
     // Codes of each number of bits, two of 15: the other literals have what is left.
     let mut lengths = vec![0; 286];

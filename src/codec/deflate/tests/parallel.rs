@@ -127,7 +127,7 @@ fn the_finder_finds_each_block_and_what_looks_like_one() {
     other.block(Kind::Dynamic, 10, false, &mut dice);
     for _ in 0..4 {
         writer.block(Kind::Dynamic, 400, false, &mut dice);
-        // What is stored is a block's bits: nobody can tell it from one without decoding up to it.
+        // What is stored is a block's bits: it can't be told from one without decoding up to it.
         writer.stored(&other.bytes, false);
         writer.block(Kind::Fixed, 30, false, &mut dice);
     }

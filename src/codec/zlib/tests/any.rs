@@ -1,7 +1,7 @@
 //! Any stream that zlib can be told to make, read in any order, before and after its table was kept.
 
 use proptest::prelude::*;
-use zlib_rs::{DeflateConfig, Method, Strategy as Way};
+use zlib_rs::{DeflateConfig, Method, Strategy as Route};
 
 use super::*;
 use crate::cache::store::Store;
@@ -13,11 +13,11 @@ struct Made {
     level: i32,
     window_bits: i32,
     mem_level: i32,
-    way: Way,
+    way: Route,
 }
 
 fn made() -> impl Strategy<Value = Made> {
-    let ways = [Way::Default, Way::Filtered, Way::HuffmanOnly, Way::Rle, Way::Fixed];
+    let ways = [Route::Default, Route::Filtered, Route::HuffmanOnly, Route::Rle, Route::Fixed];
     (0..=9, 9..=15, 1..=9, prop::sample::select(ways.to_vec()))
         .prop_map(|(level, window_bits, mem_level, way)| Made { level, window_bits, mem_level, way })
 }
@@ -132,10 +132,10 @@ fn one_gigantic_block_is_seekable() {
 }
 
 #[test]
-fn a_table_is_kept_whoever_comes_first_where_it_has_its_checkpoints() {
+fn a_table_is_kept_whichever_thread_comes_first() {
     // One checkpoint, and each read is made while a pass that an earlier one began still runs.
     let truth = truth(265_633, 921_302);
-    let stored = compress(&truth, Made { level: 8, window_bits: 12, mem_level: 6, way: Way::Fixed });
+    let stored = compress(&truth, Made { level: 8, window_bits: 12, mem_level: 6, way: Route::Fixed });
     let scale = Scale { spacing: 104_988, stretch: 134_373, least_bits: 8 << 12 };
     let order = [(646_376, 61_222), (152_282, 10_836), (161_798, 69_067)];
     std::thread::scope(|scope| {

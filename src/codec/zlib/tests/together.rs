@@ -4,7 +4,7 @@ use super::*;
 use crate::codec::seek::{SeekTable, SegmentReader};
 
 /// A way, and where it has come to.
-struct Way {
+struct Route {
     stream: usize,
     walk: Box<dyn SegmentReader>,
     at: usize,
@@ -45,7 +45,8 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                     Arc::new(ZlibTable::new(Arc::new(Text::new(&**stored)), SMALL, &cache, None))
                 })
                 .collect();
-            let mut ways: Vec<Option<Way>> = std::iter::repeat_with(|| None).take(1 + dice.roll(6)).collect();
+            let mut ways: Vec<Option<Route>> =
+                std::iter::repeat_with(|| None).take(1 + dice.roll(6)).collect();
             for _ in 0..250 {
                 let slot = dice.roll(ways.len());
                 let way = match &mut ways[slot] {
@@ -61,7 +62,7 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                         walk.wanted([0, u64::MAX][dice.roll(2)]);
                         // A buffer that was used for something else.
                         let out = vec![0x55; dice.roll(400_000)];
-                        none.insert(Way { stream, walk, at: at as usize, out })
+                        none.insert(Route { stream, walk, at: at as usize, out })
                     }
                 };
                 // Some go on for long while the others stand still.
@@ -127,7 +128,7 @@ fn readers_at_once_of_the_same_and_of_other_streams_read_the_truth() {
 }
 
 #[test]
-fn who_stopped_in_the_middle_leaves_room_to_who_reads_on() {
+fn a_reader_that_stopped_leaves_room_to_others() {
     let one = truth(3_000_000, 33);
     let long = one.repeat(7);
     let cache = Arc::new(Cache::with_threads(23 << 20, 2));

@@ -80,7 +80,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
 }
 
 #[test]
-fn who_reads_here_and_there_leaves_the_same_table() {
+fn reads_here_and_there_leave_the_same_table() {
     let truth = truth(2_500_000, 30);
     let stored = encode_sized(&truth, 3, 14);
     let good = made(&truth, &stored);

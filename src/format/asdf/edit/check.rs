@@ -27,7 +27,7 @@ mod version;
 
 pub use crate::format::editor::Validation;
 pub use crate::format::refusal::{Class, MOST_FURTHER, Position, Problem, Problems};
-pub use arrays::{ArrayNode, Facts};
+pub use arrays::{ArrayNode, TreeFacts};
 
 use prologue::Prologue;
 
@@ -62,7 +62,7 @@ pub struct Old {
     has_tree: bool,
     is_utf8: bool,
     foreign: bool,
-    facts: Result<Facts, Box<survey::Broken>>,
+    facts: Result<TreeFacts, Box<survey::Broken>>,
 }
 
 /// A text that may be saved.
@@ -84,7 +84,7 @@ impl Old {
         Self::with_facts(text, facts(text, None))
     }
 
-    fn with_facts(text: &[u8], facts: Result<Facts, Box<survey::Broken>>) -> Self {
+    fn with_facts(text: &[u8], facts: Result<TreeFacts, Box<survey::Broken>>) -> Self {
         let prologue = Prologue::of(text);
         let ends = [prologue.comments_end]
             .into_iter()
@@ -101,7 +101,7 @@ impl Old {
     }
 
     /// What is in it; an error if it is no YAML.
-    pub fn facts(&self) -> Result<&Facts, &survey::Broken> {
+    pub fn facts(&self) -> Result<&TreeFacts, &survey::Broken> {
         self.facts.as_ref().map_err(|broken| &**broken)
     }
 }
@@ -150,13 +150,13 @@ fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
 }
 
 /// What is in a whole text, and what is no more as it stood before.
-fn facts(text: &[u8], before: Option<&Standing>) -> Result<Facts, Box<survey::Broken>> {
+fn facts(text: &[u8], before: Option<&Standing>) -> Result<TreeFacts, Box<survey::Broken>> {
     let standard = Prologue::of(text).standard.and_then(|line| {
         let words = prologue::words(&text[line]);
         words.get(1).and_then(|word| std::str::from_utf8(word).ok())
     });
-    let facts = |events| Facts::of(events, standard, before);
-    match Facts::fast_of(text, standard, before) {
+    let facts = |events| TreeFacts::of(events, standard, before);
+    match TreeFacts::fast_of(text, standard, before) {
         Some(facts) => Ok(facts),
         None if text.starts_with(b"%ASDF") => facts(Events::of(&Commented(&Bytes(text)))),
         None => facts(Events::new(text)),
@@ -219,7 +219,7 @@ fn offset(place: Mark) -> usize {
     usize::try_from(place.offset).unwrap_or(usize::MAX)
 }
 
-/// Bytes in memory that someone else holds.
+/// Bytes in memory that the caller holds.
 #[derive(Debug)]
 struct Bytes<'a>(&'a [u8]);
 

@@ -28,7 +28,7 @@ pub enum Indexed {
     None,
     /// None was written: bytes that are not ours to destroy follow the last block.
     Foreign,
-    /// None was written: the last block is damaged, so that nobody knows where it would belong.
+    /// None was written: the last block is damaged, so its place is unknown.
     Damaged,
 }
 

@@ -38,7 +38,7 @@
 //! With an inserted range the offsets and the old bytes of ranges are those of the source with a hole
 //! of zeros already in it; so what remains to be done after the insertion is a change in place.
 //!
-//! The checksums tell what a disk lost or tore, not what somebody forged: that a journal is one's own is
+//! The checksums show what a disk lost or tore, not what was forged: that a journal is one's own is
 //! seen by its owner, and that it belongs to the source by the source's bytes. So the records, which may
 //! hold as much as the tree, have one that costs next to nothing.
 //!
@@ -79,7 +79,7 @@ const END: u32 = 3;
 
 /// How a source is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Method {
     /// Ranges of it are written over.
     InPlace,
     /// A range is inserted, then ranges are written over.
@@ -92,7 +92,7 @@ pub(crate) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// How the source is changed.
-    pub(crate) way: Way,
+    pub(crate) way: Method,
     /// What the source was before.
     pub(crate) identity: Identity,
     /// Its size after the save.
@@ -113,7 +113,7 @@ impl Header {
     /// Whether a file of this size can be the one before the save. One with a stream may have grown.
     pub(crate) fn fits_old(&self, size: u64) -> bool {
         let may_grow =
-            self.way == Way::Insert && self.identity.size.checked_add(self.shift) == Some(self.new_size);
+            self.way == Method::Insert && self.identity.size.checked_add(self.shift) == Some(self.new_size);
         size == self.identity.size || (may_grow && size > self.identity.size)
     }
 
@@ -122,9 +122,9 @@ impl Header {
         bytes.extend(MAGIC);
         bytes.extend(VERSION.to_be_bytes());
         let way: u16 = match self.way {
-            Way::InPlace => 1,
-            Way::Insert => 2,
-            Way::Image => 3,
+            Method::InPlace => 1,
+            Method::Insert => 2,
+            Method::Image => 3,
         };
         bytes.extend(way.to_be_bytes());
         bytes.extend([0; 4]);
@@ -157,9 +157,9 @@ impl Header {
             return None;
         }
         let way = match fields.get(10..12)? {
-            [0, 1] => Way::InPlace,
-            [0, 2] => Way::Insert,
-            [0, 3] => Way::Image,
+            [0, 1] => Method::InPlace,
+            [0, 2] => Method::Insert,
+            [0, 3] => Method::Image,
             _ => return None,
         };
         let seconds = i64::from_be_bytes(fields.get(40..48)?.try_into().ok()?);
@@ -291,7 +291,7 @@ mod tests {
 
     fn header() -> Header {
         Header {
-            way: Way::Insert,
+            way: Method::Insert,
             identity: Identity { device: 1, inode: 2, size: 30_000, mtime: (-5, 7) },
             new_size: 40_000,
             kept_from: 500,

@@ -26,7 +26,7 @@ pub struct Layout {
     pub identity: Identity,
     /// Which text the head is: its length is where the head ends.
     pub head: TextVersion,
-    /// Where the bytes begin that are to be kept: the first block, or bytes before it of which nobody knows
+    /// Where the bytes begin that are to be kept: the first block, or bytes before it of which it is unknown
     /// what they are; the end of the file if there are neither.
     pub kept_from: u64,
     /// Where they end: at the end of the last block, or of the file.

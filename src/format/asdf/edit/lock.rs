@@ -1,4 +1,4 @@
-//! Who has a source: one lock, and a note that says who holds it.
+//! The lock of a source, and a note that names the process that holds it.
 //!
 //! The lock is `flock`'s: it belongs to the open file, so that it goes along into the daemon when the
 //! program forks, and is gone when the last process that has the file open ends, however it ends. (A
@@ -64,7 +64,7 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// Writes who holds the source; nothing depends on whether that succeeds.
+    /// Notes which process holds the source; nothing depends on whether that succeeds.
     ///
     /// It takes the place of whatever has its name: a link is not followed.
     pub(super) fn write(state: &Path, source: &Path, mount_point: &Path) -> Option<Self> {

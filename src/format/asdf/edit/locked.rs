@@ -59,7 +59,7 @@ impl<S: Storage> Locked<S> {
         self.lock_trouble.as_deref()
     }
 
-    /// Tells programs that ask for the file who has it: this process, mounted on `mount_point`.
+    /// Tells programs that ask for the file which process has it: this one, mounted on `mount_point`.
     ///
     /// To be called after the last fork.
     pub fn held_for(&mut self, mount_point: &Path) {

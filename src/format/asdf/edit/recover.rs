@@ -5,7 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::journal::{Header, Journal, Unreadable, Way, exists};
+use super::journal::{Header, Journal, Method, Unreadable, exists};
 use super::settle::{Settling, State};
 use super::sidecar::{SidecarPaths, aside};
 use crate::error::{Error, Kind, Result};
@@ -51,7 +51,7 @@ pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPa
             _ => continue,
         };
         let image = match journal.header.way {
-            Way::Image => match open_image(storage, place, &journal.header, &lying)? {
+            Method::Image => match open_image(storage, place, &journal.header, &lying)? {
                 Some(image) => Some(image),
                 None => continue,
             },
@@ -105,7 +105,7 @@ impl<S: Storage> Recovery<'_, S> {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let whose = "a save was interrupted whose journal this user may not read; \
-                             whoever made that save can recover the file with asdf-mount --recover";
+                             the user who made that save can recover the file with asdf-mount --recover";
                 return Err(Error::from(error).within(whose).of(path));
             }
             Err(error) => return Err(Error::from(error).of(path)),
@@ -130,7 +130,7 @@ impl<S: Storage> Recovery<'_, S> {
             return self.set_aside(Some(header), "it is about another file, which this one was copied from");
         }
         let image = match header.way {
-            Way::Image => match open_image(self.storage, self.place, header, lying)? {
+            Method::Image => match open_image(self.storage, self.place, header, lying)? {
                 Some(image) => Some(image),
                 // The name of the copy was lost before anything was changed.
                 None if header.identity == source.identity => return self.remove_journal(),
@@ -175,7 +175,7 @@ impl<S: Storage> Recovery<'_, S> {
 
     /// Gives the journal, and the image it needs, another name; one that can't be moved is left where it is.
     fn set_aside(&mut self, header: Option<&Header>, why: &str) -> Result<()> {
-        let needs_image = header.is_some_and(|header| header.way == Way::Image);
+        let needs_image = header.is_some_and(|header| header.way == Method::Image);
         if needs_image && exists(self.storage, &self.place.image)? {
             self.rename_aside(&self.place.image)?;
         }

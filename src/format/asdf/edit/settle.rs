@@ -9,7 +9,7 @@ use std::io;
 use std::ops::Range;
 
 use super::apply::cannot;
-use super::journal::{Journal, Way};
+use super::journal::{Journal, Method};
 use crate::error::Result;
 use crate::format::recovery::Side;
 use crate::source::storage::Storage;
@@ -66,7 +66,7 @@ impl<'a, S: Storage> Settling<'a, S> {
     ///
     /// What it is then is durable. Nothing is changed if it is neither.
     pub(crate) fn settle(&self) -> Result<State> {
-        if self.journal.header.way == Way::Insert {
+        if self.journal.header.way == Method::Insert {
             match inserted(self.storage, self.file, self.journal)? {
                 // It may be so only in memory.
                 Inserted::Whole => self.sync()?,
@@ -103,7 +103,7 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// What the source is, whatever is left to be done; nothing is changed.
     pub(crate) fn look(&self) -> Result<State> {
-        if self.journal.header.way == Way::Insert {
+        if self.journal.header.way == Method::Insert {
             match inserted(self.storage, self.file, self.journal)? {
                 Inserted::Whole => {}
                 Inserted::Not => return self.judge_size(),
@@ -119,7 +119,7 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// Makes the source the old file.
     pub(crate) fn back(&self) -> Result<()> {
-        if self.journal.header.way != Way::Insert {
+        if self.journal.header.way != Method::Insert {
             return Ok(self.write(Side::Old)?);
         }
         match inserted(self.storage, self.file, self.journal)? {
@@ -154,7 +154,7 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     /// Bytes inserted before anything else is written.
     fn inserted(&self) -> u64 {
-        if self.journal.header.way == Way::Insert { self.journal.header.shift } else { 0 }
+        if self.journal.header.way == Method::Insert { self.journal.header.shift } else { 0 }
     }
 
     /// The size of `side`, once a range is inserted.
@@ -272,7 +272,7 @@ impl<'a, S: Storage> Settling<'a, S> {
 
     fn write_pages(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let whole = offset.is_multiple_of(PAGE as u64) && bytes.len().is_multiple_of(PAGE);
-        let hole = self.journal.header.way == Way::Image && whole;
+        let hole = self.journal.header.way == Method::Image && whole;
         match hole && is_zero(bytes) {
             true => self.storage.punch(self.file, offset..offset + bytes.len() as u64),
             false => self.storage.write_at(self.file, offset, bytes),

@@ -2,7 +2,7 @@
 //!
 //! Those bytes stay. An index among them would name the places where the blocks were, and readers
 //! believe it: it is written anew where it stands. Where blocks are damaged, or it lists more than are
-//! found, nobody knows better than the index which blocks there are: it keeps its list, and the offsets
+//! found, the index knows best which blocks there are: it keeps its list, and the offsets
 //! move with the blocks.
 
 use std::ops::Range;
@@ -112,7 +112,7 @@ fn another_file(bytes: &[u8]) -> Option<usize> {
     ANOTHER.into_iter().filter_map(begins).min()
 }
 
-/// An index of this file behind a last block that ends nobody knows where.
+/// An index of this file behind a last block whose end is unknown.
 fn behind_damage(source: &dyn Source, layout: &Layout) -> Result<Option<Range<u64>>> {
     let last = layout.offsets.last().copied().unwrap_or_default();
     let found = index::find(source, layout.identity.size, last)?;

@@ -38,7 +38,7 @@ pub struct Target<S: Storage = System> {
     pub(super) layout: Layout,
     pub(super) recovered: Recovered,
     pub(super) lock_trouble: Option<String>,
-    /// Says who has the file for as long as it is kept.
+    /// Names the process that has the file, for as long as it is kept.
     pub(super) _note: Option<lock::Note>,
     /// What file systems can't do: it is not tried again.
     pub(super) limits: DeviceLimits,
@@ -109,7 +109,7 @@ impl<S: Storage> Target<S> {
     }
 
     /// The same while others read the file: `moving` is called before bytes behind the head change
-    /// their place in the same file, and returns when nobody reads there until this has returned.
+    /// their place in the same file, and returns when no thread reads there until this has returned.
     /// `version` is the text's.
     pub fn save_among_readers(
         &mut self,

@@ -41,7 +41,7 @@ impl Chunk {
 
 /// A place where a chunk begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Mark {
+struct ChunkStart {
     /// Which value its first one is.
     first: u64,
     /// Where its header stands.
@@ -52,7 +52,7 @@ struct Mark {
 #[derive(Debug, Default)]
 struct Walked {
     /// Places far enough from each other, in order.
-    marks: Vec<Mark>,
+    marks: Vec<ChunkStart>,
     /// Where the chunk that holds the last value ends.
     end: Option<u64>,
 }
@@ -75,7 +75,7 @@ impl Chunks {
     }
 
     /// Reads the header at `at`, of the chunk whose first value is `first`.
-    fn header(&self, Mark { first, at }: Mark) -> Result<Chunk> {
+    fn header(&self, ChunkStart { first, at }: ChunkStart) -> Result<Chunk> {
         let mut head = [0; HEADER as usize];
         read_exact_at(&*self.packed, at, &mut head)
             .map_err(|error| error.within(format!("the header of a chunk at byte {at}")))?;
@@ -114,14 +114,14 @@ impl Chunks {
         let values = chunk.end().saturating_sub(last.first);
         let bytes = chunk.next.saturating_sub(last.at);
         if values > self.values / MARKS || bytes > (self.packed.len() / MARKS).max(64 * HEADER) {
-            walked.marks.push(Mark { first: chunk.end(), at: chunk.next });
+            walked.marks.push(ChunkStart { first: chunk.end(), at: chunk.next });
         }
     }
 
     /// The chunk that holds `value`, looked for from `chunk` on, or from the nearest place kept.
     pub(super) fn find(&self, value: u64, chunk: Option<Chunk>) -> Result<Chunk> {
         let mut place = match chunk {
-            Some(chunk) if chunk.end() <= value => Mark { first: chunk.end(), at: chunk.next },
+            Some(chunk) if chunk.end() <= value => ChunkStart { first: chunk.end(), at: chunk.next },
             _ => {
                 let walked = self.walked();
                 let after = walked.marks.partition_point(|mark| mark.first <= value);
@@ -139,7 +139,7 @@ impl Chunks {
             if empty > EMPTY_CHUNKS {
                 return Err(Error::damaged(format!("only empty chunks before byte {}", chunk.next)));
             }
-            place = Mark { first: chunk.end(), at: chunk.next };
+            place = ChunkStart { first: chunk.end(), at: chunk.next };
         }
     }
 
@@ -149,7 +149,7 @@ impl Chunks {
         for _ in 0..EMPTY_CHUNKS {
             match self.packed.read_at(at, &mut [0]) {
                 Ok(0) => return Ok(()),
-                Ok(_) => at = self.header(Mark { first: self.values, at })?.next,
+                Ok(_) => at = self.header(ChunkStart { first: self.values, at })?.next,
                 Err(error) if self.ends_known => return Err(error),
                 Err(_) => return Ok(()),
             }

@@ -4,7 +4,7 @@ use super::ranges::{View, differing};
 use super::{Job, PIECE, Stopped, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::Plan;
-use crate::format::asdf::edit::journal::{Header, Journal, Range, Way, Writer};
+use crate::format::asdf::edit::journal::{Header, Journal, Method, Range, Writer};
 use crate::format::asdf::edit::layout::version;
 use crate::format::asdf::edit::settle::Settling;
 use crate::format::asdf::edit::sidecar::{SidecarPaths, elsewhere, nowhere};
@@ -26,7 +26,7 @@ impl<S: Storage> Job<'_, S> {
         if self.is_short_of_room(bytes.saturating_mul(4)) {
             return self.rewrite();
         }
-        let (place, journal) = self.write_journal(Way::InPlace, None, &[])?;
+        let (place, journal) = self.write_journal(Method::InPlace, None, &[])?;
         self.carry_out(place, journal)
     }
 
@@ -52,7 +52,7 @@ impl<S: Storage> Job<'_, S> {
         if !extents.iter().any(|extent| (extent.logical..extent.logical + extent.len).contains(&at)) {
             return Err(unsuited("the first block has no place on the disk"));
         }
-        let (place, journal) = self.write_journal(Way::Insert, None, &extents)?;
+        let (place, journal) = self.write_journal(Method::Insert, None, &extents)?;
         self.carry_out(place, journal)
     }
 
@@ -114,19 +114,19 @@ impl<S: Storage> Job<'_, S> {
     fn rewrite_from(&self, place: &SidecarPaths, image: &S::File) -> Result<(), Stopped> {
         let identity = self.storage.meta(image)?.identity;
         let (place, journal) =
-            self.write_journal(Way::Image, Some((place, (identity.inode, identity.size))), &[])?;
+            self.write_journal(Method::Image, Some((place, (identity.inode, identity.size))), &[])?;
         self.carry_out_with(place, journal, Some(image))
     }
 
     /// Writes the journal, and makes it and its name durable.
     fn write_journal(
         &self,
-        way: Way,
+        way: Method,
         image: Option<(&SidecarPaths, (u64, u64))>,
         extents: &[Extent],
     ) -> Result<(&SidecarPaths, Journal<S>), Stopped> {
         let change = self.change;
-        let inserts = way == Way::Insert;
+        let inserts = way == Method::Insert;
         let header = Header {
             way,
             identity: change.identity,
@@ -183,15 +183,15 @@ impl<S: Storage> Job<'_, S> {
         extents: &[Extent],
     ) -> std::io::Result<Vec<Range>> {
         let change = self.change;
-        let inserted = if header.way == Way::Insert { change.shift } else { 0 };
+        let inserted = if header.way == Method::Insert { change.shift } else { 0 };
         let (size, insert_at) = (change.identity.size, header.insert_at);
         let view = View { storage: self.storage, file: self.file, size, insert_at, inserted };
         match header.way {
-            Way::InPlace | Way::Insert => {
+            Method::InPlace | Method::Insert => {
                 writer.extents(extents)?;
                 differing(change, &view, |offset, old, new| writer.range(offset, old, new))?;
             }
-            Way::Image => {
+            Method::Image => {
                 let mut piece = vec![0; PIECE];
                 for region in [0..change.kept.start, change.kept.end..size] {
                     let mut at = region.start;
@@ -251,7 +251,7 @@ impl<S: Storage> Job<'_, S> {
         let file = opened.as_ref().unwrap_or(self.file);
         let settling = Settling::new(self.storage, file, &journal, image);
         let done = done.and_then(|()| {
-            if journal.header.way == Way::Insert {
+            if journal.header.way == Method::Insert {
                 self.insert_range(file, journal.header.insert_at, journal.header.shift)?;
                 // So that a crash finds either an insertion under way and nothing written, or a
                 // whole insertion.

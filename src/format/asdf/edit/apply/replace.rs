@@ -41,7 +41,7 @@ impl<S: Storage> Job<'_, S> {
         }
     }
 
-    /// Makes the new file; one that an earlier plan could not remove is in nobody's use.
+    /// Makes the new file; one that an earlier plan could not remove is not in use.
     pub(super) fn create_image(&self, place: &SidecarPaths) -> std::io::Result<S::File> {
         match self.storage.create(&place.image) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -58,7 +58,7 @@ impl<S: Storage> Job<'_, S> {
         file: S::File,
         clone: bool,
     ) -> Result<NewFile<S::File>, Stopped> {
-        // First, as it is what most often can't be done, and so that nobody who may not read the
+        // First, as it is what most often can't be done, and so that no user who may not read the
         // source can open the copy.
         self.storage.keep_attributes(self.file, &file).map_err(unsuited_or_failed)?;
         self.fill(&file, clone)?;

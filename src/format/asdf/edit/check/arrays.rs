@@ -4,11 +4,11 @@ use super::{core_schemas, standard};
 use crate::format::asdf::ndarray::{self, Ndarray, Trouble};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Broken, Found, PathId, Paths, Standing, Survey, Wanted};
+use crate::yaml::survey::{self, Broken, PathId, Paths, Standing, Survey, Wanted, WantedNode};
 
 /// What is in a tree.
 #[derive(Debug)]
-pub struct Facts {
+pub struct TreeFacts {
     /// What YAML says of it.
     pub survey: Survey,
     /// Its ndarrays, in the order in which they end.
@@ -28,7 +28,7 @@ pub struct ArrayNode {
     pub array: Result<Ndarray, Trouble>,
 }
 
-impl Facts {
+impl TreeFacts {
     /// Surveys a text in memory, if it is one that the fast parser reads.
     pub(super) fn fast_of(text: &[u8], standard: Option<&str>, before: Option<&Standing>) -> Option<Self> {
         Self::by(standard, before, |wanted, found| survey::survey_fast(text, wanted, found)).ok()
@@ -46,7 +46,7 @@ impl Facts {
     fn by<E>(
         standard: Option<&str>,
         before: Option<&Standing>,
-        survey: impl FnOnce(Wanted<'_>, &mut dyn FnMut(&Paths, Found<'_>)) -> Result<Survey, E>,
+        survey: impl FnOnce(Wanted<'_>, &mut dyn FnMut(&Paths, WantedNode<'_>)) -> Result<Survey, E>,
     ) -> Result<Self, E> {
         let (mut arrays, mut unfit) = (Vec::new(), Vec::new());
         let wanted =

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::arrays::{ArrayNode, Facts};
+use super::arrays::{ArrayNode, TreeFacts};
 use super::lost;
 use super::prologue::{Prologue, words};
 use super::{BlockSizes, Class, Draft, Fault, Meant, Old, offset};
@@ -18,7 +18,7 @@ const ROOT_TAGS: [&str; 2] = ["tag:stsci.edu:asdf/core/asdf-", "tag:stsci.edu:as
 /// Compares a text with the one it is to replace.
 pub(super) fn problems(
     draft: &Draft<'_, '_>,
-    facts: &Result<Facts, Box<Broken>>,
+    facts: &Result<TreeFacts, Box<Broken>>,
     old: &Old,
     blocks: &dyn BlockSizes,
 ) -> Meant {
@@ -89,8 +89,8 @@ fn prologue(draft: &Draft<'_, '_>, old: &Old, meant: &mut Meant) {
 
 struct Comparison<'c> {
     draft: &'c Draft<'c, 'c>,
-    facts: &'c Facts,
-    was: Option<&'c Facts>,
+    facts: &'c TreeFacts,
+    was: Option<&'c TreeFacts>,
     blocks: &'c dyn BlockSizes,
 }
 
@@ -148,7 +148,7 @@ impl Comparison<'_> {
 
     /// What YAML lets pass and readers don't.
     fn findings(&self, meant: &mut Meant) {
-        let mut known = Known::default();
+        let mut known = OldFaults::default();
         for finding in self.was.iter().flat_map(|was| &was.survey.findings) {
             known.add(finding.identity);
         }
@@ -202,7 +202,7 @@ impl Comparison<'_> {
         if troubles.is_empty() {
             return;
         }
-        let mut known = Known::default();
+        let mut known = OldFaults::default();
         for (was, node) in self.was.iter().flat_map(|was| was.arrays.iter().map(move |node| (was, node))) {
             if let Some((_, what, _)) = self.trouble(node) {
                 known.add((was.survey.paths.identity(node.path, false), what));
@@ -263,7 +263,7 @@ impl Comparison<'_> {
 
     /// What is wrong with nodes of the standard's other types.
     fn other_types(&self, meant: &mut Meant) {
-        let mut known = Known::default();
+        let mut known = OldFaults::default();
         for (was, (path, trouble)) in
             self.was.iter().flat_map(|was| was.unfit.iter().map(move |unfit| (was, unfit)))
         {
@@ -285,15 +285,15 @@ fn identities(paths: &Paths, arrays: &[ArrayNode]) -> HashSet<u64> {
 
 /// How often each thing was wrong before.
 #[derive(Debug)]
-struct Known<T>(HashMap<T, usize>);
+struct OldFaults<T>(HashMap<T, usize>);
 
-impl<T> Default for Known<T> {
+impl<T> Default for OldFaults<T> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<T: std::hash::Hash + Eq> Known<T> {
+impl<T: std::hash::Hash + Eq> OldFaults<T> {
     fn add(&mut self, thing: T) {
         *self.0.entry(thing).or_default() += 1;
     }

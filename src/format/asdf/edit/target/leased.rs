@@ -26,7 +26,7 @@ impl<S: Storage> Target<S> {
         if !self.reads_only {
             return Ok(());
         }
-        // Nobody who comes to write has to wait any longer; where there is no lease this does no harm.
+        // No writer has to wait any longer; where there is no lease this does no harm.
         let _ = self.storage.end_lease(&self.file);
         let file = self.storage.open(&self.path, true).map_err(not_writable)?;
         let (named, known) = (self.storage.meta(&file)?.identity, self.storage.meta(&self.file)?.identity);
