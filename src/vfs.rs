@@ -129,6 +129,8 @@ pub struct Vfs {
     give_back: fn(),
     /// What can't be written although it was asked for, and why.
     unwritable: Option<Arc<str>>,
+    /// Why a file of a format that can't be changed is shown read-only. Users expect that, so it is no remark.
+    unchangeable: Option<Arc<str>>,
     /// What else the caller should know, a line each.
     notices: Vec<String>,
     /// The folders in which something was written, those written last at the end.

@@ -55,6 +55,13 @@ impl LazyOverlay {
         Ok(may_write(dir.as_fd(), &name).then(|| *self.support.get_or_init(|| support)))
     }
 
+    /// Whether the format of the file can't be changed; what to say of it then.
+    pub(crate) fn unchangeable(&self, position: &Position, shared: &Shared) -> Result<Option<String>> {
+        let opened = self.mounted(position, &shared.serials, &shared.open_files)?.opened()?;
+        let container = opened.container().ok().filter(|container| container.editor().is_none());
+        Ok(container.map(|container| format!("files of the format {} can't be changed", container.format())))
+    }
+
     /// What is written in the folder, if its file can be written.
     pub(crate) fn overlay(&self, position: &Position, shared: &Arc<Shared>) -> Result<Option<Arc<Overlay>>> {
         let mut overlay = locked(&self.overlay);

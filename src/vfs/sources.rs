@@ -77,6 +77,7 @@ impl Vfs {
             shared,
             give_back: options.give_back,
             unwritable: None,
+            unchangeable: None,
             notices: Vec::new(),
             written: Mutex::new(LruCache::unbounded()),
         };
@@ -176,7 +177,16 @@ impl Vfs {
                     _ => return Err(error),
                 },
             },
-            None => format!("{}: can't be written", label.display()),
+            None => match (&root.class, &self.shared) {
+                (Class::Folder(folder), Some(shared)) => match folder.unchangeable(&root.position, shared)? {
+                    Some(why) => {
+                        (self.shared, self.unchangeable) = (None, Some(why.into()));
+                        return Ok(());
+                    }
+                    None => format!("{}: can't be written", label.display()),
+                },
+                _ => return Ok(()),
+            },
         };
         if self.shared.take().is_some() {
             self.unwritable = Some(why.into());

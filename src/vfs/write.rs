@@ -138,7 +138,12 @@ impl Vfs {
 
     /// Why nothing can be written in the mount, if nothing can.
     pub(crate) fn read_only_because(&self) -> Option<Arc<str>> {
-        let because = || self.unwritable.clone().unwrap_or_else(|| "the mount is read-only".into());
+        let because = || {
+            self.unwritable
+                .clone()
+                .or_else(|| self.unchangeable.clone())
+                .unwrap_or_else(|| "the mount is read-only".into())
+        };
         self.is_read_only().then(because)
     }
 

@@ -17,8 +17,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod bloscpack;
 mod arrays;
+mod bloscpack;
 mod built;
 mod doubtful;
 mod fixtures;

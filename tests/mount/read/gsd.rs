@@ -169,3 +169,14 @@ fn a_check_reads_all_and_tells_each_defect_once() {
     assert_eq!((defects[0]["block"].as_u64(), defects[0]["offset"].as_u64()), (Some(1), Some(place)));
     assert!(defects[0]["what"].as_str().unwrap().contains("past the end of the file"), "{report}");
 }
+
+#[test]
+fn that_a_trajectory_cannot_be_changed_is_no_warning() {
+    let mounted = Mounted::file(fixture("gsd5.0.1_hoomd.gsd"));
+    assert_eq!(mounted.stderr(), "");
+    let status = fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
+    assert!(status.contains("read_only_because: files of the format gsd can't be changed\n"), "{status}");
+    let error = fs::write(mounted.path("tree.yaml"), "x").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EROFS));
+    mounted.unmount();
+}
