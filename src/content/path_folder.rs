@@ -27,7 +27,8 @@ impl<T> Item<T> {
         }
     }
 
-    fn components(&self) -> impl Iterator<Item = &str> {
+    /// The components of its path, with the name of the file.
+    pub fn components(&self) -> impl Iterator<Item = &str> {
         (0..self.path.len()).filter_map(|depth| self.component(depth))
     }
 
@@ -45,6 +46,11 @@ impl<T> Items<T> {
     pub fn new(mut items: Vec<Item<T>>) -> Self {
         items.sort_by(|one, other| one.components().cmp(other.components()));
         Self(items.into())
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Item<T>> {
+        self.0.iter()
     }
 
     /// How many there are.

@@ -317,4 +317,61 @@ mod tests {
         let found = paths_of(&tree(&too_many), usize::MAX);
         assert!(!found.complete && found.found.len() >= MOST_ARRAYS);
     }
+
+    /// Files and links, listed.
+    fn shown(nodes: &str) -> Vec<String> {
+        let found = find(&tree(nodes), 9, &|_| Some(1));
+        let shown = found.items.iter().map(|item| match &item.what {
+            Entry::Array(_) => item.components().collect::<Vec<_>>().join("/"),
+            Entry::Link(text) => format!("{} -> {text}", item.components().collect::<Vec<_>>().join("/")),
+        });
+        shown.collect()
+    }
+
+    #[test]
+    fn arrays_lie_at_the_paths_of_their_keys() {
+        let nodes = format!("a: {0}\n'x/y': {{'..': {0}, x.npy: {0}}}\nl:\n- {0}\n", array(0));
+        assert_eq!(shown(&nodes), ["a.npy", "l/0.npy", "x%2Fy/%2E%2E.npy", "x%2Fy/x%2Enpy.npy"]);
+        // A number and a text are different keys, and look the same.
+        assert_eq!(shown(&format!("1: {0}\n'1': {0}\n", array(0))), ["1.npy", "1~1.npy"]);
+    }
+
+    #[test]
+    fn what_is_mentioned_again_is_a_link() {
+        let nodes = format!(
+            "a: {{b: &array {0}, c: &folder {{d: {0}}}}}\nx: *array\ny: {{z: *folder}}\nw: &word text\nv: *word\n\
+             same: [*array]\n",
+            array(0)
+        );
+        let expected =
+            ["a/b.npy", "a/c/d.npy", "same/0.npy -> ../a/b.npy", "x.npy -> a/b.npy", "y/z -> ../a/c"];
+        assert_eq!(shown(&nodes), expected);
+        let within = format!("a: {{b: &array {0}, c: *array}}\n", array(0));
+        assert_eq!(shown(&within), ["a/b.npy", "a/c.npy -> b.npy"]);
+    }
+
+    #[test]
+    fn a_mask_stands_beside_its_array() {
+        let node =
+            "!core/ndarray-1.1.0 {source: 0, datatype: int8, byteorder: little, shape: [1], mask: MASK}";
+        let nodes = format!(
+            "image: {}\nmask: {}\n",
+            node.replace("MASK", &array(1).replace("int8", "bool8")),
+            array(2)
+        );
+        assert_eq!(shown(&nodes), ["image.mask.npy", "image.npy", "mask.npy"]);
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_left_out_with_its_reason() {
+        let nodes =
+            format!("gone: {}\nlarge: {}\nhere: [1]\nin: !core/ndarray-1.1.0 [1]\n", array(9), array(1));
+        let found = find(&tree(&nodes), 3, &|_| Some(0));
+        assert!(found.items.is_empty());
+        let told: Vec<_> = found.defects.iter().map(|defect| defect.what.as_str()).collect();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert_eq!(told[0], "arrays/ leaves out gone: there is no block 9");
+        assert_eq!(told[1], "arrays/ leaves out large: it takes 1 bytes, and block 1 has 0");
+        assert_eq!(told[2], "arrays/ leaves out in: its elements are in the tree");
+    }
 }
