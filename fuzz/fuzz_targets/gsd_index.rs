@@ -1,10 +1,11 @@
-//! The index of a GSD file: a byte that says which version, and the entries. All that is shown of it is walked.
+//! The index of a GSD file: a byte that says which version and schema, and the entries. All that is shown of it is
+//! walked.
 #![no_main]
 
 use std::sync::Arc;
 
 use asdf_mount::cache::Cache;
-use asdf_mount::content::folder::{Folder, Kind, Node};
+use asdf_mount::content::folder::{Kind, Node};
 use asdf_mount::format::{self, Context, gsd::header::MAGIC};
 use asdf_mount::source::MemorySource;
 
@@ -12,17 +13,24 @@ use asdf_mount::source::MemorySource;
 const MOST: usize = 64;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let Some((version, entries)) = data.split_first() else { return };
+    let Some((kind, entries)) = data.split_first() else { return };
     let slots = entries.len() as u64 / 32;
     let mut bytes = MAGIC.to_vec();
     // The names lie behind the header, then the index.
-    [320, slots, 256, 1].iter().for_each(|number: &u64| bytes.extend(number.to_le_bytes()));
-    bytes.extend(
-        [[0, 0], [0, u16::from(1 + version % 2)]].concat().iter().flat_map(|half| half.to_le_bytes()),
-    );
+    [384, slots, 256, 2].iter().for_each(|number: &u64| bytes.extend(number.to_le_bytes()));
+    bytes.extend([[0, 0], [0, u16::from(1 + kind % 2)]].concat().iter().flat_map(|half| half.to_le_bytes()));
+    bytes.resize(112, 0);
+    bytes.extend(if kind & 2 == 0 { b"hoomd" } else { b"other" });
     bytes.resize(256, 0);
-    bytes.extend(b"a\0b/c\0b\0..\0");
-    bytes.resize(320, 0);
+    match kind % 2 {
+        0 => {
+            bytes.extend(b"particles/N");
+            bytes.resize(320, 0);
+            bytes.extend(b"particles/typeid");
+        }
+        _ => bytes.extend(b"particles/N\0particles/typeid\0bonds/types\0log/a\0a/b\0a\0..\0"),
+    }
+    bytes.resize(384, 0);
     bytes.extend(entries);
     let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
     let file = format::open(Arc::new(MemorySource(bytes)), &context).expect("the header is right");
@@ -31,10 +39,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     for n in 0..count {
         let block = file.block(n).expect("a block that is counted is there");
         if let Ok(content) = block.content {
-            assert!(content.len() <= 320 + entries.len() as u64);
+            assert!(content.len() <= 384 + entries.len() as u64);
         }
     }
-    file.views().into_iter().for_each(|(_, node)| walk(&node));
+    file.clone().views().into_iter().for_each(|(_, node)| walk(&node));
     let _ = (file.tree(), file.defects(), file.check_tree());
 });
 
