@@ -11,9 +11,10 @@ pub(super) const USAGE: &str = "asdf-mount [OPTIONS] SOURCE… MOUNTPOINT
        asdf-mount --recover FILE…";
 
 pub(super) const ABOUT: &str = "\
-Mount an ASDF file as a directory: edit its YAML tree with any editor, read its decompressed blocks as \
-plain files. The tree is tree.yaml; the blocks are blocks/0.bin, blocks/1.bin and so on. If SOURCE is a \
-directory, the mount mirrors it and shows each ASDF file in it as a directory of the same name.
+Mount an ASDF file as a directory: edit its YAML tree with any editor, read its arrays as .npy files and its \
+decompressed blocks as plain files. The tree is tree.yaml; the arrays are in arrays/, at the paths of their \
+keys; the blocks are blocks/0.bin, blocks/1.bin and so on. GSD and Bloscpack files are mounted read-only. If \
+SOURCE is a directory, the mount mirrors it and shows each of these files in it as a directory of the same name.
 
 Each save of tree.yaml is checked, then written into the file completely or not at all. A refused text is \
 kept in tree.yaml.rejected, and tree.yaml.error gives the reason. Blocks are read-only. A writable mount \
