@@ -5,3 +5,4 @@ mod fixtures;
 mod large;
 mod model;
 mod open;
+mod series;
