@@ -6,10 +6,10 @@ use asdf_mount::format::asdf::edit::{Plan, SaveOptions};
 use asdf_mount::format::recovery::Side;
 use asdf_mount::source::storage::Storage;
 
+use crate::cases::{blocks, open, source};
 use crate::dice::Dice;
 use crate::files::{Parts, text};
 use crate::sim::{Abilities, Disk, Sim};
-use crate::simulated::{blocks, open, source};
 
 const JOURNAL: &str = "/data/.galaxy.asdf.asdf-mount-journal";
 const PLANS: [Plan; 3] = [Plan::InPlace, Plan::Insert, Plan::Rewrite];

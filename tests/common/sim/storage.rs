@@ -254,7 +254,7 @@ impl Storage for Sim {
 
     fn has_lease(&self, file: &SimFile) -> bool {
         let disk = self.disk();
-        let named = disk.inode(Path::new(crate::simulated::SOURCE)).is_ok_and(|inode| inode == file.0);
+        let named = disk.inode(Path::new(super::SOURCE)).is_ok_and(|inode| inode == file.0);
         disk.abilities.leases && (named || !disk.abilities.late_writer)
     }
 

@@ -22,6 +22,8 @@ use state::{Change, Inode, SECTOR, State};
 
 pub(crate) const PAGE: u64 = 4096;
 
+/// The file that is saved.
+pub(crate) const SOURCE: &str = "/data/galaxy.asdf";
 /// What this file system can do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Abilities {

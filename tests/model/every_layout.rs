@@ -3,9 +3,9 @@
 use asdf_mount::Kind;
 use asdf_mount::format::asdf::edit::{Indexed, Plan, SaveOptions};
 
+use crate::cases::{open, source};
 use crate::files::{MARKER, block, index, text};
 use crate::sim::{Abilities, Disk, Sim};
-use crate::simulated::{open, source};
 
 fn disk(parts: &[&[u8]]) -> Sim {
     Disk::with(source(), &parts.concat(), Abilities::default()).mount()

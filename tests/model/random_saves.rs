@@ -2,10 +2,10 @@
 
 use asdf_mount::format::asdf::edit::{Plan, SaveOptions};
 
+use crate::cases::{blocks, crashes, open, source};
 use crate::dice::Dice;
 use crate::files::{Parts, text};
 use crate::sim::{Abilities, Disk};
-use crate::simulated::{blocks, crashes, open, source};
 
 /// A text that may grow or shrink, a little or much.
 fn some_text(dice: &mut Dice) -> Vec<u8> {

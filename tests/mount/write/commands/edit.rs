@@ -1,0 +1,139 @@
+//! `--edit`: what is saved, and what is refused, interrupted or in conflict.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::{Bench, failed, succeeded};
+use crate::place::{BAD, said};
+
+#[test]
+fn an_edit_is_saved_or_left_alone() {
+    for user in [false, true] {
+        let bench = Bench::new(user);
+        let longer = bench.place.named(&"longer ".repeat(3000));
+        bench.write("longer", &longer);
+        // The editor's variable may hold arguments, and VISUAL is asked first.
+        let editor =
+            bench.write("editor with a space", "#!/bin/sh\ntest \"$1\" = -x && cp ../home/longer \"$2\"\n");
+        let mut command = bench.command([OsStr::new("--edit"), bench.place.source.as_os_str()]);
+        command.env("VISUAL", format!("'{}' -x", editor.display())).env("EDITOR", "false");
+        succeeded(&command.output().unwrap(), "");
+        bench.place.holds(&longer);
+        // Replaced by renaming, as editors do.
+        succeeded(&bench.edit("sed -i 's/a comment/B comment/' \"$1\""), "");
+        let longer = longer.replace("a comment", "B comment");
+        bench.place.holds(&longer);
+        let before = fs::metadata(&bench.place.source).unwrap();
+        let unchanged = format!("asdf-mount: {}: not changed\n", bench.place.source.display());
+        for script in ["true", "touch \"$1\"", ": > \"$1\"", "cp \"$1\" x; cat x > \"$1\""] {
+            succeeded(&bench.edit(script), &unchanged);
+        }
+        let after = fs::metadata(&bench.place.source).unwrap();
+        assert_eq!((before.mtime(), before.mtime_nsec()), (after.mtime(), after.mtime_nsec()));
+        // What a tool dropped is put back, and told.
+        let output = bench.edit("sed -i '/^%TAG/d; s/B comment/C comment/' \"$1\"");
+        assert!(output.status.success() && said(&output).lines().count() == 1, "{output:?}");
+        bench.place.holds(&longer.replace("B comment", "C comment"));
+        assert_eq!(bench.copies(), [""; 0]);
+        bench.place.nothing_is_beside();
+        bench.place.is_sound();
+    }
+}
+
+#[test]
+fn an_edit_that_is_refused_is_kept_or_mended() {
+    for user in [false, true] {
+        let bench = Bench::new(user);
+        let bad = bench.place.named(BAD);
+        let breaks = "sed -i 's/first light/a: b: c/' \"$1\"";
+        // Without a terminal there is no user to ask.
+        let output = bench.edit(breaks);
+        failed(&output, &["a.asdf: not saved", "line 7", "name: a: b: c", "^", "the text is kept in"]);
+        assert_eq!(bench.copies(), [bad.as_str()]);
+        let kept = said(&output).lines().last().unwrap().rsplit(' ').next().unwrap().to_owned();
+        assert_eq!(fs::read_to_string(&kept).unwrap(), bad);
+        bench.is_untouched();
+        fs::remove_dir_all(Path::new(&kept).parent().unwrap()).unwrap();
+        // Asked, and given up.
+        let (shown, status) = bench.edit_on_terminal(breaks, "what\nq\n");
+        assert_eq!(status, Some(1), "{shown}");
+        assert!(
+            shown.matches("(e)dit again").count() == 2 && shown.contains("the text is kept in"),
+            "{shown}"
+        );
+        assert_eq!(bench.copies(), [bad.as_str()]);
+        bench.is_untouched();
+        fs::remove_dir_all(bench.state()).unwrap();
+        // Asked, and mended: the refused text is there again.
+        let mends = "if grep -q 'a: b: c' \"$1\"; then sed -i 's/a: b: c/mended/' \"$1\"; else sed -i 's/first light/a: b: c/' \"$1\"; fi";
+        let (shown, status) = bench.edit_on_terminal(mends, "e\n");
+        assert_eq!(status, Some(0), "{shown}");
+        assert!(shown.contains("line 7"), "{shown}");
+        bench.place.holds(&bench.place.named("mended"));
+        assert_eq!(bench.copies(), [""; 0]);
+    }
+}
+
+#[test]
+fn an_editor_that_fails_saves_nothing() {
+    for user in [false, true] {
+        let bench = Bench::new(user);
+        failed(&bench.edit("exit 3"), &["editor '", "' exited with status 3; nothing saved"]);
+        assert_eq!(bench.copies(), [""; 0], "nothing to keep");
+        let output = bench.edit("echo x >> \"$1\"; exit 3");
+        failed(&output, &["the text is kept in", "exited with status 3"]);
+        assert_eq!(bench.copies(), [format!("{}x\n", bench.place.text())]);
+        let output = bench
+            .command([OsStr::new("--edit"), bench.place.source.as_os_str()])
+            .env("EDITOR", "/nowhere/editor")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(said(&output).contains("editor '/nowhere/editor' exited with status 127"), "{output:?}");
+        let output = bench.edit("rm \"$1\"");
+        failed(&output, &["no such file"]);
+        bench.is_untouched();
+    }
+}
+
+#[test]
+fn what_interrupts_the_editor_does_not_end_the_edit() {
+    let bench = Bench::new(false);
+    // The shell that runs the editor, and its parent.
+    let script = "shell=$PPID; over=$(sed -n 's/^PPid://p' /proc/$shell/status)
+        kill -INT $shell $over; kill -QUIT $shell $over
+        sed -i 's/first/second/' \"$1\"";
+    succeeded(&bench.edit(script), "");
+    bench.place.holds(&bench.place.named("second light"));
+    assert_eq!(bench.copies(), [""; 0]);
+}
+
+#[test]
+fn another_programs_change_during_an_edit_is_a_conflict() {
+    let bench = Bench::new(false);
+    let theirs = bench.place.text().replace("a comment", "B comment");
+    bench.write("theirs", &theirs);
+    let source = bench.place.source.display().to_string();
+    let output = bench.edit(&format!(
+        "dd conv=notrunc if=theirs of='{source}' 2>/dev/null; sed -i 's/first/second/' \"$1\""
+    ));
+    failed(&output, &["another program changed the tree", "the text is kept in"]);
+    assert_eq!(bench.place.saved(), theirs);
+    assert_eq!(bench.copies(), [bench.place.named("second light")]);
+}
+
+#[test]
+fn a_file_with_a_long_name_can_be_edited() {
+    let mut bench = Bench::new(true);
+    let long = bench.place.disk.path().join(format!("{}.asdf", "n".repeat(250)));
+    fs::rename(&bench.place.source, &long).unwrap();
+    bench.place.source = long;
+    succeeded(&bench.edit("sed -i 's/first/second/' \"$1\""), "");
+    let longer = bench.place.named(&"longer ".repeat(2000));
+    succeeded(&bench.set_tree(&longer), "");
+    bench.place.holds(&longer);
+    assert_eq!(bench.copies(), [""; 0]);
+    assert_eq!(fs::read_dir(bench.place.disk.path()).unwrap().count(), 2);
+}

@@ -1,0 +1,153 @@
+//! `--recover`: what a crash left halfway, and journals of other files.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::{Bench, failed, succeeded};
+use crate::common::disk::run;
+use crate::faults::{Fault, Faults};
+
+/// Has the program killed in the midst of `--set-tree`; `false` if it came to its end before.
+fn interrupt(bench: &Bench, text: &str, at: i32) -> bool {
+    let faults = Faults::new(&bench.home(), &bench.place.disk.path());
+    faults.after(at, Fault::KilledBefore);
+    let tree = bench.write("new", text);
+    let mut command =
+        bench.command([OsStr::new("--set-tree"), tree.as_os_str(), bench.place.source.as_os_str()]);
+    fs::set_permissions(bench.home().join("faults"), fs::Permissions::from_mode(0o666)).unwrap();
+    faults.under(&mut command);
+    !command.status().unwrap().success()
+}
+
+/// Has `--set-tree` killed when it had begun to change the file.
+fn leave_halfway(bench: &Bench, text: &str) {
+    let before = fs::read(&bench.place.source).unwrap();
+    for at in 0.. {
+        assert!(interrupt(bench, text, at), "it was never halfway");
+        if fs::read(&bench.place.source).unwrap() != before {
+            return;
+        }
+        assert!(bench.recover().status.success());
+    }
+}
+
+#[test]
+fn what_was_interrupted_is_recovered_once() {
+    for user in [false, true] {
+        let bench = Bench::on("ext4", user);
+        let (old, new) = (bench.place.text(), bench.place.named(&"longer ".repeat(3000)));
+        bench.has_nothing_to_recover();
+        bench.is_untouched();
+        let mut seen = [0, 0];
+        for closed in [false, true] {
+            for at in 0.. {
+                fs::write(&bench.place.source, &bench.place.built.bytes).unwrap();
+                let folder = bench.place.disk.path();
+                if closed {
+                    run("chattr", &["+i", folder.to_str().unwrap()]);
+                }
+                let killed = interrupt(&bench, &new, at);
+                let left = fs::read_dir(bench.state()).is_ok_and(|names| {
+                    names.flatten().any(|name| name.file_name().to_string_lossy().contains("journal"))
+                });
+                let beside = !bench.place.ours_beside().is_empty();
+                assert!(!(closed && beside), "{at}");
+                let output = bench.recover();
+                assert!(output.status.success(), "{output:?}");
+                let told = String::from_utf8(output.stdout).unwrap();
+                let found = bench.place.holds_one_of(&[&old, &new]);
+                if left || beside {
+                    let which = ["before", "after"][found];
+                    let settled = told.contains(&format!("it is now the file {which} the interrupted save"));
+                    assert!(
+                        told.contains(": removed ") && settled || !told.contains("is now the file"),
+                        "{told}"
+                    );
+                    seen[usize::from(closed)] += usize::from(settled);
+                }
+                bench.has_nothing_to_recover();
+                bench.place.nothing_is_beside();
+                if closed {
+                    run("chattr", &["-i", folder.to_str().unwrap()]);
+                }
+                assert!(killed || found == 1);
+                if !killed {
+                    break;
+                }
+            }
+        }
+        assert!(seen.iter().all(|seen| *seen >= 2), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_foreign_journal_is_set_aside_and_reported() {
+    let bench = Bench::on("ext4", false);
+    let new = bench.place.named(&"longer ".repeat(3000));
+    leave_halfway(&bench, &new);
+    let journal = bench.place.disk.path().join(".a.asdf.asdf-mount-journal");
+    let bytes = fs::read(&journal).unwrap();
+    assert!(bench.recover().status.success());
+    // What is no file is no journal.
+    for command in ["mkdir \"$1\"", "mkfifo \"$1\"", "ln -s nowhere \"$1\""] {
+        run("sh", &["-c", command, "sh", journal.to_str().unwrap()]);
+        let output = bench.recover();
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("it is not a file"), "{output:?}");
+        assert!(journal.symlink_metadata().is_err());
+        run("rm", &["-r", &format!("{}.aside", journal.display())]);
+    }
+    // Of this file as it was once; of another one; of none.
+    for (n, foreign) in [bytes.clone(), bytes, b"ASDFJRNL and nonsense".to_vec()].into_iter().enumerate() {
+        if n == 1 {
+            let copy = bench.place.disk.path().join("copy");
+            fs::copy(&bench.place.source, &copy).unwrap();
+            fs::rename(copy, &bench.place.source).unwrap();
+        }
+        fs::write(&journal, &foreign).unwrap();
+        let changed = fs::read(&bench.place.source).unwrap();
+        let changed = [&changed[..], b"more"].concat();
+        fs::write(&bench.place.source, &changed).unwrap();
+        let output = bench.recover();
+        assert!(output.status.success(), "{output:?}");
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains("a journal was not used and is kept as"), "{told}");
+        let aside = if n == 0 { ".aside".to_owned() } else { format!(".aside-{}", n + 1) };
+        let aside = PathBuf::from(format!("{}{aside}", journal.display()));
+        assert!(told.contains(&aside.display().to_string()), "{told}");
+        assert_eq!(fs::read(aside).unwrap(), foreign);
+        assert!(fs::read(&bench.place.source).unwrap() == changed);
+        bench.has_nothing_to_recover();
+    }
+}
+
+#[test]
+fn what_is_no_asdf_file_is_not_recovered() {
+    let bench = Bench::new(false);
+    for (name, text, says) in [
+        ("text", "hello", "is not an ASDF file"),
+        ("empty", "", "is empty: an ASDF file begins with \"#ASDF\""),
+    ] {
+        let path = bench.write(name, text);
+        let output = bench.run([OsStr::new("--recover"), path.as_os_str()]);
+        failed(&output, &[name, says]);
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+    let source = bench.place.source.clone();
+    succeeded(&bench.run([OsStr::new("-q"), OsStr::new("--recover"), source.as_os_str()]), "");
+}
+
+#[test]
+fn one_file_that_can_not_be_recovered_keeps_none_of_the_others_from_it() {
+    let bench = Bench::on("ext4", false);
+    leave_halfway(&bench, &bench.place.named(&"longer ".repeat(3000)));
+    assert!(!bench.place.ours_beside().is_empty());
+    let missing = bench.home().join("missing");
+    let output = bench.run([OsStr::new("--recover"), missing.as_os_str(), bench.place.source.as_os_str()]);
+    failed(&output, &["missing: no such file"]);
+    bench.place.nothing_is_beside();
+    let none = bench.run(["--recover"]);
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
+}
