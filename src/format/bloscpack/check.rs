@@ -91,21 +91,18 @@ fn wrong_offsets(map: &ChunkMap, offsets: Option<u64>) -> Result<Vec<Defect>> {
     let mut defects = Vec::new();
     let Some(offsets) = offsets else { return Ok(defects) };
     let mut wrong = 0;
-    for n in 0..map.count()? {
-        let Some(said) = map.offset(n)? else { break };
-        let found = match map.by_chain(n) {
-            Ok(found) => found,
-            Err(error) if error.lasts() => continue,
-            Err(error) => return Err(error),
-        };
-        if u64::try_from(said) != Ok(found.at) {
+    map.each(|n, found| {
+        if let (Some(said), Ok(found)) = (map.offset(n)?, found)
+            && u64::try_from(said) != Ok(found.at)
+        {
             wrong += 1;
             if wrong <= TOLD {
                 let what = format!("offset {n} is {said}, but the chunk begins at byte {}", found.at);
                 defects.push(note(offsets + n * 8, what));
             }
         }
-    }
+        Ok(())
+    })?;
     if wrong > TOLD {
         defects.push(note(offsets, format!("{} more offsets are wrong", wrong - TOLD)));
     }

@@ -217,6 +217,17 @@ impl ChunkMap {
         Ok(self.scan.get_or_init(|| scan))
     }
 
+    /// Hands each chunk of the chain to `take`, from the first on.
+    pub fn each(&self, mut take: impl FnMut(u64, &Result<Found>) -> Result<()>) -> Result<()> {
+        let mut next = Some(self.chain().before(0));
+        while let Some(mark) = next.filter(|mark| self.chunks.is_none_or(|chunks| mark.n < chunks)) {
+            let hop = self.hop(mark)?;
+            take(mark.n, &hop.found)?;
+            next = hop.next;
+        }
+        Ok(())
+    }
+
     /// Whether a chunk is looked for by walking the chain.
     pub fn walks(&self) -> bool {
         !self.variable && (self.offsets.is_none() || self.is_distrusted())
