@@ -1,0 +1,76 @@
+//! Files of real writers with some bytes changed, or cut off: what they hold is read to its end, or an error.
+
+use asdf_mount::content::folder::Node;
+use asdf_mount::content::{Content, Soundness};
+
+use super::{block, fixtures, open, read};
+use crate::common::bloscpack::Pack;
+use crate::common::dice::Dice;
+
+/// Changed files of each kind.
+const TRIES: u64 = 60;
+
+fn mutated(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for _ in 0..=dice.below(4) {
+        // Most of what leads astray stands at the start.
+        let end = if dice.below(3) > 0 { bytes.len().min(400) } else { bytes.len() };
+        let at = dice.below(end as u64) as usize;
+        let value = [0, 1, 0x7f, 0x80, 0xff, dice.below(256) as u8][dice.below(6) as usize];
+        let len = [1, 1, 1, 2, 4, 8][dice.below(6) as usize].min(bytes.len() - at);
+        bytes[at..at + len].fill(value);
+    }
+    if dice.below(4) == 0 {
+        bytes.truncate(dice.below(bytes.len() as u64 + 1) as usize);
+    }
+    bytes
+}
+
+/// Reads up to 4 MiB of a content, and some bytes elsewhere.
+fn look_through(content: &dyn Content, dice: &mut Dice) {
+    if content.len() <= 4 << 20 {
+        let (bytes, error) = read(content);
+        assert!(error.is_some() || bytes.len() as u64 == content.len());
+        let is_broken = matches!(content.soundness(), Soundness::Broken(_));
+        assert!(!is_broken || error.is_some());
+    }
+    let mut piece = [0; 100];
+    for _ in 0..3 {
+        let at = dice.below(content.len().max(1));
+        assert!(!matches!(content.read_at(at, &mut piece), Ok(0)) || content.is_empty());
+    }
+}
+
+#[test]
+fn changed_files_harm_nobody() {
+    let mut dice = Dice(13);
+    let mut files: Vec<_> = fixtures().into_iter().map(|(path, _)| std::fs::read(path).unwrap()).collect();
+    files.retain(|bytes| bytes.len() < 6000);
+    let json = br#"{"dtype":"'<u2'","shape":[50],"order":"C","container":"numpy"}"#;
+    files.push(Pack::new(10, &[7; 100]).described(json).build());
+    files.push(Pack::variable(&[b"one", b"", b"two"], json).build());
+    let mut opened = 0;
+    for bytes in &files {
+        for _ in 0..TRIES {
+            let Ok(container) = open(&mutated(bytes, &mut dice)) else { continue };
+            opened += 1;
+            let (tree, _) = read(&*container.tree());
+            serde_yaml::from_slice::<serde_yaml::Value>(&tree).unwrap();
+            for n in 0..container.block_count().unwrap().min(20) {
+                if let Ok(content) = block(&*container, n).content {
+                    look_through(&*content, &mut dice);
+                }
+                let _ = container.verify(n);
+            }
+            for (_, view) in container.clone().views() {
+                if let Node::File(file) = view
+                    && let Ok(content) = file.content
+                {
+                    look_through(&*content, &mut dice);
+                }
+            }
+            let _ = (container.check_tree().unwrap(), container.defects(), container.is_slow());
+        }
+    }
+    assert!(opened > 1000, "{opened}");
+}
