@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use asdf_mount::content::folder::Node;
 use asdf_mount::format::Container;
 
 use super::open::{at, bytes, file, folder, npy, open, walk};
@@ -189,4 +190,51 @@ fn resolved_frames_take_no_chunk_at_its_word() {
     assert!(at(&container, "arrays/resolved/2").is_none() && at(&container, "arrays/resolved/1/x").is_none());
     let other = open(&GsdBuilder::new().schema("hoomd", 0x3_0000).bytes(0, "a", b"1").build().bytes).unwrap();
     assert!(at(&other, "arrays/resolved").is_none());
+}
+
+#[test]
+fn no_damage_makes_a_reader_panic_or_loop() {
+    let mut dice = Dice(23);
+    let mut read = 0;
+    for _ in 0..FILES {
+        let version = [0x1_0000, 0x2_0001][dice.below(2) as usize];
+        let mut builder = GsdBuilder::new().version(version).schema("hoomd", 0x1_0004);
+        for frame in 0..4 {
+            builder = builder
+                .chunk(frame, "particles/N", [1, 1], 3, &[4, 0, 0, 0])
+                .chunk(frame, "particles/position", [4, 3], 9, &[frame as u8; 48])
+                .chunk(frame, "particles/types", [2, 2], 5, b"A\0B\0")
+                .chunk(frame, "log/x", [2, 1], 10, &[1; 16]);
+        }
+        let built = builder.build();
+        let mut bytes = built.bytes.clone();
+        for _ in 0..=dice.below(6) {
+            // Header, names or a used entry.
+            let (from, len) =
+                [(0, 256), (built.names.0, built.names.1), (built.index, 16 * 32)][dice.below(3) as usize];
+            bytes[from + dice.below(len as u64) as usize] = [0, 1, 0x7f, 0xff][dice.below(4) as usize];
+        }
+        let Ok(container) = open(&bytes) else { continue };
+        container.goes_on_from(Some(&*open(&built.bytes).unwrap()));
+        for top in ["arrays/series", "arrays/resolved"] {
+            let Some(Node::Folder(top)) = at(&container, top) else { continue };
+            let mut frames = Vec::new();
+            top.list(0, &mut |name, _| {
+                frames.push(name.to_owned());
+                frames.len() < 5
+            })
+            .unwrap_or_default();
+            for frame in frames {
+                let Ok(Some(Node::Folder(frame))) = top.lookup(&frame) else { continue };
+                for file in walk(&*frame).into_values() {
+                    let Ok(content) = file.content else { continue };
+                    let mut buf = [0; 300];
+                    for offset in [0, content.len() / 2, content.len().saturating_sub(20)] {
+                        read += u64::from(content.read_at(offset, &mut buf).is_ok());
+                    }
+                }
+            }
+        }
+    }
+    assert!(read > 10_000, "only {read} reads");
 }
