@@ -175,7 +175,7 @@ pub fn create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<File> {
     Ok(rustix::fs::openat(dir, name.as_ref(), flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
-/// Writes a file with these bytes, over what has the name.
+/// Writes a file with these bytes; replaces a file of that name.
 pub fn write(dir: impl AsFd, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let (dir, unfinished) = (dir.as_fd(), new_name());
     let mut file = create(dir, &unfinished)?;

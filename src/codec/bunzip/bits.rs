@@ -22,13 +22,13 @@ const SHORT_PIECE: usize = 2 * WINDOW;
 pub(super) struct Piece(Vec<u8>);
 
 impl Piece {
-    /// For single fields here and there: reads little of the content for each.
+    /// For single fields at scattered places: reads little of the content for each.
     pub(super) fn short() -> Self {
         Self(vec![0; SHORT_PIECE + WINDOW])
     }
 }
 
-/// A reader of bits that stands at some bit of a content.
+/// A reader of bits, with a position in a content.
 #[derive(Debug)]
 pub(super) struct Bits<'a> {
     content: &'a dyn Content,

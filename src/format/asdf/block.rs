@@ -17,16 +17,16 @@ mod lost;
 
 use first::first_block;
 
-/// Zeros or spaces between two blocks that are looked over for the next one. The first edition of
+/// The longest gap of zeros or spaces that is searched for the next block. The first edition of
 /// the standard's 1.0.0 allowed such gaps.
 const LONGEST_GAP: u64 = 64 << 20;
-/// A bound on the table of offsets (8 bytes each) that a hostile file can make grow.
+/// The bound of the table of offsets (8 bytes each), against hostile files.
 const MOST_BLOCKS: usize = 1 << 24;
-/// An index that is followed by more is looked over for its end as far as this.
+/// How far the end of an index is looked for if other bytes follow it.
 const SHORT_INDEX: u64 = 64 << 10;
-/// So many blocks are gone along before an index is looked for.
+/// How many blocks are followed before an index is looked for.
 const FEW: usize = 8;
-/// Headers asked for ahead of the walk.
+/// How many headers are read ahead.
 const AHEAD: usize = 64;
 
 /// The blocks of a file.
@@ -88,7 +88,7 @@ struct Chain<'a> {
     generation: Generation,
     window: Window<'a>,
     index: Option<Index>,
-    /// Nothing behind where the walk is can be found by the index.
+    /// Whether the index names nothing behind the current position.
     index_is_spent: bool,
     blocks: Blocks,
 }
@@ -179,7 +179,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Says of block `n`, which is streamed, whether its sizes speak against that.
+    /// Notes whether the sizes of block `n`, which is streamed, contradict that.
     fn judge_streamed(&mut self, n: usize, header: &Header) -> Result<()> {
         self.judge_flags(n, header);
         if let Some(end) = header.end().filter(|end| header.allocated_size > 0 && *end < self.size)
@@ -191,7 +191,7 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Says what is wrong with the flags and sizes of block `n`; where it ends, if that can be believed.
+    /// Notes what is wrong with the flags and sizes of block `n`; returns its end, if that is trustworthy.
     fn judge(&mut self, n: usize, header: &Header) -> Result<Option<u64>> {
         let offset = header.offset;
         self.judge_flags(n, header);
@@ -257,7 +257,7 @@ impl Chain<'_> {
         Ok(if at >= self.size { Next::EndOfFile } else { Next::Neither(end) })
     }
 
-    /// Where the index says that the chain goes on, of which nothing fits at `from`.
+    /// Where the chain goes on by the index, if nothing fits at `from`.
     ///
     /// Asked again and again behind one damaged header after another, it must not look at all of the
     /// index each time.
@@ -322,7 +322,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Says what follows the last block, `n`.
+    /// Notes what follows the last block, `n`.
     fn trailing_bytes(&mut self, n: usize, end: Option<u64>) -> Result<()> {
         let Some(end) = end else { return Ok(()) };
         let rest = self.size - end;
@@ -361,7 +361,7 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Tells the system which headers will be read soon, if there is an index to take them from.
+    /// Announces the headers that will be read soon, if an index names them.
     fn ask_ahead(&self, offset: u64) {
         let n = self.blocks.offsets.len();
         let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return };
@@ -387,7 +387,7 @@ impl Chain<'_> {
         self.note(index.offset, None, defect);
     }
 
-    /// Whether what was found as an index are bytes within a block's data.
+    /// Whether the index that was found lies within a block's data.
     fn only_looks_like_an_index(&mut self, end: End) -> bool {
         let Some(offset) = self.index.as_ref().map(|index| index.offset) else { return false };
         offset < end.offset && (end.streamed || self.covers(offset))
@@ -401,7 +401,7 @@ impl Chain<'_> {
     }
 }
 
-/// Whether a byte fills room between tree and blocks.
+/// Whether a byte is padding between tree and blocks.
 pub fn is_blank(byte: u8) -> bool {
     matches!(byte, 0 | b' ' | b'\r' | b'\n')
 }

@@ -1,8 +1,7 @@
-//! Carries a change out, in one of five ways, so that the file is the old one or the new one whatever
-//! happens.
+//! Carries out a change by one of five plans. Whatever happens, the file is the old one or the new one.
 //!
-//! Ways that write a new file ([`replace`]) need no journal: the new one takes the old one's place by
-//! one rename. Ways that change the file itself ([`journaled`]) write the journal first.
+//! Plans that write a new file ([`replace`]) need no journal: one rename puts the new file in place of the old
+//! one. Plans that change the file itself ([`journaled`]) write the journal first.
 
 use super::Plan;
 use super::layout::version;
@@ -20,7 +19,7 @@ mod stream;
 
 pub(crate) use stream::not_leased;
 
-/// Bytes compared and written in one go.
+/// Bytes compared and written at once.
 const PIECE: usize = 64 << 10;
 
 /// What a save works on.
@@ -36,24 +35,24 @@ pub(crate) struct Job<'a, S: Storage> {
     pub(crate) places: &'a [SidecarPaths],
     /// What is to be done.
     pub(crate) change: &'a Change<'a>,
-    /// What the source has to be as long as no plan has changed it.
+    /// The identity that the source must have until a plan changes it.
     pub(crate) source: std::cell::Cell<Identity>,
     /// What file systems can't do.
     pub(crate) limits: &'a DeviceLimits,
-    /// How many times something was made durable.
+    /// How many syncs were made.
     pub(crate) syncs: std::cell::Cell<u32>,
-    /// Whether there is a lease on the source, which is open for reading only then.
+    /// Whether the source has a read lease; it is then open for reading only.
     pub(crate) leased: bool,
-    /// Whether a journal is there still, although nothing remains to be done: the next recovery finds so.
+    /// Whether a journal could not be removed although the save is complete. The next recovery removes it.
     pub(crate) left: std::cell::Cell<bool>,
 }
 
-/// How a plan ended that did not fail.
+/// The outcome of a plan that succeeded.
 #[derive(Debug)]
 pub(crate) enum Done<F> {
     /// The source is changed.
     SameFile,
-    /// Another file has taken its place, which may not survive a crash if there was trouble.
+    /// A new file has the source's name. With an error: the rename may not survive a crash.
     NewFile(NewFile<F>, Option<Error>),
 }
 
@@ -66,12 +65,12 @@ pub(crate) struct NewFile<F> {
     pub(crate) lock: Option<F>,
 }
 
-/// Why a plan did not come to its end; the source is the old one, unless the error says otherwise.
+/// Why a plan failed. The source is the old one, unless the error says otherwise.
 #[derive(Debug)]
 pub(crate) enum Stopped {
-    /// The file system can't do it, or not without losing something: try the next plan.
+    /// The file system does not support it, or something would be lost: try the next plan.
     Unsuited(Error),
-    /// The source was changed by another program meanwhile.
+    /// Another program changed the source meanwhile.
     SourceChanged,
     /// It failed.
     Failed(Error),

@@ -54,7 +54,7 @@ impl BlockSizes for Vec<u64> {
     }
 }
 
-/// The text that is saved now, as far as a new one is compared with it.
+/// The saved text, as far as a new one is compared with it.
 #[derive(Debug)]
 pub struct Old {
     /// The text up to the first document.
@@ -72,14 +72,14 @@ pub struct Accepted<'n> {
     pub text: Cow<'n, [u8]>,
     /// What was put back into it.
     pub restored: Vec<String>,
-    /// What the text was nearly refused for: the first, and how many more there are.
+    /// The first warnings, and how many more there are.
     pub warnings: Vec<Problem>,
-    /// The text as the old one of the next check; `None` if it was not looked at.
+    /// This text as the saved one of the next check; `None` if it was not surveyed.
     pub next: Option<Old>,
 }
 
 impl Old {
-    /// Looks at the text that is saved now: the whole head of the file.
+    /// Surveys the saved text: the whole head of the file.
     pub fn of(text: &[u8]) -> Self {
         Self::with_facts(text, facts(text, None))
     }
@@ -100,13 +100,13 @@ impl Old {
         }
     }
 
-    /// What is in it; an error if it is no YAML.
+    /// What the survey found; an error if the text is not YAML.
     pub fn facts(&self) -> Result<&TreeFacts, &survey::Broken> {
         self.facts.as_ref().map_err(|broken| &**broken)
     }
 }
 
-/// Checks `new`, which is to take the place of `old` in a file with these blocks.
+/// Checks `new`, which replaces `old` in a file with these blocks.
 pub fn check<'n>(
     new: &'n [u8],
     old: &Old,
@@ -149,7 +149,7 @@ fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
     first.chain(more).collect()
 }
 
-/// What is in a whole text, and what is no more as it stood before.
+/// What is in a whole text, and what was lost since the old one.
 fn facts(text: &[u8], before: Option<&Standing>) -> Result<TreeFacts, Box<survey::Broken>> {
     let standard = Prologue::of(text).standard.and_then(|line| {
         let words = prologue::words(&text[line]);
@@ -171,7 +171,7 @@ struct Draft<'d, 'n> {
 }
 
 impl Draft<'_, '_> {
-    /// A fault at an offset of the normalized text, told in terms of the one that was written.
+    /// A fault at an offset of the normalized text, as a place in the text that was written.
     fn fault(&self, offset: usize, what: impl Into<String>, to_do: &str) -> Fault {
         Fault::new(Some(self.normalized.original(offset)), what, to_do)
     }
@@ -207,7 +207,7 @@ impl Fault {
     }
 }
 
-/// What is wrong, in the order of the text, and what is only to be told.
+/// Problems in the order of the text, and warnings.
 #[derive(Debug, Default)]
 struct Meant {
     problems: Vec<Fault>,

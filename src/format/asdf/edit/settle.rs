@@ -1,8 +1,8 @@
-//! Makes a source that a save was changing the old file or the new one, by its journal.
+//! Makes a half-saved source the old file or the new one, with the help of its journal.
 //!
-//! Used at the end of every save that has a journal, to undo one that fails, and after a crash. Before
-//! anything is written, [`Settling::judge`] proves that each byte that the save was to change is the
-//! old one, the new one, or a zero of space that was to come or go.
+//! Each save with a journal ends here. A failed save is undone here, and recovery after a crash uses it too. Before
+//! it writes, [`Settling::judge`] proves that each byte of the journal's ranges is the old one, the new one, or a
+//! zero of space that the save adds or removes.
 
 use std::cell::Cell;
 use std::io;
@@ -18,21 +18,21 @@ mod inserted;
 
 use inserted::{Inserted, inserted};
 
-/// Bytes looked at in one go.
+/// Bytes compared at once.
 const PIECE: usize = 64 << 10;
-/// Writes are as small as that: what is right already is not touched.
+/// Granularity of writes: pages that are right already are not written.
 const PAGE: usize = 4096;
 
-/// What a source is, by its journal.
+/// The state of a source, compared with its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// The file before the save.
     Old,
     /// The file after it.
     New,
-    /// Some of both.
+    /// A mixture of both.
     Mixed,
-    /// Something else.
+    /// Neither, and why.
     Foreign(String),
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Settling<'a, S: Storage> {
 }
 
 impl<'a, S: Storage> Settling<'a, S> {
-    /// `image` is there if the journal speaks of one.
+    /// `image` is given if the journal names one.
     pub(crate) fn new(
         storage: &'a S,
         file: &'a S::File,
@@ -57,14 +57,14 @@ impl<'a, S: Storage> Settling<'a, S> {
         Self { storage, file, journal, image, syncs: Cell::new(0) }
     }
 
-    /// How many times the source was made durable.
+    /// How many times the source was synced.
     pub(crate) fn syncs(&self) -> u32 {
         self.syncs.get()
     }
 
-    /// Makes the source one of the two, the new one if it has begun to be that; which one it is.
+    /// Makes the source the new file if any new byte is in it, and otherwise the old one. Returns which of the two.
     ///
-    /// What it is then is durable. Nothing is changed if it is neither.
+    /// The result is durable. A source that is neither is not changed.
     pub(crate) fn settle(&self) -> Result<State> {
         if self.journal.header.way == Method::Insert {
             match inserted(self.storage, self.file, self.journal)? {
@@ -101,7 +101,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
     }
 
-    /// What the source is, whatever is left to be done; nothing is changed.
+    /// The state of the source; changes nothing.
     pub(crate) fn look(&self) -> Result<State> {
         if self.journal.header.way == Method::Insert {
             match inserted(self.storage, self.file, self.journal)? {
@@ -136,7 +136,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(self.sync()?)
     }
 
-    /// Takes a range out again that was inserted only partly: all of it moves back.
+    /// Undoes an insertion that was made only partly: what was moved moves back.
     fn take_out(&self) -> Result<()> {
         let header = &self.journal.header;
         match inserted(self.storage, self.file, self.journal)? {
@@ -152,12 +152,12 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
     }
 
-    /// Bytes inserted before anything else is written.
+    /// How many bytes are inserted before anything else is written.
     fn inserted(&self) -> u64 {
         if self.journal.header.way == Method::Insert { self.journal.header.shift } else { 0 }
     }
 
-    /// The size of `side`, once a range is inserted.
+    /// The file's size on `side`, after the insertion.
     fn size(&self, side: Side) -> u64 {
         match side {
             Side::Old => self.journal.header.identity.size + self.inserted(),
@@ -165,7 +165,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
     }
 
-    /// What the source is.
+    /// The state of the source.
     pub(crate) fn judge(&self) -> Result<State> {
         let (old, new) = (self.size(Side::Old), self.size(Side::New));
         let size = self.storage.meta(self.file)?.identity.size;
@@ -207,7 +207,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         })
     }
 
-    /// Writes what is not as on `side`, and makes it durable.
+    /// Writes the bytes that differ from `side`, and syncs.
     pub(crate) fn write(&self, side: Side) -> io::Result<()> {
         if side == Side::New && self.share_image()? {
             self.storage.touch(self.file);
@@ -284,7 +284,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         self.storage.sync(self.file)
     }
 
-    /// Calls `piece` with offset, old and new bytes of all that the save changes.
+    /// Calls `piece` with offset, old bytes and new bytes of each range that the save changes.
     fn each_piece(&self, mut piece: impl FnMut(u64, &[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
         for range in &self.journal.ranges {
             let (old, mut new) = self.journal.bytes(self.storage, range)?;
@@ -312,7 +312,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(())
     }
 
-    /// The image's bytes from `offset` on, `len` of them or as many as there are.
+    /// Up to `len` bytes of the image from `offset` on.
     fn of_image(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         let read = match self.image {
@@ -334,7 +334,7 @@ fn page_at(offset: u64, from: usize, len: usize) -> Range<usize> {
     from..len.min(from + rest)
 }
 
-/// Where the first byte is that is neither old nor new, nor a zero where only one of both has a byte.
+/// The first byte that is neither old nor new, nor a zero where only one of the two files has a byte.
 fn strange(now: &[u8], old: &[u8], new: &[u8]) -> Option<usize> {
     (0..now.len().max(old.len()).max(new.len())).find(|at| {
         let (old, new) = (old.get(*at), new.get(*at));

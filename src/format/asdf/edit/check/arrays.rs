@@ -6,10 +6,10 @@ use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Broken, PathId, Paths, Standing, Survey, Wanted, WantedNode};
 
-/// What is in a tree.
+/// What a survey of a tree finds.
 #[derive(Debug)]
 pub struct TreeFacts {
-    /// What YAML says of it.
+    /// The survey of its YAML.
     pub survey: Survey,
     /// Its ndarrays, in the order in which they end.
     pub arrays: Vec<ArrayNode>,
@@ -24,7 +24,7 @@ pub struct ArrayNode {
     pub path: Option<PathId>,
     /// Where it is in the text.
     pub place: Mark,
-    /// What it says, or what is wrong with it.
+    /// The array, or what is wrong with it.
     pub array: Result<Ndarray, Trouble>,
 }
 

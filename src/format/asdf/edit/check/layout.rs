@@ -7,10 +7,10 @@ use super::{Class, Draft, Fault};
 use crate::format::asdf::head::LONGEST_TREE;
 use crate::format::asdf::index;
 
-/// The longest header line that is taken; any is a dozen bytes.
+/// The longest header line that is accepted; a usual one has a dozen bytes.
 const LONGEST_HEADER_LINE: usize = 200;
 
-/// What is wrong with the begin of a text, so that nothing can be put back into it.
+/// What is wrong with the start of a text, so that it can't be normalized.
 pub(super) fn before_normalizing(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let save_as = "save it as UTF-8 without a byte order mark";
     let at_start = |what: &str, to_do: &str| vec![Fault::new(Some(0), what, to_do)];
@@ -27,7 +27,7 @@ pub(super) fn before_normalizing(new: &[u8], old: &[u8]) -> Vec<Fault> {
     header_line(new, old)
 }
 
-/// The header line may be missing, which is put back, but must not be another one.
+/// A missing header line is put back; a different one is a fault.
 fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let (is, was) = (Prologue::of(new).header, Prologue::of(old).header);
     let first = &new[..memchr::memchr(b'\n', new).map_or(new.len(), |end| end + 1)];

@@ -3,14 +3,14 @@
 use super::{Draft, Fault, Meant, offset};
 use crate::yaml::survey::Survey;
 
-/// What to do about tags that are gone.
+/// Advice for lost tags.
 const PUT_BACK: &str = "put the tags back, or use a tool that keeps them: without its tag Python reads a node as \
                         a plain dict, list or text. If they are meant to go, save with -o validate=warn, or \
                         with asdf-mount --set-tree TREE --force FILE";
-/// What to do about scalars that are read otherwise.
+/// Advice for scalars whose meaning changed.
 const QUOTE: &str = "write the scalar as it was, or in quotes if it is meant as text";
 
-/// Tags that stood at nodes that are still there: where half of them or more are gone, a tool drops them.
+/// Lost tags of nodes that still exist. If at least half of the tags are gone, a tool drops them.
 pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant) {
     let (gone, stayed) = (&survey.changes.untagged, survey.changes.stayed);
     if gone.count == 0 {
@@ -36,7 +36,7 @@ pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant) {
     told.append(&mut faults);
 }
 
-/// Plain scalars that only changed in the way in which YAML 1.1 and 1.2 differ.
+/// Plain scalars that changed exactly as YAML 1.1 and 1.2 differ.
 pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant) {
     let reread = &survey.changes.reread;
     for (path, place, text) in &reread.first {
@@ -50,7 +50,7 @@ pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant
     meant.warnings.extend(more(reread.count, reread.first.len(), "scalars are read otherwise", QUOTE));
 }
 
-/// How many there are beside those that are listed.
+/// How many more there are than are listed.
 fn more(count: u64, listed: usize, what: &str, to_do: &str) -> Option<Fault> {
     let more = count.saturating_sub(listed as u64);
     (more > 0).then(|| Fault::of_all(format!("{more} more {what}"), to_do))

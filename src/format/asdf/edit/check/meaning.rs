@@ -10,12 +10,12 @@ use crate::format::asdf::ndarray::{Ndarray, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Broken, Paths, Root, Wrong};
 
-/// Collections within each other that Python asdf gets over (4 calls each, of 1000).
+/// The nesting depth that Python asdf can read (4 calls a level, of 1000).
 const DEEPEST: usize = 247;
-/// What the tag of the root of a tree begins with, in all editions.
+/// The prefix of a root's tag, in all editions of the standard.
 const ROOT_TAGS: [&str; 2] = ["tag:stsci.edu:asdf/core/asdf-", "tag:stsci.edu:asdf/0.1.0/core/asdf"];
 
-/// Compares a text with the one it is to replace.
+/// Compares a text with the one that it replaces.
 pub(super) fn problems(
     draft: &Draft<'_, '_>,
     facts: &Result<TreeFacts, Box<Broken>>,
@@ -60,7 +60,7 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
     Fault { class, ..draft.fault(offset(failure.place), what, to_do) }
 }
 
-/// The lines before the document: their versions must stay, and Python asdf must get over them.
+/// The lines before the document: their versions must stay, and Python asdf must be able to read them.
 fn prologue(draft: &Draft<'_, '_>, old: &Old, meant: &mut Meant) {
     let (is, was) = (Prologue::of(draft.text), Prologue::of(&old.head));
     for (now, before, name) in
@@ -146,7 +146,7 @@ impl Comparison<'_> {
         })
     }
 
-    /// What YAML lets pass and readers don't.
+    /// What is valid YAML, but refused by readers.
     fn findings(&self, meant: &mut Meant) {
         let mut known = OldFaults::default();
         for finding in self.was.iter().flat_map(|was| &was.survey.findings) {
@@ -162,7 +162,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Arrays that are there and are not known for arrays any more.
+    /// Arrays that are still there, but no longer recognised as arrays.
     fn lost_tags(&self) -> Vec<Fault> {
         let to_do =
             "put the tag back, as in '!core/ndarray-1.1.0'; a tool that drops tags can't be used here";
@@ -283,7 +283,7 @@ fn identities(paths: &Paths, arrays: &[ArrayNode]) -> HashSet<u64> {
     arrays.iter().map(|node| paths.identity(node.path, true)).collect()
 }
 
-/// How often each thing was wrong before.
+/// Faults that the old text has already, and how often.
 #[derive(Debug)]
 struct OldFaults<T>(HashMap<T, usize>);
 

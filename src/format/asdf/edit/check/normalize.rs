@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::prologue::Prologue;
 
-/// A text with what was put back, and where that was.
+/// A normalized text, and where something was put back.
 #[derive(Debug)]
 pub(super) struct Normalized<'n> {
     pub(super) text: Cow<'n, [u8]>,
@@ -33,7 +33,7 @@ impl Normalized<'_> {
     }
 }
 
-/// Pieces to be put into a text.
+/// Insertions into a text.
 #[derive(Default)]
 struct Pieces {
     /// Where, how many bytes each takes the place of, and the piece.
@@ -65,7 +65,7 @@ impl Pieces {
     }
 }
 
-/// Puts back what is missing in `new` and was in the prologue `old`, which is the begin of a text.
+/// Puts back what `new` lacks of the prologue `old`, the start of a text.
 pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
     let (is, was) = (Prologue::of(new), Prologue::of(old));
     let eol = Prologue::end_of_line(if old.contains(&b'\n') { old } else { new });

@@ -13,7 +13,7 @@ const STANDARD: &str = "#ASDF_STANDARD";
 pub(super) struct Prologue {
     /// The line `#ASDF 1.0.0`.
     pub(super) header: Option<Range<usize>>,
-    /// Where the lines that begin with `#` end which follow it, or which the text begins with.
+    /// The end of the lines with `#` that follow it, or that the text begins with.
     pub(super) comments_end: usize,
     /// The line `#ASDF_STANDARD 1.6.0` among them.
     pub(super) standard: Option<Range<usize>>,
@@ -97,9 +97,9 @@ impl Prologue {
         }
     }
 
-    /// Where something stands between header line and tree that Python asdf does not get over, and what.
+    /// The first thing between header line and tree that Python asdf can't read: where, and what.
     ///
-    /// It takes the tree to begin with the first `%YAML`, and all lines before for comments.
+    /// Python asdf takes the first `%YAML` as the start of the tree, and all lines before it as comments.
     pub(super) fn foreign(&self, text: &[u8]) -> Option<(usize, &'static str)> {
         let start = self.header.as_ref().map_or(0, |header| header.end);
         let rest = text.get(start..)?;

@@ -1,7 +1,7 @@
 //! Which versions of the core's types an edition of the standard has: readers take a node with another
 //! version of a tag for a plain dict.
 
-/// Types whose version is another in each of some editions.
+/// Types whose version differs between editions.
 const VERSIONED: [&str; 2] = ["ndarray", "integer"];
 /// A type that has one version in all editions.
 const COMPLEX: &str = "complex";
@@ -22,7 +22,7 @@ pub(super) fn expected(standard: Option<&str>, tag: &str) -> Option<&'static str
     (version != expected).then_some(expected)
 }
 
-/// Whether a tag is that of a type of which readers know only the version of the file's edition.
+/// Whether readers know only the edition's version of a tag's type.
 pub(super) fn is_versioned(tag: &str) -> bool {
     parts(tag).is_some()
 }

@@ -39,7 +39,7 @@ pub(super) fn is_version(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Takes digits off the front; how many.
+/// Removes leading digits; returns how many.
 fn digits(text: &mut &[u8]) -> usize {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     *text = &text[len..];
