@@ -1,7 +1,7 @@
 """What the bloscpack package needs for the same work as the mount, and the file for both.
 
     bloscpack_peer.py write FILE MIB       packs an array of so many MiB, with the package's own settings
-    bloscpack_peer.py decompress FILE OUT  blpk decompress, with the C threads of python-blosc on all cores
+    bloscpack_peer.py decompress FILE OUT  what blpk decompress does, with the C threads of python-blosc on all cores
     bloscpack_peer.py map ARRAY            numpy.load(ARRAY, mmap_mode="r"), and an element in each MiB
 
 Prints the seconds that it took, as JSON.

@@ -1,8 +1,14 @@
 //! Where chunks are looked for: offsets that are there, are not, lie; sizes that are told, unknown, wrong.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use asdf_mount::Kind;
+use asdf_mount::cache::Cache;
 use asdf_mount::content::Soundness;
-use asdf_mount::format::Severity;
+use asdf_mount::format::{Context, Severity};
+use asdf_mount::source::{MemorySource, Source, SourceStat};
 
 use super::{block, open, read, view, whole};
 use crate::common::bloscpack::{Pack, stored};
@@ -228,4 +234,41 @@ fn an_item_that_is_not_finished_is_listed_and_can_not_be_read() {
     let content = super::file(&container, "data.bin").unwrap().content.unwrap();
     let (bytes, error) = read(&*content);
     assert_eq!((&bytes[..], error.is_some()), (&b"one"[..], true));
+}
+
+/// A source that counts the bytes that are read.
+#[derive(Debug)]
+struct Counted(MemorySource, AtomicU64);
+
+impl Source for Counted {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn stat(&self) -> asdf_mount::Result<SourceStat> {
+        self.0.stat()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> asdf_mount::Result<usize> {
+        let read = self.0.read_at(offset, buf)?;
+        self.1.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+#[test]
+fn a_checksum_is_computed_once() {
+    const LEN: u64 = 8 << 20;
+    let pack = Pack { checksum: 6, ..Pack::new(LEN as usize, &vec![7; LEN as usize]) };
+    let source = Arc::new(Counted(MemorySource(pack.build()), AtomicU64::new(0)));
+    // Nothing is kept of what was decoded.
+    let context = Context { cache: Arc::new(Cache::with_threads(0, 1)) };
+    let container = asdf_mount::format::open(source.clone(), &context).unwrap();
+    let content = block(&*container, 0).content.unwrap();
+    for at in (0..LEN).step_by(1 << 20) {
+        assert_eq!(content.read_at(at, &mut [0; 9]).unwrap(), 9);
+    }
+    assert_eq!(container.verify(0).unwrap().word(), "stored");
+    let read = source.1.load(Ordering::Relaxed);
+    assert!((2 * LEN..2 * LEN + 10_000).contains(&read), "{read}");
 }
