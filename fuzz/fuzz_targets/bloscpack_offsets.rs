@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use asdf_mount::format::bloscpack::header::{Header, Kind};
+use asdf_mount::format::bloscpack::header::Header;
 use asdf_mount::format::bloscpack::map::ChunkMap;
 use asdf_mount::source::{MemorySource, Source};
 
@@ -27,8 +27,10 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
             assert!(at >= header.data && at < size);
         }
         assert_eq!(forward.by_chain(n).is_ok(), walked.by_chain(n).is_ok());
-        if let (Ok(start), true) = (walked.decoded_start(n), header.kind != Kind::Variable) {
-            assert!(walked.at_decoded(start).is_ok() || walked.by_chain(n).is_err());
+        if let Ok(start) = walked.decoded_start(n)
+            && let Ok(Some((holder, begun, len))) = walked.at_decoded(start)
+        {
+            assert!(holder >= n && begun == start && len > 0);
         }
     }
 });

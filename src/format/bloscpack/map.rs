@@ -263,7 +263,9 @@ impl ChunkMap {
         let found = match mark.at {
             _ if self.variable => self.item(mark.n),
             Some(at) => self.header(at),
-            None => Err(Error::damaged("its place is unknown: the chunk before it is damaged")),
+            None => {
+                Err(Error::damaged("its place is unknown: the chunk before it is damaged").at(mark.known))
+            }
         };
         let next = match &found {
             Ok(found) => Some(self.behind(mark, found)),
@@ -295,8 +297,9 @@ impl ChunkMap {
             true => None,
             false => self.offset(n)?.and_then(|at| u64::try_from(at).ok()),
         };
-        let at = at.filter(|at| *at >= mark.known && *at < self.size);
-        Ok(Some(Mark { n, at, known: at.unwrap_or(mark.known), decoded: mark.decoded, gap: true }))
+        let at = at.filter(|at| *at >= mark.known);
+        let known = at.filter(|at| *at < self.size).unwrap_or(mark.known);
+        Ok(Some(Mark { n, at, known, decoded: mark.decoded, gap: true }))
     }
 
     /// Whether the chain ends at the end of the file, where the number of chunks is unknown.
@@ -379,9 +382,7 @@ impl ChunkMap {
         let mut bytes = [0; blosc::HEADER_SIZE as usize];
         let read = if at < self.size { read_up_to(&*self.source, at, &mut bytes)? } else { 0 };
         if read < bytes.len() {
-            return Err(
-                Error::damaged("its header is cut off: the file ends before it").at(at.min(self.size))
-            );
+            return Err(Error::damaged("its header is cut off: the file ends before it").at(at));
         }
         let header = blosc::Header::parse(&bytes).map_err(|error| error.at(at))?;
         let found = Found { at, header };

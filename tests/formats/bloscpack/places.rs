@@ -178,8 +178,12 @@ fn a_file_that_is_cut_off_gives_what_is_there() {
         let bytes = pack.build();
         let container = open(&bytes[..pack.places()[6] + 50]).unwrap();
         assert_eq!(whole(&*block(&*container, 5).content.unwrap()), data()[2000..2400]);
-        assert!(block(&*container, 6).content.is_err());
-        assert!(block(&*container, 9).content.is_err());
+        let error = block(&*container, 6).content.unwrap_err();
+        assert!(error.message().contains("past the end of the file"), "{error}");
+        assert_eq!(error.offset(), Some(pack.places()[6] as u64));
+        let error = block(&*container, 9).content.unwrap_err();
+        let told = if options == 1 { "the file ends before it" } else { "breaks at chunk 6" };
+        assert!(error.message().contains(told), "{error}");
         let content = super::file(&container, "data.bin").unwrap().content.unwrap();
         assert_eq!((content.len(), read(&*content).0), (4000, data()[..2400].to_vec()));
     }
