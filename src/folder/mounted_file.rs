@@ -334,6 +334,12 @@ impl MountedFile {
         self.location.holder().is_ok_and(|(dir, name)| may_write(dir.as_fd(), &name))
     }
 
+    /// Whether the file was parsed, and is of a format that can't be changed.
+    pub(crate) fn is_unchangeable(&self) -> bool {
+        let opened = self.parsed().ok().flatten();
+        opened.is_some_and(|opened| opened.container().is_ok_and(|container| container.editor().is_none()))
+    }
+
     /// Notes what went wrong while reading, for the log and the status; whether it is new.
     pub(crate) fn trouble(&self, error: &Error) -> bool {
         let told = error.to_string();

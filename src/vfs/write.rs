@@ -281,6 +281,7 @@ pub(crate) fn writing(entry: &Entry, mounted: &MountedFile, read_only: Option<&s
     let because = match (&overlay, read_only) {
         (_, Some(because)) => because,
         (Some(overlay), None) => return overlay.writing(),
+        (None, None) if mounted.is_unchangeable() => "files of this format can't be changed",
         (None, None) if mounted.may_be_written() => return Writing { writable: true, ..Writing::default() },
         (None, None) => "the file can't be written",
     };

@@ -110,6 +110,8 @@ fn an_item_that_was_not_finished_has_no_size_and_can_not_be_read() {
     assert_eq!(fs::read(mounted.path("a.blp/blocks/0.bin")).unwrap(), b"one");
     assert_eq!(fs::read(mounted.path("a.blp/meta.json")).unwrap(), b"{'dtype': 'varchar'}");
     let tree = fs::read_to_string(mounted.path("a.blp/tree.yaml")).unwrap();
+    let status = fs::read_to_string(mounted.path("a.blp/.asdf-mount/status.yaml")).unwrap();
+    assert!(status.contains("writable: false") && status.contains("can't be changed"), "{status}");
     assert!(tree.contains("layout: variable-length proposal") && tree.contains("dtype: varchar"), "{tree}");
     mounted.unmount();
 }
