@@ -226,7 +226,7 @@ fn check_block(
         report.defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
     };
     // A format may check the checksum before it gives a byte.
-    let told = known || read.as_ref().is_err_and(|error| error.message().contains(container.mismatch()));
+    let told = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
     match read {
         Err(error) if !known => damage(error.offset(), error.message_in_block()),
         Ok(Some(trouble)) => damage(trouble.offset(), trouble.message_in_block()),

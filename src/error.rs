@@ -58,6 +58,7 @@ struct Context {
     offset: Option<u64>,
     block: Option<u64>,
     stream: Option<StreamPlace>,
+    wrong_checksum: bool,
 }
 
 /// A place in a stream that can't be decoded further.
@@ -116,6 +117,18 @@ impl Error {
         let place = self.context_mut().stream.get_or_insert(StreamPlace { bit, decoded });
         place.bit = place.bit.or(bit);
         self
+    }
+
+    /// Makes an error of bytes that their checksum does not fit.
+    pub fn wrong_checksum(message: impl Into<String>) -> Self {
+        let mut error = Self::damaged(message);
+        error.context_mut().wrong_checksum = true;
+        error
+    }
+
+    /// Whether it is about bytes that their checksum does not fit.
+    pub fn is_wrong_checksum(&self) -> bool {
+        self.context.as_ref().is_some_and(|context| context.wrong_checksum)
     }
 
     /// Puts `context` and a colon before the message.

@@ -97,5 +97,5 @@ impl MountedFile {
 
 fn wrong(opened: &Snapshot, n: usize) -> Error {
     let Ok(container) = &opened.container else { return Error::damaged("is wrong").in_block(n as u64) };
-    Error::damaged(container.mismatch()).in_block(n as u64).of(container.source().path())
+    Error::wrong_checksum(container.mismatch()).in_block(n as u64).of(container.source().path())
 }

@@ -147,7 +147,7 @@ impl Body {
     pub fn admit_found(&self, n: u64, found: &Found) -> Result<()> {
         match self.check(n, found)? {
             true => Ok(()),
-            false => Err(Error::damaged(MISMATCH).at(found.at)),
+            false => Err(Error::wrong_checksum(MISMATCH).at(found.at)),
         }
     }
 
