@@ -136,13 +136,6 @@ fn buffers_of_real_writers_decode_to_what_c_blosc_makes_of_them() {
 }
 
 #[test]
-#[ignore = "needs a folder of Bloscpack files in BLOSCPACK_SAMPLES"]
-fn all_buffers_of_another_folder() {
-    let folder = std::env::var("BLOSCPACK_SAMPLES").expect("BLOSCPACK_SAMPLES is set");
-    println!("{} buffers are right", check_folder(Path::new(&folder)));
-}
-
-#[test]
 fn both_framings_of_real_writers() {
     for name in ["bare", "framed"] {
         let stored = fs::read(fixtures().join(format!("{name}.blsc"))).expect("read");
