@@ -129,7 +129,8 @@ impl<S: Storage> Job<'_, S> {
         let inserts = way == Method::Insert;
         let header = Header {
             way,
-            identity: change.identity,
+            // A refused insertion may have changed the time since the change was planned.
+            identity: self.source.get(),
             new_size: change.new_size(),
             kept_from: change.kept.start,
             kept_to: change.kept.end,
