@@ -20,7 +20,7 @@ ALLOWED = {
     "cli": "cache check daemon error exit format log options user_dirs",
     "daemon": "cache error exit format fuse log options vfs",
     "fuse": "cache content error host overlay source sync vfs",
-    "options": "error folder format user_dirs",
+    "options": "error folder format user_dirs view",
     "check": "cache content error format log options source user_dirs yaml",
     "vfs": "cache content decode error folder format host overlay source sync view",
     "overlay": "content error folder format host log source sync user_dirs view",

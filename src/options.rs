@@ -12,6 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use crate::error::{Error, Kind, Result};
 use crate::folder::verify::Verify;
 use crate::format::editor::{EditOptions, Validation};
+use crate::view::{ShownViews, shown};
 use list::{Item, split};
 pub(crate) use names::{KnownOption, all};
 pub use names::{Row, TABLE};
@@ -68,6 +69,8 @@ pub struct Options {
     pub cache: Option<u64>,
     /// `verify=`: when the MD5 of blocks is checked.
     pub verify: Verify,
+    /// `views=`: what the folder of a file has beside `tree.yaml` and `blocks/`.
+    pub views: ShownViews,
     /// `index-cache=`: whether seek tables are kept between mounts.
     pub index_cache: bool,
     /// `validate=` and `padding=`: how an edited tree is validated and saved.
@@ -97,6 +100,7 @@ impl Default for Options {
             max_read: None,
             cache: None,
             verify: Verify::Off,
+            views: ShownViews::default(),
             index_cache: true,
             edit: EditOptions::default(),
             read_only: false,
@@ -117,8 +121,14 @@ impl Options {
     pub fn parse<'a>(lists: impl IntoIterator<Item = &'a OsString>) -> Result<Self> {
         let mut options = Self::default();
         for list in lists {
+            // The names of views are separated by commas, as options are.
+            let mut in_views = false;
             for item in split(list.as_bytes())? {
+                if in_views && item.value.is_none() && options.views.add(&item.name) {
+                    continue;
+                }
                 options.take(&item)?;
+                in_views = item.name == "views";
             }
         }
         Ok(options)
@@ -200,6 +210,7 @@ impl Options {
                 b"always" => self.verify = Verify::Always,
                 _ => return other(),
             },
+            "views" => self.views = views(value)?,
             "index-cache" => match value {
                 b"on" => self.index_cache = true,
                 b"off" => self.index_cache = false,
@@ -222,6 +233,18 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// The views of a list that was quoted as a whole, or the first of one that was not.
+fn views(value: &[u8]) -> Result<ShownViews> {
+    let mut views = ShownViews::none();
+    for name in value.split(|byte| *byte == b',') {
+        if !std::str::from_utf8(name).is_ok_and(|name| views.add(name)) {
+            let names = format!("all, none, or of {}", shown::NAMES.join(", "));
+            return Err(bad("views", name, &names));
+        }
+    }
+    Ok(views)
 }
 
 /// A value that can be passed to a system call.
@@ -298,6 +321,22 @@ mod tests {
         for list in ["index-cache", "index-cache=", "index-cache=no", "index-cache=OFF"] {
             assert!(refusal(list).contains("index-cache"), "{list}");
         }
+    }
+
+    #[test]
+    fn views_are_named_between_commas() {
+        let has = |list: &str, name| parse(list).unwrap().views.has(name);
+        assert!(has("ro", "arrays") && has("views=none,views=all", "fits"));
+        assert!(!has("views=none", "arrays"));
+        for list in ["views=arrays,fits", "ro,views=arrays,fits,uid=1", r#"views="arrays,fits",ro"#] {
+            assert!(has(list, "arrays") && has(list, "fits") && !has(list, "tables"), "{list}");
+        }
+        assert!(!has("views=arrays,views=fits", "arrays"), "the last one counts");
+        assert!(refusal("views=fit").contains("-o views=fit is not all, none, or of arrays, "));
+        assert!(refusal("views=fits,tabels").contains("unknown option -o tabels"));
+        assert!(refusal("fits").contains("unknown option -o fits"));
+        assert!(refusal("views=fits,ro,arrays").contains("unknown option"));
+        assert_eq!(refusal("views"), "-o views needs a value: views=…");
     }
 
     #[test]

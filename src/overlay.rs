@@ -54,9 +54,6 @@ use crate::sync::locked;
 use crate::view::status::{LastRefusal, Writing};
 use crate::view::{ABOUT, BLOCKS, TREE};
 
-/// Names that the folder itself has, or will have.
-const RESERVED: [&str; 4] = [BLOCKS, ABOUT, "arrays", "exploded"];
-
 /// What the overlays of a mount share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -463,5 +460,5 @@ impl Overlay {
 
 /// Whether a name is one that the folder itself has, so that no file can.
 pub(crate) fn is_reserved(name: &OsStr) -> bool {
-    RESERVED.iter().any(|reserved| name == *reserved)
+    [BLOCKS, ABOUT].iter().chain(&crate::view::shown::NAMES).any(|reserved| name == *reserved)
 }

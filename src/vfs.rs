@@ -61,6 +61,7 @@ use crate::host::stat::{Kind, Stat};
 use crate::overlay::file::{Backing, MOST_BYTES, OverlayFile};
 use crate::overlay::{Overlay, Shared};
 use crate::sync::locked;
+use crate::view::ShownViews;
 use entry::{Class, Entry};
 use kernel_cache::KernelCache;
 use lookup::FoundNode;
@@ -84,6 +85,8 @@ pub struct Options {
     pub opener: Opener,
     /// When the checksums of blocks are checked.
     pub verify: Verify,
+    /// Which views the folders of files have.
+    pub views: ShownViews,
     /// What the editors of the mount share; without it nothing can be written.
     pub edits: Option<Arc<EditContext>>,
     /// Gives memory back to the system, when many nodes were dropped.
@@ -108,6 +111,7 @@ impl Options {
             recognise: crate::format::recognise,
             opener: Arc::new(move |source| crate::format::open(source, &context)),
             verify: Verify::default(),
+            views: ShownViews::default(),
             edits: None,
             give_back: || {},
         }

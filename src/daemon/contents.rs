@@ -42,6 +42,7 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     };
     options.allow_other = plan.options.allow_other;
     options.verify = plan.options.verify;
+    options.views = plan.options.views.clone();
     options.give_back = memory::give_back_small_pieces;
     if !plan.options.read_only {
         let mountpoint = Some(plan.mountpoint.clone());

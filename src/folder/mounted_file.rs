@@ -363,7 +363,7 @@ impl MountedFile {
         let status = Arc::new(move || mounted.status(&opened, &writing()));
         let (mounted, revision) = (self.clone(), snapshot.revision());
         let known = Arc::new(move |n| mounted.checks.known(revision, n));
-        Root::new(container, status, known)
+        Root::new(container, status, known, self.open_files.shown.clone())
     }
 
     fn status(&self, opened: &Snapshot, writing: &Writing) -> Text {

@@ -15,6 +15,7 @@ use crate::format::Container;
 use crate::format::recovery::RecoveryPolicy;
 use crate::source::Source;
 use crate::sync::locked;
+use crate::view::ShownViews;
 
 /// Opens a source in whatever format it is.
 pub(crate) type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;
@@ -31,6 +32,8 @@ pub(crate) struct OpenFiles {
     pub(crate) verifier: Verifier,
     /// Told of a file, by its serial number, and of its block that is found wrong.
     pub(crate) on_wrong: OnWrong,
+    /// Which views the folders have.
+    pub(crate) shown: Arc<ShownViews>,
 }
 
 impl std::fmt::Debug for OpenFiles {
@@ -46,6 +49,7 @@ impl OpenFiles {
         recovery: RecoveryPolicy,
         verify: Verify,
         on_wrong: OnWrong,
+        shown: ShownViews,
     ) -> Self {
         Self {
             opener,
@@ -53,6 +57,7 @@ impl OpenFiles {
             kept: Mutex::new(LruCache::new(bound)),
             verifier: Verifier::new(verify),
             on_wrong,
+            shown: Arc::new(shown),
         }
     }
 

@@ -37,6 +37,10 @@ pub const TABLE: &[Row] = &[
         "check the MD5 of a block on request only (getfattr), during the first read, or before any byte is returned [off]",
     ),
     row(
+        "views=NAME,...",
+        "what the folder of a file has beside tree.yaml and blocks/: names such as arrays,fits; all or none [all]",
+    ),
+    row(
         "index-cache=on|off",
         "keep seek tables of zlib, bzip2 and zstd blocks between mounts, in the user's cache directory [on]",
     ),

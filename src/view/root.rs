@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::Container;
 use crate::view::block_files::BlockFiles;
 use crate::view::blocks::{KnownChecks, Table};
-use crate::view::{ABOUT, BLOCKS, STATUS, TABLE, TREE};
+use crate::view::{ABOUT, BLOCKS, STATUS, ShownViews, TABLE, TREE};
 
 /// Makes the text of `status.yaml`.
 type Status = Arc<dyn Fn() -> Text + Send + Sync>;
@@ -19,20 +19,31 @@ type Status = Arc<dyn Fn() -> Text + Send + Sync>;
 pub struct Root {
     container: Option<Arc<dyn Container>>,
     about: Arc<About>,
+    shown: Arc<ShownViews>,
 }
 
 impl Root {
     /// The folder of a parsed file; `status` makes the text of `status.yaml`, `known` says what was found of a
-    /// block's checksum.
-    pub fn new(container: Option<Arc<dyn Container>>, status: Status, known: KnownChecks) -> Self {
+    /// block's checksum, `shown` which views there are.
+    pub fn new(
+        container: Option<Arc<dyn Container>>,
+        status: Status,
+        known: KnownChecks,
+        shown: Arc<ShownViews>,
+    ) -> Self {
         let about = Arc::new(About { container: container.clone(), status, known });
-        Self { container, about }
+        Self { container, about, shown }
+    }
+
+    /// What the format offers, as far as it is shown.
+    fn views(&self, container: &Arc<dyn Container>) -> impl Iterator<Item = (&'static str, Node)> {
+        container.clone().views().into_iter().filter(|(name, _)| self.shown.has(name))
     }
 
     fn names(&self) -> Vec<(&'static str, Kind)> {
         let mut names = vec![(ABOUT, Kind::Folder)];
         if let Some(container) = &self.container {
-            let views = container.clone().views().into_iter().map(|(name, view)| (name, view.kind()));
+            let views = self.views(container).map(|(name, view)| (name, view.kind()));
             names.splice(0..0, [(TREE, Kind::File), (BLOCKS, Kind::Folder)].into_iter().chain(views));
         }
         names
@@ -54,7 +65,7 @@ impl Folder for Root {
                 Some(Node::Folder(Arc::new(BlockFiles::new(container.clone()))))
             }
             (Some(name), Some(container)) => {
-                container.clone().views().into_iter().find(|(view, _)| *view == name).map(|(_, view)| view)
+                self.views(container).find(|(view, _)| *view == name).map(|(_, view)| view)
             }
             _ => None,
         })

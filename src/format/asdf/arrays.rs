@@ -3,7 +3,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`survey`](mod@survey) | finds the arrays of a tree, in one pass, once a version |
-//! | [`npy`] | an array as a file: its header, and its elements as they lie in the block |
+//! | [`elements`] | the elements of an array: their bytes, type and shape |
+//! | [`npy`] | an array as a file `.npy`: its header, and its elements |
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -14,10 +15,12 @@ use crate::content::path_folder::PathFolder;
 use crate::error::Result;
 use crate::format::Container;
 
+mod elements;
 mod npy;
 mod survey;
 
-pub(super) use survey::{Found, find};
+use elements::file_of;
+pub(super) use survey::{Entry, Found, find};
 
 /// The folder `arrays/`. The tree is looked through when a program first looks into it.
 #[derive(Debug)]
@@ -30,16 +33,15 @@ impl Arrays {
         Self { file }
     }
 
-    fn folder(&self) -> PathFolder<survey::Entry> {
+    fn folder(&self) -> PathFolder<Entry> {
         let file = self.file.clone();
-        let make = move |entry: &survey::Entry| {
+        let make = move |entry: &Entry| {
             Ok(match entry {
-                survey::Entry::Array(array) => Node::File(npy::file(&file, array)),
-                survey::Entry::Link(target) => Node::Link(OsString::from(&**target)),
+                Entry::Array(array) => Node::File(file_of(&file, array, npy::content)),
+                Entry::Link(target) => Node::Link(OsString::from(&**target)),
             })
         };
-        PathFolder::new(&self.file.found().items, make)
-            .with_links(|entry| matches!(entry, survey::Entry::Link(_)))
+        PathFolder::new(&self.file.found().items, make).with_links(|entry| matches!(entry, Entry::Link(_)))
     }
 }
 

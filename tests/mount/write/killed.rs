@@ -311,7 +311,8 @@ fn of_a_journal_that_is_not_whole_nothing_stays() {
         assert!(wait_until(|| mount.daemon().is_none()), "{at}");
         drop(mount);
         let journal = fs::metadata(place.source.with_file_name(".a.asdf.asdf-mount-journal"));
-        unfinished += usize::from(journal.is_ok_and(|journal| (1..old.len() as u64).contains(&journal.len())));
+        unfinished +=
+            usize::from(journal.is_ok_and(|journal| (1..old.len() as u64).contains(&journal.len())));
         recovered(&place, at % 2 == 0, [&old, &new]);
     }
     assert!(unfinished > 0);

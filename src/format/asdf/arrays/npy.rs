@@ -2,92 +2,16 @@
 
 use std::sync::Arc;
 
-use super::super::AsdfFile;
-use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar};
-use crate::content::folder::{File, Keeping, Renewal};
-use crate::content::{Content, Gather, Window, npy};
-use crate::error::{Error, Result};
-use crate::format::{Block, Container, FactValue};
+use super::super::ndarray::{Byteorder, Datatype, Field, Scalar};
+use super::elements::{Elements, Order};
+use crate::content::{Content, npy};
+use crate::error::Result;
 
-/// The file of an array in a block.
-pub(super) fn file(file: &Arc<AsdfFile>, array: &Ndarray) -> File {
-    let block = file.block_count().and_then(|count| {
-        let number = array.source.block(count);
-        let number = number.ok_or_else(|| Error::damaged("the array lies in a block that is not there"))?;
-        Ok((number, file.block(number)?))
-    });
-    let (content, renewal, blocks, grows) = match block {
-        Ok((number, block)) => {
-            let (renewal, streamed) = (Renewal::WhileSame(signature(array, &block)), block.streamed);
-            (content(array, &block), renewal, vec![number], streamed)
-        }
-        Err(error) => (Err(error), Renewal::Always, Vec::new(), false),
-    };
-    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
-}
-
-/// The same text for an array of two versions of a file if it has the same elements; a streamed one may have grown.
-fn signature(array: &Ndarray, block: &Block) -> String {
-    let facts =
-        block.facts.iter().filter(|fact| !block.streamed || !matches!(fact.value, FactValue::Size(_)));
-    let facts: Vec<_> = facts.collect();
-    format!(
-        "{:?} {:?} {:?} {:?} {:?} {facts:?}",
-        array.shape, array.datatype, array.byteorder, array.offset, array.strides
-    )
-}
-
-fn content(array: &Ndarray, block: &Block) -> Result<Arc<dyn Content>> {
-    let data = block.content.clone()?;
-    let damaged = |what: String| Error::damaged(what).at(block.facts.offset);
-    let unknown = || damaged("the type of the array is not known".to_owned());
-    let extent = array.extent(data.len()).ok_or_else(unknown)?;
-    let extent = extent.map_err(|why| damaged(format!("the array does not fit in its block: {why}")))?;
-    let datatype = array.datatype.as_ref().ok_or_else(unknown)?;
-    let item = datatype.size().ok_or_else(unknown)?;
-    // Document 002, "ndarray": big is the default of `byteorder`.
-    let descr = descr(datatype, array.byteorder.unwrap_or(Byteorder::Big)).ok_or_else(unknown)?;
-    let dimensions = &extent.dimensions;
-    let order = array.strides.as_ref().map_or(Order::C, |strides| order(dimensions, strides, item));
-    let elements: Arc<dyn Content> = match order {
-        Order::C | Order::Fortran => Arc::new(Window::new(data, extent.start, extent.end - extent.start)),
-        Order::Other => {
-            let strides = array.strides.iter().flatten().copied();
-            let dimensions = dimensions.iter().copied().zip(strides).collect();
-            Arc::new(Gather::new(data, array.offset, item, dimensions)?)
-        }
-    };
-    npy::array(&descr, order == Order::Fortran, dimensions, elements)
-}
-
-/// In which order the elements lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    /// One after the other, the last index changing fastest; also where there is nothing to order.
-    C,
-    /// One after the other, the first index changing fastest.
-    Fortran,
-    /// In another.
-    Other,
-}
-
-fn order(dimensions: &[u64], strides: &[i64], item: u64) -> Order {
-    let contiguous = |order: &mut dyn Iterator<Item = (&u64, &i64)>| {
-        order
-            .filter(|(len, _)| **len != 1)
-            .try_fold(item, |step, (len, stride)| {
-                (i128::from(*stride) == i128::from(step)).then(|| step.checked_mul(*len)).flatten()
-            })
-            .is_some()
-    };
-    let pairs = || dimensions.iter().zip(strides);
-    if dimensions.contains(&0) || contiguous(&mut pairs().rev()) {
-        Order::C
-    } else if contiguous(&mut pairs()) {
-        Order::Fortran
-    } else {
-        Order::Other
-    }
+/// The bytes of the file.
+pub(super) fn content(elements: &Elements) -> Result<Arc<dyn Content>> {
+    let descr = descr(&elements.datatype, elements.byteorder).ok_or_else(Elements::unknown_type)?;
+    let is_fortran = elements.order == Order::Fortran;
+    npy::array(&descr, is_fortran, &elements.dimensions, elements.content.clone())
 }
 
 /// The type as a Python literal, as numpy has it; `None` if it is not known.
@@ -138,23 +62,6 @@ fn scalar_descr(scalar: Scalar, byteorder: Byteorder) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_order_is_told_from_the_strides() {
-        for (dimensions, strides, expected) in [
-            (&[2, 3][..], &[12, 4][..], Order::C),
-            (&[2, 3], &[4, 8], Order::Fortran),
-            (&[2, 3], &[16, 4], Order::Other),
-            (&[2, 3], &[-12, 4], Order::Other),
-            (&[1, 3], &[999, 4], Order::C),
-            (&[0, 3], &[1, 1], Order::C),
-            (&[3, 1], &[4, 77], Order::C),
-            (&[], &[], Order::C),
-            (&[u64::MAX, u64::MAX], &[4, 4], Order::Other),
-        ] {
-            assert_eq!(order(dimensions, strides, 4), expected, "{dimensions:?} {strides:?}");
-        }
-    }
 
     #[test]
     fn types_are_written_as_numpy_writes_them() {
