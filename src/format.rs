@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::cache::Cache;
 use crate::content::Content;
-use crate::content::folder::{Attributes, Node};
+use crate::content::folder::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result};
 use crate::source::{FileSource, Source, SourceStat};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
@@ -211,6 +211,24 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
     /// What lies in the file's folder beside `tree.yaml` and `blocks/`: names, and folders or files.
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
         Vec::new()
+    }
+
+    /// The names of files that lie there too and are found by looking at the tree: [`derived_file`](Self::derived_file)
+    /// makes each when it is asked for.
+    fn derived_files(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// The file with one of these names, or with one that is left out of them for now; `None` if there is none.
+    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
+        let _ = name;
+        Ok(None)
+    }
+
+    /// Whether it takes long now to list them, or to make the one with this name.
+    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
+        let _ = name;
+        false
     }
 
     /// The attributes of the file's folder: names (`user.FORMAT.KEY`) and values.

@@ -23,6 +23,12 @@ pub trait Folder: Send + Sync + fmt::Debug {
     fn is_slow(&self) -> bool {
         false
     }
+
+    /// The same for the lookup of one name.
+    fn is_slow_at(&self, name: &OsStr) -> bool {
+        let _ = name;
+        self.is_slow()
+    }
 }
 
 /// What an entry of a folder is.
@@ -138,14 +144,16 @@ impl fmt::Debug for File {
     }
 }
 
-/// Whether a lookup in the folder at a path below `root`, or on the way to it, takes long now.
-pub fn is_slow(root: &dyn Folder, path: &[&OsStr]) -> Result<bool> {
-    let Some((name, rest)) = path.split_first() else { return Ok(root.is_slow()) };
-    if root.is_slow() {
+/// Whether it takes long now to look up `name` in the folder at a path below `root`, or to list it, or to get there.
+pub fn is_slow(root: &dyn Folder, path: &[&OsStr], name: Option<&OsStr>) -> Result<bool> {
+    let Some((first, rest)) = path.split_first() else {
+        return Ok(name.map_or_else(|| root.is_slow(), |name| root.is_slow_at(name)));
+    };
+    if root.is_slow_at(first) {
         return Ok(true);
     }
-    match root.lookup(name)? {
-        Some(Node::Folder(folder)) => is_slow(&*folder, rest),
+    match root.lookup(first)? {
+        Some(Node::Folder(folder)) => is_slow(&*folder, rest, name),
         _ => Ok(false),
     }
 }

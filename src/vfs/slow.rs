@@ -48,11 +48,13 @@ impl Vfs {
             Asked::Names => true,
         });
         let mut path = view.as_ref().map_or_else(Vec::new, |view| view.path());
-        if matches!(asked, Asked::Itself) {
-            path.pop();
-        }
+        let name = match asked {
+            Asked::Itself => path.pop(),
+            Asked::Name(name) => Some(name),
+            Asked::Names => None,
+        };
         let waits = moved && mounted.is_still().is_none();
-        (waits || is_slow(&mounted, &mounted.look(), &path)).then_some(mounted.serial)
+        (waits || is_slow(&mounted, &mounted.look(), &path, name)).then_some(mounted.serial)
     }
 }
 
@@ -63,18 +65,25 @@ impl Reader {
         let waits = || is_moved(view.parent.as_ref(), &view.name) && mounted.is_still().is_none();
         let look = mounted.look();
         let is_outdated = look.attached && !self.is_of(&look);
-        (waits() || is_outdated && is_slow(mounted, &look, &view.path())).then_some(mounted.serial)
+        let mut path = view.path();
+        let name = path.pop();
+        (waits() || is_outdated && is_slow(mounted, &look, &path, name)).then_some(mounted.serial)
     }
 }
 
-/// Whether a lookup in the folder at `path` in the folder of a file takes long.
-fn is_slow(mounted: &std::sync::Arc<MountedFile>, look: &Look, path: &[&OsStr]) -> bool {
+/// Whether a lookup of `name`, or a listing, in the folder at `path` in the folder of a file takes long.
+fn is_slow(
+    mounted: &std::sync::Arc<MountedFile>,
+    look: &Look,
+    path: &[&OsStr],
+    name: Option<&OsStr>,
+) -> bool {
     if look.stat.source.size <= SMALL {
         return false;
     }
     match mounted.parsed() {
         Ok(Some(opened)) => {
-            folder::is_slow(&mounted.root(&opened, Writing::default), path).unwrap_or_default()
+            folder::is_slow(&mounted.root(&opened, Writing::default), path, name).unwrap_or_default()
         }
         Ok(None) => true,
         Err(_) => false,

@@ -40,11 +40,20 @@ impl Root {
         container.clone().views().into_iter().filter(|(name, _)| self.shown.has(name))
     }
 
+    /// The files that the format derives, as far as they are shown.
+    fn derived(&self, container: &Arc<dyn Container>) -> impl Iterator<Item = &'static str> {
+        container.derived_files().into_iter().filter(|name| self.shown.has(name))
+    }
+
     fn names(&self) -> Vec<(&'static str, Kind)> {
         let mut names = vec![(ABOUT, Kind::Folder)];
         if let Some(container) = &self.container {
             let views = self.views(container).map(|(name, view)| (name, view.kind()));
-            names.splice(0..0, [(TREE, Kind::File), (BLOCKS, Kind::Folder)].into_iter().chain(views));
+            let derived = self.derived(container).map(|name| (name, Kind::File));
+            names.splice(
+                0..0,
+                [(TREE, Kind::File), (BLOCKS, Kind::Folder)].into_iter().chain(views).chain(derived),
+            );
         }
         names
     }
@@ -64,15 +73,26 @@ impl Folder for Root {
             (Some(BLOCKS), Some(container)) => {
                 Some(Node::Folder(Arc::new(BlockFiles::new(container.clone()))))
             }
-            (Some(name), Some(container)) => {
-                self.views(container).find(|(view, _)| *view == name).map(|(_, view)| view)
-            }
+            (Some(name), Some(container)) => match self.views(container).find(|(view, _)| *view == name) {
+                Some((_, view)) => Some(view),
+                None if self.shown.has(name) => container.clone().derived_file(name)?.map(Node::File),
+                None => None,
+            },
             _ => None,
         })
     }
 
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
         list(&self.names(), from, take)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.container.as_ref().is_some_and(|container| container.is_derived_slowly(None))
+    }
+
+    fn is_slow_at(&self, name: &OsStr) -> bool {
+        let Some((container, name)) = self.container.as_ref().zip(name.to_str()) else { return false };
+        self.shown.has(name) && container.is_derived_slowly(Some(name))
     }
 }
 
