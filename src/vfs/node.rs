@@ -136,7 +136,7 @@ impl Counted {
 
 /// When the kernel knows so many nodes it is asked to give some back: by itself it keeps all that were ever looked up
 /// for as long as it has memory. This many take some 20 MB here.
-const ASKED_AT: usize = 1 << 16;
+const ASKED_AT: usize = 1 << 15;
 
 /// After so many dropped nodes it is worth while to give memory back: some megabytes.
 const MANY: usize = 8192;
@@ -163,7 +163,7 @@ impl KnownNodes {
         if serial == ino.serial() { ino } else { Ino::of(serial) }
     }
 
-    /// The older half of the views, the newest of them first, if so many nodes are known that the kernel is to be asked
+    /// The older half of the nodes, the newest of them first, if so many are known that the kernel is to be asked
     /// for some.
     pub(crate) fn surplus(&self) -> Option<Vec<Ino>> {
         let mut known = locked(&self.0);
@@ -173,8 +173,10 @@ impl KnownNodes {
         }
         // What programs use is not given back: then it is asked again when there are many more.
         known.asked_at = count + (count / 4).max(ASKED_AT / 4);
-        let views = known.nodes.iter().filter(|(_, (node, _))| matches!(node, Node::View(..)));
-        let mut serials: Vec<u64> = views.map(|(serial, _)| *serial).collect();
+        let is_kept =
+            |serial: u64, node: &Node| Ino::of(serial) == Ino::ROOT || matches!(node, Node::OverlayFile(..));
+        let nodes = known.nodes.iter().filter(|(serial, (node, _))| !is_kept(**serial, node));
+        let mut serials: Vec<u64> = nodes.map(|(serial, _)| *serial).collect();
         drop(known);
         let half = serials.len() / 2;
         if half > 0 {
@@ -183,7 +185,8 @@ impl KnownNodes {
         serials.truncate(half);
         // Folders are older than what lies in them, which holds them.
         serials.sort_unstable_by(|one, other| other.cmp(one));
-        Some(serials.into_iter().map(Ino::of).collect())
+        // The kernel keeps the folder of a file while it has the file's tree.
+        Some(serials.into_iter().flat_map(|serial| [Ino::of_tree_in(serial), Ino::of(serial)]).collect())
     }
 
     /// The view of a name that is known, in the folder with the serial `within`.
@@ -202,7 +205,7 @@ impl KnownNodes {
             return false;
         }
         let dropped = known.nodes.remove(&serial);
-        if known.nodes.len() < ASKED_AT {
+        if known.nodes.len() < ASKED_AT * 3 / 4 {
             known.asked_at = ASKED_AT;
         }
         if let Some((Node::View(_, mounted, view), _)) = &dropped {
