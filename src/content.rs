@@ -6,6 +6,7 @@ pub mod names;
 pub mod npy;
 pub mod path_folder;
 mod pieces;
+pub mod png;
 mod slice;
 mod text;
 mod window;

@@ -53,6 +53,11 @@ impl<T> Items<T> {
         self.0.iter()
     }
 
+    /// The one with this number, in order.
+    pub fn get(&self, number: usize) -> Option<&Item<T>> {
+        self.0.get(number)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

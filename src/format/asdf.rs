@@ -16,7 +16,8 @@ use self::header::{Header, LONGEST_FIELDS, Layout};
 use super::editor::EditSupport;
 use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Format, Verified};
 use crate::codec::{self, Codec};
-use crate::content::folder::{Attributes, Node};
+use crate::content::folder::{Attributes, File, Node};
+use crate::content::path_folder::Items;
 use crate::content::{Content, Slice, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Source, SourceStat, read_up_to};
@@ -33,7 +34,10 @@ pub mod head;
 pub mod header;
 pub mod index;
 pub mod ndarray;
+mod numbers;
+mod preview;
 pub mod quantize;
+mod same_paths;
 pub mod tile;
 
 /// The format's name.
@@ -87,6 +91,10 @@ pub struct AsdfFile {
     head: Head,
     blocks: OnceLock<Result<Blocks>>,
     arrays: OnceLock<arrays::Found>,
+    /// The pictures of arrays.
+    previews: OnceLock<Items<same_paths::Same>>,
+    /// Whether the text of the tree may have an array that is to be displayed.
+    may_display: OnceLock<bool>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// What was wrong with the data of blocks that are no longer among `contents`.
     troubles: Mutex<BTreeMap<usize, Trouble>>,
@@ -113,6 +121,8 @@ impl AsdfFile {
             head,
             blocks: OnceLock::new(),
             arrays: OnceLock::new(),
+            previews: OnceLock::new(),
+            may_display: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         })
@@ -134,6 +144,8 @@ impl AsdfFile {
             head,
             blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })),
             arrays: OnceLock::new(),
+            previews: OnceLock::new(),
+            may_display: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         }
@@ -353,7 +365,22 @@ impl Container for AsdfFile {
     }
 
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
-        vec![("arrays", Node::Folder(Arc::new(arrays::Arrays::new(self))))]
+        vec![
+            ("arrays", Node::Folder(Arc::new(arrays::Arrays::new(self.clone())))),
+            ("preview", Node::Folder(Arc::new(preview::Previews::new(self)))),
+        ]
+    }
+
+    fn derived_files(&self) -> Vec<&'static str> {
+        self.displayed().map(|_| preview::FILE).into_iter().collect()
+    }
+
+    fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
+        Ok(if name == preview::FILE { self.displayed_file() } else { None })
+    }
+
+    fn is_derived_slowly(&self, name: Option<&str>) -> bool {
+        name.is_none_or(|name| name == preview::FILE) && self.finds_displayed_slowly()
     }
 
     fn attributes(&self) -> Attributes {

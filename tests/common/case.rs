@@ -6,6 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use asdf_mount::view::shown;
+
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::mount::{Mounted, fresh_folder};
 
@@ -108,7 +110,8 @@ impl Case {
         let mut names: Vec<_> =
             names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
-        names.retain(|name| !matches!(name.as_str(), "arrays" | "blocks" | ".asdf-mount"));
+        let is_view = |name: &str| matches!(name, "blocks" | ".asdf-mount") || shown::NAMES.contains(&name);
+        names.retain(|name| !is_view(name));
         names
     }
 

@@ -11,6 +11,7 @@
 //! | `bloscpack` | files written at test time by the bloscpack package | the data before they were written |
 //! | `gsd` | trajectories written at test time by the gsd package, and fixtures of its old versions | its readers |
 //! | `gsd_growing` | trajectories that are being written, or are written anew | a formula |
+//! | `preview` | pictures of arrays | numpy, by the documented formula |
 
 #![allow(clippy::unwrap_used)] // a test fails where it panics
 
@@ -24,6 +25,7 @@ mod doubtful;
 mod fixtures;
 mod gsd;
 mod gsd_growing;
+mod preview;
 mod reference;
 mod saved;
 mod written_by_python;

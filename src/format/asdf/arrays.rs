@@ -19,7 +19,7 @@ mod elements;
 mod npy;
 mod survey;
 
-use elements::file_of;
+pub(super) use elements::{Elements, Order, file_of};
 pub(super) use survey::{Entry, Found, find};
 
 /// The folder `arrays/`. The tree is looked through when a program first looks into it.

@@ -98,5 +98,6 @@ fn so_many_files_are_refused() {
     assert_eq!(errno(fs::write(case.path("one more"), "")), libc::ENOSPC);
     fs::remove_file(case.path("f7")).unwrap();
     fs::write(case.path("one more"), "").unwrap();
-    assert_eq!(case.sh("rm -f f* one*; ls").stdout, b"arrays\nblocks\ntree.yaml\n");
+    assert!(case.sh("rm -f f* one*").status.success());
+    assert_eq!(case.names(), ["tree.yaml"]);
 }

@@ -1,0 +1,145 @@
+//! `.png`, an image of grey levels with transparency (PNG, third edition), whose length follows from its size alone.
+//!
+//! The pixels are stored, not compressed: so the length of the file is known before a pixel is.
+
+use std::ops::Range;
+
+/// Bytes of a pixel: grey level and alpha.
+pub const PIXEL: usize = 2;
+
+const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
+/// A chunk's length, type and checksum.
+const CHUNK: u64 = 12;
+const HEADER: u64 = 13;
+/// What a zlib stream begins with: its window, and that it is not compressed.
+const ZLIB: [u8; 2] = [0x78, 0x01];
+/// The longest stored part of a stream.
+const LONGEST: u64 = 65_535;
+
+/// The length of the file of an image.
+pub fn len(width: u32, height: u32) -> u64 {
+    SIGNATURE.len() as u64 + 3 * CHUNK + HEADER + stream_len(width, height)
+}
+
+/// The length of its pixels, each line with its filter, as a zlib stream.
+fn stream_len(width: u32, height: u32) -> u64 {
+    let lines = u64::from(height) * (1 + u64::from(width) * PIXEL as u64);
+    ZLIB.len() as u64 + lines.div_ceil(LONGEST).max(1) * 5 + lines + 4
+}
+
+/// The file of an image; `line` writes the pixels of a line, the upper one is number 0.
+pub fn encode(width: u32, height: u32, mut line: impl FnMut(u32, &mut [u8])) -> Vec<u8> {
+    let mut file = Vec::with_capacity(usize::try_from(len(width, height)).unwrap_or_default());
+    file.extend(SIGNATURE);
+    let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();
+    // Eight bits, grey with alpha, the only compression and filters there are, not interlaced.
+    header.extend([8, 4, 0, 0, 0]);
+    chunk(&mut file, b"IHDR", HEADER, |file| file.extend(header));
+    chunk(&mut file, b"IDAT", stream_len(width, height), |file| {
+        let mut row = vec![0; 1 + width as usize * PIXEL];
+        let mut stream = Stored::begin(file, u64::from(height) * row.len() as u64);
+        for number in 0..height {
+            line(number, &mut row[1..]);
+            stream.add(&row);
+        }
+        stream.end();
+    });
+    chunk(&mut file, b"IEND", 0, |_| {});
+    file
+}
+
+fn chunk(file: &mut Vec<u8>, kind: &[u8; 4], len: u64, write: impl FnOnce(&mut Vec<u8>)) {
+    file.extend((len as u32).to_be_bytes());
+    let start = file.len();
+    file.extend(kind);
+    write(file);
+    let checked: Range<usize> = start..file.len();
+    file.extend(crc32fast::hash(&file[checked]).to_be_bytes());
+}
+
+/// A zlib stream of stored parts.
+struct Stored<'f> {
+    file: &'f mut Vec<u8>,
+    /// Bytes that are still to come.
+    left: u64,
+    /// Bytes that still go into this part.
+    part: u64,
+    checksum: simd_adler32::Adler32,
+}
+
+impl<'f> Stored<'f> {
+    fn begin(file: &'f mut Vec<u8>, len: u64) -> Self {
+        file.extend(ZLIB);
+        let mut stream = Self { file, left: len, part: 0, checksum: simd_adler32::Adler32::new() };
+        stream.begin_part();
+        stream
+    }
+
+    fn begin_part(&mut self) {
+        self.part = self.left.min(LONGEST);
+        self.file.push(u8::from(self.part == self.left));
+        let len = self.part as u16;
+        self.file.extend(len.to_le_bytes());
+        self.file.extend((!len).to_le_bytes());
+    }
+
+    fn add(&mut self, mut bytes: &[u8]) {
+        self.checksum.write(bytes);
+        while !bytes.is_empty() {
+            if self.part == 0 {
+                self.begin_part();
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(self.part as usize));
+            self.file.extend(now);
+            self.part -= now.len() as u64;
+            self.left -= now.len() as u64;
+            bytes = later;
+        }
+    }
+
+    fn end(self) {
+        self.file.extend(self.checksum.finish().to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    /// The chunks of a file, whose checksums are right.
+    fn chunks(file: &[u8]) -> Vec<(&[u8], &[u8])> {
+        let mut rest = file.strip_prefix(SIGNATURE).unwrap();
+        let mut chunks = Vec::new();
+        while !rest.is_empty() {
+            let len = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+            let (kind, data, crc) = (&rest[4..8], &rest[8..8 + len], &rest[8 + len..12 + len]);
+            assert_eq!(crc, crc32fast::hash(&rest[4..8 + len]).to_be_bytes());
+            chunks.push((kind, data));
+            rest = &rest[12 + len..];
+        }
+        chunks
+    }
+
+    #[test]
+    fn an_image_has_the_length_that_its_size_says() {
+        for (width, height) in [(1, 1), (3, 2), (1024, 1024), (1, 1024), (1024, 1), (32_767, 1), (257, 255)] {
+            let pixel = |x: usize, y: u32| (x as u32 * 7 + y * 13) as u8;
+            let file = encode(width, height, |y, line| {
+                line.iter_mut().enumerate().for_each(|(x, byte)| *byte = pixel(x, y))
+            });
+            assert_eq!(file.len() as u64, len(width, height), "{width} x {height}");
+            let chunks = chunks(&file);
+            assert_eq!(chunks.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [b"IHDR", b"IDAT", b"IEND"]);
+            let mut lines = Vec::new();
+            flate2::read::ZlibDecoder::new(chunks[1].1).read_to_end(&mut lines).unwrap();
+            let row = 1 + width as usize * PIXEL;
+            assert_eq!(lines.len(), row * height as usize);
+            for (y, line) in lines.chunks(row).enumerate() {
+                assert_eq!(line[0], 0);
+                assert!(line[1..].iter().enumerate().all(|(x, byte)| *byte == pixel(x, y as u32)));
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `preview/`: a small picture of each array that is an image, `PATH.png`, and `preview.png`: that of the array at the
+//! key `data` of the root, which document 002 calls the one to be displayed.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`plane`] | the elements of the first plane of an array, averaged to at most 1024 in each direction |
+//! | [`grey`] | grey levels for numbers |
+//! | [`picture`] | the file: made when it is first read |
+
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+
+use super::AsdfFile;
+use super::arrays::{Elements, Entry, file_of};
+use super::ndarray::{Datatype, Ndarray, Scalar};
+use super::same_paths::{Same, with_ending};
+use crate::content::folder::{File, Folder, Keeping, Kind, Node};
+use crate::content::path_folder::{Item, Items, PathFolder};
+use crate::content::{Content, Text, read_exact_at};
+use crate::error::Result;
+use crate::format::Container;
+
+mod grey;
+mod picture;
+mod plane;
+
+/// The name of the picture of the array to be displayed, and that array's key.
+pub(super) const FILE: &str = "preview.png";
+const KEY: &str = "data";
+/// That array in `arrays/`.
+const ARRAY: &str = "data.npy";
+const ENDING: &str = ".png";
+
+/// The folder `preview/`.
+#[derive(Debug)]
+pub(super) struct Previews {
+    file: Arc<AsdfFile>,
+}
+
+impl Previews {
+    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
+        Self { file }
+    }
+
+    fn folder(&self) -> PathFolder<Same> {
+        let file = self.file.clone();
+        let make = move |same: &Same| match same {
+            Same::Array(number) => Ok(Node::File(picture_file(&file, *number))),
+            Same::Link(target) => Ok(Node::Link(OsString::from(&**target))),
+        };
+        let items = self.file.previews.get_or_init(|| previews(&self.file));
+        PathFolder::new(items, make).with_links(|same| matches!(same, Same::Link(_)))
+    }
+}
+
+impl Folder for Previews {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        self.folder().lookup(name)
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        self.folder().list(from, take)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.file.is_slow() || self.file.previews.get().is_none()
+    }
+}
+
+fn previews(file: &AsdfFile) -> Items<Same> {
+    with_ending(file.found(), ENDING, is_image)
+}
+
+/// Whether an array can be shown: a plane of numbers, or several of them.
+fn is_image(array: &Ndarray) -> bool {
+    let (Some(shape), Some(Datatype::Scalar(scalar))) = (&array.shape, &array.datatype) else { return false };
+    let dimensions = shape.dimensions.len() + usize::from(shape.streamed);
+    let is_text = matches!(scalar, Scalar::Ascii(_) | Scalar::Ucs4(_));
+    matches!(dimensions, 2 | 3) && !shape.dimensions.contains(&0) && !is_text
+}
+
+/// The file of the picture of the array with this number.
+fn picture_file(file: &Arc<AsdfFile>, number: usize) -> File {
+    let make = |elements: &Elements| {
+        let picture = picture::Picture::new(elements, &file.context.cache)?;
+        Ok(Arc::new(picture) as Arc<dyn Content>)
+    };
+    match file.found().items.get(number).map(|item| &item.what) {
+        Some(Entry::Array(array)) => file_of(file, array, make),
+        _ => File::new(Arc::new(Text::default()), Keeping::Nothing),
+    }
+}
+
+impl AsdfFile {
+    /// The number of the array at the key `data` of the root, if there is one that can be shown. Looks for the key in
+    /// the text of the tree before it looks through the tree.
+    pub(super) fn displayed(&self) -> Option<usize> {
+        if !self.may_have_displayed() {
+            return None;
+        }
+        let items = &self.found().items;
+        let is_it = |item: &Item<Entry>| {
+            let is_there = item.components().eq([ARRAY]);
+            is_there && matches!(&item.what, Entry::Array(array) if is_image(array))
+        };
+        items.iter().position(is_it)
+    }
+
+    /// The file `preview.png`.
+    pub(super) fn displayed_file(self: &Arc<Self>) -> Option<File> {
+        Some(picture_file(self, self.displayed()?))
+    }
+
+    /// Whether it takes long now to find out whether there is an array to be displayed.
+    pub(super) fn finds_displayed_slowly(&self) -> bool {
+        match self.may_display.get() {
+            Some(may) => *may && self.arrays.get().is_none(),
+            None => self.arrays.get().is_none(),
+        }
+    }
+
+    /// Whether the key may be there, by the text of the tree.
+    fn may_have_displayed(&self) -> bool {
+        *self.may_display.get_or_init(|| has_line(&*self.tree()).unwrap_or(false))
+    }
+}
+
+/// Bytes of a text that are looked at at once.
+const PIECE: usize = 256 << 10;
+
+/// Whether a line of a text begins with the key, in quotes or not, or the key stands where a mapping in braces may
+/// have it.
+fn has_line(text: &dyn Content) -> Result<bool> {
+    let finder = memchr::memmem::Finder::new(KEY);
+    // A piece begins with the end of the one before it.
+    let (mut piece, mut at, mut kept) = (vec![0; PIECE], 0, 0);
+    while at < text.len() {
+        let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
+        read_exact_at(text, at, &mut piece[kept..kept + more])?;
+        at += more as u64;
+        let read = &piece[..kept + more];
+        let begins_line = |place: usize| {
+            let before = &read[..place];
+            let before = before.strip_suffix(b"\"").or(before.strip_suffix(b"'")).unwrap_or(before);
+            before.ends_with(b"\n") || matches!(before.trim_ascii_end().last(), Some(b'{' | b','))
+        };
+        if finder.find_iter(read).any(begins_line) {
+            return Ok(true);
+        }
+        kept = read.len().min(64);
+        let from = read.len() - kept;
+        piece.copy_within(from..from + kept, 0);
+    }
+    Ok(false)
+}

@@ -1,0 +1,132 @@
+//! The file of a picture. It is made when it is first read, and held by the cache.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::super::arrays::Elements;
+use super::grey::Scale;
+use super::plane::Plane;
+use crate::cache::{Bytes, Cache, ContentId};
+use crate::content::{Content, Shared, Soundness, png};
+use crate::error::{Error, Result};
+use crate::source::RelocationLock;
+
+/// A picture as a file.
+#[derive(Debug)]
+pub(super) struct Picture {
+    plane: Plane,
+    cache: Arc<Cache>,
+    id: ContentId,
+    /// Held while it is made, so that it is not made twice at a time.
+    making: Mutex<()>,
+    /// What came of it.
+    made: OnceLock<std::result::Result<(), Error>>,
+}
+
+impl Picture {
+    pub(super) fn new(elements: &Elements, cache: &Arc<Cache>) -> Result<Self> {
+        let (plane, id) = (Plane::first(elements)?, cache.id());
+        Ok(Self { plane, cache: cache.clone(), id, making: Mutex::default(), made: OnceLock::new() })
+    }
+
+    /// The bytes of the file.
+    fn bytes(&self) -> Result<Bytes> {
+        if let Some(bytes) = self.cache.get(self.id, 0) {
+            return Ok(bytes);
+        }
+        let _making = self.making.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(bytes) = self.cache.get(self.id, 0) {
+            return Ok(bytes);
+        }
+        let (width, height) = self.plane.size();
+        // The averages, a copy that is sorted, and the file.
+        let needed = u64::from(width) * u64::from(height) * 2 * 8 + png::len(width, height);
+        let _reservation = self.cache.demand(needed);
+        let made = self.make();
+        match &made {
+            Ok(bytes) => {
+                let _ = self.made.set(Ok(()));
+                self.cache.put(self.id, 0, bytes);
+            }
+            Err(error) if error.lasts() => drop(self.made.set(Err(error.clone()))),
+            Err(_) => {}
+        }
+        made
+    }
+
+    fn make(&self) -> Result<Bytes> {
+        let averages = self.plane.averages()?;
+        let scale = Scale::of(&averages);
+        let (width, height) = self.plane.size();
+        let file = png::encode(width, height, |y, line| {
+            for (x, pixel) in line.chunks_exact_mut(png::PIXEL).enumerate() {
+                let number = averages.get(self.plane.place(x, y)).copied().unwrap_or(f64::NAN);
+                pixel.copy_from_slice(&scale.pixel(number));
+            }
+        });
+        Ok(Arc::new(file))
+    }
+
+    fn range(&self, offset: u64, len: usize) -> Range<usize> {
+        // A picture has some megabytes at most.
+        let start = offset.min(self.len()) as usize;
+        start..start.saturating_add(len).min(self.len() as usize)
+    }
+}
+
+impl Drop for Picture {
+    fn drop(&mut self) {
+        self.cache.forget(self.id);
+    }
+}
+
+impl Content for Picture {
+    fn len(&self) -> u64 {
+        let (width, height) = self.plane.size();
+        png::len(width, height)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let range = self.range(offset, buf.len());
+        if range.is_empty() {
+            return Ok(0);
+        }
+        let bytes = self.bytes()?;
+        let part = bytes.get(range).unwrap_or_default();
+        buf[..part.len()].copy_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
+        let range = self.range(offset, len);
+        let bytes = match at_any_cost {
+            true if !range.is_empty() => self.bytes().ok()?,
+            _ => self.cache.get(self.id, 0)?,
+        };
+        Some(Shared::new(bytes, range, &self.cache))
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.plane.content.ranges()
+    }
+
+    fn relocation_lock(&self) -> Option<RelocationLock> {
+        self.plane.content.relocation_lock()
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn soundness(&self) -> Soundness {
+        match self.made.get() {
+            None => Soundness::Unknown,
+            Some(Ok(())) => Soundness::Sound,
+            Some(Err(_)) => Soundness::Broken(0),
+        }
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.made.get().and_then(|made| made.as_ref().err().cloned())
+    }
+}

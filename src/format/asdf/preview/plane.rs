@@ -1,0 +1,275 @@
+//! The first plane of an array, averaged to so few numbers that they make a picture.
+
+use std::sync::Arc;
+
+use super::super::arrays::{Elements, Order};
+use super::super::ndarray::Datatype;
+use super::super::numbers::{ToNumber, to_number};
+use crate::content::{Content, Gather, read_exact_at};
+use crate::error::{Error, Result};
+
+/// The most pixels in each direction.
+const LARGEST: u64 = 1024;
+/// So many elements are read at most, about: all of an image of 4096 by 4096. Of a larger one as many of each block.
+const MOST_READ: u64 = 16 << 20;
+/// Bytes that are read at once.
+const BUFFER: usize = 256 << 10;
+
+/// A plane of numbers as it is read, line by line.
+#[derive(Debug)]
+pub(super) struct Plane {
+    pub content: Arc<dyn Content>,
+    to_number: ToNumber,
+    /// Bytes of an element.
+    item: u64,
+    lines: u64,
+    /// Elements of a line.
+    elements: u64,
+    /// Whether lines are the columns of the array.
+    transposed: bool,
+    /// So many elements in each direction make a pixel.
+    block: u64,
+}
+
+impl Plane {
+    /// The first plane of an array.
+    pub(super) fn first(of: &Elements) -> Result<Self> {
+        let none = || Error::unsupported("the array is not an image");
+        let Datatype::Scalar(scalar) = of.datatype else { return Err(none()) };
+        let to_number = to_number(scalar, of.byteorder).ok_or_else(none)?;
+        let item = scalar.size().filter(|size| *size > 0).ok_or_else(none)?;
+        let [planes @ .., height, width] = &of.dimensions[..] else { return Err(none()) };
+        let (height, width) = (*height, *width);
+        if of.dimensions.contains(&0) {
+            return Err(Error::unsupported("the array has no elements to show"));
+        }
+        let transposed = of.order == Order::Fortran;
+        let content = match (transposed, planes) {
+            (true, [_, ..]) => {
+                let apart = |count: u64| -> Option<i64> {
+                    let before =
+                        planes.iter().try_fold(item.checked_mul(count)?, |sum, n| sum.checked_mul(*n))?;
+                    i64::try_from(before).ok()
+                };
+                let too_large = || Error::damaged("the array is too large");
+                let (next, line) = (apart(1).ok_or_else(too_large)?, apart(height).ok_or_else(too_large)?);
+                let dimensions = vec![(width, line), (height, next)];
+                Arc::new(Gather::new(of.content.clone(), 0, item, dimensions)?) as Arc<dyn Content>
+            }
+            _ => of.content.clone(),
+        };
+        let (lines, elements) = if transposed { (width, height) } else { (height, width) };
+        let block = height.max(width).div_ceil(LARGEST);
+        Ok(Self { content, to_number, item, lines, elements, transposed, block })
+    }
+
+    /// How many numbers there are in a line of the averages, and how many lines.
+    fn averaged(&self) -> (usize, usize) {
+        // Both are at most LARGEST.
+        (self.elements.div_ceil(self.block) as usize, self.lines.div_ceil(self.block) as usize)
+    }
+
+    /// Width and height of the picture.
+    pub(super) fn size(&self) -> (u32, u32) {
+        let (across, along) = self.averaged();
+        let (width, height) = if self.transposed { (along, across) } else { (across, along) };
+        (width as u32, height as u32)
+    }
+
+    /// Where the number for a pixel stands among the averages; the lowest line of the picture shows the first row.
+    pub(super) fn place(&self, x: usize, y: u32) -> usize {
+        let (across, _) = self.averaged();
+        let row = (self.size().1 - 1 - y) as usize;
+        if self.transposed { x * across + row } else { row * across + x }
+    }
+
+    /// The mean of each block: NaN if no element of it is a number.
+    pub(super) fn averages(&self) -> Result<Vec<f64>> {
+        let (across, along) = self.averaged();
+        let of_line = (MOST_READ / along as u64).max(1);
+        // All elements of a line, or so many of each block.
+        let run = match self.elements <= of_line {
+            true => self.block,
+            false => (of_line / across as u64).clamp(1, self.block),
+        };
+        let of_line_taken = self.elements.min(run.saturating_mul(across as u64));
+        let lines = (of_line / of_line_taken).clamp(1, self.block);
+        let mut means = Vec::with_capacity(across * along);
+        let mut sums = vec![Sum::default(); across];
+        let mut buffer = vec![0; BUFFER];
+        for number in 0..along as u64 {
+            let first = number * self.block;
+            let there = self.block.min(self.lines - first);
+            let taken = lines.min(there);
+            match run == self.block && taken == there {
+                true => self.add_lines(first, there, &mut sums, &mut buffer)?,
+                // Lines at equal distances.
+                false => (0..taken).try_for_each(|n| {
+                    let line = first + (u128::from(n) * u128::from(there) / u128::from(taken)) as u64;
+                    self.add_line(line, run, &mut sums, &mut buffer)
+                })?,
+            }
+            means.extend(sums.iter_mut().map(|sum| std::mem::take(sum).mean()));
+        }
+        Ok(means)
+    }
+
+    /// Adds to the sum of each block the first `run` elements that it has in a line.
+    fn add_line(&self, line: u64, run: u64, sums: &mut [Sum], buffer: &mut [u8]) -> Result<()> {
+        if run == self.block {
+            return self.add_lines(line, 1, sums, buffer);
+        }
+        for (number, sum) in sums.iter_mut().enumerate() {
+            let from = number as u64 * self.block;
+            let count = run.min(self.elements - from);
+            self.each(line * self.elements + from, count, buffer, |value| sum.add(value))?;
+        }
+        Ok(())
+    }
+
+    /// Adds whole lines, which lie one after the other, to the sum of each block.
+    fn add_lines(&self, line: u64, count: u64, sums: &mut [Sum], buffer: &mut [u8]) -> Result<()> {
+        let (mut number, mut of_block, mut of_line) = (0, 0, 0);
+        self.each(line * self.elements, count * self.elements, buffer, |value| {
+            if let Some(sum) = sums.get_mut(number) {
+                sum.add(value);
+            }
+            (of_block, of_line) = (of_block + 1, of_line + 1);
+            if of_line == self.elements {
+                (number, of_block, of_line) = (0, 0, 0);
+            } else if of_block == self.block {
+                (number, of_block) = (number + 1, 0);
+            }
+        })
+    }
+
+    /// Hands over `count` numbers from element `from` on.
+    fn each(&self, from: u64, count: u64, buffer: &mut [u8], mut take: impl FnMut(f64)) -> Result<()> {
+        let at_once = BUFFER as u64 / self.item;
+        let mut done = 0;
+        while done < count {
+            let now = (count - done).min(at_once);
+            let bytes = &mut buffer[..(now * self.item) as usize];
+            read_exact_at(&*self.content, (from + done) * self.item, bytes)?;
+            bytes.chunks_exact(self.item as usize).for_each(|element| take((self.to_number)(element)));
+            done += now;
+        }
+        Ok(())
+    }
+}
+
+/// The sum of the elements of a block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    sum: f64,
+    count: u64,
+    /// An infinite element.
+    infinite: Option<f64>,
+}
+
+impl Sum {
+    fn add(&mut self, value: f64) {
+        if value.is_finite() {
+            self.sum += value;
+            self.count += 1;
+        } else if !value.is_nan() {
+            self.infinite = Some(value);
+        }
+    }
+
+    /// The mean of the finite elements; without any an infinite one.
+    fn mean(self) -> f64 {
+        match self.count {
+            0 => self.infinite.unwrap_or(f64::NAN),
+            // A sum may be beyond the numbers that their mean is one of.
+            count => (self.sum / count as f64).clamp(f64::MIN, f64::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::ndarray::{Byteorder, Scalar};
+    use super::*;
+    use crate::content::Text;
+
+    fn plane(dimensions: &[u64], order: Order, bytes: Vec<u8>) -> Plane {
+        let elements = Elements {
+            dimensions: dimensions.to_vec(),
+            datatype: Datatype::Scalar(Scalar::Uint8),
+            byteorder: Byteorder::Big,
+            order,
+            content: Arc::new(Text::new(bytes)),
+        };
+        Plane::first(&elements).unwrap()
+    }
+
+    /// The lines of the picture, the upper one first.
+    fn shown(plane: &Plane) -> Vec<Vec<f64>> {
+        let averages = plane.averages().unwrap();
+        let (width, height) = plane.size();
+        let line = |y| (0..width as usize).map(|x| averages[plane.place(x, y)]).collect();
+        (0..height).map(line).collect()
+    }
+
+    #[test]
+    fn the_first_row_is_below() {
+        let expected = [[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]];
+        assert_eq!(shown(&plane(&[2, 3], Order::C, (0..6).collect())), expected);
+        assert_eq!(shown(&plane(&[2, 3], Order::Fortran, vec![0, 3, 1, 4, 2, 5])), expected);
+        assert_eq!(shown(&plane(&[4, 2, 3], Order::C, (0..24).collect())), expected);
+        let cube: Vec<u8> = [0, 3, 1, 4, 2, 5].into_iter().flat_map(|value| [value, 99, 99, 99]).collect();
+        assert_eq!(shown(&plane(&[4, 2, 3], Order::Fortran, cube)), expected);
+    }
+
+    #[test]
+    fn blocks_are_averaged() {
+        let row: Vec<u8> = (0..2050).map(|n| (n / 3 % 200) as u8).collect();
+        let long = plane(&[4, 2050], Order::C, row.repeat(4));
+        assert_eq!(long.size(), (684, 2));
+        let lines = shown(&long);
+        assert_eq!(lines[0][..3], [0.0, 1.0, 2.0]);
+        // The last block has one column, the upper one row.
+        assert_eq!((lines[0][683], lines[1][683]), (83.0, 83.0));
+    }
+
+    /// Zeros without end.
+    #[derive(Debug)]
+    struct Endless(std::sync::atomic::AtomicU64);
+
+    impl Content for Endless {
+        fn len(&self) -> u64 {
+            i64::MAX as u64
+        }
+
+        fn read_at(&self, _: u64, buf: &mut [u8]) -> Result<usize> {
+            self.0.fetch_add(buf.len() as u64, std::sync::atomic::Ordering::Relaxed);
+            buf.fill(7);
+            Ok(buf.len())
+        }
+    }
+
+    #[test]
+    fn of_a_huge_array_no_more_is_read_than_of_a_large_one() {
+        for dimensions in
+            [[1_000_000, 1_000_000], [1 << 40, 1 << 20], [3, 1 << 60], [1 << 60, 3], [20_000, 20_000]]
+        {
+            let content = Arc::new(Endless(0.into()));
+            let elements = Elements {
+                dimensions: dimensions.to_vec(),
+                datatype: Datatype::Scalar(Scalar::Uint8),
+                byteorder: Byteorder::Big,
+                order: Order::C,
+                content: content.clone(),
+            };
+            let plane = Plane::first(&elements).unwrap();
+            let (width, height) = plane.size();
+            assert!(width <= 1024 && height <= 1024, "{dimensions:?}");
+            let averages = plane.averages().unwrap();
+            assert_eq!(averages.len(), (width * height) as usize);
+            assert!(averages.iter().all(|mean| *mean == 7.0));
+            let read = content.0.load(std::sync::atomic::Ordering::Relaxed);
+            assert!((1 << 20..=MOST_READ).contains(&read), "{read} of {dimensions:?}");
+        }
+    }
+}

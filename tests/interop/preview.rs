@@ -1,0 +1,14 @@
+//! `preview/` and `preview.png`: pictures are those that numpy computes, and are made when they are read.
+
+use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::python::{python, run};
+
+#[test]
+fn pictures_are_those_of_numpy_and_listing_them_decodes_nothing() {
+    let folder = fresh_folder();
+    run(&python(), "write_previews.py", [folder.path()]);
+    let mounted = Mounted::file(folder.path());
+    let compared = run(&python(), "read_previews.py", [folder.path(), mounted.root()]);
+    mounted.unmount();
+    assert!(compared.trim().parse::<usize>().unwrap() > 80, "{compared}");
+}

@@ -1,0 +1,77 @@
+"""Writes files with arrays that can be shown as pictures, and some that can't.
+
+    write_previews.py FOLDER
+"""
+
+import os
+import sys
+import warnings
+
+import asdf
+import numpy as np
+
+warnings.simplefilter("ignore")
+folder = sys.argv[1]
+RNG = np.random.default_rng(14)
+
+
+def sky(height, width):
+    """Stars on a noisy sky."""
+    image = RNG.normal(100, 5, (height, width)).astype("f4")
+    y, x = np.mgrid[0:height, 0:width]
+    for _ in range(10):
+        star = ((y - RNG.integers(height)) ** 2 + (x - RNG.integers(width)) ** 2) / RNG.uniform(4, 400)
+        image += (RNG.uniform(50, 20000) * np.exp(-star)).astype("f4")
+    return image
+
+
+def holes(image):
+    image = image.copy()
+    image[:5, :7] = np.nan
+    image[10:14, 20:29] = np.inf
+    image[20:24, 20:29] = -np.inf
+    return image
+
+
+def few(dtype):
+    dtype = np.dtype(dtype)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return RNG.integers(info.min, info.max, (9, 8), dtype=dtype.newbyteorder("="), endpoint=True).astype(dtype)
+    return (RNG.normal(0, 100, (9, 8)) + (1j if dtype.kind == "c" else 0)).astype(dtype)
+
+
+TYPES = ["i1", "u1", "?", *(order + kind for kind in ["i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
+                            for order in "<>")]
+tree = {
+    "data": sky(300, 200),
+    "large": holes(sky(2050, 1030)),
+    "types": {name.replace("<", "little ").replace(">", "big "): few(name) for name in TYPES},
+    "cube": np.arange(3 * 40 * 50, dtype=">i2").reshape(3, 40, 50),
+    "fortran": {"plane": np.asfortranarray(sky(60, 70)), "cube": np.asfortranarray(RNG.normal(0, 1, (4, 20, 30)))},
+    "every second": sky(60, 70)[::2, ::2],
+    "constant": np.full((10, 20), 3),
+    "no number": np.full((5, 6), np.nan),
+    "flags": (np.arange(10000) == 77).reshape(100, 100),
+    "long": np.arange(1_000_000.0).reshape(1, -1),
+    "tall": np.arange(1_000_000.0).reshape(-1, 1),
+    "x.png": {"inside": np.eye(3)},
+    "x": np.eye(4),
+    "masked": np.ma.masked_array(np.eye(5), np.eye(5) > 0),
+    # None of these can be shown.
+    "not": {"vector": np.arange(5), "many": np.zeros((2, 2, 2, 2)), "texts": np.full((3, 3), "a"),
+            "empty": np.zeros((0, 5)), "records": np.zeros((2, 2), [("a", "i4")]), "number": np.array(5.0)},
+}
+tree["again"] = tree["large"]
+for codec in (None, "zlib"):
+    asdf.AsdfFile(tree).write_to(os.path.join(folder, f"{codec}.asdf"), all_array_compression=codec)
+del tree["data"]
+tree["meta"] = {"data": np.eye(3)}
+asdf.AsdfFile(tree).write_to(os.path.join(folder, "without.asdf"))
+noise = RNG.integers(0, 255, (500, 600), dtype="u1")
+path = os.path.join(folder, "damaged.asdf")
+asdf.AsdfFile({"data": noise, "sound": np.eye(3)}).write_to(path, all_array_compression="zlib")
+with open(path, "r+b") as file:
+    content = file.read()
+    file.seek(content.index(b"\xd3BLK") + 54 + 150_000)
+    file.write(b"\xff" * 100)
