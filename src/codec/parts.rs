@@ -287,7 +287,7 @@ impl<P: Parts> Parted<P> {
         }
         found.push(KnownPart { cut, most: 0 });
         let mut state = self.state();
-        // Somebody may have come further meanwhile, to the same places.
+        // Another reader may have come further meanwhile, to the same places.
         state.cuts.truncate(first);
         state.cuts.extend(found);
         state.offsets.truncate(first + 1);

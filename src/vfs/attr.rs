@@ -87,7 +87,7 @@ impl Ownership {
     }
 
     /// The permissions in the source. Where it has another owner or group than the mount shows, these are
-    /// among the others here, who then get no more than these have.
+    /// among the others here, and those then get no more than these have.
     fn mode_of(&self, stat: &Stat) -> u16 {
         let mode = (stat.mode & 0o777) as u16;
         let (owner, mut group, mut others) = (mode >> 6, mode >> 3 & 0o7, mode & 0o7);

@@ -10,7 +10,7 @@
 //! | `BZh9`, cut off | error | error | error | error |
 //! | `BZh9` and garbage, a broken stream | error | error | ignored, and its good blocks too | error |
 //!
-//! Whoever knows how many bytes there have to be knows whether it matters, and asks for no more.
+//! A caller that knows the expected length knows whether it matters, and asks for no more.
 
 use std::sync::Arc;
 

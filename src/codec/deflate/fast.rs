@@ -32,7 +32,7 @@ const ROOM: usize = 1 + MAX_LENGTH + WIDE;
 /// Why the loop was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// MemoryBudget or input may not be enough for another turn, or the next symbol is for the careful loop.
+    /// The room or the input may not suffice for another turn, or the next symbol is for the careful loop.
     Unfinished,
     /// The block ended.
     EndOfBlock,

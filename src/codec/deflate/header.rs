@@ -1,7 +1,7 @@
 //! The header of a block (RFC 1951, section 3.2.3): which kind it is, and its codes.
 //!
-//! What a set of code lengths may be is decided as zlib decides it, which is what everybody reads
-//! with: a complete code, or a single code of one bit, or, for distances, none.
+//! What a set of code lengths may be is decided as zlib decides it, the reference that other
+//! readers follow: a complete code, or a single code of one bit, or, for distances, none.
 
 use super::alphabet::{END_OF_BLOCK, EXCEPTION, MAX_DISTANCES, MAX_LITERALS, PRECODE, code_bits, total_bits};
 use super::bits::{Bits, low, peek};

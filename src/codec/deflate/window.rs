@@ -38,7 +38,7 @@ impl Packer {
     pub fn pack(&mut self, window: &[u8]) -> PackedWindow {
         let window = &window[window.len().saturating_sub(WINDOW)..];
         self.0.reset();
-        // MemoryBudget for bytes that can't be compressed, so that one call does it.
+        // Room for bytes that can't be compressed, so that one call does it.
         let mut packed = Vec::with_capacity(window.len() + window.len() / 8 + 64);
         let status = self.0.compress_vec(window, &mut packed, FlushCompress::Finish);
         debug_assert!(matches!(status, Ok(Status::StreamEnd)));

@@ -55,7 +55,7 @@ pub(super) struct Frame {
 /// What is kept of a collection's nodes.
 #[derive(Debug, Default)]
 pub(super) enum Record {
-    /// Nobody asked.
+    /// It was not asked for.
     #[default]
     Off,
     /// All of them so far: items, or keys and values in turn; how many nodes that is with those below.

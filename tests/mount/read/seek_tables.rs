@@ -112,7 +112,7 @@ fn a_table_leads_to_the_end_of_a_stream_that_was_damaged_since_and_no_byte_is_wr
     for n in 0..2 {
         let data = &case.built.blocks[n].data;
         let file = fs::File::open(mounted.block_path(n)).unwrap();
-        // Who meets the damage first takes nothing from those before it.
+        // The reader that meets the damage first takes nothing from those before it.
         let damaged =
             (0..8).any(|k| file.read_at(&mut [0; 9], (data.len() / 2 + k * 90_000) as u64).is_err());
         assert!(damaged, "block {n}");

@@ -65,7 +65,7 @@ fn a_file_that_cannot_be_written_is_mounted_read_only_and_says_so_once() {
         assert_eq!(told.matches("a.asdf: can't be written: the mount is read-only\n").count(), 1, "{told}");
     }
     assert!(status.contains("writable: false\nread_only_because: "), "{status}");
-    // Who asked for it, or for silence, need not be told.
+    // A user that asked for it, or for silence, need not be told.
     assert!(chattr("+i").success());
     let (asked, quiet) = (
         Mounted::new([OsStr::new("-r"), source.as_os_str()]),

@@ -14,7 +14,7 @@ use crate::killed::WAYS;
 use crate::place::{Place, copy_program, file, write};
 
 const DEFAULT_ACL: &str = "system.posix_acl_default";
-/// Who else than root a file belongs to.
+/// The owner of a file that is not root's.
 const OWNER: u32 = 1234;
 const GROUP: u32 = 4321;
 

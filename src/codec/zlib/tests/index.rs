@@ -37,7 +37,7 @@ fn the_next_mount_reads_anywhere_without_a_pass() {
                         check(&content, &truth, truth.len() - 4096, 5000);
                         let read = counted.read();
                         assert!(read < 2_000_000 && (threads > 1 || read < 900_000), "{read} bytes read");
-                        // Nobody has looked at the rest.
+                        // No reader has looked at the rest.
                         assert_eq!(content.soundness(), Soundness::Unknown);
                     }
                     "on" => (0..steps).for_each(|at| check(&content, &truth, at * step, step)),

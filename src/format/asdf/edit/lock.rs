@@ -25,7 +25,7 @@ const NOTE: &str = "holder";
 /// Bytes of a note that are read: a number, and a path.
 const LONGEST_NOTE: u64 = 8192;
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     /// The process.
@@ -92,7 +92,7 @@ impl Drop for Note {
     }
 }
 
-/// Who holds the lock of a source, as far as can be found out.
+/// The holder of a source's lock, as far as can be found out.
 ///
 /// The system tells the process. Where it has the source mounted stands in a note, which may be under
 /// another name of the file, or in a directory of the other user's; then the list of mounts may tell.

@@ -46,7 +46,7 @@ pub(super) fn open_locked<S: Storage>(
             Err(error) if lock::unsupported(&error) => (None, Some(error.to_string())),
             Err(error) => return Err(Error::from(error).within("locking").of(path)),
         };
-        // Whoever had it may have put another file in its place.
+        // The process that had it may have put another file in its place.
         if storage.meta_at(path).is_ok_and(|meta| meta.identity.same_file(&identity)) {
             return Ok(Opened { file, lock, lock_trouble });
         }

@@ -78,7 +78,7 @@ impl<S: Storage> Job<'_, S> {
         self.check_lease()?;
         self.storage.exchange(&place.image, self.path).map_err(unsuited_or_failed)?;
         if self.is_awaited(&lock) && self.storage.exchange(&place.image, self.path).is_ok() {
-            // Nobody is to find the names swapped after a crash, when the program has gone on.
+            // After a crash, when the program has gone on, the names must not be found swapped.
             self.sync_dir(&place.dir)?;
             return Err(Stopped::Failed(written_by_another(self.change)));
         }
