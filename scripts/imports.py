@@ -27,7 +27,7 @@ ALLOWED = {
     "folder": "cache content error format host source sync view",
     "host": "error format source sync",
     "view": "content error format",
-    "format": "cache codec content error source user_dirs yaml",
+    "format": "cache codec content decode error source user_dirs yaml",
     "codec": "cache content decode error",
     "decode": "cache content error source",
     "yaml": "content error",

@@ -65,7 +65,15 @@ impl Gather {
         if within > 0 || (out.len() as u64) < self.item || stride == 0 {
             let len = (self.item - within).min(out.len() as u64) as usize;
             read_exact_at(&*self.whole, at + within, &mut out[..len])?;
-            return Ok(len);
+            if within > 0 || (len as u64) < self.item {
+                return Ok(len);
+            }
+            // The same element for all that follow.
+            let count = (out.len() as u64 / self.item).min(follow + 1) as usize;
+            for n in 1..count {
+                out.copy_within(..len, n * len);
+            }
+            return Ok(len * count);
         }
         let step = stride.unsigned_abs();
         let in_span = 1 + SPAN.saturating_sub(self.item) / step;
@@ -166,6 +174,10 @@ mod tests {
         assert_eq!(all(&rows, 100), [0, 1, 2, 5, 6, 7]);
         let same = Gather::new(bytes(9), 4, 1, vec![(2, 0), (2, 1)]).unwrap();
         assert_eq!(all(&same, 100), [4, 5, 4, 5]);
+        for piece in 1..9 {
+            let repeated = Gather::new(bytes(9), 4, 2, vec![(2, 2), (2, 0)]).unwrap();
+            assert_eq!(all(&repeated, piece), [4, 5, 4, 5, 6, 7, 6, 7], "{piece}");
+        }
     }
 
     #[test]

@@ -165,9 +165,12 @@ impl AsdfFile {
         self.arrays.get_or_init(|| {
             let size = |n| {
                 let header = self.header(self.offset(n).ok()?).ok()?;
-                (!header.streamed()).then_some(header.data_size)
+                match header.streamed() {
+                    true => self.stored(n, &header).ok().map(|stored| stored.len()),
+                    false => Some(header.data_size),
+                }
             };
-            arrays::find(&*self.tree(), self.block_count().unwrap_or(0), &size)
+            arrays::find(&self.tree(), self.block_count().unwrap_or(0), &size)
         })
     }
 

@@ -1,5 +1,7 @@
 //! What the parser reads: a text in memory or a content, from its start to its end.
 
+use std::sync::Arc;
+
 use super::event::Mark;
 use crate::content::Content;
 use crate::error::{Error, Result};
@@ -14,12 +16,14 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 pub(super) enum Text<'a> {
     Bytes(&'a [u8]),
     Content(&'a dyn Content),
+    Shared(Arc<dyn Content>),
 }
 
 impl Text<'_> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         match self {
             Self::Content(content) => content.read_at(offset, buf),
+            Self::Shared(content) => content.read_at(offset, buf),
             Self::Bytes(bytes) => {
                 let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
                 let len = rest.len().min(buf.len());

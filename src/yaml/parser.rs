@@ -15,6 +15,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use libyaml::{yaml_event_t, yaml_event_type_t, yaml_mark_t, yaml_parser_t};
 use libyaml_rs as libyaml;
@@ -76,6 +77,10 @@ pub struct Events<'a> {
     owns: PhantomData<State<'a>>,
 }
 
+// SAFETY: all that `state` leads to is one allocation that belongs to these events alone, and what libyaml has allocated
+// itself; none of it is bound to a thread. The text is `Send`: bytes, or a `Content`, which is `Sync`.
+unsafe impl Send for Events<'_> {}
+
 impl fmt::Debug for Events<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Events")
@@ -94,6 +99,11 @@ impl<'a> Events<'a> {
     /// The events of a content's text, all of it, read piece by piece as they are asked for.
     pub fn of(content: &'a dyn Content) -> Self {
         Self::from_text(Text::Content(content))
+    }
+
+    /// The same for a content that the events keep.
+    pub fn keeping(content: Arc<dyn Content>) -> Self {
+        Self::from_text(Text::Shared(content))
     }
 
     fn from_text(text: Text<'a>) -> Self {

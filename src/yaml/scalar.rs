@@ -8,7 +8,7 @@ mod number;
 pub mod readings;
 mod time;
 
-pub use number::beyond_int64;
+pub use number::{beyond_int64, float};
 
 /// What the tags of YAML's own types begin with.
 pub const TAG_PREFIX: &str = "tag:yaml.org,2002:";

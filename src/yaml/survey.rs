@@ -26,7 +26,7 @@ pub mod value;
 
 pub use leaves::Leaves;
 pub use path::{PathId, Paths, Step};
-pub use rectangle::Shape;
+pub use rectangle::{Rectangle, Shape};
 pub use standing::{Changes, Standing};
 pub use value::{Node, Value};
 
@@ -45,6 +45,8 @@ pub struct Wanted<'w> {
     pub array: &'w str,
     /// Keys of the root whose values are to be handed out too.
     pub root_keys: &'w [&'w str],
+    /// The key by which a mapping stands for another node (`$ref`); empty for none.
+    pub reference: &'w str,
     /// What stood in an earlier text, to be compared with.
     pub before: Option<&'w Standing>,
 }
@@ -58,7 +60,7 @@ impl std::fmt::Debug for Wanted<'_> {
 impl Wanted<'_> {
     /// Nothing.
     pub const NOTHING: Wanted<'static> =
-        Wanted { tag: &|_| false, telling: &[], array: "", root_keys: &[], before: None };
+        Wanted { tag: &|_| false, telling: &[], array: "", root_keys: &[], reference: "", before: None };
 }
 
 /// A node with a tag, or below a key, that was wanted.
@@ -89,6 +91,8 @@ pub struct Survey {
     pub depth: (usize, Mark),
     /// Places where a node is mentioned by its anchor, and where the node itself is.
     pub aliases: Vec<Alias>,
+    /// Mappings that stand for another node.
+    pub references: Vec<Reference>,
     /// Mappings with all telling keys, but without a tag that was wanted.
     pub untagged: Vec<(Option<PathId>, Mark)>,
     /// What is wrong, in the order of the text; not more than [`MOST_FINDINGS`].
@@ -121,6 +125,19 @@ pub struct Alias {
     pub path: Option<PathId>,
     /// Where the node is in the tree.
     pub target: Option<PathId>,
+    /// Where the node is in the text, and whether it stands in brackets or braces there.
+    pub origin: (Mark, bool),
+}
+
+/// A mapping that stands for another node, by a key for that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Where the value of the key is in the text.
+    pub place: Mark,
+    /// Where the mapping is in the tree.
+    pub path: Option<PathId>,
+    /// The value of the key.
+    pub uri: Box<str>,
 }
 
 /// What kind of thing is wrong.

@@ -3,7 +3,10 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`survey`](mod@survey) | finds the arrays of a tree, in one pass, once a version |
+//! | [`layout`], [`places`] | what is shown of them, and where: files, masks, links |
 //! | [`elements`] | the elements of an array: their bytes, type and shape |
+//! | [`inline`], [`value`] | the elements of an array that is written in the tree |
+//! | [`masks`] | which elements of an array are masked |
 //! | [`npy`] | an array as a file `.npy`: its header, and its elements |
 
 use std::ffi::OsString;
@@ -16,11 +19,19 @@ use crate::error::Result;
 use crate::format::Container;
 
 mod elements;
+mod entry;
+mod inline;
+mod layout;
+mod masks;
 mod npy;
+mod places;
 mod survey;
+mod value;
 
+use elements::file_of_mask;
 pub(super) use elements::{Elements, Order, file_of};
-pub(super) use survey::{Entry, Found, find};
+pub(super) use entry::Entry;
+pub(super) use survey::{Found, find};
 
 /// The folder `arrays/`. The tree is looked through when a program first looks into it.
 #[derive(Debug)]
@@ -38,6 +49,7 @@ impl Arrays {
         let make = move |entry: &Entry| {
             Ok(match entry {
                 Entry::Array(array) => Node::File(file_of(&file, array, npy::content)),
+                Entry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
                 Entry::Link(target) => Node::Link(OsString::from(&**target)),
             })
         };

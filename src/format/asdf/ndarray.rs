@@ -5,20 +5,27 @@
 //! those of the 0.1.0 forms (`core/ndarray` without a version, `dtype` for `datatype`).
 
 use crate::yaml::event::Mark;
-use crate::yaml::scalar::Type;
+use crate::yaml::scalar::{self, Type};
+use crate::yaml::survey::leaves::is_complex;
 use crate::yaml::survey::{self, Node, Value};
 
+mod complex;
 mod datatype;
 mod elements;
 mod extent;
+mod inline;
 mod masks;
 mod records;
 
+pub use complex::{complex, with_j};
 pub use datatype::{Byteorder, Datatype, Field, Scalar};
 pub use extent::{Extent, TooLarge};
+pub use inline::Inline;
 
 /// The key below which an array is written in the tree.
 pub const INLINE_KEY: &str = "data";
+/// The key of a mapping that stands for another node.
+pub const REFERENCE: &str = "$ref";
 /// Keys that an ndarray in a block has, by which it is known when its tag is gone.
 pub const TELLING_KEYS: [&str; 2] = ["source", "shape"];
 /// More dimensions than numpy can have.
@@ -38,8 +45,14 @@ pub fn is_known_tag(tag: &str) -> bool {
 }
 
 /// What a survey is to look for, to find all ndarrays.
-pub const WANTED: survey::Wanted<'static> =
-    survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY, root_keys: &[], before: None };
+pub const WANTED: survey::Wanted<'static> = survey::Wanted {
+    tag: &is_tag,
+    telling: &TELLING_KEYS,
+    array: INLINE_KEY,
+    root_keys: &[],
+    reference: "",
+    before: None,
+};
 
 /// An ndarray.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +82,7 @@ pub enum Source {
     /// In the first block of another file, by its URI.
     External(String),
     /// In the tree.
-    Inline(survey::Shape),
+    Inline(Inline),
 }
 
 /// The lengths of an array's dimensions.
@@ -86,11 +99,37 @@ pub struct Shape {
 pub enum Mask {
     /// All are data.
     None,
-    /// Those of this value; where it is written.
-    Value(Mark),
+    /// Those of this value, if it is a number; where it is written.
+    Value(Mark, Option<Number>),
     /// Those where another ndarray is true, which has its own node.
     Ndarray(Mark),
 }
+
+/// A number that stands for elements that are not to be taken for data.
+#[derive(Clone, Copy, Debug)]
+pub enum Number {
+    /// An integer.
+    Int(i128),
+    /// A number with a decimal point.
+    Float(f64),
+    /// A complex number: its real and its imaginary part.
+    Complex(f64, f64),
+}
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        match (*self, *other) {
+            (Self::Int(one), Self::Int(other)) => one == other,
+            (Self::Float(one), Self::Float(other)) => one.to_bits() == other.to_bits(),
+            (Self::Complex(re, im), Self::Complex(other_re, other_im)) => {
+                (re.to_bits(), im.to_bits()) == (other_re.to_bits(), other_im.to_bits())
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Number {}
 
 /// What is wrong with an ndarray, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,6 +200,21 @@ impl Ndarray {
         Ok(array)
     }
 
+    /// Reads a node with this tag, whatever it is masked by; and what is wrong with its mask.
+    pub fn read_any_mask(tag: &str, node: &Value) -> Result<(Self, Option<Trouble>)> {
+        let mut array = Self::read_unmasked(tag, node)?;
+        let mut wrong = None;
+        if let (Node::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
+            match Mask::read(mask) {
+                Ok(mask) => array.mask = mask,
+                // Document 002 has masks that stand elsewhere.
+                Err(_) if mask.get(REFERENCE).is_some() => {}
+                Err(trouble) => wrong = Some(trouble),
+            }
+        }
+        Ok((array, wrong))
+    }
+
     fn inline(
         data: &Value,
         lengths: survey::Shape,
@@ -187,14 +241,18 @@ impl Ndarray {
             }
             _ => {}
         }
+        let mut shape = shape;
         // With aliases of rows there may be far more of them than the text is long.
-        if let (Some(Datatype::Structured(fields)), false) = (&datatype, lengths == survey::Shape::Unknown) {
-            records::fit(data, shape.as_ref(), fields)?;
+        if let (Some(Datatype::Structured(fields)), false) = (&datatype, lengths == survey::Shape::Unknown)
+            && let Some(dimensions) = records::fit(data, shape.as_ref(), fields)?
+        {
+            shape = Some(Shape { streamed: false, dimensions });
         }
-        if let Some(leaves) = data.target().leaves.as_deref() {
+        let leaves = data.target().leaves.clone();
+        if let Some(leaves) = leaves.as_deref() {
             elements::fit(leaves, datatype.as_ref())?;
         }
-        let source = Source::Inline(lengths);
+        let source = Source::Inline(Inline { shape: lengths, place: data.target().place, leaves });
         Ok(Self { source, shape, datatype, byteorder: None, offset: 0, strides: None, mask: Mask::None })
     }
 
@@ -265,12 +323,23 @@ impl Mask {
     fn read(value: &Value) -> Result<Self> {
         let target = value.target();
         match (&target.node, value.scalar_type()) {
-            (_, Some(Type::Int | Type::Float)) => Ok(Self::Value(value.place)),
+            (Node::Scalar { text, .. }, Some(Type::Int)) => {
+                let number =
+                    value.integer().map(Number::Int).or_else(|| scalar::float(text).map(Number::Float));
+                Ok(Self::Value(value.place, number))
+            }
+            (Node::Scalar { text, .. }, Some(Type::Float)) => {
+                Ok(Self::Value(value.place, scalar::float(text).map(Number::Float)))
+            }
             // A complex number has a tag of its own.
-            (_, Some(Type::Other)) => Ok(Self::Value(value.place)),
+            (Node::Scalar { text, .. }, Some(Type::Other)) => {
+                let tag = target.tag.as_deref();
+                let number = if is_complex(tag) { complex(&with_j(text)) } else { None };
+                Ok(Self::Value(value.place, number.map(|(re, im)| Number::Complex(re, im))))
+            }
             (_, Some(_)) => trouble(value, "the \"mask\" of an ndarray is neither a number nor an ndarray"),
             _ if target.tag.as_deref().is_some_and(is_tag) => Ok(Self::Ndarray(target.place)),
-            (Node::Sequence(..) | Node::LargeSequence(_), None) => Ok(Self::Value(value.place)),
+            (Node::Sequence(..) | Node::LargeSequence(_), None) => Ok(Self::Value(value.place, None)),
             _ => trouble(value, "the \"mask\" of an ndarray is a mapping without the tag of an ndarray"),
         }
     }

@@ -132,6 +132,22 @@ pub(super) fn integer(text: &str) -> Option<i128> {
     Some(if text.starts_with('-') { -value } else { value })
 }
 
+/// The number that a scalar that is a float spells.
+pub fn float(text: &str) -> Option<f64> {
+    let text = text.replace('_', "").to_ascii_lowercase();
+    let (digits, sign) = match text.strip_prefix('-') {
+        Some(digits) => (digits, -1.0),
+        None => (text.strip_prefix('+').unwrap_or(&text), 1.0),
+    };
+    let value = match digits {
+        ".inf" => f64::INFINITY,
+        // PyYAML's comes out of a division, and has its sign set.
+        ".nan" => return Some(-f64::NAN),
+        _ => digits.split(':').try_fold(0.0, |sum, part| part.parse::<f64>().ok().map(|n| sum * 60.0 + n))?,
+    };
+    Some(sign * value)
+}
+
 /// Whether a scalar that is an integer is too large or small for 64 bits, which the ASDF standard
 /// asks of integers.
 pub fn beyond_int64(text: &str) -> bool {

@@ -147,19 +147,8 @@ fn strict(text: &str) -> Option<Value<'_>> {
     }
 }
 
-/// The number that a float of YAML 1.1 spells.
-fn float(text: &str) -> Option<Value<'_>> {
-    let text = text.replace('_', "").to_ascii_lowercase();
-    let (digits, sign) = match text.strip_prefix('-') {
-        Some(digits) => (digits, -1.0),
-        None => (text.strip_prefix('+').unwrap_or(&text), 1.0),
-    };
-    let value = match digits {
-        ".inf" => f64::INFINITY,
-        ".nan" => f64::NAN,
-        _ => digits.split(':').try_fold(0.0, |sum, part| part.parse::<f64>().ok().map(|n| sum * 60.0 + n))?,
-    };
-    Some(of_float(sign * value))
+fn float(text: &str) -> Option<Value<'static>> {
+    super::float(text).map(of_float)
 }
 
 fn of_float(value: f64) -> Value<'static> {

@@ -15,6 +15,8 @@ const FEW: usize = 24;
 pub(super) struct Frame {
     pub(super) mapping: bool,
     pub(super) place: Mark,
+    /// Whether it is written in brackets or braces.
+    pub(super) flow: bool,
     /// Its path, once that was asked for.
     pub(super) path: Option<Option<PathId>>,
     /// In a mapping: the last key, and whether its value comes next.

@@ -1,5 +1,7 @@
 //! What the elements of an array in the tree are, as far as a datatype may not take them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
 
@@ -25,11 +27,67 @@ pub struct Leaves {
     pub no_ascii: Option<Mark>,
     /// A date, or binary data.
     pub foreign: Option<Mark>,
+    /// What kinds of elements there are.
+    pub seen: Seen,
+}
+
+/// What kinds of elements an array has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// How many elements there are, without those that are mentioned by an anchor.
+    pub count: u64,
+    /// Whether elements, or rows of them, are mentioned by an anchor.
+    pub aliases: bool,
+    /// Nulls.
+    pub nulls: bool,
+    /// Truth values.
+    pub bools: bool,
+    /// Integers of 64 bits.
+    pub integers: bool,
+    /// Integers of 64 bits only without a sign.
+    pub unsigned: bool,
+    /// An integer beyond.
+    pub beyond: Option<Mark>,
+    /// Numbers with a decimal point.
+    pub floats: bool,
+    /// Complex numbers.
+    pub complex: bool,
+    /// The characters of the longest text.
+    pub longest: Option<u64>,
+    /// A hash of all of them.
+    pub hash: u64,
+}
+
+impl Seen {
+    fn add(&mut self, place: Mark, text: &str, looks: Type, tag: Option<&str>) {
+        self.count += 1;
+        let mut hasher = DefaultHasher::new();
+        (self.hash, text, looks as u8).hash(&mut hasher);
+        self.hash = hasher.finish();
+        match looks {
+            Type::Null => self.nulls = true,
+            Type::Bool => self.bools = true,
+            Type::Int => match scalar::integer(text) {
+                Some(value) if i64::try_from(value).is_ok() => self.integers = true,
+                Some(value) if u64::try_from(value).is_ok() => self.unsigned = true,
+                _ => drop(self.beyond.get_or_insert(place)),
+            },
+            Type::Float => self.floats = true,
+            Type::Other if is_complex(tag) => self.complex = true,
+            _ => self.longest = self.longest.max(Some(text.chars().count() as u64)),
+        }
+    }
+}
+
+/// Whether a tag is that of a complex number.
+pub fn is_complex(tag: Option<&str>) -> bool {
+    tag.is_some_and(|tag| tag.contains("/complex-") || tag.ends_with("/core/complex"))
 }
 
 impl Leaves {
     /// Takes a scalar that looks so, with a tag of its own if that is none of YAML's.
     pub(crate) fn add(&mut self, place: Mark, text: &str, looks: Type, tag: Option<&str>) {
+        self.seen.add(place, text, looks, tag);
         if !matches!(looks, Type::Bool | Type::Null) {
             self.no_bool.get_or_insert(place);
         }
@@ -46,7 +104,7 @@ impl Leaves {
             Type::Float => self.float(place, text),
             Type::Timestamp | Type::Binary => drop(self.foreign.get_or_insert(place)),
             Type::Null | Type::Bool => {}
-            Type::Other if tag.is_some_and(|tag| tag.contains("/complex-")) => {
+            Type::Other if is_complex(tag) => {
                 self.no_integer.get_or_insert(place);
                 self.no_float.get_or_insert(place);
             }

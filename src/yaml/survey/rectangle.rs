@@ -15,7 +15,7 @@ pub enum Shape {
 
 /// How long the sequences of each depth are, as long as all of one depth are equally long.
 #[derive(Debug, Default)]
-pub(super) struct Rectangle {
+pub struct Rectangle {
     lengths: Vec<Option<u64>>,
     /// The depth at which there are no more sequences.
     leaves: Option<usize>,
@@ -26,7 +26,7 @@ pub(super) struct Rectangle {
 
 impl Rectangle {
     /// A sequence begins at `depth`, the outermost at 0.
-    pub(super) fn open(&mut self, depth: usize) {
+    pub fn open(&mut self, depth: usize) {
         self.ragged |= self.leaves == Some(depth);
         if self.lengths.len() <= depth {
             self.lengths.push(None);
@@ -34,7 +34,7 @@ impl Rectangle {
     }
 
     /// A scalar stands at `depth`.
-    pub(super) fn leaf(&mut self, depth: usize) {
+    pub fn leaf(&mut self, depth: usize) {
         self.ragged |= *self.leaves.get_or_insert(depth) != depth || self.lengths.len() > depth;
     }
 
@@ -49,14 +49,14 @@ impl Rectangle {
     }
 
     /// A sequence at `depth` ends that has `len` items.
-    pub(super) fn close(&mut self, depth: usize, len: u64) {
+    pub fn close(&mut self, depth: usize, len: u64) {
         if let Some(length) = self.lengths.get_mut(depth) {
             self.ragged |= *length.get_or_insert(len) != len;
         }
     }
 
     /// The shape.
-    pub(super) fn shape(&self) -> Shape {
+    pub fn shape(&self) -> Shape {
         match self.lengths.iter().copied().collect() {
             _ if self.unknown => Shape::Unknown,
             Some(lengths) if !self.ragged => Shape::Array(lengths),

@@ -1,5 +1,6 @@
 //! The survey at work: what it keeps while it goes along the events.
 
+mod arrays;
 mod compare;
 mod keys;
 
@@ -10,7 +11,8 @@ use std::rc::Rc;
 use super::frame::{Frame, Record, Seen};
 use super::rectangle::Rectangle;
 use super::{
-    Alias, Broken, Finding, Leaves, MOST_FINDINGS, Node, PathId, Paths, Root, Shape, Step, Survey, WantedNode,
+    Alias, Broken, Finding, MOST_FINDINGS, Node, PathId, Paths, Reference, Root, Shape, Step, Survey,
+    WantedNode,
 };
 use super::{Value, Wanted, Wrong, path, value};
 use crate::error::Error;
@@ -30,6 +32,8 @@ const NODE: u64 = 128;
 #[derive(Debug)]
 struct Anchored {
     path: Option<PathId>,
+    /// Where it begins, and whether it stands in brackets or braces.
+    origin: (Mark, bool),
     outline: Outline,
     /// Hash of it as a key, if it can be one.
     key: Option<u64>,
@@ -103,8 +107,10 @@ impl<'s, 'w> Surveyor<'s, 'w> {
                 let plain = style == Style::Plain || tag == Some(NO_TAG);
                 self.scalar(place, value, plain, specific(tag), anchor);
             }
-            What::MappingStart { tag, anchor, .. } => self.open(place, true, specific(tag), anchor),
-            What::SequenceStart { tag, anchor, .. } => self.open(place, false, specific(tag), anchor),
+            What::MappingStart { tag, anchor, flow } => self.open((place, flow), true, specific(tag), anchor),
+            What::SequenceStart { tag, anchor, flow } => {
+                self.open((place, flow), false, specific(tag), anchor);
+            }
             What::MappingEnd | What::SequenceEnd => self.close(),
             What::Alias(name) => self.alias(place, name),
             What::DocumentStart { .. } => {
@@ -186,7 +192,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let path = self.here();
         let index = self.anchors.len();
         self.kept += 192 + name.len() as u64;
-        self.anchors.push(Anchored { path, outline, key: None, value: None });
+        let origin = (place, self.frames.last().is_some_and(|frame| frame.flow));
+        self.anchors.push(Anchored { path, origin, outline, key: None, value: None });
         if self.names.insert(name.into(), index).is_some() {
             let what = format!("the anchor \"{}\" is defined a second time", name.escape_debug());
             self.find(Wrong::RepeatedAnchor, place, name, what);
@@ -237,6 +244,9 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         if let Some(index) = self.frames.last().and_then(|frame| frame.rectangle) {
             self.rectangles[index].elements.add(place, text, looks, tag);
         }
+        if looks == Type::Str && !self.at_key() {
+            self.refer(place, text);
+        }
         if let (Some(value), true) = (&value, wanted) {
             let path = self.here();
             (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, value });
@@ -256,6 +266,19 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.finish(place, Outline::Scalar, value, 1)
     }
 
+    /// Takes a text that may be what the mapping around it stands for.
+    fn refer(&mut self, place: Mark, uri: &str) {
+        let wanted = self.wanted.reference;
+        let refers = |frame: &Frame| frame.mapping && !wanted.is_empty() && frame.key == wanted;
+        let Some(index) = self.frames.len().checked_sub(1).filter(|index| refers(&self.frames[*index]))
+        else {
+            return;
+        };
+        let path = self.path_of(index);
+        self.kept += 64 + uri.len() as u64;
+        self.survey.references.push(Reference { place, path, uri: uri.into() });
+    }
+
     fn alias(&mut self, place: Mark, name: &str) {
         self.survey.nodes += 1;
         let Some(&anchor) = self.names.get(name) else {
@@ -267,13 +290,16 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             return self.finish(place, Outline::Unknown, Some(Value::unknown(place)), 1);
         };
         let path = self.here();
-        let Anchored { path: target, outline, key, ref value } = self.anchors[anchor];
+        let Anchored { path: target, origin, outline, key, ref value } = self.anchors[anchor];
         let node = value.clone().map_or(Node::Unknown, Node::Same);
         if let (Some(index), Outline::Sequence(_)) = (self.frames.last().and_then(|f| f.rectangle), outline) {
             self.rectangles[index].unknown();
         }
         self.kept += 48;
-        self.survey.aliases.push(Alias { place, path, target });
+        self.survey.aliases.push(Alias { place, path, target, origin });
+        if let Some(index) = self.frames.last().and_then(|frame| frame.rectangle) {
+            self.rectangles[index].elements.seen.aliases = true;
+        }
         if self.at_key() {
             let text = match &node {
                 Node::Same(value) => value.text().map(str::to_owned),
@@ -297,7 +323,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.finish(place, outline, Some(value), 1)
     }
 
-    fn open(&mut self, place: Mark, mapping: bool, tag: Option<&str>, anchor: Option<&str>) {
+    fn open(&mut self, (place, flow): (Mark, bool), mapping: bool, tag: Option<&str>, anchor: Option<&str>) {
         let outline = if mapping { Outline::Mapping(None) } else { Outline::Sequence(true) };
         let anchor = self.begin(place, mapping, tag, anchor, outline);
         if let Some(why) = tag.and_then(|tag| scalar::unfit_collection(mapping, tag)) {
@@ -328,6 +354,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.frames.push(Frame {
             mapping,
             place,
+            flow,
             key,
             hash,
             seen: Seen::Few(hashes),
@@ -349,27 +376,6 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         });
         if self.frames.len() > self.survey.depth.0 {
             self.survey.depth = (self.frames.len(), place);
-        }
-    }
-
-    fn open_rectangle(&mut self, mapping: bool, inside: bool) -> (Option<usize>, usize) {
-        let parent = self.frames.last().and_then(|frame| Some((frame.rectangle?, frame.depth)));
-        match (mapping, parent) {
-            (true, Some((index, _))) => {
-                self.rectangles[index].foreign();
-                (None, 0)
-            }
-            (false, Some((index, depth))) => {
-                self.rectangles[index].open(depth + 1);
-                (Some(index), depth + 1)
-            }
-            (false, None) if inside => {
-                let mut rectangle = Rectangle::default();
-                rectangle.open(0);
-                self.rectangles.push(rectangle);
-                (Some(self.rectangles.len() - 1), 0)
-            }
-            _ => (None, 0),
         }
     }
 
@@ -423,19 +429,6 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             self.spare.push((frame.key, hashes));
         }
         self.finish(frame.place, outline, value, size)
-    }
-
-    /// The shape as an array, where the sequence that ends is the outermost of one.
-    fn close_rectangle(&mut self, frame: &Frame) -> Option<(Shape, Option<Box<Leaves>>)> {
-        let rectangle = self.rectangles.get_mut(frame.rectangle?)?;
-        rectangle.close(frame.depth, frame.count);
-        match frame.depth {
-            0 => {
-                let rectangle = self.rectangles.pop()?;
-                Some((rectangle.shape(), Some(Box::new(rectangle.elements))))
-            }
-            _ => None,
-        }
     }
 
     /// Hands a node that has ended to the collection it is in.

@@ -5,9 +5,12 @@
 use std::sync::Arc;
 
 use super::super::AsdfFile;
-use super::super::ndarray::{Byteorder, Datatype, Ndarray};
+use super::super::ndarray::{Byteorder, Datatype, Ndarray, Number, Scalar, Source};
+use super::entry::{Masked, MaskedBy};
+use super::{inline, masks};
 use crate::content::folder::{File, Keeping, Renewal};
-use crate::content::{Content, Gather, Window};
+use crate::content::{Content, Gather, Text, Window};
+use crate::decode::Decoded;
 use crate::error::{Error, Result};
 use crate::format::{Block, Container, FactValue};
 
@@ -60,8 +63,38 @@ impl Elements {
         Ok(Self { dimensions, datatype, byteorder, order: order.unwrap_or(Order::C), content })
     }
 
+    /// The elements of an array in the tree.
+    fn in_tree(file: &AsdfFile, array: &Ndarray) -> Result<Self> {
+        let content = content_in_tree(file, array, false)?;
+        let dimensions = array.shape.as_ref().map(|shape| shape.dimensions.clone()).unwrap_or_default();
+        let datatype = array.datatype.clone().ok_or_else(Self::unknown_type)?;
+        Ok(Self { dimensions, datatype, byteorder: Byteorder::Little, order: Order::C, content })
+    }
+
+    /// Truth values, one for each of these elements.
+    fn truths(&self, content: Arc<dyn Content>) -> Self {
+        let datatype = Datatype::Scalar(Scalar::Bool8);
+        Self { datatype, byteorder: Byteorder::Little, content, ..self.clone() }
+    }
+
+    /// Which elements are equal to a number.
+    fn equal_to(&self, number: Number) -> Result<Self> {
+        let Datatype::Scalar(scalar) = self.datatype else { return Err(Self::unknown_type()) };
+        let content = masks::equal_to(self.content.clone(), (scalar, self.byteorder), number);
+        Ok(self.truths(content.ok_or_else(Self::unknown_type)?))
+    }
+
+    /// The mask of an array of these dimensions that these elements, in C order, are: where they are not zero.
+    fn nonzero(&self, dimensions: &[u64]) -> Result<Self> {
+        let content = match self.datatype {
+            Datatype::Scalar(Scalar::Bool8) => self.content.clone(),
+            _ => masks::not_zero(self.content.clone(), self.datatype.size().ok_or_else(Self::unknown_type)?),
+        };
+        let content = masks::broadcast(content, &self.dimensions, dimensions)?;
+        Ok(Self { dimensions: dimensions.to_vec(), ..self.truths(content) })
+    }
+
     /// The elements with the last index changing fastest.
-    #[expect(dead_code, reason = "for the views that need one order")]
     pub(in super::super) fn in_c_order(self) -> Result<Self> {
         if self.order == Order::C {
             return Ok(self);
@@ -90,20 +123,97 @@ pub(in super::super) fn file_of(
     array: &Ndarray,
     make: impl FnOnce(&Elements) -> Result<Arc<dyn Content>>,
 ) -> File {
-    let block = file.block_count().and_then(|count| {
-        let number = array.source.block(count);
-        let number = number.ok_or_else(|| Error::damaged("the array lies in a block that is not there"))?;
-        Ok((number, file.block(number)?))
-    });
-    let (content, renewal, blocks, grows) = match block {
-        Ok((number, block)) => {
-            let content = Elements::in_block(array, &block).and_then(|elements| make(&elements));
-            let (renewal, streamed) = (Renewal::WhileSame(signature(array, &block)), block.streamed);
-            (content, renewal, vec![number], streamed)
+    Origin::of(file, array).file(make)
+}
+
+/// The file of a view of a mask, made in the same way.
+pub(super) fn file_of_mask(
+    file: &Arc<AsdfFile>,
+    masked: &Masked,
+    make: impl FnOnce(&Elements) -> Result<Arc<dyn Content>>,
+) -> File {
+    let mut origin = Origin::of(file, &masked.of);
+    match &masked.by {
+        MaskedBy::Number(number) => {
+            origin.elements = origin.elements.and_then(|elements| elements.equal_to(*number));
         }
-        Err(error) => (Err(error), Renewal::Always, Vec::new(), false),
-    };
-    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
+        MaskedBy::Null => {
+            origin.elements = origin.elements.and_then(|elements| {
+                let content = content_in_tree(file, &masked.of, true)?;
+                Ok(elements.truths(content))
+            });
+        }
+        MaskedBy::Array(mask) => {
+            let mask = Origin::of(file, mask);
+            let of = origin.elements;
+            origin.elements =
+                of.and_then(|elements| mask.elements?.in_c_order()?.nonzero(&elements.dimensions));
+            origin.blocks.extend(mask.blocks);
+            origin.grows |= mask.grows;
+            origin.renewal = match (origin.renewal, mask.renewal) {
+                (Renewal::WhileSame(one), Renewal::WhileSame(other)) => Renewal::WhileSame(one + &other),
+                _ => Renewal::Always,
+            };
+        }
+    }
+    if let Renewal::WhileSame(signature) = &mut origin.renewal {
+        signature.push_str(&format!("{:?}", masked.by.number()));
+    }
+    origin.file(make)
+}
+
+/// The elements of an array, and what a file of them depends on.
+struct Origin {
+    elements: Result<Elements>,
+    renewal: Renewal,
+    blocks: Vec<usize>,
+    grows: bool,
+}
+
+impl Origin {
+    fn of(file: &Arc<AsdfFile>, array: &Ndarray) -> Self {
+        match &array.source {
+            Source::Inline(inline) => {
+                let hash = inline.leaves.as_deref().map(|leaves| leaves.seen.hash);
+                let signature = format!("{:?} {:?} {hash:?}", array.shape, array.datatype);
+                let elements = Elements::in_tree(file, array);
+                Self { elements, renewal: Renewal::WhileSame(signature), blocks: Vec::new(), grows: false }
+            }
+            _ => Self::in_block(file, array),
+        }
+    }
+
+    fn in_block(file: &Arc<AsdfFile>, array: &Ndarray) -> Self {
+        let block = file.block_count().and_then(|count| {
+            let number = array.source.block(count);
+            let number =
+                number.ok_or_else(|| Error::damaged("the array lies in a block that is not there"))?;
+            Ok((number, file.block(number)?))
+        });
+        match block {
+            Ok((number, block)) => Self {
+                elements: Elements::in_block(array, &block),
+                renewal: Renewal::WhileSame(signature(array, &block)),
+                blocks: vec![number],
+                grows: block.streamed,
+            },
+            Err(error) => {
+                Self { elements: Err(error), renewal: Renewal::Always, blocks: Vec::new(), grows: false }
+            }
+        }
+    }
+
+    fn file(self, make: impl FnOnce(&Elements) -> Result<Arc<dyn Content>>) -> File {
+        File {
+            content: self.elements.and_then(|elements| make(&elements)),
+            claimed: 0,
+            grows: self.grows,
+            blocks: self.blocks,
+            renewal: self.renewal,
+            keeping: Keeping::All,
+            attributes: None,
+        }
+    }
 }
 
 /// The same text for an array of two versions of a file if it has the same elements; a streamed one may have grown.
@@ -115,6 +225,19 @@ fn signature(array: &Ndarray, block: &Block) -> String {
         "{:?} {:?} {:?} {:?} {:?} {facts:?}",
         array.shape, array.datatype, array.byteorder, array.offset, array.strides
     )
+}
+
+/// The bytes of an array in the tree, or which of its elements are null.
+fn content_in_tree(file: &AsdfFile, array: &Ndarray, nulls: bool) -> Result<Arc<dyn Content>> {
+    let text = file.found().text.clone();
+    let text = text.ok_or_else(|| Error::damaged("the text of the tree can't be read"))?;
+    let elements = inline::Elements::new(&text, array, nulls)?;
+    let len = elements.len();
+    if len == 0 {
+        return Ok(Arc::new(Text::new(Vec::new())));
+    }
+    let decoded = Decoded::stream(elements, len, &file.context.cache);
+    Ok(decoded.with_read_ahead(file.tree().relocation_lock()))
 }
 
 /// In which order the elements lie one after the other; `None` if they don't.

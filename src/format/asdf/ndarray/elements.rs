@@ -6,7 +6,7 @@ use crate::yaml::survey::Leaves;
 
 impl Scalar {
     /// The least and the greatest integer, of a type of integers.
-    pub(super) fn range(self) -> Option<(i128, i128)> {
+    pub fn range(self) -> Option<(i128, i128)> {
         Some(match self {
             Self::Int8 => (i8::MIN.into(), i8::MAX.into()),
             Self::Int16 => (i16::MIN.into(), i16::MAX.into()),

@@ -1,6 +1,6 @@
 //! Whether a mask fits its array, as numpy has it.
 
-use super::{Datatype, INLINE_KEY, Mask, Ndarray, Result, Scalar, Source, is_tag, trouble};
+use super::{Datatype, INLINE_KEY, Inline, Mask, Ndarray, Result, Scalar, Source, is_tag, trouble};
 use crate::yaml::survey::{self, Value};
 
 /// Checks the mask that `array` has, which is this node.
@@ -28,7 +28,7 @@ pub(super) fn fits(array: &Ndarray, mask: &Value) -> Result<()> {
                 }
             }
         }
-        (Mask::Value(_), _) => value_fits(array.datatype.as_ref(), mask),
+        (Mask::Value(..), _) => value_fits(array.datatype.as_ref(), mask),
         _ => Ok(()),
     }
 }
@@ -63,7 +63,7 @@ impl Ndarray {
         let lengths = match (&self.shape, &self.source) {
             (Some(shape), _) if shape.streamed => return None,
             (Some(shape), _) => &shape.dimensions,
-            (None, Source::Inline(survey::Shape::Array(lengths))) => lengths,
+            (None, Source::Inline(Inline { shape: survey::Shape::Array(lengths), .. })) => lengths,
             _ => return None,
         };
         lengths.iter().try_fold(1_u64, |product, length| product.checked_mul(*length))

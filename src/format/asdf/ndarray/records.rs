@@ -7,10 +7,11 @@ use super::{Datatype, Field, Result, Shape, elements, trouble};
 use crate::yaml::scalar::Type;
 use crate::yaml::survey::{Leaves, Node, Value};
 
-/// Whether an array is whole, and every value fits its field. Of one that is too large nothing is known.
-pub(super) fn fit(data: &Value, shape: Option<&Shape>, fields: &[Field]) -> Result<()> {
+/// Whether an array is whole, and every value fits its field; how long its dimensions are then. Of one that is too
+/// large, and of an empty one, nothing is known.
+pub(super) fn fit(data: &Value, shape: Option<&Shape>, fields: &[Field]) -> Result<Option<Vec<u64>>> {
     if data.items().is_none_or(<[_]>::is_empty) {
-        return Ok(());
+        return Ok(None);
     }
     let mut lengths = Vec::new();
     let mut line = data;
@@ -21,7 +22,7 @@ pub(super) fn fit(data: &Value, shape: Option<&Shape>, fields: &[Field]) -> Resu
                 lengths.push(line.items().map_or(0, <[_]>::len));
                 line = first;
             }
-            None if !line.is_whole() => return Ok(()),
+            None if !line.is_whole() => return Ok(None),
             _ => {
                 let what =
                     format!("a record in the tree has not {} values, one for each field", fields.len());
@@ -45,7 +46,7 @@ pub(super) fn fit(data: &Value, shape: Option<&Shape>, fields: &[Field]) -> Resu
                 format!("an array in the tree has the shape {lengths:?}, and its \"shape\" is {shape:?}"),
             )
         }
-        _ => Ok(()),
+        _ => Ok(Some(lengths)),
     }
 }
 

@@ -1,0 +1,364 @@
+//! Arrays that are written in the tree: their elements, in bounded memory, from a second look at the text.
+//!
+//! A node is read by the events of its own text alone, behind as much of a head as it needs. What it mentions by an
+//! anchor is read where that stands.
+
+use std::sync::Arc;
+
+use super::super::ndarray::{Byteorder, Datatype, Field, Inline, Ndarray, Scalar, Source};
+use super::value::Value;
+use crate::content::{Content, Pieces, Text, Window};
+use crate::decode::{Decoder, Sequential};
+use crate::error::{Error, Result};
+use crate::yaml::event::{Event, Mark, Style, What};
+use crate::yaml::parser::Events;
+use crate::yaml::scalar;
+use crate::yaml::survey::{Alias, Commented, Leaves, Rectangle};
+
+/// So many bytes before `---` are looked through for directives.
+const HEAD: u64 = 64 << 10;
+/// A node that begins behind so many characters of its line stands in brackets, or nests deeper than is read.
+const WIDEST: u64 = 4096;
+/// Mentions within mentions that are followed.
+const DEEPEST: usize = 64;
+
+/// The text of a tree, to be read from any node on.
+#[derive(Debug)]
+pub(super) struct TreeText {
+    tree: Arc<dyn Content>,
+    /// The lines that declare what tags stand for.
+    directives: Vec<u8>,
+    /// The offset of each mention of an anchor, and the node meant, in the order of the text.
+    aliases: Vec<(u64, Origin)>,
+}
+
+/// Where a node begins, and whether it stands in brackets or braces.
+type Origin = (Mark, bool);
+
+impl TreeText {
+    pub(super) fn new(tree: &Arc<dyn Content>, aliases: &[Alias]) -> Result<Self> {
+        let mut head = vec![0; HEAD.min(tree.len()) as usize];
+        let mut read = 0;
+        let commented = Commented(&**tree);
+        while read < head.len() {
+            match commented.read_at(read as u64, &mut head[read..])? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        let lines = head[..read].split_inclusive(|byte| *byte == b'\n');
+        let lines = lines.take_while(|line| !line.starts_with(b"---"));
+        let directives = lines.filter(|line| line.starts_with(b"%")).flatten().copied().collect();
+        let aliases = aliases.iter().map(|alias| (alias.place.offset, alias.origin)).collect();
+        Ok(Self { tree: tree.clone(), directives, aliases })
+    }
+
+    /// The events of the text from a node on, and how far their offsets are behind those of the tree.
+    fn events(&self, (place, flow): Origin) -> Result<(Events<'static>, u64)> {
+        let mut prefix = self.directives.clone();
+        prefix.extend_from_slice(b"---\n");
+        if flow {
+            prefix.push(b'[');
+        } else {
+            // As the value of a key that stands where the node's own key does, or the dash before it.
+            let (column, is_block) = self.column_of_key(place)?;
+            let blanks = vec![b' '; column as usize];
+            prefix.extend_from_slice(&blanks);
+            prefix.extend_from_slice(b"x:");
+            if is_block {
+                prefix.push(b'\n');
+                prefix.extend_from_slice(&blanks);
+            } else {
+                prefix.push(b' ');
+            }
+        }
+        let before = prefix.len() as u64;
+        let rest = Window::new(self.tree.clone(), place.offset, u64::MAX);
+        let text = Pieces::new([Arc::new(Text::new(prefix)) as Arc<dyn Content>, Arc::new(rest)])?;
+        Ok((Events::keeping(Arc::new(text)), before))
+    }
+
+    /// Where the key may stand whose value a node is; and whether the node begins with the dash of its first item.
+    fn column_of_key(&self, place: Mark) -> Result<(u64, bool)> {
+        let column = place.column.saturating_sub(1);
+        if column > WIDEST {
+            return Ok((0, false));
+        }
+        let from = place.offset.saturating_sub(column * 4);
+        let before = (place.offset - from) as usize;
+        let mut text = vec![0; before + 2];
+        crate::content::read_exact_at(&*self.tree, from, &mut text)?;
+        if matches!(text[before..], [b'-', b' ' | b'\t' | b'\r' | b'\n']) {
+            return Ok((column, true));
+        }
+        let line = text[..before].rsplit(|byte| matches!(byte, b'\n' | b'\r')).next().unwrap_or_default();
+        let (mut start, mut dash) = (0, None);
+        while let Some(byte @ (b' ' | b'-')) = line.get(start) {
+            match (byte, line.get(start + 1)) {
+                (b'-', Some(b' ')) => dash = Some(start),
+                (b'-', _) => break,
+                _ => {}
+            }
+            start += 1;
+        }
+        let key = if start == line.len() { dash.unwrap_or(start) } else { start };
+        Ok((key as u64, false))
+    }
+
+    /// The node that is mentioned at an offset.
+    fn target(&self, offset: u64) -> Option<Origin> {
+        let index = self.aliases.binary_search_by_key(&offset, |(at, _)| *at).ok()?;
+        Some(self.aliases[index].1)
+    }
+}
+
+/// A part of an array.
+enum Part<'e> {
+    Open,
+    Close,
+    Leaf { text: &'e str, plain: bool, tag: Option<&'e str> },
+}
+
+/// The parts of an array, with what is mentioned in it in its place.
+struct Walk {
+    text: Arc<TreeText>,
+    nodes: Vec<NodeEvents>,
+}
+
+/// The events of one node.
+struct NodeEvents {
+    events: Events<'static>,
+    /// The bytes before the node in the text of the events, and its offset in the tree.
+    before: u64,
+    offset: u64,
+    /// Events of the document, and the mapping or sequence around it, that come first.
+    outside: usize,
+    depth: usize,
+    /// Whether the last event was the node's last one.
+    ended: bool,
+}
+
+impl Walk {
+    fn new(text: Arc<TreeText>, place: Mark) -> Result<Self> {
+        let mut walk = Self { text, nodes: Vec::new() };
+        walk.enter((place, false))?;
+        Ok(walk)
+    }
+
+    fn enter(&mut self, origin: Origin) -> Result<()> {
+        if self.nodes.len() >= DEEPEST {
+            return Err(Error::damaged("an array in the tree mentions itself, or nests too deep"));
+        }
+        let (events, before) = self.text.events(origin)?;
+        // Stream, document, and the mapping with its key, or the sequence.
+        let outside = if origin.1 { 3 } else { 4 };
+        let offset = origin.0.offset;
+        self.nodes.push(NodeEvents { events, before, offset, outside, depth: 0, ended: false });
+        Ok(())
+    }
+
+    /// Hands the next part to `take`; whether there was one.
+    fn step(&mut self, take: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<bool> {
+        while self.nodes.pop_if(|node| node.ended).is_some() {}
+        let Some(node) = self.nodes.last_mut() else { return Ok(false) };
+        let end = || Error::damaged("an array in the tree ends too soon");
+        let Event { what, start, .. } = node.events.next_event()?.ok_or_else(end)?;
+        if node.outside > 0 {
+            node.outside -= 1;
+            return Ok(true);
+        }
+        match what {
+            What::SequenceStart { .. } => {
+                node.depth += 1;
+                take(Part::Open)?;
+            }
+            What::SequenceEnd => {
+                node.depth = node.depth.checked_sub(1).ok_or_else(end)?;
+                node.ended = node.depth == 0;
+                take(Part::Close)?;
+            }
+            What::Scalar { value, style, tag, .. } => {
+                node.ended = node.depth == 0;
+                take(Part::Leaf { text: value, plain: style == Style::Plain, tag })?;
+            }
+            What::Alias(_) => {
+                node.ended = node.depth == 0;
+                let at = start.offset.checked_sub(node.before).and_then(|at| at.checked_add(node.offset));
+                let target = at.and_then(|at| self.text.target(at));
+                let target = target.ok_or_else(|| Error::damaged("an alias in an array has no anchor"))?;
+                self.enter(target)?;
+            }
+            _ => return Err(Error::damaged("an array in the tree has a mapping in it")),
+        }
+        Ok(true)
+    }
+}
+
+/// Looks at all of an array that has aliases in it, and what they stand for; at no more than `left` of its parts.
+pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, left: &mut u64) -> Result<()> {
+    let mut walk = Walk::new(text.clone(), inline.place)?;
+    let (mut rectangle, mut counts) = (Rectangle::default(), Vec::<u64>::new());
+    let mut leaves = Leaves::default();
+    while walk.step(&mut |part| {
+        *left = left.checked_sub(1).ok_or_else(|| Error::unsupported("it has too many aliases to follow"))?;
+        if let (Some(count), false) = (counts.last_mut(), matches!(part, Part::Close)) {
+            *count += 1;
+        }
+        match part {
+            Part::Open => {
+                rectangle.open(counts.len());
+                counts.push(0);
+            }
+            Part::Close => {
+                let count = counts.pop().unwrap_or_default();
+                rectangle.close(counts.len(), count);
+            }
+            Part::Leaf { text, plain, tag } => {
+                rectangle.leaf(counts.len());
+                let (plain, tag) = if tag == Some("!") { (true, None) } else { (plain, tag) };
+                leaves.add(inline.place, text, scalar::type_of(text, plain, tag), tag);
+            }
+        }
+        Ok(())
+    })? {}
+    (inline.shape, inline.leaves) = (rectangle.shape(), Some(Box::new(leaves)));
+    Ok(())
+}
+
+/// The elements of an array in the tree, as a stream that is made anew from the text each time.
+#[derive(Debug)]
+pub(super) struct Elements {
+    text: Arc<TreeText>,
+    place: Mark,
+    /// The values of an element.
+    values: Arc<[(Scalar, Byteorder)]>,
+    /// Whether it is not the values that are wanted, but which of them are null.
+    nulls: bool,
+    /// Bytes of all elements.
+    len: u64,
+}
+
+impl Elements {
+    /// The elements of `array`, whose type is known; `nulls` for which of them are null.
+    pub(super) fn new(text: &Arc<TreeText>, array: &Ndarray, nulls: bool) -> Result<Self> {
+        let wrong = || Error::damaged("the type of the array is not known");
+        let (Source::Inline(inline), Some(datatype)) = (&array.source, &array.datatype) else {
+            return Err(wrong());
+        };
+        let mut values = Vec::new();
+        flatten(datatype, Byteorder::Little, &mut values).ok_or_else(wrong)?;
+        let item = if nulls { Some(1) } else { datatype.size() };
+        let dimensions = array.shape.iter().flat_map(|shape| &shape.dimensions);
+        let len = dimensions.copied().try_fold(item.ok_or_else(wrong)?, u64::checked_mul);
+        let len = len.ok_or_else(|| Error::damaged("the array is too large"))?;
+        Ok(Self { text: text.clone(), place: inline.place, values: values.into(), nulls, len })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+/// The most values of an element of an array in the tree.
+const MOST_VALUES: usize = 1 << 16;
+
+/// Adds the values of an element, in their order; `None` if they are too many.
+fn flatten(datatype: &Datatype, byteorder: Byteorder, out: &mut Vec<(Scalar, Byteorder)>) -> Option<()> {
+    match datatype {
+        Datatype::Scalar(scalar) => out.push((*scalar, byteorder)),
+        Datatype::Structured(fields) => {
+            for Field { datatype, byteorder: own, shape, .. } in fields {
+                let count = shape.iter().try_fold(1_u64, |product, len| product.checked_mul(*len))?;
+                for _ in 0..count {
+                    flatten(datatype, own.unwrap_or(byteorder), out)?;
+                }
+            }
+        }
+        Datatype::Unknown => return None,
+    }
+    (out.len() <= MOST_VALUES).then_some(())
+}
+
+impl Sequential for Elements {
+    fn start(&self) -> Result<Box<dyn Decoder>> {
+        Ok(Box::new(ElementDecoder {
+            walk: Walk::new(self.text.clone(), self.place)?,
+            values: self.values.clone(),
+            nulls: self.nulls,
+            next: 0,
+            left: self.len,
+            ready: Vec::new(),
+            given: 0,
+            failed: None,
+        }))
+    }
+}
+
+struct ElementDecoder {
+    walk: Walk,
+    values: Arc<[(Scalar, Byteorder)]>,
+    nulls: bool,
+    /// Which value of an element comes next.
+    next: usize,
+    /// Bytes that are still to come; what follows in the text is not looked at.
+    left: u64,
+    /// Bytes that are made, and how many of them were given.
+    ready: Vec<u8>,
+    given: usize,
+    /// Why no more can be made.
+    failed: Option<Error>,
+}
+
+impl Decoder for ElementDecoder {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < out.len() && self.left > 0 {
+            if self.given == self.ready.len() {
+                self.ready.clear();
+                self.given = 0;
+                if self.failed.is_none() {
+                    self.failed = self.make().err();
+                }
+                match &self.failed {
+                    None => {}
+                    Some(_) if done > 0 => break,
+                    Some(error) => return Err(error.clone()),
+                }
+                if self.ready.is_empty() {
+                    continue;
+                }
+            }
+            let rest = &self.ready[self.given..];
+            let take = rest.len().min(out.len() - done).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            out[done..done + take].copy_from_slice(&rest[..take]);
+            (done, self.given, self.left) = (done + take, self.given + take, self.left - take as u64);
+        }
+        Ok(done)
+    }
+}
+
+impl ElementDecoder {
+    /// Makes the bytes of the next value.
+    fn make(&mut self) -> Result<()> {
+        let (values, next, nulls, ready) = (&self.values, &mut self.next, self.nulls, &mut self.ready);
+        let mut take = |part: Part<'_>| {
+            let Part::Leaf { text, plain, tag } = part else { return Ok(()) };
+            let Some((scalar, byteorder)) = values.get(*next).copied() else { return Ok(()) };
+            *next = (*next + 1) % values.len();
+            let value = Value::of(text, plain, tag);
+            let written = match (value, nulls) {
+                (Some(value), true) => {
+                    ready.push(u8::from(value == Value::Null));
+                    Some(())
+                }
+                (Some(value), false) => value.write(scalar, byteorder, ready),
+                (None, _) => None,
+            };
+            written.ok_or_else(|| Error::damaged("an element in the tree is none of the array's datatype"))
+        };
+        match self.walk.step(&mut take)? {
+            true => Ok(()),
+            false => Err(Error::damaged("the array in the tree ends too soon")),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Which elements of an array are masked, as an array of truth values.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::super::ndarray::{Byteorder, Number, Scalar};
+use super::value::half_as_float;
+use crate::content::{Content, Gather, Soundness, read_exact_at};
+use crate::error::{Error, Result};
+use crate::source::RelocationLock;
+
+/// Bytes that are looked at together, at least.
+const SPAN: usize = 64 << 10;
+
+/// Which elements of `item` bytes are equal to a number.
+pub(super) fn equal_to(
+    elements: Arc<dyn Content>,
+    (scalar, byteorder): (Scalar, Byteorder),
+    number: Number,
+) -> Option<Arc<dyn Content>> {
+    let test = Test::Equals(scalar, byteorder, number);
+    Some(Arc::new(Truths { elements, item: scalar.size()?, test }))
+}
+
+/// Which elements of `item` bytes are not zero.
+pub(super) fn not_zero(elements: Arc<dyn Content>, item: u64) -> Arc<dyn Content> {
+    Arc::new(Truths { elements, item, test: Test::NotZero })
+}
+
+/// Truth values in C order, broadcast from one shape to another as numpy does it for masks.
+pub(super) fn broadcast(mask: Arc<dyn Content>, from: &[u64], to: &[u64]) -> Result<Arc<dyn Content>> {
+    let strides =
+        strides(from, to).ok_or_else(|| Error::damaged("the mask does not fit the shape of its array"))?;
+    Ok(Arc::new(Gather::new(mask, 0, 1, to.iter().copied().zip(strides).collect())?))
+}
+
+/// The strides by which elements of one byte are broadcast, as numpy does it for masks; `None` if they can't be.
+fn strides(from: &[u64], to: &[u64]) -> Option<Vec<i64>> {
+    let mut step = 1_i64;
+    let mut own = Vec::with_capacity(to.len());
+    let count = |lengths: &[u64]| lengths.iter().try_fold(1_u64, |product, len| product.checked_mul(*len));
+    // The same number of elements in another shape, or one for all.
+    let shape = if from != to && count(from) == count(to) { to } else { from };
+    let shape = if count(from) == Some(1) { &[] } else { shape };
+    let missing = to.len().checked_sub(shape.len())?;
+    for (len, wanted) in shape.iter().zip(&to[missing..]).rev() {
+        own.push(match len {
+            1 => 0,
+            len if len == wanted => step,
+            _ => return None,
+        });
+        step = step.checked_mul(i64::try_from(*len).ok()?)?;
+    }
+    own.resize(to.len(), 0);
+    own.reverse();
+    Some(own)
+}
+
+/// What an element is asked.
+#[derive(Clone, Copy, Debug)]
+enum Test {
+    Equals(Scalar, Byteorder, Number),
+    NotZero,
+}
+
+impl Test {
+    fn of(self, element: &[u8]) -> bool {
+        match self {
+            Self::NotZero => element.iter().any(|byte| *byte != 0),
+            Self::Equals(scalar, byteorder, number) => {
+                let mut little = [0; 16];
+                let Some(bytes) = little.get_mut(..element.len()) else { return false };
+                bytes.copy_from_slice(element);
+                if byteorder == Byteorder::Big {
+                    let half = match scalar {
+                        Scalar::Complex64 | Scalar::Complex128 => element.len() / 2,
+                        _ => element.len(),
+                    };
+                    bytes.chunks_mut(half.max(1)).for_each(<[u8]>::reverse);
+                }
+                is_equal(scalar, little, number)
+            }
+        }
+    }
+}
+
+/// Whether an element, its bytes in little order, is a number, as numpy compares them; NaN is equal to NaN.
+fn is_equal(scalar: Scalar, bytes: [u8; 16], number: Number) -> bool {
+    let float = |at: usize, size: usize| match size {
+        4 => f64::from(f32::from_le_bytes(std::array::from_fn(|n| bytes[at + n]))),
+        _ => f64::from_le_bytes(std::array::from_fn(|n| bytes[at + n])),
+    };
+    let (number_re, number_im) = match number {
+        Number::Int(value) => (value as f64, 0.0),
+        Number::Float(value) => (value, 0.0),
+        Number::Complex(re, im) => (re, im),
+    };
+    let is_nan = number_re.is_nan() || number_im.is_nan();
+    let single = |value: f64| f64::from(value as f32);
+    match scalar {
+        Scalar::Float16 => {
+            let value = half_as_float(u16::from_le_bytes([bytes[0], bytes[1]]));
+            let wanted = half_as_float(super::value::half(number_re));
+            if is_nan { value.is_nan() } else { value == wanted && number_im == 0.0 }
+        }
+        Scalar::Float32 | Scalar::Float64 => {
+            let (value, wanted) = match scalar {
+                Scalar::Float32 => (float(0, 4), single(number_re)),
+                _ => (float(0, 8), number_re),
+            };
+            if is_nan { value.is_nan() } else { value == wanted && number_im == 0.0 }
+        }
+        Scalar::Complex64 | Scalar::Complex128 => {
+            let (re, im, wanted) = match scalar {
+                Scalar::Complex64 => (float(0, 4), float(4, 4), (single(number_re), single(number_im))),
+                _ => (float(0, 8), float(8, 8), (number_re, number_im)),
+            };
+            if is_nan { re.is_nan() || im.is_nan() } else { (re, im) == wanted }
+        }
+        _ => {
+            let Some(value) = integer(scalar, bytes) else { return false };
+            match number {
+                Number::Int(wanted) => value == wanted,
+                _ => value as f64 == number_re && number_im == 0.0,
+            }
+        }
+    }
+}
+
+/// The integer, or truth value, that an element is, its bytes in little order.
+fn integer(scalar: Scalar, bytes: [u8; 16]) -> Option<i128> {
+    if scalar == Scalar::Bool8 {
+        return Some(i128::from(bytes[0] != 0));
+    }
+    let (least, _) = scalar.range()?;
+    let unused = 128 - 8 * u32::try_from(scalar.size()?).ok()?;
+    let value = u128::from_le_bytes(bytes) << unused;
+    Some(if least < 0 { (value as i128) >> unused } else { (value >> unused) as i128 })
+}
+
+/// What a test says of each element.
+#[derive(Debug)]
+struct Truths {
+    elements: Arc<dyn Content>,
+    /// Bytes of an element.
+    item: u64,
+    test: Test,
+}
+
+impl Content for Truths {
+    fn len(&self) -> u64 {
+        self.elements.len().checked_div(self.item).unwrap_or_default()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let wanted = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
+        let item = usize::try_from(self.item).map_err(|_| Error::damaged("the elements are too long"))?;
+        let together = (SPAN / item.max(1)).max(1);
+        let mut bytes = Vec::new();
+        let mut done = 0;
+        for out in buf[..wanted].chunks_mut(together) {
+            bytes.resize(out.len() * item, 0);
+            let from = (offset + done as u64) * self.item;
+            match read_exact_at(&*self.elements, from, &mut bytes) {
+                Ok(()) => {}
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+            for (truth, element) in out.iter_mut().zip(bytes.chunks_exact(item)) {
+                *truth = u8::from(self.test.of(element));
+            }
+            done += out.len();
+        }
+        Ok(done)
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.elements.ranges()
+    }
+
+    fn relocation_lock(&self) -> Option<RelocationLock> {
+        self.elements.relocation_lock()
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn soundness(&self) -> Soundness {
+        match self.elements.soundness() {
+            Soundness::Broken(from) => Soundness::Broken(from / self.item.max(1)),
+            known => known,
+        }
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.elements.trouble()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_compared_as_numbers() {
+        let of = |scalar, byteorder, number, bytes: &[u8]| Test::Equals(scalar, byteorder, number).of(bytes);
+        let (big, little) = (Byteorder::Big, Byteorder::Little);
+        assert!(of(Scalar::Int16, big, Number::Int(-999), &(-999_i16).to_be_bytes()));
+        assert!(of(Scalar::Int16, little, Number::Float(-999.0), &(-999_i16).to_le_bytes()));
+        assert!(!of(Scalar::Uint16, little, Number::Int(-1), &[255, 255]));
+        assert!(of(Scalar::Uint64, big, Number::Int(u64::MAX.into()), &[255; 8]));
+        assert!(of(Scalar::Float32, big, Number::Float(1.1), &1.1_f32.to_be_bytes()));
+        assert!(of(Scalar::Float64, little, Number::Int(0), &(-0.0_f64).to_le_bytes()));
+        assert!(of(Scalar::Float16, little, Number::Float(0.1), &[0x66, 0x2e]));
+        assert!(of(Scalar::Float64, big, Number::Float(f64::NAN), &f64::NAN.to_be_bytes()));
+        assert!(!of(Scalar::Int32, big, Number::Float(f64::NAN), &[0; 4]));
+        let complex = [1_f32.to_be_bytes(), 2_f32.to_be_bytes()].concat();
+        assert!(of(Scalar::Complex64, big, Number::Complex(1.0, 2.0), &complex));
+        assert!(!of(Scalar::Complex64, big, Number::Int(1), &complex));
+        assert!(of(Scalar::Bool8, big, Number::Int(1), &[1]));
+        assert!(Test::NotZero.of(&[0, 1]) && !Test::NotZero.of(&[0, 0]));
+    }
+
+    #[test]
+    fn masks_are_broadcast() {
+        for (from, to, expected) in [
+            (&[2, 3][..], &[2, 3][..], Some(vec![3, 1])),
+            (&[3], &[2, 3], Some(vec![0, 1])),
+            (&[2, 1], &[2, 3], Some(vec![1, 0])),
+            (&[1], &[2, 3], Some(vec![0, 0])),
+            (&[], &[2], Some(vec![0])),
+            (&[6], &[2, 3], Some(vec![3, 1])),
+            (&[2], &[2, 3], None),
+            (&[1, 1, 1], &[2, 3], Some(vec![0, 0])),
+            (&[1, 2, 3], &[2, 3], Some(vec![3, 1])),
+        ] {
+            assert_eq!(strides(from, to), expected, "{from:?} {to:?}");
+        }
+    }
+}

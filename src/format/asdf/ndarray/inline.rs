@@ -1,0 +1,132 @@
+//! An array that is written in the tree: its type and shape, where they are not given.
+//!
+//! The rules are those of the standard, as numpy goes by them: a text makes all of them texts, then come complex
+//! numbers, floats, integers, truth values.
+
+use super::{Byteorder, Datatype, Ndarray, Scalar, Shape, Source};
+use crate::yaml::event::Mark;
+use crate::yaml::survey::{self, Leaves};
+
+/// The characters that numpy takes for numbers among texts.
+const TRUTH_VALUE: u64 = 5;
+const UNSIGNED: u64 = 20;
+const INTEGER: u64 = 21;
+const FLOAT: u64 = 32;
+const COMPLEX: u64 = 64;
+
+/// An array that is written in the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inline {
+    /// How long its sequences are.
+    pub shape: survey::Shape,
+    /// Where the outermost one begins.
+    pub place: Mark,
+    /// What its elements are, if that was looked at.
+    pub leaves: Option<Box<Leaves>>,
+}
+
+impl Inline {
+    /// Whether nodes in it are mentioned by an anchor, so that the survey does not know all of it.
+    pub fn has_aliases(&self) -> bool {
+        self.shape == survey::Shape::Unknown
+            || self.leaves.as_deref().is_some_and(|leaves| leaves.seen.aliases)
+    }
+}
+
+impl Ndarray {
+    /// Gives an array in the tree the type and the shape that its elements have. The error says why it has none.
+    pub fn settle_inline(&mut self) -> Result<(), String> {
+        let Source::Inline(inline) = &self.source else { return Ok(()) };
+        let leaves = inline.leaves.as_deref().ok_or("its elements are not known")?;
+        let lengths = match &inline.shape {
+            survey::Shape::Array(lengths) => Some(lengths),
+            _ => None,
+        };
+        match &self.datatype {
+            Some(Datatype::Structured(fields)) => {
+                if self.shape.is_none() {
+                    let lengths = lengths.ok_or("its rows are not of the same length")?;
+                    let dimensions = match lengths.split_last() {
+                        Some((last, above)) if *last == fields.len() as u64 => above.to_vec(),
+                        _ if lengths.contains(&0) => lengths.clone(),
+                        _ => return Err("its rows have not one value for each field".to_owned()),
+                    };
+                    self.shape = Some(Shape { streamed: false, dimensions });
+                }
+                let records = self.shape.as_ref().map_or(Some(0), |shape| product(&shape.dimensions));
+                let expected = self.datatype.as_ref().and_then(Datatype::leaves).zip(records);
+                if expected.and_then(|(leaves, records)| leaves.checked_mul(records))
+                    != Some(leaves.seen.count)
+                {
+                    return Err("its records have not one value for each field".to_owned());
+                }
+            }
+            Some(Datatype::Unknown) => return Err("its datatype has too many fields".to_owned()),
+            datatype => {
+                let lengths = lengths.ok_or("its rows are not of the same length")?;
+                let inferred = match datatype {
+                    Some(datatype) => datatype.clone(),
+                    None => Datatype::Scalar(inferred(leaves)?),
+                };
+                // An empty one may have its shape written, as its sequences can't tell it.
+                let dimensions = match &self.shape {
+                    Some(shape) => shape.dimensions.clone(),
+                    None => lengths.clone(),
+                };
+                self.shape = Some(Shape { streamed: false, dimensions });
+                self.datatype = Some(inferred);
+            }
+        }
+        (self.byteorder, self.offset, self.strides) = (Some(Byteorder::Little), 0, None);
+        Ok(())
+    }
+}
+
+impl Datatype {
+    /// How many values an element has.
+    fn leaves(&self) -> Option<u64> {
+        match self {
+            Self::Scalar(_) => Some(1),
+            Self::Structured(fields) => fields.iter().try_fold(0_u64, |sum, field| {
+                let each = field.datatype.leaves()?.checked_mul(product(&field.shape)?)?;
+                sum.checked_add(each)
+            }),
+            Self::Unknown => None,
+        }
+    }
+}
+
+fn product(lengths: &[u64]) -> Option<u64> {
+    lengths.iter().try_fold(1_u64, |product, len| product.checked_mul(*len))
+}
+
+/// The type of elements that have none written.
+fn inferred(leaves: &Leaves) -> Result<Scalar, String> {
+    let seen = &leaves.seen;
+    if let Some(place) = seen.beyond {
+        return Err(format!("the integer on line {} is beyond 64 bits", place.line));
+    }
+    if let Some(longest) = seen.longest {
+        let number = |is: bool, characters| if is { characters } else { 1 };
+        let width = [
+            longest,
+            number(seen.bools, TRUTH_VALUE),
+            number(seen.unsigned, UNSIGNED),
+            number(seen.integers, INTEGER),
+            number(seen.floats, FLOAT),
+            number(seen.complex, COMPLEX),
+        ];
+        return Ok(Scalar::Ucs4(width.into_iter().max().unwrap_or(1)));
+    }
+    Ok(if seen.complex {
+        Scalar::Complex128
+    } else if seen.floats || (seen.unsigned && seen.integers) || seen.count == 0 {
+        Scalar::Float64
+    } else if seen.unsigned {
+        Scalar::Uint64
+    } else if seen.integers {
+        Scalar::Int64
+    } else {
+        Scalar::Bool8
+    })
+}

@@ -1,0 +1,43 @@
+//! The shapes of arrays that are written in the text.
+
+use super::Surveyor;
+use crate::yaml::survey::frame::Frame;
+use crate::yaml::survey::rectangle::Rectangle;
+use crate::yaml::survey::{Leaves, Shape};
+
+impl Surveyor<'_, '_> {
+    /// Takes a collection that begins; the array that it is a part of, and its depth in it.
+    pub(super) fn open_rectangle(&mut self, mapping: bool, inside: bool) -> (Option<usize>, usize) {
+        let parent = self.frames.last().and_then(|frame| Some((frame.rectangle?, frame.depth)));
+        match (mapping, parent) {
+            (true, Some((index, _))) => {
+                self.rectangles[index].foreign();
+                (None, 0)
+            }
+            (false, Some((index, depth))) => {
+                self.rectangles[index].open(depth + 1);
+                (Some(index), depth + 1)
+            }
+            (false, None) if inside => {
+                let mut rectangle = Rectangle::default();
+                rectangle.open(0);
+                self.rectangles.push(rectangle);
+                (Some(self.rectangles.len() - 1), 0)
+            }
+            _ => (None, 0),
+        }
+    }
+
+    /// The shape as an array, where the sequence that ends is the outermost of one.
+    pub(super) fn close_rectangle(&mut self, frame: &Frame) -> Option<(Shape, Option<Box<Leaves>>)> {
+        let rectangle = self.rectangles.get_mut(frame.rectangle?)?;
+        rectangle.close(frame.depth, frame.count);
+        match frame.depth {
+            0 => {
+                let rectangle = self.rectangles.pop()?;
+                Some((rectangle.shape(), Some(Box::new(rectangle.elements))))
+            }
+            _ => None,
+        }
+    }
+}
