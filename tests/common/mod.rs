@@ -15,13 +15,13 @@
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs, missing_debug_implementations)]
 
 pub mod asdf;
-pub mod bloscpack;
+pub mod bloscpack_builder;
 #[allow(unsafe_code)] // close(2) for its answer
 pub mod case;
 pub mod daemon;
 pub mod dice;
 pub mod disk;
 pub mod encode;
-pub mod gsd;
+pub mod gsd_builder;
 pub mod mount;
 pub mod python;

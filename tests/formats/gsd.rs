@@ -1,8 +1,8 @@
 //! GSD files: those of real writers against their truth, and crafted ones.
 
-mod damage;
-mod fixtures;
-mod large;
+mod crafted;
+mod million_frames;
 mod model;
-mod open;
+mod real_files;
 mod series;
+mod walked;

@@ -7,9 +7,9 @@
 //! | `doubtful` | files with damaged block headers | Python asdf, new and old; for old layouts the data |
 //! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
 //! | `saved` | nothing: which texts a save accepts | whether Python asdf, new and old, opens them as the same data |
-//! | `fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
-//! | `bloscpack` | files written at test time by the bloscpack package | the data before they were written |
-//! | `gsd` | trajectories written at test time by the gsd package, and fixtures of its old versions | its readers |
+//! | `shared_fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
+//! | `bloscpack_by_python` | files written at test time by the bloscpack package | the data before they were written |
+//! | `gsd_by_python` | trajectories written at test time by the gsd package, and fixtures of its old versions | its readers |
 //! | `gsd_growing` | trajectories that are being written, or are written anew | a formula |
 //! | `preview` | pictures of arrays | numpy, by the documented formula |
 
@@ -19,13 +19,13 @@
 mod common;
 
 mod arrays;
-mod bloscpack;
+mod bloscpack_by_python;
 mod built;
 mod doubtful;
-mod fixtures;
-mod gsd;
+mod gsd_by_python;
 mod gsd_growing;
 mod preview;
 mod reference;
 mod saved;
+mod shared_fixtures;
 mod written_by_python;

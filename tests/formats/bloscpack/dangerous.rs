@@ -6,7 +6,7 @@ use asdf_mount::Kind;
 use asdf_mount::format::Severity;
 
 use super::{block, file, open, read, view, whole};
-use crate::common::bloscpack::{Pack, checksum, stored};
+use crate::common::bloscpack_builder::{Pack, checksum, stored};
 
 fn data() -> Vec<u8> {
     (0..100_u8).collect()

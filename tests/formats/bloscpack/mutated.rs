@@ -9,7 +9,7 @@ use asdf_mount::format::bloscpack::map::ChunkMap;
 use asdf_mount::source::{MemorySource, Source};
 
 use super::{block, fixtures, open, read};
-use crate::common::bloscpack::Pack;
+use crate::common::bloscpack_builder::Pack;
 use crate::common::dice::Dice;
 
 /// Changed files of each kind.

@@ -11,7 +11,7 @@ use asdf_mount::format::{Context, Severity};
 use asdf_mount::source::{MemorySource, Source, SourceStat};
 
 use super::{block, open, read, view, whole};
-use crate::common::bloscpack::{Pack, stored};
+use crate::common::bloscpack_builder::{Pack, stored};
 
 fn data() -> Vec<u8> {
     (0..1000_u32).flat_map(|n| (n * 7).to_le_bytes()).collect()

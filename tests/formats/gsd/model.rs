@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 
 use asdf_mount::content::names::original;
 
-use super::damage::is_of_series;
-use super::open::{bytes, folder, names, npy, open, walk};
+use super::crafted::is_of_series;
+use super::walked::{bytes, folder, names, npy, open, walk};
 use crate::common::dice::Dice;
-use crate::common::gsd::{Built, Chunk, DESCRS, GsdBuilder, SIZES};
+use crate::common::gsd_builder::{Built, Chunk, DESCRS, GsdBuilder, SIZES};
 
 const FILES: u64 = 300;
 

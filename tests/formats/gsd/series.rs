@@ -6,9 +6,9 @@ use std::sync::Arc;
 use asdf_mount::content::folder::Node;
 use asdf_mount::format::Container;
 
-use super::open::{at, bytes, file, folder, npy, open, walk};
+use super::walked::{at, bytes, file, folder, npy, open, walk};
 use crate::common::dice::Dice;
-use crate::common::gsd::{COLUMNS, Chunk, DESCRS, GsdBuilder, LOCATION, ROWS, SIZES};
+use crate::common::gsd_builder::{COLUMNS, Chunk, DESCRS, GsdBuilder, LOCATION, ROWS, SIZES};
 
 const FILES: u64 = 200;
 const NAMES: [&str; 6] = ["a", "a/b", "step", "x.npy", "rare", "../up"];

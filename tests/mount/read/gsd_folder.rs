@@ -8,7 +8,7 @@ use std::process::Command;
 use md5::{Digest, Md5};
 use serde_json::Value;
 
-use crate::common::gsd::{FLAGS, GsdBuilder, LOCATION};
+use crate::common::gsd_builder::{FLAGS, GsdBuilder, LOCATION};
 use crate::common::mount::{Mounted, fresh_folder, program};
 
 fn fixture(name: &str) -> PathBuf {

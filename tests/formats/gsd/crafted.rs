@@ -5,8 +5,8 @@ use asdf_mount::format::{Container, Defect, Severity};
 use asdf_mount::source::FileSource;
 use std::sync::Arc;
 
-use super::open::{at, bytes, file, folder, names, open, walk};
-use crate::common::gsd::{Built, COLUMNS, FLAGS, FRAME, GsdBuilder, ID, LOCATION, ROWS, TYPE};
+use super::walked::{at, bytes, file, folder, names, open, walk};
+use crate::common::gsd_builder::{Built, COLUMNS, FLAGS, FRAME, GsdBuilder, ID, LOCATION, ROWS, TYPE};
 use crate::common::mount::fresh_folder;
 use crate::open::read;
 

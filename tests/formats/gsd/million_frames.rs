@@ -9,7 +9,7 @@ use asdf_mount::error::Result;
 use asdf_mount::format::{self, Context};
 use asdf_mount::source::{Source, SourceStat, SourceVersion};
 
-use super::open::{at, bytes, folder, names, walk};
+use super::walked::{at, bytes, folder, names, walk};
 
 const FRAMES: u64 = 1_000_000;
 const CHUNKS: u64 = 3;

@@ -9,7 +9,7 @@ use asdf_mount::format::Defect;
 use md5::{Digest, Md5};
 use serde_json::Value;
 
-use super::open::{at, bytes, folder, names, open, walk};
+use super::walked::{at, bytes, folder, names, open, walk};
 use crate::open::read;
 
 fn fixtures() -> PathBuf {
@@ -125,13 +125,13 @@ fn an_array_is_what_numpy_saves() {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0];
     let data: Vec<u8> = special.iter().flat_map(|number| number.to_le_bytes()).collect();
     let found = bytes(&container, "arrays/frames/1/special.npy");
-    assert_eq!(found, super::open::npy("'<f8'", &[4], &data));
+    assert_eq!(found, super::walked::npy("'<f8'", &[4], &data));
     assert_eq!(bytes(&container, "arrays/frames/1/str.txt"), b"a string chunk");
     assert!(at(&container, "arrays/frames/1/str.npy").is_none());
     let empty = bytes(&container, "arrays/frames/0/empty/n0.npy");
-    assert_eq!(empty, super::open::npy("'<f4'", &[0, 3], b""));
+    assert_eq!(empty, super::walked::npy("'<f4'", &[0, 3], b""));
     let long = format!("arrays/frames/0/long/{}%+/{}.npy", "x".repeat(240), "x".repeat(60));
-    assert_eq!(bytes(&container, &long), super::open::npy("'|u1'", &[2], &[0, 1]));
+    assert_eq!(bytes(&container, &long), super::walked::npy("'|u1'", &[2], &[0, 1]));
 }
 
 #[test]

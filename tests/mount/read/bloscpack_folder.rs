@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::common::bloscpack::Pack;
+use crate::common::bloscpack_builder::Pack;
 use crate::common::mount::{Mounted, fresh_folder, program, wait_until};
 use crate::common::python;
 
