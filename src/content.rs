@@ -2,11 +2,13 @@
 
 pub mod folder;
 mod gather;
+mod interleaved;
 pub mod names;
 pub mod npy;
 pub mod path_folder;
 mod pieces;
 pub mod png;
+mod recoded;
 mod slice;
 mod text;
 mod window;
@@ -19,7 +21,9 @@ use crate::error::{Error, Result};
 use crate::source::{RelocationLock, Source};
 
 pub use gather::Gather;
+pub use interleaved::Interleaved;
 pub use pieces::Pieces;
+pub use recoded::{Change, Recoded, float16};
 pub use slice::Slice;
 pub use text::Text;
 pub use window::Window;

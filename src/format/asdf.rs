@@ -30,6 +30,7 @@ pub mod checksum;
 pub mod defect;
 pub mod edit;
 mod facts;
+mod fits;
 pub mod head;
 pub mod header;
 pub mod index;
@@ -95,6 +96,8 @@ pub struct AsdfFile {
     previews: OnceLock<Items<same_paths::Same>>,
     /// Whether the text of the tree may have an array that is to be displayed.
     may_display: OnceLock<bool>,
+    /// What `fits/` shows.
+    fits: OnceLock<Items<fits::Shown>>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// What was wrong with the data of blocks that are no longer among `contents`.
     troubles: Mutex<BTreeMap<usize, Trouble>>,
@@ -123,6 +126,7 @@ impl AsdfFile {
             arrays: OnceLock::new(),
             previews: OnceLock::new(),
             may_display: OnceLock::new(),
+            fits: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         })
@@ -146,6 +150,7 @@ impl AsdfFile {
             arrays: OnceLock::new(),
             previews: OnceLock::new(),
             may_display: OnceLock::new(),
+            fits: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         }
@@ -370,6 +375,7 @@ impl Container for AsdfFile {
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
         vec![
             ("arrays", Node::Folder(Arc::new(arrays::Arrays::new(self.clone())))),
+            ("fits", Node::Folder(Arc::new(fits::Fits::new(self.clone())))),
             ("preview", Node::Folder(Arc::new(preview::Previews::new(self)))),
         ]
     }

@@ -38,6 +38,8 @@ pub const MOST_FINDINGS: usize = 1000;
 pub struct Wanted<'w> {
     /// Whether nodes with this tag are to be kept and handed out.
     pub tag: &'w dyn Fn(&str) -> bool,
+    /// Whether nodes with this tag are to be kept and handed out too, although they are no arrays.
+    pub whole: &'w dyn Fn(&str) -> bool,
     /// Keys (up to eight) by which a mapping is known that has lost its tag.
     pub telling: &'w [&'w str],
     /// The key, in a node with such a tag, below which only the shape of an array is to be kept. The
@@ -59,8 +61,15 @@ impl std::fmt::Debug for Wanted<'_> {
 
 impl Wanted<'_> {
     /// Nothing.
-    pub const NOTHING: Wanted<'static> =
-        Wanted { tag: &|_| false, telling: &[], array: "", root_keys: &[], reference: "", before: None };
+    pub const NOTHING: Wanted<'static> = Wanted {
+        tag: &|_| false,
+        whole: &|_| false,
+        telling: &[],
+        array: "",
+        root_keys: &[],
+        reference: "",
+        before: None,
+    };
 }
 
 /// A node with a tag, or below a key, that was wanted.

@@ -28,8 +28,7 @@ mod places;
 mod survey;
 mod value;
 
-use elements::file_of_mask;
-pub(super) use elements::{Elements, Order, file_of};
+pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
 pub(super) use entry::Entry;
 pub(super) use survey::{Found, find};
 

@@ -45,14 +45,8 @@ pub fn is_known_tag(tag: &str) -> bool {
 }
 
 /// What a survey is to look for, to find all ndarrays.
-pub const WANTED: survey::Wanted<'static> = survey::Wanted {
-    tag: &is_tag,
-    telling: &TELLING_KEYS,
-    array: INLINE_KEY,
-    root_keys: &[],
-    reference: "",
-    before: None,
-};
+pub const WANTED: survey::Wanted<'static> =
+    survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY, ..survey::Wanted::NOTHING };
 
 /// An ndarray.
 #[derive(Clone, Debug, PartialEq, Eq)]

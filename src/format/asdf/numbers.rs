@@ -1,6 +1,7 @@
 //! Elements of arrays as numbers.
 
 use super::ndarray::{Byteorder, Scalar};
+use crate::content::float16;
 
 /// What makes a number of an element.
 pub(super) type ToNumber = fn(&[u8]) -> f64;
@@ -57,21 +58,6 @@ pub(super) fn to_number(scalar: Scalar, byteorder: Byteorder) -> Option<ToNumber
     })
 }
 
-/// The number that sixteen bits stand for (IEEE 754 binary16).
-pub(super) fn float16(bits: u16) -> f32 {
-    let sign = u32::from(bits >> 15) << 31;
-    let (exponent, fraction) = (u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
-    match exponent {
-        0 => {
-            // 2^-24 times the fraction, which a float32 holds exactly.
-            let number = fraction as f32 * f32::from_bits(103 << 23);
-            f32::from_bits(number.to_bits() | sign)
-        }
-        31 => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
-        _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,26 +72,5 @@ mod tests {
         let complex = [3_f32.to_be_bytes(), 4_f32.to_be_bytes()].concat();
         assert_eq!(number(Scalar::Complex64, Byteorder::Big, &complex), 5.0);
         assert!(to_number(Scalar::Ascii(3), Byteorder::Big).is_none());
-    }
-
-    /// As `numpy.array([bits], '<u2').view('<f2')` has them.
-    #[test]
-    fn sixteen_bits_are_the_floats_of_numpy() {
-        let expected = [
-            (0x0000, 0.0),
-            (0x8000, -0.0),
-            (0x0001, 5.960_464_5e-8),
-            (0x03ff, 6.097_555e-5),
-            (0x0400, 6.103_515_6e-5),
-            (0x3c00, 1.0),
-            (0xc248, -3.140_625),
-            (0x7bff, 65_504.0),
-            (0x7c00, f32::INFINITY),
-            (0xfc00, f32::NEG_INFINITY),
-        ];
-        for (bits, value) in expected {
-            assert_eq!(float16(bits).to_bits(), f32::to_bits(value), "{bits:#x}");
-        }
-        assert!(float16(0x7e00).is_nan());
     }
 }

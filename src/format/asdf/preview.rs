@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::AsdfFile;
 use super::arrays::{Elements, Entry, file_of};
 use super::ndarray::{Datatype, Ndarray, Scalar};
-use super::same_paths::{Same, with_ending};
+use super::same_paths::{Same, is_mask, with_ending};
 use crate::content::folder::{File, Folder, Keeping, Kind, Node};
 use crate::content::path_folder::{Item, Items, PathFolder};
 use crate::content::{Content, Text, read_exact_at};
@@ -68,7 +68,9 @@ impl Folder for Previews {
 }
 
 fn previews(file: &AsdfFile) -> Items<Same> {
-    with_ending(file.found(), ENDING, is_image)
+    with_ending(file.found(), ENDING, |item| {
+        !is_mask(item) && matches!(&item.what, Entry::Array(array) if is_image(array))
+    })
 }
 
 /// Whether an array can be shown: a plane of numbers, or several of them.

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use super::arrays::{Entry, Found};
-use super::ndarray::Ndarray;
 use crate::content::path_folder::{Item, Items};
 
 /// The ending of the files of arrays, and of those of their masks.
@@ -13,24 +12,28 @@ const MASK: &str = ".mask.npy";
 /// What lies at a path.
 #[derive(Clone, Debug)]
 pub(super) enum Same {
-    /// The file of the array with this number among those that were found.
+    /// The file of the array, or of the mask, with this number among those that were found.
     Array(usize),
     /// A symbolic link with this text.
     Link(Box<str>),
 }
 
-/// The files for those arrays that are `wanted`, and the links that lead to them; no masks.
+/// Whether an item is the mask of an array.
+pub(super) fn is_mask(item: &Item<Entry>) -> bool {
+    item.file.ends_with(MASK)
+}
+
+/// The files for those arrays and masks that are `wanted`, and the links that lead to them.
 pub(super) fn with_ending(
     found: &Found,
     ending: &'static str,
-    wanted: impl Fn(&Ndarray) -> bool,
+    wanted: impl Fn(&Item<Entry>) -> bool,
 ) -> Items<Same> {
     let mut items = Vec::new();
     // The paths of what is shown in `arrays/`, and of the folders that it lies in.
     let mut shown = HashSet::new();
     for (number, item) in found.items.iter().enumerate() {
-        let Entry::Array(array) = &item.what else { continue };
-        if item.file.ends_with(MASK) || !wanted(array) {
+        if matches!(item.what, Entry::Link(_)) || !wanted(item) {
             continue;
         }
         let mut path = String::new();
@@ -76,7 +79,7 @@ fn renamed(item: &Item<Entry>, ending: &str, what: Same) -> Option<Item<Same>> {
 }
 
 /// A component in which an ending that this view gives is escaped, as `content::names` does it.
-fn component(part: &str, ending: &str) -> String {
+pub(super) fn component(part: &str, ending: &str) -> String {
     match part.strip_suffix(ending) {
         Some(stem) => format!("{stem}%2E{}", &ending[1..]),
         None => part.to_owned(),
@@ -94,4 +97,13 @@ fn target(item: &Item<Entry>, text: &str) -> String {
         }
     }
     parts.iter().flat_map(|part| ["/", part]).collect()
+}
+
+/// The text of a link at one path to another.
+pub(super) fn relative(from: &[String], to: &[String]) -> String {
+    // Nothing lies below both but what they share.
+    let shared = from.iter().zip(to).take_while(|(one, other)| one == other).count();
+    let shared = shared.min(from.len().saturating_sub(1)).min(to.len().saturating_sub(1));
+    let up = std::iter::repeat_n("..", from.len().saturating_sub(1 + shared));
+    up.chain(to[shared..].iter().map(String::as_str)).collect::<Vec<_>>().join("/")
 }

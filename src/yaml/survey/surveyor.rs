@@ -341,7 +341,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         }
         let hash = self.next_hash();
         let wanted = tag.is_some_and(self.wanted.tag);
-        let handed_out = wanted || self.root_key().is_some();
+        let handed_out = wanted || tag.is_some_and(self.wanted.whole) || self.root_key().is_some();
         let inside = wanted || anchor.is_some() || self.frames.last().is_some_and(|frame| frame.inside);
         let recording = handed_out || anchor.is_some() || self.recording();
         let array = (wanted && !mapping)

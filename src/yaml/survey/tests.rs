@@ -5,8 +5,7 @@ const TAGS: Wanted<'static> = Wanted {
     telling: &["source", "shape"],
     array: "data",
     root_keys: &["top"],
-    reference: "",
-    before: None,
+    ..Wanted::NOTHING
 };
 
 fn surveyed(text: &str) -> Survey {

@@ -126,8 +126,41 @@ pub(in super::super) fn file_of(
     Origin::of(file, array).file(make)
 }
 
+/// The file of a view of several arrays: `make` makes its bytes from the elements of all of them, in their order.
+pub(in super::super) fn file_of_all(
+    file: &Arc<AsdfFile>,
+    arrays: &[&Ndarray],
+    make: impl FnOnce(&[Elements]) -> Result<Arc<dyn Content>>,
+) -> File {
+    let mut all = Ok(Vec::new());
+    let (mut signatures, mut blocks, mut grows) = (Some(String::new()), Vec::new(), false);
+    for array in arrays {
+        let origin = Origin::of(file, array);
+        all = all.and_then(|mut all: Vec<Elements>| {
+            all.push(origin.elements?);
+            Ok(all)
+        });
+        signatures = match (signatures, origin.renewal) {
+            (Some(one), Renewal::WhileSame(other)) => Some(one + &other),
+            _ => None,
+        };
+        blocks.extend(origin.blocks);
+        grows |= origin.grows;
+    }
+    blocks.sort_unstable();
+    blocks.dedup();
+    let renewal = signatures.map_or(Renewal::Always, Renewal::WhileSame);
+    let content = all.and_then(|all| make(&all));
+    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
+}
+
+/// The elements of an array.
+pub(in super::super) fn elements_of(file: &Arc<AsdfFile>, array: &Ndarray) -> Result<Elements> {
+    Origin::of(file, array).elements
+}
+
 /// The file of a view of a mask, made in the same way.
-pub(super) fn file_of_mask(
+pub(in super::super) fn file_of_mask(
     file: &Arc<AsdfFile>,
     masked: &Masked,
     make: impl FnOnce(&Elements) -> Result<Arc<dyn Content>>,

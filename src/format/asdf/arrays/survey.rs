@@ -5,17 +5,19 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::super::fits::nodes;
 use super::super::ndarray::{self, Datatype, Ndarray, Source, TooLarge};
 use super::entry::Entry;
 use super::inline::{TreeText, measure};
 use super::layout::{self, FoundArray};
+use super::places::components;
 use crate::content::Content;
 use crate::content::path_folder::Items;
 use crate::error::{Error, Result};
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Commented, PathId, Paths, Survey, Wanted};
+use crate::yaml::survey::{self, Commented, PathId, Paths, Survey, Value, Wanted};
 
 /// A tree that is longer is not looked through.
 const LONGEST_TREE: u64 = 256 << 20;
@@ -39,6 +41,8 @@ pub(in super::super) struct Found {
     pub items: Items<Entry>,
     /// Which block is used by which arrays.
     pub of_blocks: ArrayPaths,
+    /// What only `fits/` is interested in.
+    pub fits: nodes::Nodes,
     /// Arrays that are left out.
     pub defects: Vec<Defect>,
     /// The text that arrays in the tree are read from.
@@ -51,8 +55,15 @@ pub(in super::super) fn find(
     blocks: usize,
     size: &dyn Fn(usize) -> Option<u64>,
 ) -> Found {
-    let mut finder =
-        Finder { tree, blocks, size, arrays: Vec::new(), of_blocks: BTreeMap::new(), defects: Vec::new() };
+    let mut finder = Finder {
+        tree,
+        blocks,
+        size,
+        arrays: Vec::new(),
+        of_blocks: BTreeMap::new(),
+        fits: nodes::Finder::default(),
+        defects: Vec::new(),
+    };
     let start = Mark { offset: 0, line: 1, column: 1 };
     if tree.len() > LONGEST_TREE {
         finder.leave_out(start, "the tree is longer than 256 MiB: its arrays are not looked for".to_owned());
@@ -61,12 +72,14 @@ pub(in super::super) fn find(
     let enough = AtomicBool::new(false);
     let until_enough = UntilEnough { tree: &**tree, enough: &enough };
     let commented = Commented(&until_enough);
-    let wanted = Wanted { reference: ndarray::REFERENCE, ..ndarray::WANTED };
+    let wanted = Wanted { whole: &nodes::is_tag, reference: ndarray::REFERENCE, ..ndarray::WANTED };
     let surveyed = survey::survey(Events::of(&commented), wanted, &mut |paths, node| {
         if finder.arrays.len() >= MOST_ARRAYS {
             enough.store(true, Ordering::Relaxed);
         } else if let Some(tag) = node.tag.filter(|tag| ndarray::is_tag(tag)) {
             finder.take(paths, node.path, node.value.place, Ndarray::read_any_mask(tag, node.value));
+        } else if let Some(tag) = node.tag {
+            finder.take_for_fits(paths, tag, node.path, node.value);
         }
     });
     if surveyed.is_err() && enough.load(Ordering::Relaxed) {
@@ -81,6 +94,7 @@ struct Finder<'f> {
     size: &'f dyn Fn(usize) -> Option<u64>,
     arrays: Vec<FoundArray>,
     of_blocks: BTreeMap<usize, Vec<String>>,
+    fits: nodes::Finder,
     defects: Vec<Defect>,
 }
 
@@ -114,16 +128,14 @@ impl Finder<'_> {
     /// Gives an array back that can be shown, or says why it can't be.
     fn take_readable(&mut self, paths: &Paths, path: Option<PathId>, mut array: Ndarray) -> Why<Ndarray> {
         match &array.source {
-            source @ Source::Block(n) => {
-                let number = source.block(self.blocks).ok_or_else(|| format!("there is no block {n}"))?;
-                let of_block = self.of_blocks.entry(number).or_default();
-                if of_block.iter().map(String::len).sum::<usize>() < KEPT {
-                    of_block.push(dotted(paths, path));
+            source @ Source::Block(_) => {
+                if let Some(number) = source.block(self.blocks) {
+                    let of_block = self.of_blocks.entry(number).or_default();
+                    if of_block.iter().map(String::len).sum::<usize>() < KEPT {
+                        of_block.push(dotted(paths, path));
+                    }
                 }
-                if let Some(size) = (self.size)(number) {
-                    let extent = array.extent(size).ok_or("its datatype has too many fields")?;
-                    extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;
-                }
+                self.fits_in_block(&array)?;
             }
             Source::External(uri) => return Err(format!("it lies in another file, {uri}")),
             // What it has besides is known at the end of the tree.
@@ -132,6 +144,27 @@ impl Finder<'_> {
         }
         element_fits(&array, LARGEST_OF_NUMPY)?;
         Ok(array)
+    }
+
+    /// Takes a node that only `fits/` is interested in.
+    fn take_for_fits(&mut self, paths: &Paths, tag: &str, path: Option<PathId>, node: &Value) {
+        let mut fits = std::mem::take(&mut self.fits);
+        let taken = fits.take(tag, path, node, &|array| self.fits_in_block(array).err());
+        self.fits = fits;
+        if let Err(why) = taken {
+            self.leave_out(node.place, format!("fits/ leaves out {}: {why}", paths.show(path)));
+        }
+    }
+
+    /// Whether an array lies in its block, if it lies in one.
+    fn fits_in_block(&self, array: &Ndarray) -> Why<()> {
+        let Source::Block(n) = array.source else { return Ok(()) };
+        let number = array.source.block(self.blocks).ok_or_else(|| format!("there is no block {n}"))?;
+        if let Some(size) = (self.size)(number) {
+            let extent = array.extent(size).ok_or("its datatype has too many fields")?;
+            extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;
+        }
+        Ok(())
     }
 
     fn leave_out(&mut self, place: Mark, what: String) {
@@ -143,14 +176,16 @@ impl Finder<'_> {
 
     fn found(mut self, surveyed: Option<Survey>) -> Found {
         let complete = surveyed.is_some();
-        let (mut items, mut text) = (Vec::new(), None);
+        let (mut items, mut fits, mut text) = (Vec::new(), nodes::Nodes::default(), None);
         if let Some(survey) = surveyed {
             text = TreeText::new(self.tree, &survey.aliases).ok().map(Arc::new);
             self.measure_aliased(&survey.paths, text.as_ref());
+            let arrays = self.arrays.iter().map(|found| (found.path, &found.array)).collect();
+            fits = std::mem::take(&mut self.fits).found(&survey, arrays, &components);
             items = layout::items(&survey, std::mem::take(&mut self.arrays));
         }
         let of_blocks = ArrayPaths { found: self.of_blocks, complete };
-        Found { items: Items::new(items), of_blocks, defects: self.defects, text }
+        Found { items: Items::new(items), of_blocks, fits, defects: self.defects, text }
     }
 
     /// Finds out what the arrays are that have aliases in them.

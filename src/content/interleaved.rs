@@ -1,0 +1,175 @@
+//! Columns as rows: a field of each column in turn.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Content, Soundness, read_exact_at};
+use crate::error::{Error, Result};
+use crate::source::RelocationLock;
+
+/// Bytes of rows that are put together at once, but for a single row.
+const SPAN: u64 = 256 << 10;
+/// The longest row.
+const LONGEST_ROW: u64 = 1 << 20;
+
+/// The rows of a table whose columns lie one after the other.
+#[derive(Debug)]
+pub struct Interleaved {
+    /// The columns, and the bytes of a field of each.
+    columns: Vec<(Arc<dyn Content>, u64)>,
+    row: u64,
+    len: u64,
+}
+
+impl Interleaved {
+    /// Makes `rows` rows of columns with fields of so many bytes.
+    ///
+    /// # Errors
+    /// A column has not the bytes that it takes, or a row is longer than 1 MiB.
+    pub fn new(columns: Vec<(Arc<dyn Content>, u64)>, rows: u64) -> Result<Self> {
+        let mut row = 0_u64;
+        for (column, width) in &columns {
+            if width.checked_mul(rows) != Some(column.len()) {
+                return Err(Error::damaged("a column of the table is not as long as the others"));
+            }
+            row = row
+                .checked_add(*width)
+                .filter(|row| *row <= LONGEST_ROW)
+                .ok_or_else(|| Error::unsupported("a row of the table is longer than 1 MiB"))?;
+        }
+        let len = row.checked_mul(rows).filter(|len| *len <= i64::MAX as u64);
+        let len = len.ok_or_else(|| Error::damaged("the table is longer than any file can be"))?;
+        Ok(Self { columns, row, len })
+    }
+
+    /// Puts `count` rows together, from number `n` on.
+    fn rows(&self, n: u64, count: u64) -> Result<Vec<u8>> {
+        let mut rows = vec![0; (count * self.row) as usize];
+        let mut at = 0;
+        for (column, width) in self.columns.iter().filter(|(_, width)| *width > 0) {
+            let width_here = *width as usize;
+            let mut fields = vec![0; (count * width) as usize];
+            read_exact_at(&**column, n * width, &mut fields)?;
+            let places = rows.chunks_exact_mut(self.row as usize);
+            for (field, row) in fields.chunks_exact(width_here).zip(places) {
+                row[at..at + width_here].copy_from_slice(field);
+            }
+            at += width_here;
+        }
+        Ok(rows)
+    }
+}
+
+impl Content for Interleaved {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let mut done = 0;
+        while done < wanted {
+            let at = offset + done as u64;
+            let (n, within) = (at / self.row, at % self.row);
+            let rest = (wanted - done) as u64;
+            let count = (within + rest).div_ceil(self.row).min((SPAN / self.row).max(1));
+            match self.rows(n, count) {
+                Ok(rows) => {
+                    let from = &rows[within as usize..];
+                    let len = from.len().min(rest as usize);
+                    buf[done..done + len].copy_from_slice(&from[..len]);
+                    done += len;
+                }
+                // Rows before the one that can't be read may be among them.
+                Err(_) if count > 1 => {
+                    match self.read_at(at, &mut buf[done..done + (self.row - within) as usize]) {
+                        Ok(read) => done += read,
+                        Err(_) if done > 0 => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.columns.iter().flat_map(|(column, _)| column.ranges()).collect()
+    }
+
+    fn relocation_lock(&self) -> Option<RelocationLock> {
+        // What lies in a source lies in the same one.
+        self.columns.iter().find_map(|(column, _)| column.relocation_lock())
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn soundness(&self) -> Soundness {
+        let mut found = Soundness::Sound;
+        for (column, width) in &self.columns {
+            match column.soundness() {
+                Soundness::Sound => {}
+                Soundness::Unknown => found = Soundness::Unknown,
+                Soundness::Broken(at) => return Soundness::Broken(at / (*width).max(1) * self.row),
+            }
+        }
+        found
+    }
+
+    fn costs_a_pass(&self) -> bool {
+        self.columns.iter().any(|(column, _)| column.costs_a_pass())
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.columns.iter().find_map(|(column, _)| column.trouble())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::{Slice, Text};
+    use crate::source::{MemorySource, Source};
+
+    fn column(bytes: &[u8], width: u64) -> (Arc<dyn Content>, u64) {
+        (Arc::new(Text::new(bytes)), width)
+    }
+
+    #[test]
+    fn rows_have_a_field_of_each_column() {
+        let table =
+            Interleaved::new(vec![column(b"abcdef", 2), column(b"", 0), column(b"XYZ", 1)], 3).unwrap();
+        for piece in 1..12 {
+            let (mut all, mut buf) = (Vec::new(), vec![0; piece]);
+            while let read @ 1.. = table.read_at(all.len() as u64, &mut buf).unwrap() {
+                all.extend_from_slice(&buf[..read]);
+            }
+            assert_eq!(all, b"abXcdYefZ", "{piece}");
+        }
+        assert_eq!(table.read_at(u64::MAX, &mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn rows_before_a_fault_can_be_had() {
+        let source: Arc<dyn Source> = Arc::new(MemorySource(b"abcd".to_vec()));
+        let cut: Arc<dyn Content> = Arc::new(Slice::new(source, 0, 6));
+        let table = Interleaved::new(vec![(cut, 2), column(b"XYZ", 1)], 3).unwrap();
+        let mut buf = [0; 9];
+        assert_eq!(table.read_at(1, &mut buf).unwrap(), 5);
+        assert_eq!(&buf[..5], b"bXcdY");
+        assert!(table.read_at(6, &mut buf).is_err());
+        assert_eq!(table.soundness(), Soundness::Broken(6));
+    }
+
+    #[test]
+    fn columns_of_other_lengths_are_refused() {
+        assert!(Interleaved::new(vec![column(b"abc", 2)], 2).is_err());
+        assert!(Interleaved::new(vec![column(b"abc", u64::MAX)], 2).is_err());
+        assert_eq!(Interleaved::new(Vec::new(), 9).unwrap().len(), 0);
+        assert!(Interleaved::new(vec![column(&[0; 4 << 20], 2 << 20)], 2).is_err());
+    }
+}

@@ -1,0 +1,430 @@
+//! Elements of arrays as another format has them: their bytes in the other order, or numbers of another type.
+//!
+//! What comes out is big-endian. Elements are changed while they are read, at any offset.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Content, Soundness};
+use crate::error::{Error, Result};
+use crate::source::RelocationLock;
+
+/// Bytes of elements that are changed at once where they can't be changed in place.
+const SPAN: usize = 256 << 10;
+/// The longest record that is changed as a whole.
+const LONGEST_RECORD: u64 = 1 << 20;
+
+/// What becomes of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It stays as it is: so many bytes.
+    None(usize),
+    /// A number of 1, 2, 4 or 8 bytes. `reverse` turns the order of its bytes; then `flip` turns its topmost bit, which
+    /// makes a signed number of an unsigned one less half of its range, and the other way round.
+    Number {
+        /// Its bytes.
+        width: usize,
+        /// Whether it comes with the least significant byte first.
+        reverse: bool,
+        /// Whether its topmost bit is turned.
+        flip: bool,
+    },
+    /// A float16 becomes a float32.
+    Widen {
+        /// Whether it comes with the least significant byte first.
+        reverse: bool,
+    },
+    /// A character of four bytes becomes one of ASCII.
+    Ascii {
+        /// Whether it comes with the least significant byte first.
+        reverse: bool,
+    },
+    /// A truth value becomes `T` or `F`.
+    Letter,
+}
+
+impl Change {
+    /// Bytes of an element before the change.
+    fn before(self) -> usize {
+        match self {
+            Self::None(width) | Self::Number { width, .. } => width,
+            Self::Widen { .. } => 2,
+            Self::Ascii { .. } => 4,
+            Self::Letter => 1,
+        }
+    }
+
+    /// Bytes of an element after the change.
+    fn after(self) -> usize {
+        match self {
+            Self::Widen { .. } => 4,
+            Self::Ascii { .. } => 1,
+            same => same.before(),
+        }
+    }
+
+    /// Changes whole elements in place, if they stay as long as they are.
+    fn in_place(self, bytes: &mut [u8]) {
+        match self {
+            Self::Number { width: 1, flip: true, .. } => bytes.iter_mut().for_each(|byte| *byte ^= 0x80),
+            Self::Number { width: 2, reverse, flip } => numbers::<2>(bytes, reverse, flip),
+            Self::Number { width: 4, reverse, flip } => numbers::<4>(bytes, reverse, flip),
+            Self::Number { width: 8, reverse, flip } => numbers::<8>(bytes, reverse, flip),
+            Self::Letter => bytes.iter_mut().for_each(|byte| *byte = if *byte == 0 { b'F' } else { b'T' }),
+            _ => {}
+        }
+    }
+
+    /// Changes whole elements `from` one place `to` another.
+    fn apply(self, from: &[u8], to: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Widen { reverse } => {
+                for (from, to) in from.chunks_exact(2).zip(to.chunks_exact_mut(4)) {
+                    let bytes = [from[0], from[1]];
+                    let bits = if reverse { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) };
+                    to.copy_from_slice(&float16(bits).to_be_bytes());
+                }
+            }
+            Self::Ascii { reverse } => {
+                for (from, to) in from.chunks_exact(4).zip(to) {
+                    let bytes = [from[0], from[1], from[2], from[3]];
+                    let code = if reverse { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) };
+                    *to = u8::try_from(code).ok().filter(u8::is_ascii).ok_or_else(|| {
+                        Error::unsupported(
+                            "a text has a character that is not in ASCII, and FITS has no other",
+                        )
+                    })?;
+                }
+            }
+            _ => {
+                to.copy_from_slice(from);
+                self.in_place(to);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn numbers<const WIDTH: usize>(bytes: &mut [u8], reverse: bool, flip: bool) {
+    let top = if flip { 0x80 } else { 0 };
+    // Loops without a condition inside: so the compiler changes several numbers at once.
+    match reverse {
+        true => bytes.as_chunks_mut::<WIDTH>().0.iter_mut().for_each(|number| {
+            number.reverse();
+            number[0] ^= top;
+        }),
+        false if flip => bytes.as_chunks_mut::<WIDTH>().0.iter_mut().for_each(|number| number[0] ^= top),
+        false => {}
+    }
+}
+
+/// The number that sixteen bits stand for (IEEE 754 binary16).
+pub fn float16(bits: u16) -> f32 {
+    let sign = u32::from(bits >> 15) << 31;
+    let (exponent, fraction) = (u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
+    match exponent {
+        0 => {
+            // 2^-24 times the fraction, which a float32 holds exactly.
+            let number = fraction as f32 * f32::from_bits(103 << 23);
+            f32::from_bits(number.to_bits() | sign)
+        }
+        31 => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
+        _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
+    }
+}
+
+/// Records of elements that are changed while they are read.
+#[derive(Debug)]
+pub struct Recoded {
+    whole: Arc<dyn Content>,
+    /// The elements of a record: what becomes of them, and how many there are.
+    parts: Vec<(Change, usize)>,
+    /// Bytes of a record, before and after.
+    before: usize,
+    after: usize,
+    len: u64,
+}
+
+impl Recoded {
+    /// Changes each element of `whole`.
+    pub fn elements(whole: Arc<dyn Content>, change: Change) -> Result<Arc<dyn Content>> {
+        Self::records(whole, vec![(change, 1)])
+    }
+
+    /// Changes records that have these `parts`, one after the other. What needs no change is given back as it is.
+    ///
+    /// # Errors
+    /// A record is longer than 1 MiB, or all are longer than any file can be.
+    pub fn records(whole: Arc<dyn Content>, parts: Vec<(Change, usize)>) -> Result<Arc<dyn Content>> {
+        let size = |bytes: fn(Change) -> usize| {
+            let sum = parts.iter().try_fold(0_u64, |sum, (change, count)| {
+                sum.checked_add((bytes(*change) as u64).checked_mul(*count as u64)?)
+            });
+            sum.filter(|size| *size <= LONGEST_RECORD)
+                .map(|size| size as usize)
+                .ok_or_else(|| Error::unsupported("a row of the table is longer than 1 MiB"))
+        };
+        if parts.iter().all(|(change, _)| is_none(*change)) {
+            return Ok(whole);
+        }
+        let (before, after) = (size(Change::before)?, size(Change::after)?);
+        let count = whole.len().checked_div(before as u64).unwrap_or(0);
+        let len = count.checked_mul(after as u64).filter(|len| *len <= i64::MAX as u64);
+        let len = len.ok_or_else(|| Error::damaged("the data are longer than any file can be"))?;
+        Ok(Arc::new(Self { whole, parts, before, after, len }))
+    }
+
+    /// Whether elements are changed where they lie.
+    fn is_in_place(&self) -> bool {
+        self.parts.iter().all(|(change, _)| change.before() == change.after())
+    }
+
+    fn change_in_place(&self, records: &mut [u8]) {
+        if let [(change, _)] = self.parts[..] {
+            return change.in_place(records);
+        }
+        for record in records.chunks_exact_mut(self.after) {
+            let mut rest = record;
+            for (change, count) in &self.parts {
+                let (part, more) = rest.split_at_mut(change.after() * count);
+                change.in_place(part);
+                rest = more;
+            }
+        }
+    }
+
+    fn change(&self, from: &[u8], to: &mut [u8]) -> Result<()> {
+        if let [(change, _)] = self.parts[..] {
+            return change.apply(from, to);
+        }
+        for (from, to) in from.chunks_exact(self.before).zip(to.chunks_exact_mut(self.after)) {
+            let (mut from, mut to) = (from, to);
+            for (change, count) in &self.parts {
+                let (part, more) = from.split_at(change.before() * count);
+                let (changed, rest) = to.split_at_mut(change.after() * count);
+                change.apply(part, changed)?;
+                (from, to) = (more, rest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads whole records from number `n` on; how many bytes of them. An error only if there is not even one.
+    fn read_records(&self, n: u64, out: &mut [u8]) -> Result<usize> {
+        let at = n.saturating_mul(self.before as u64);
+        if self.is_in_place() {
+            let read = self.whole_records(at, out)?;
+            self.change_in_place(&mut out[..read]);
+            return Ok(read);
+        }
+        let most = (SPAN / self.before).max(1).min(out.len() / self.after);
+        let mut span = vec![0; most * self.before];
+        let count = self.whole_records(at, &mut span)? / self.before;
+        self.change(&span[..count * self.before], &mut out[..count * self.after])?;
+        Ok(count * self.after)
+    }
+
+    /// Fills `out` from byte `at` on with bytes that are not changed yet, as far as there are whole records.
+    fn whole_records(&self, at: u64, out: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < out.len() {
+            match self.whole.read_at(at + done as u64, &mut out[done..]) {
+                Ok(0) if done < self.before => return Err(Error::damaged("the data end within an element")),
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if done < self.before => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done - done % self.before)
+    }
+}
+
+fn is_none(change: Change) -> bool {
+    matches!(
+        change,
+        Change::None(_)
+            | Change::Number { width: 1, flip: false, .. }
+            | Change::Number { reverse: false, flip: false, .. }
+    )
+}
+
+impl Content for Recoded {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let after = self.after as u64;
+        let mut done = 0;
+        while done < wanted {
+            let at = offset + done as u64;
+            let (n, within) = (at / after, (at % after) as usize);
+            let rest = wanted - done;
+            let read = if within > 0 || rest < self.after {
+                let mut record = vec![0; self.after];
+                self.read_records(n, &mut record).map(|_| {
+                    let len = (self.after - within).min(rest);
+                    buf[done..done + len].copy_from_slice(&record[within..within + len]);
+                    len
+                })
+            } else {
+                let whole = rest - rest % self.after;
+                self.read_records(n, &mut buf[done..done + whole])
+            };
+            match read {
+                Ok(read) => done += read,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.whole.ranges()
+    }
+
+    fn relocation_lock(&self) -> Option<RelocationLock> {
+        self.whole.relocation_lock()
+    }
+
+    fn is_slow(&self) -> bool {
+        self.whole.is_slow()
+    }
+
+    fn soundness(&self) -> Soundness {
+        match self.whole.soundness() {
+            Soundness::Broken(from) => {
+                Soundness::Broken(from / self.before.max(1) as u64 * self.after as u64)
+            }
+            known => known,
+        }
+    }
+
+    fn costs_a_pass(&self) -> bool {
+        self.whole.costs_a_pass()
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.whole.trouble()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::{Slice, Text};
+    use crate::source::{MemorySource, Source};
+
+    fn all(content: &dyn Content, piece: usize) -> Vec<u8> {
+        let (mut all, mut buf) = (Vec::new(), vec![0; piece]);
+        loop {
+            match content.read_at(all.len() as u64, &mut buf).unwrap() {
+                0 => return all,
+                read => all.extend_from_slice(&buf[..read]),
+            }
+        }
+    }
+
+    fn text(bytes: impl IntoIterator<Item = u8>) -> Arc<dyn Content> {
+        Arc::new(Text::new(bytes.into_iter().collect::<Vec<u8>>()))
+    }
+
+    const SWAP: Change = Change::Number { width: 4, reverse: true, flip: false };
+
+    #[test]
+    fn numbers_are_turned_whatever_is_read_at_once() {
+        for (width, flip) in [(1, true), (2, false), (2, true), (4, true), (8, false), (8, true)] {
+            let bytes: Vec<u8> = (0..48).collect();
+            let mut expected = bytes.clone();
+            for number in expected.chunks_exact_mut(width) {
+                number.reverse();
+                number[0] ^= if flip { 0x80 } else { 0 };
+            }
+            let recoded =
+                Recoded::elements(text(bytes), Change::Number { width, reverse: true, flip }).unwrap();
+            for piece in 1..50 {
+                assert_eq!(all(&*recoded, piece), expected, "{width} {flip} {piece}");
+            }
+            let mut end = [0; 9];
+            assert_eq!(recoded.read_at(45, &mut end).unwrap(), 3);
+            assert_eq!(end[..3], expected[45..]);
+            assert_eq!(recoded.read_at(u64::MAX, &mut end).unwrap(), 0);
+        }
+    }
+
+    #[test]
+    fn what_needs_no_change_stays_what_it_is() {
+        let bytes = text(0..8);
+        for change in [
+            Change::None(3),
+            Change::Number { width: 4, reverse: false, flip: false },
+            Change::Number { width: 1, reverse: true, flip: false },
+        ] {
+            assert!(Arc::ptr_eq(&Recoded::elements(bytes.clone(), change).unwrap(), &bytes), "{change:?}");
+        }
+    }
+
+    #[test]
+    fn records_are_changed_field_by_field() {
+        let number = |width, reverse| Change::Number { width, reverse, flip: false };
+        let parts = vec![
+            (Change::None(2), 1),
+            (number(2, true), 2),
+            (Change::Letter, 1),
+            (Change::Ascii { reverse: true }, 2),
+            (Change::Widen { reverse: false }, 1),
+        ];
+        let record = [7, 8, 1, 2, 3, 4, 9, b'a', 0, 0, 0, b'b', 0, 0, 0, 0x3c, 0x00];
+        let expected = [7, 8, 2, 1, 4, 3, b'T', b'a', b'b', 0x3f, 0x80, 0, 0];
+        let recoded = Recoded::records(text(record.repeat(5)), parts).unwrap();
+        for piece in 1..70 {
+            assert_eq!(all(&*recoded, piece), expected.repeat(5), "{piece}");
+        }
+    }
+
+    /// As `numpy.array([bits], '<u2').view('<f2')` has them.
+    #[test]
+    fn sixteen_bits_are_the_floats_of_numpy() {
+        let expected = [
+            (0x0000, 0.0),
+            (0x8000, -0.0),
+            (0x0001, 5.960_464_5e-8),
+            (0x03ff, 6.097_555e-5),
+            (0x0400, 6.103_515_6e-5),
+            (0x3c00, 1.0),
+            (0xc248, -3.140_625),
+            (0x7bff, 65_504.0),
+            (0x7c00, f32::INFINITY),
+            (0xfc00, f32::NEG_INFINITY),
+        ];
+        for (bits, value) in expected {
+            assert_eq!(float16(bits).to_bits(), f32::to_bits(value), "{bits:#x}");
+        }
+        assert!(float16(0x7e00).is_nan());
+    }
+
+    #[test]
+    fn bytes_before_a_fault_can_be_had_and_no_others() {
+        let source: Arc<dyn Source> = Arc::new(MemorySource((0..10).collect()));
+        let cut = Arc::new(Slice::new(source, 0, 12));
+        let recoded = Recoded::elements(cut, SWAP).unwrap();
+        let mut buf = [0; 12];
+        assert_eq!(recoded.read_at(0, &mut buf).unwrap(), 8);
+        assert_eq!(buf[..8], [3, 2, 1, 0, 7, 6, 5, 4]);
+        assert!(recoded.read_at(8, &mut buf).is_err() && recoded.read_at(9, &mut buf).is_err());
+        assert_eq!((recoded.soundness(), recoded.len()), (Soundness::Broken(8), 12));
+        let foreign = Recoded::elements(text([0xe9, 0, 0, 0]), Change::Ascii { reverse: true }).unwrap();
+        assert!(foreign.read_at(0, &mut buf).is_err());
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused() {
+        assert!(Recoded::records(text(0..8), vec![(SWAP, usize::MAX)]).is_err());
+        assert!(Recoded::records(text(0..8), vec![(SWAP, 300_000)]).is_err());
+        let empty = Recoded::records(text(0..8), vec![(SWAP, 0)]).unwrap();
+        assert_eq!((empty.len(), empty.read_at(0, &mut [0]).unwrap()), (0, 0));
+    }
+}

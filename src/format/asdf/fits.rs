@@ -1,0 +1,211 @@
+//! `fits/`: each array that FITS can have as a file `PATH.fits`, and FITS files that nodes of the tree describe.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`nodes`] | finds, in the survey of the tree, what only this view is interested in |
+//! | [`document`], [`table`] | a FITS file that a node describes (`fits/fits`); its tables |
+//! | [`wcs`] | world coordinates that FITS has, too |
+//! | [`required`] | values that cards must have for their data |
+//! | [`image`] | an array as the data of an image |
+//! | [`card`] | cards of a header |
+//! | [`build`] | headers and data as a file |
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use super::AsdfFile;
+use super::arrays::{Elements, Entry, elements_of, file_of, file_of_all, file_of_mask};
+use super::same_paths::{self, Same};
+use crate::content::Text;
+use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal};
+use crate::content::path_folder::{Item, Items, PathFolder};
+use crate::error::Result;
+use crate::format::Container as _;
+
+mod build;
+mod card;
+mod document;
+mod image;
+pub(super) mod nodes;
+mod required;
+mod table;
+mod wcs;
+
+use nodes::Nodes;
+
+/// The ending of the files.
+const ENDING: &str = ".fits";
+
+/// What lies at a path.
+#[derive(Clone, Debug)]
+pub(super) enum Shown {
+    /// The file of the array with this number among those that were found.
+    Array(usize),
+    /// The file that the node with this number describes.
+    Document(usize),
+    /// A symbolic link with this text.
+    Link(Box<str>),
+}
+
+/// The folder `fits/`.
+#[derive(Debug)]
+pub(super) struct Fits {
+    file: Arc<AsdfFile>,
+}
+
+impl Fits {
+    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
+        Self { file }
+    }
+
+    fn folder(&self) -> PathFolder<Shown> {
+        let file = self.file.clone();
+        let make = move |shown: &Shown| {
+            Ok(match shown {
+                Shown::Array(number) => Node::File(array_file(&file, *number)),
+                Shown::Document(number) => Node::File(document_file(&file, *number)),
+                Shown::Link(target) => Node::Link(OsString::from(&**target)),
+            })
+        };
+        let items = self.file.fits.get_or_init(|| shown(&self.file));
+        PathFolder::new(items, make).with_links(|shown| matches!(shown, Shown::Link(_)))
+    }
+}
+
+impl Folder for Fits {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        self.folder().lookup(name)
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        self.folder().list(from, take)
+    }
+
+    fn is_slow(&self) -> bool {
+        // The numbers of world coordinates may lie in blocks that have to be decoded.
+        let is_slow = |items: &Items<Shown>| items.is_empty() || !self.file.found().fits.solutions.is_empty();
+        self.file.is_slow() || self.file.fits.get().is_none_or(is_slow)
+    }
+}
+
+/// All files and links.
+fn shown(file: &AsdfFile) -> Items<Shown> {
+    let found = file.found();
+    let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
+        Entry::Array(array) => image::can_be(array),
+        Entry::Mask(masked) => image::has_axes(&masked.of),
+        Entry::Link(_) => false,
+    });
+    let mut items: Vec<Item<Shown>> = of_arrays
+        .iter()
+        .map(|item| Item {
+            path: item.path.clone(),
+            file: item.file.clone(),
+            what: match &item.what {
+                Same::Array(number) => Shown::Array(*number),
+                Same::Link(target) => Shown::Link(target.clone()),
+            },
+        })
+        .collect();
+    let mut taken: HashSet<Vec<String>> =
+        items.iter().map(|item| item.components().map(str::to_owned).collect()).collect();
+    let Nodes { documents, mentions, .. } = &found.fits;
+    let mut places = Vec::with_capacity(documents.len());
+    for (number, (path, _)) in documents.iter().enumerate() {
+        let item = free_item(&mut taken, path, Shown::Document(number));
+        places.push(item.components().map(str::to_owned).collect::<Vec<_>>());
+        items.push(item);
+    }
+    for (path, number) in mentions {
+        if let Some(target) = places.get(*number) {
+            let text = same_paths::relative(path, target);
+            items.push(free_item(&mut taken, path, Shown::Link(text.into())));
+        }
+    }
+    Items::new(items)
+}
+
+/// An item at a path, whose file has a name that no other has.
+fn free_item(taken: &mut HashSet<Vec<String>>, path: &[String], what: Shown) -> Item<Shown> {
+    let mut path: Vec<String> = path.iter().map(|part| same_paths::component(part, ENDING)).collect();
+    let stem = path.last().cloned().unwrap_or_default();
+    let mut copy = 0;
+    loop {
+        let file = match copy {
+            0 => format!("{stem}{ENDING}"),
+            _ => format!("{stem}~{copy}{ENDING}"),
+        };
+        if let Some(last) = path.last_mut() {
+            last.clone_from(&file);
+        }
+        if taken.insert(path.clone()) {
+            return Item { path: path.into(), file, what };
+        }
+        copy += 1;
+    }
+}
+
+/// The file of the array, or of the mask, with this number.
+fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
+    let found = file.found();
+    let nothing = || File::new(Arc::new(Text::default()), Keeping::Nothing);
+    let Some(item) = found.items.get(number) else { return nothing() };
+    let mut path: Vec<&str> = item.components().collect();
+    if let Some(last) = path.last_mut() {
+        *last = last.strip_suffix(".npy").unwrap_or(last);
+    }
+    let wcs = match same_paths::is_mask(item) {
+        true => None,
+        false => found.fits.solutions.get(&*item.path),
+    };
+    let solution = wcs.and_then(|wcs| solution(file, wcs));
+    let mut header = Vec::new();
+    let make = |elements: &Elements| {
+        let (text, content) = build::of_array(elements, &path, solution.as_ref())?;
+        header = text;
+        Ok(content)
+    };
+    let mut made = match &item.what {
+        Entry::Array(array) => file_of(file, array, make),
+        Entry::Mask(masked) => file_of_mask(file, masked, make),
+        Entry::Link(_) => return nothing(),
+    };
+    tell_apart(&mut made, &header);
+    made
+}
+
+/// Makes a file one that has the same bytes only as long as it has this header.
+fn tell_apart(file: &mut File, header: &[u8]) {
+    if let (Renewal::WhileSame(text), false) = (&mut file.renewal, file.grows) {
+        let mut hasher = DefaultHasher::new();
+        header.hash(&mut hasher);
+        text.push_str(&format!(" {:x}", hasher.finish()));
+    }
+}
+
+/// World coordinates with their numbers, which may lie in blocks.
+fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Option<wcs::Solution> {
+    let numbers = [&wcs.crpix, &wcs.crval, &wcs.cdelt, &wcs.pc].map(|numbers| match numbers {
+        wcs::Numbers::Written(numbers) => Some(numbers.clone()),
+        wcs::Numbers::InBlock(array) => elements_of(file, array).and_then(image::numbers).ok(),
+    });
+    let [Some(crpix), Some(crval), Some(cdelt), Some(pc)] = numbers else { return None };
+    wcs.solve([&crpix, &crval, &cdelt, &pc])
+}
+
+/// The file that the node with this number describes.
+fn document_file(file: &Arc<AsdfFile>, number: usize) -> File {
+    let Some((_, document)) = file.found().fits.documents.get(number) else {
+        return File::new(Arc::new(Text::default()), Keeping::Nothing);
+    };
+    let mut headers = Vec::new();
+    let mut made = file_of_all(file, &document.arrays(), |elements| {
+        let (text, content) = build::of_document(document, elements)?;
+        headers = text;
+        Ok(content)
+    });
+    tell_apart(&mut made, &headers);
+    made
+}

@@ -1,0 +1,132 @@
+//! The bytes of FITS files: headers, data, and what fills their records.
+
+use std::sync::Arc;
+
+use super::card::{self, Cards, Value};
+use super::document::{Data, Document, Unit};
+use super::image::{self, Image};
+use super::wcs::Solution;
+use crate::content::{Content, Pieces, Text};
+use crate::error::Result;
+use crate::format::asdf::arrays::Elements;
+
+/// The longest value of `EXTNAME`, which is not continued.
+const LONGEST_NAME: usize = 68;
+
+/// The file of one array, and its header. `path` are the components of its path.
+pub(super) fn of_array(
+    elements: &Elements,
+    path: &[&str],
+    solution: Option<&Solution>,
+) -> Result<(Vec<u8>, Arc<dyn Content>)> {
+    let image = Image::new(elements.clone())?;
+    let mut cards = Cards::default();
+    cards.set("SIMPLE", Value::Bool(true), image::usual_comment("SIMPLE"));
+    image.describe(&mut cards, &|keyword| image::usual_comment(keyword).to_owned());
+    if let Some(zero) = image.stored.zero {
+        cards.set("BSCALE", Value::Int(1), "");
+        cards.set("BZERO", Value::Int(zero), "");
+    }
+    let path: Vec<String> = path.iter().map(|part| ascii(part)).collect();
+    let name = path.last().map_or("", |name| &name[..name.len().min(LONGEST_NAME)]);
+    cards.set("EXTNAME", Value::Text(name), "");
+    cards.set("ASDFPATH", Value::Text(&path.join("/")), "");
+    if let Some(solution) = solution {
+        solution.describe(&mut cards);
+    }
+    let header = cards.header();
+    let end = image::padding(image.data.len());
+    let content = Pieces::new([Arc::new(Text::new(header.clone())) as Arc<dyn Content>, image.data, end])?;
+    Ok((header, Arc::new(content)))
+}
+
+/// A component of a path in ASCII, without blanks at its end, which FITS does not keep.
+fn ascii(part: &str) -> String {
+    let hex = |byte: u8| format!("%{byte:02X}");
+    let kept = part.trim_end_matches(' ').len();
+    let mut ascii = String::with_capacity(part.len());
+    for (at, character) in part.char_indices() {
+        match character {
+            '!'..='~' => ascii.push(character),
+            ' ' if at < kept => ascii.push(' '),
+            _ => ascii.extend(character.encode_utf8(&mut [0; 4]).bytes().map(hex)),
+        }
+    }
+    ascii
+}
+
+/// The file that a node describes, and all its headers. `elements` are those of its arrays.
+pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<(Vec<u8>, Arc<dyn Content>)> {
+    let (mut headers, mut pieces): (_, Vec<Arc<dyn Content>>) = (Vec::new(), Vec::new());
+    let mut elements = elements.iter();
+    let mut is_first = true;
+    let starts_with_table = matches!(document.units.first(), Some(Unit { data: Data::Table(_), .. }));
+    let has_more = starts_with_table || document.units.len() > 1;
+    if starts_with_table {
+        pieces.push(Arc::new(Text::new(primary_of_tables())));
+        is_first = false;
+    }
+    for unit in &document.units {
+        let (mut cards, data): (Cards, Arc<dyn Content>) = match &unit.data {
+            Data::None => {
+                (start_of_image(unit, unit.bitpix, &[], is_first, has_more), Arc::new(Text::default()))
+            }
+            Data::Image(_) => {
+                let image = Image::new(elements.next().ok_or_else(Elements::unknown_type)?.clone())?;
+                let cards = start_of_image(unit, image.stored.bitpix, &image.axes, is_first, has_more);
+                (cards, image.data)
+            }
+            Data::Table(table) => {
+                let of_table: Vec<Elements> = elements.by_ref().take(table.arrays().len()).cloned().collect();
+                (start_of_table(unit, table.size()), table.data(&of_table)?)
+            }
+        };
+        cards.extend(&unit.cards);
+        let end = image::padding(data.len());
+        let header = cards.header();
+        headers.extend_from_slice(&header);
+        pieces.extend([Arc::new(Text::new(header)) as Arc<dyn Content>, data, end]);
+        is_first = false;
+    }
+    Ok((headers, Arc::new(Pieces::new(pieces)?)))
+}
+
+/// The cards of an image that must come first, in this order.
+fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], is_first: bool, has_more: bool) -> Cards {
+    let mut cards = Cards::default();
+    let comment = |keyword: &str| unit.comment(keyword);
+    if is_first {
+        cards.set("SIMPLE", Value::Bool(true), &comment("SIMPLE"));
+        image::describe(&mut cards, bitpix, axes, &comment);
+        if let Some(extend) = unit.extend.map(|extend| extend || has_more).or(has_more.then_some(true)) {
+            cards.set("EXTEND", Value::Bool(extend), &comment("EXTEND"));
+        }
+    } else {
+        cards.set("XTENSION", Value::Text("IMAGE"), &comment("XTENSION"));
+        image::describe(&mut cards, bitpix, axes, &comment);
+        cards.set("PCOUNT", Value::Int(0), &comment("PCOUNT"));
+        cards.set("GCOUNT", Value::Int(1), &comment("GCOUNT"));
+    }
+    cards
+}
+
+/// The cards of a table that must come first, in this order.
+fn start_of_table(unit: &Unit, (row, rows, columns): (u64, u64, usize)) -> Cards {
+    let mut cards = Cards::default();
+    let comment = |keyword: &str| unit.comment(keyword);
+    cards.set("XTENSION", Value::Text("BINTABLE"), &comment("XTENSION"));
+    image::describe(&mut cards, 8, &[row, rows], &comment);
+    cards.set("PCOUNT", Value::Int(0), &comment("PCOUNT"));
+    cards.set("GCOUNT", Value::Int(1), &comment("GCOUNT"));
+    cards.set("TFIELDS", Value::Int(columns as i128), &comment("TFIELDS"));
+    cards
+}
+
+/// A first header without data, before a table, which can't come first.
+fn primary_of_tables() -> Vec<u8> {
+    let mut cards = Cards::default();
+    cards.set("SIMPLE", Value::Bool(true), image::usual_comment("SIMPLE"));
+    image::describe(&mut cards, 8, &[], &|keyword| image::usual_comment(keyword).to_owned());
+    cards.set("EXTEND", card::Value::Bool(true), "");
+    cards.header()
+}

@@ -1,0 +1,300 @@
+//! Cards of a FITS header: 80 characters each.
+//!
+//! Cards look as `astropy.io.fits` writes them, but that a float keeps all its digits.
+
+use std::fmt::Write;
+
+/// Bytes of a card, and of its keyword.
+const CARD: usize = 80;
+const KEYWORD: usize = 8;
+/// Bytes of a header and of data come in multiples of this.
+pub(super) const RECORD: usize = 2880;
+/// Characters of a text in a card that is continued, and of a comment in one.
+const LONG_TEXT: usize = 67;
+const LONG_COMMENT: usize = 64;
+
+/// The value of a card.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value<'v> {
+    /// None is given.
+    Undefined,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(&'v str),
+}
+
+/// Cards one after the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cards(Vec<u8>);
+
+impl Cards {
+    /// Bytes so far.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds a card whose value is known to fit.
+    pub(super) fn set(&mut self, keyword: &str, value: Value<'_>, comment: &str) {
+        let added = self.add(keyword, value, comment);
+        debug_assert!(added.is_ok(), "{keyword}");
+    }
+
+    /// Adds a card; more than one if its text is long.
+    ///
+    /// # Errors
+    /// No card can hold this, for this reason.
+    pub(super) fn add(&mut self, keyword: &str, value: Value<'_>, comment: &str) -> Result<(), String> {
+        let keyword = keyword.trim_end();
+        for (what, text) in [("keyword", keyword), ("comment", comment)] {
+            is_printable(text).then_some(()).ok_or_else(|| foreign(keyword, what))?;
+        }
+        if let Value::Text(text) = value {
+            is_printable(text).then_some(()).ok_or_else(|| foreign(keyword, "value"))?;
+        }
+        let upper = keyword.to_ascii_uppercase();
+        let is_plain = upper.len() <= KEYWORD
+            && upper.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-'));
+        match upper.as_str() {
+            "" | "COMMENT" | "HISTORY" => self.comment(&upper, value),
+            "END" | "CONTINUE" => Err(format!("{upper} is no keyword that a header may give a value")),
+            _ if is_plain => self.value(&format!("{upper:<KEYWORD$}= "), value, comment, true),
+            _ if keyword.contains('=') => Err(format!("no keyword can be {keyword:?}")),
+            _ => {
+                let name = match upper.starts_with("HIERARCH ") {
+                    true => keyword.get(9..).unwrap_or_default().trim(),
+                    false => keyword.trim(),
+                };
+                self.value(&format!("HIERARCH {name} = "), value, comment, false)
+            }
+        }
+    }
+
+    /// Adds a card that has no value but a text, `COMMENT` or `HISTORY`.
+    fn comment(&mut self, keyword: &str, value: Value<'_>) -> Result<(), String> {
+        let text = match value {
+            Value::Undefined => String::new(),
+            Value::Text(text) => text.to_owned(),
+            Value::Bool(value) => if value { "True" } else { "False" }.to_owned(),
+            Value::Int(value) => value.to_string(),
+            Value::Float(value) => float(value),
+        };
+        let mut rest = text.as_str();
+        loop {
+            let (part, more) = rest.split_at(rest.len().min(CARD - KEYWORD));
+            self.push(&format!("{keyword:<KEYWORD$}{part}"));
+            rest = more;
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn value(&mut self, start: &str, value: Value<'_>, comment: &str, padded: bool) -> Result<(), String> {
+        let keyword = start.trim_end_matches(['=', ' ']);
+        let text = match value {
+            Value::Undefined => String::new(),
+            Value::Bool(value) => format!("{:>20}", if value { 'T' } else { 'F' }),
+            Value::Int(value) => format!("{value:>20}"),
+            Value::Float(value) if value.is_finite() => format!("{:>20}", float(value)),
+            Value::Float(value) => {
+                return Err(format!("the value of {keyword} is {value}, and no card can hold it"));
+            }
+            Value::Text("") => "''".to_owned(),
+            Value::Text(text) => format!("{:20}", format!("'{:8}'", text.replace('\'', "''"))),
+        };
+        let text = if padded { text.as_str() } else { text.trim() };
+        if start.len() + text.trim_end().len() <= CARD {
+            let mut card = format!("{start}{text}");
+            if !comment.is_empty() {
+                // A comment that is too long is cut, as astropy does.
+                let _ = write!(card, " / {comment}");
+            }
+            self.push(&card[..card.len().min(CARD)]);
+            return Ok(());
+        }
+        match value {
+            Value::Text(text) if start.len() + 16 <= CARD => {
+                self.long_text(start, text, comment);
+                Ok(())
+            }
+            _ => Err(format!("the value of {keyword} is longer than a card")),
+        }
+    }
+
+    /// Adds a text that goes on in cards `CONTINUE`.
+    fn long_text(&mut self, start: &str, text: &str, comment: &str) {
+        let text = text.replace('\'', "''");
+        let mut start = start;
+        let parts = words(&text, LONG_TEXT + KEYWORD + 2 - start.len(), LONG_TEXT);
+        for (n, part) in parts.iter().enumerate() {
+            let more = if n + 1 < parts.len() || !comment.is_empty() { "&" } else { "" };
+            self.push(&format!("{start}'{part}{more}'"));
+            start = "CONTINUE  ";
+        }
+        let parts = if comment.is_empty() { Vec::new() } else { words(comment, LONG_COMMENT, LONG_COMMENT) };
+        for (n, part) in parts.iter().enumerate() {
+            let more = if n + 1 < parts.len() { "&" } else { "" };
+            self.push(&format!("CONTINUE  '{more}' / {part}"));
+        }
+    }
+
+    /// Adds a card of at most 80 characters.
+    fn push(&mut self, card: &str) {
+        debug_assert!(card.len() <= CARD && card.is_ascii(), "{card}");
+        self.0.extend_from_slice(card.as_bytes());
+        self.0.resize(self.0.len().next_multiple_of(CARD), b' ');
+    }
+
+    /// Adds cards that were made before.
+    pub(super) fn extend(&mut self, others: &Self) {
+        self.0.extend_from_slice(&others.0);
+    }
+
+    /// The whole header: the cards, `END`, and blanks to the end of a record.
+    pub(super) fn header(mut self) -> Vec<u8> {
+        self.push("END");
+        self.0.resize(self.0.len().next_multiple_of(RECORD), b' ');
+        self.0
+    }
+}
+
+/// Cuts a text in ASCII into parts of at most `first` and then `width` characters: behind blanks, or else within a word,
+/// but not between two quotes that stand for one.
+fn words(text: &str, first: usize, width: usize) -> Vec<&str> {
+    let (mut parts, mut rest, mut width_here) = (Vec::new(), text, first);
+    while rest.len() >= width_here {
+        let blank = rest[..width_here].rfind(' ').map(|at| at + 1);
+        let at = blank.unwrap_or_else(|| {
+            let quotes = rest[..width_here].bytes().rev().take_while(|byte| *byte == b'\'').count();
+            width_here - quotes % 2
+        });
+        let (part, more) = rest.split_at(at);
+        parts.push(part);
+        (rest, width_here) = (more, width);
+    }
+    if !rest.is_empty() {
+        parts.push(rest);
+    }
+    parts
+}
+
+/// Whether a card can hold a text.
+pub(super) fn is_printable(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+fn foreign(keyword: &str, what: &str) -> String {
+    let keyword = keyword.escape_debug();
+    format!("the {what} of the card \"{keyword}\" has a character that is not in printable ASCII")
+}
+
+/// A finite number as Python's `str` writes it, with an E for its e.
+fn float(value: f64) -> String {
+    let scientific = format!("{value:E}");
+    let (digits, exponent) = scientific.split_once('E').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    match (-4..16).contains(&exponent) {
+        true => format!("{value:?}"),
+        false => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}E{sign}{:02}", exponent.abs())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cards, without blanks at their ends.
+    fn cards(keyword: &str, value: Value<'_>, comment: &str) -> Vec<String> {
+        let mut cards = Cards::default();
+        cards.add(keyword, value, comment).unwrap();
+        let text = String::from_utf8(cards.0).unwrap();
+        assert_eq!(text.len() % CARD, 0);
+        (0..text.len() / CARD).map(|n| text[n * CARD..][..CARD].trim_end().to_owned()).collect()
+    }
+
+    /// As astropy 8.0.2 writes them: `fits.Card(keyword, value, comment).image`.
+    #[test]
+    fn cards_are_those_of_astropy() {
+        for (keyword, value, comment, expected) in [
+            ("SIMPLE", Value::Bool(true), "conforms", "SIMPLE  =                    T / conforms"),
+            ("EXTEND", Value::Bool(false), "", "EXTEND  =                    F"),
+            ("bitpix", Value::Int(-32), "x", "BITPIX  =                  -32 / x"),
+            ("EXTNAME", Value::Text("SCI"), "name", "EXTNAME = 'SCI     '           / name"),
+            ("OBJECT", Value::Text("it's"), "", "OBJECT  = 'it''s   '"),
+            ("EMPTY", Value::Text(""), "c", "EMPTY   = '' / c"),
+            ("NONE", Value::Undefined, "c", "NONE    =  / c"),
+            ("F", Value::Float(1.0), "", "F       =                  1.0"),
+            ("F", Value::Float(1e-5), "", "F       =                1E-05"),
+            ("F", Value::Float(-1.5e300), "", "F       =            -1.5E+300"),
+            ("F", Value::Float(1e16), "", "F       =                1E+16"),
+            ("F", Value::Float(1e15), "", "F       =   1000000000000000.0"),
+            ("F", Value::Float(0.0001), "", "F       =               0.0001"),
+            ("F", Value::Float(-0.0), "", "F       =                 -0.0"),
+            ("", Value::Text("Top Level"), "lost", "        Top Level"),
+            ("COMMENT", Value::Text("hello"), "", "COMMENT hello"),
+            ("", Value::Undefined, "", ""),
+            ("ESO DET ID", Value::Int(5), "c", "HIERARCH ESO DET ID = 5 / c"),
+            ("HIERARCH a.b", Value::Text("x"), "", "HIERARCH a.b = 'x       '"),
+        ] {
+            assert_eq!(cards(keyword, value, comment), [expected]);
+        }
+        // astropy cuts off digits where a float is longer than 20 characters.
+        let long = cards("CDELT1", Value::Float(-5.630_555_555_555_556e-6), "");
+        assert_eq!(long, ["CDELT1  = -5.630555555555556E-06"]);
+    }
+
+    #[test]
+    fn long_texts_and_comments_take_several_cards() {
+        let text = "x".repeat(69);
+        let expected = [format!("LONG    = '{}&'", &text[..67]), "CONTINUE  'xx'".to_owned()];
+        assert_eq!(cards("LONG", Value::Text(&text), ""), expected);
+        assert_eq!(cards("LONG", Value::Text(&text[..68]), ""), [format!("LONG    = '{}'", &text[..68])]);
+        let with_comment = cards("LONG", Value::Text(&text), &"c".repeat(65));
+        assert_eq!(
+            with_comment[1..],
+            ["CONTINUE  'xx&'", &format!("CONTINUE  '&' / {}", "c".repeat(64)), "CONTINUE  '' / c"]
+        );
+        // No quote is torn apart.
+        let quotes = cards("LONG", Value::Text(&"'".repeat(40)), "");
+        assert_eq!(
+            quotes,
+            [format!("LONG    = '{}&'", "''".repeat(33)), format!("CONTINUE  '{}'", "''".repeat(7))]
+        );
+        let words = cards("LONG", Value::Text(&"word ".repeat(20)), "");
+        assert_eq!(words[0], format!("LONG    = '{}&'", "word ".repeat(13)));
+        let cut = cards("N", Value::Int(1), &"c".repeat(90));
+        assert_eq!(cut, [format!("N       =                    1 / {}", "c".repeat(47))]);
+        let comment = cards("HISTORY", Value::Text(&"h".repeat(100)), "");
+        assert_eq!(comment, [format!("HISTORY {}", "h".repeat(72)), format!("HISTORY {}", "h".repeat(28))]);
+    }
+
+    #[test]
+    fn what_no_card_holds_is_refused() {
+        let refused =
+            |keyword: &str, value, comment: &str| Cards::default().add(keyword, value, comment).is_err();
+        assert!(refused("A", Value::Float(f64::NAN), ""));
+        assert!(refused("A", Value::Float(f64::INFINITY), ""));
+        assert!(refused("A", Value::Text("é"), ""));
+        assert!(refused("A", Value::Text("a\nb"), ""));
+        assert!(refused("A", Value::Int(1), "µm"));
+        assert!(refused("a=b", Value::Int(1), ""));
+        assert!(refused("END", Value::Undefined, ""));
+        assert!(refused("CONTINUE", Value::Text("x"), ""));
+        assert!(refused("Ä", Value::Int(1), ""));
+        assert!(refused(&"k ".repeat(60), Value::Int(1), ""));
+    }
+
+    #[test]
+    fn a_header_ends_with_its_record() {
+        let mut cards = Cards::default();
+        (0..35).for_each(|n| cards.set("N", Value::Int(n), ""));
+        let header = cards.clone().header();
+        assert_eq!((header.len(), &header[35 * 80..35 * 80 + 5]), (2880, &b"END  "[..]));
+        cards.set("N", Value::Int(0), "");
+        assert_eq!(cards.header().len(), 5760);
+    }
+}

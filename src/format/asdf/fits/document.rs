@@ -1,0 +1,322 @@
+//! A node `fits/fits` (document 002): a FITS file as the tree describes it.
+//!
+//! Each header/data unit has a `header`, a list of cards `[keyword, value, comment]`, and `data`: an array, or a table.
+//! Cards that say how the data are stored are made from the data, whatever the tree says; all others are as they are
+//! in the tree, in their order.
+
+use super::card::{self, Cards};
+use super::image;
+use super::required::{Must, Reading};
+use super::table::{Column, Table};
+use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Source};
+use crate::yaml::scalar::{self, Type};
+use crate::yaml::survey::{Node, Value};
+
+/// What tags of the node begin with: the standard's, and that of asdf-astropy.
+const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];
+const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/fits/fits";
+
+/// Whether a resolved tag is that of a FITS file in the tree.
+pub(super) fn is_tag(tag: &str) -> bool {
+    tag == OLD_TAG || TAGS.iter().any(|known| tag.starts_with(known))
+}
+
+/// A FITS file that the tree describes.
+#[derive(Debug)]
+pub(in super::super) struct Document {
+    pub(super) units: Vec<Unit>,
+}
+
+/// A header and its data.
+#[derive(Debug)]
+pub(super) struct Unit {
+    /// Keywords and comments of the cards at the start of the header, which are made from the data.
+    pub(super) comments: Vec<(String, String)>,
+    /// All other cards.
+    pub(super) cards: Cards,
+    /// The `BITPIX` of a header without data.
+    pub(super) bitpix: i128,
+    /// The `EXTEND` that the tree has.
+    pub(super) extend: Option<bool>,
+    pub(super) data: Data,
+}
+
+/// The data of a unit.
+#[derive(Debug)]
+pub(super) enum Data {
+    None,
+    Image(Box<Ndarray>),
+    Table(Table),
+}
+
+impl Document {
+    /// Reads a node.
+    ///
+    /// # Errors
+    /// It is no FITS file, for this reason.
+    pub(super) fn read(node: &Value) -> Reading<Self> {
+        let units = match &node.target().node {
+            Node::Sequence(units, _) if !units.is_empty() => units,
+            Node::Sequence(..) => return Err("it has no header".to_owned()),
+            Node::LargeSequence(_) | Node::Unknown => return Err(TOO_LARGE.to_owned()),
+            _ => return Err("it is no list of headers and data".to_owned()),
+        };
+        let unit = |(n, unit)| Unit::read(unit).map_err(|why| format!("in its header {n}, {why}"));
+        let units: Reading<Vec<Unit>> = units.iter().enumerate().map(unit).collect();
+        Ok(Self { units: units? })
+    }
+
+    /// The arrays that it is made of, in the order of its data.
+    pub(super) fn arrays(&self) -> Vec<&Ndarray> {
+        let mut arrays = Vec::new();
+        for unit in &self.units {
+            match &unit.data {
+                Data::None => {}
+                Data::Image(array) => arrays.push(&**array),
+                Data::Table(table) => arrays.extend(table.arrays()),
+            }
+        }
+        arrays
+    }
+
+    /// Bytes of its cards.
+    pub(super) fn size(&self) -> usize {
+        self.units.iter().map(|unit| unit.cards.len() + 256).sum()
+    }
+}
+
+const TOO_LARGE: &str = "it has more nodes than are read";
+
+impl Unit {
+    fn read(unit: &Value) -> Reading<Self> {
+        if !unit.is_whole() {
+            return Err(TOO_LARGE.to_owned());
+        }
+        let data = Data::read(unit)?;
+        let fixed = Fixed::of(&data);
+        let mut read = Self { comments: Vec::new(), cards: Cards::default(), bitpix: 8, extend: None, data };
+        let header = unit.get("header").ok_or("there is no \"header\"")?;
+        let Node::Sequence(cards, _) = &header.target().node else {
+            return Err(match header.is_whole() {
+                true => "the \"header\" is no list of cards".to_owned(),
+                false => TOO_LARGE.to_owned(),
+            });
+        };
+        let mut written = vec![false; fixed.0.len()];
+        for card in cards {
+            read.take(card, &fixed, &mut written)?;
+        }
+        for ((keyword, value), written) in fixed.0.iter().zip(written) {
+            if !written {
+                read.cards.add(keyword, value.as_card(), "")?;
+            }
+        }
+        Ok(read)
+    }
+
+    /// Takes a card of the tree; `written` says which of the `fixed` ones have been taken.
+    fn take(&mut self, card: &Value, fixed: &Fixed, written: &mut [bool]) -> Reading<()> {
+        let parts = card.items().filter(|parts| parts.len() <= 3);
+        let parts = parts.ok_or("a card is no list of keyword, value and comment")?;
+        let text = |n: usize| match parts.get(n).map(|part| (part.text(), part.scalar_type())) {
+            None | Some((_, Some(Type::Null))) => Ok(String::new()),
+            Some((Some(text), _)) => Ok(text.to_owned()),
+            // A keyword or a comment that looks like a number, or a date.
+            Some((None, Some(_))) => Ok(parts.get(n).and_then(plain_text).unwrap_or_default()),
+            Some((None, None)) => Err("a keyword or a comment is no text".to_owned()),
+        };
+        let (keyword, comment) = (text(0)?, text(2)?);
+        let upper = keyword.trim_end().to_ascii_uppercase();
+        if upper == "BITPIX" {
+            let bitpix = parts.get(1).and_then(Value::integer);
+            self.bitpix = bitpix.filter(|bits| [8, 16, 32, 64, -32, -64].contains(bits)).unwrap_or(8);
+        }
+        if upper == "EXTEND" {
+            let spelled = parts.get(1).and_then(plain_text);
+            self.extend = spelled.and_then(|text| scalar::boolean(&text)).or(self.extend);
+        }
+        if is_made(&upper) {
+            let is_first = !self.comments.iter().any(|(known, _)| *known == upper);
+            if is_first && self.comments.len() < MOST_COMMENTS {
+                let comment = if card::is_printable(&comment) { comment } else { String::new() };
+                self.comments.push((upper, comment));
+            }
+            return Ok(());
+        }
+        if let Some(at) = fixed.0.iter().position(|(known, _)| *known == upper) {
+            if !std::mem::replace(&mut written[at], true) {
+                let value = parts.get(1).map_or(card::Value::Undefined, |part| part_value(part));
+                self.cards.add(&upper, fixed.0[at].1.kept_or_own(value).as_card(), &comment)?;
+            }
+            return Ok(());
+        }
+        if fixed.drops(&upper, &self.data) {
+            return Ok(());
+        }
+        let value = match parts.get(1) {
+            None => return self.cards.add(&keyword, card::Value::Undefined, &comment),
+            Some(value) => value,
+        };
+        match (value.scalar_type(), plain_text(value)) {
+            (_, None) | (None, _) => {
+                Err(format!("the value of {} is too large, or no scalar", upper.escape_debug()))
+            }
+            (Some(Type::Timestamp), Some(text)) => {
+                self.cards.add(&keyword, card::Value::Text(&text), &comment)
+            }
+            (Some(Type::Other | Type::Binary), _) => {
+                Err(format!("the value of {} is of a type that no card can hold", upper.escape_debug()))
+            }
+            (Some(kind), Some(text)) => match (kind, value_of(kind, &text)) {
+                (_, Some(value)) => self.cards.add(&keyword, value, &comment),
+                (_, None) => Err(format!("the value of {} can't be read", upper.escape_debug())),
+            },
+        }
+    }
+
+    /// The comment of a card that is made from the data.
+    pub(super) fn comment(&self, keyword: &str) -> String {
+        match self.comments.iter().find(|(known, _)| known == keyword) {
+            Some((_, comment)) => comment.clone(),
+            None => image::usual_comment(keyword).to_owned(),
+        }
+    }
+}
+
+/// More cards that are made from the data than a header can have.
+const MOST_COMMENTS: usize = 1024;
+
+/// The text of a scalar as it is written.
+fn plain_text(value: &Value) -> Option<String> {
+    match &value.target().node {
+        Node::Scalar { text, .. } => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+fn part_value(part: &Value) -> card::Value<'_> {
+    match (&part.target().node, part.scalar_type()) {
+        (Node::Scalar { text, .. }, Some(kind)) => value_of(kind, text).unwrap_or(card::Value::Undefined),
+        _ => card::Value::Undefined,
+    }
+}
+
+/// The value of a scalar of a type.
+fn value_of(kind: Type, text: &str) -> Option<card::Value<'_>> {
+    Some(match kind {
+        Type::Null => card::Value::Undefined,
+        Type::Bool => card::Value::Bool(scalar::boolean(text)?),
+        Type::Int => card::Value::Int(scalar::integer(text)?),
+        Type::Float => card::Value::Float(scalar::float(text)?),
+        _ => card::Value::Text(text),
+    })
+}
+
+/// Whether a card stands at the start of a header, and is made from the data.
+fn is_made(keyword: &str) -> bool {
+    let is_axis = keyword.strip_prefix("NAXIS").is_some_and(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
+    is_axis
+        || matches!(keyword, "SIMPLE" | "XTENSION" | "BITPIX" | "PCOUNT" | "GCOUNT" | "TFIELDS" | "EXTEND")
+}
+
+/// Cards that describe the data, and may stand anywhere.
+struct Fixed(Vec<(String, Must)>);
+
+impl Fixed {
+    fn of(data: &Data) -> Self {
+        match data {
+            Data::None => Self(Vec::new()),
+            Data::Image(array) => {
+                let zero = match array.datatype {
+                    Some(Datatype::Scalar(scalar)) => image::stored(scalar).and_then(|stored| stored.zero),
+                    _ => None,
+                };
+                let cards =
+                    |zero| vec![("BSCALE".to_owned(), Must::Int(1)), ("BZERO".to_owned(), Must::Int(zero))];
+                Self(zero.map_or_else(Vec::new, cards))
+            }
+            Data::Table(table) => Self(table.cards()),
+        }
+    }
+
+    /// Whether a card of the tree can't be right.
+    fn drops(&self, keyword: &str, data: &Data) -> bool {
+        let is_numbered = |prefix: &str| {
+            let number = keyword.strip_prefix(prefix);
+            number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let of_columns = ["TFORM", "TTYPE", "TDIM", "TZERO", "TSCAL", "TBCOL"].into_iter().any(is_numbered);
+        match keyword {
+            // The bytes that they sum up are not known before all of them are read.
+            "CHECKSUM" | "DATASUM" | "GROUPS" | "THEAP" | "END" => true,
+            // The arrays of a tree are the numbers that are meant.
+            "BSCALE" | "BZERO" => true,
+            "BLANK" => match data {
+                Data::Image(array) => {
+                    !self.0.is_empty()
+                        || !matches!(array.datatype, Some(Datatype::Scalar(scalar)) if image::is_integer(scalar))
+                }
+                _ => true,
+            },
+            _ => of_columns,
+        }
+    }
+}
+
+impl Data {
+    fn read(unit: &Value) -> Reading<Self> {
+        let Some(data) = unit.get("data") else { return Ok(Self::None) };
+        let tag = data.target().tag.as_deref();
+        if let (None, Some(Type::Null)) = (tag, data.scalar_type()) {
+            return Ok(Self::None);
+        }
+        if !data.is_whole() && tag.is_none_or(|tag| !ndarray::is_tag(tag)) {
+            return Err(TOO_LARGE.to_owned());
+        }
+        match tag {
+            Some(tag) if ndarray::is_tag(tag) => {
+                // In the example of document 002, as it is printed, the keys of the array stand beside `data`.
+                let is_beside = matches!(&data.target().node, Node::Scalar { text, .. } if text.is_empty());
+                Self::of_array(read_array(tag, if is_beside { unit } else { data })?)
+            }
+            _ => Ok(Self::Table(Table::read(data)?)),
+        }
+    }
+
+    fn of_array(array: Ndarray) -> Reading<Self> {
+        match &array.datatype {
+            Some(Datatype::Structured(_)) => Ok(Self::Table(Table::of_records(array)?)),
+            Some(Datatype::Unknown) => Err("its array has too many fields".to_owned()),
+            Some(Datatype::Scalar(scalar)) if image::stored(*scalar).is_none() => {
+                Err("its array is of a type that FITS has no images of".to_owned())
+            }
+            _ => Ok(Self::Image(Box::new(array))),
+        }
+    }
+}
+
+/// Reads an array, with its type and shape.
+fn read_array(tag: &str, node: &Value) -> Reading<Ndarray> {
+    let mut array = Ndarray::read(tag, node).map_err(|trouble| trouble.what)?;
+    match &array.source {
+        Source::Block(_) => {}
+        Source::External(uri) => return Err(format!("an array lies in another file, {uri}")),
+        Source::Inline(inline) if inline.has_aliases() => {
+            return Err("an array in the tree has parts that lie elsewhere".to_owned());
+        }
+        Source::Inline(_) => array.settle_inline()?,
+    }
+    Ok(array)
+}
+
+impl Column {
+    /// Reads a column of a table: its name, and its array.
+    pub(super) fn read(column: &Value) -> Reading<Self> {
+        let data = column.get("data").ok_or("a column has no \"data\"")?;
+        let tag = data.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag));
+        let tag = tag.ok_or("the \"data\" of a column are no array")?;
+        let array = read_array(tag, data)?;
+        let name = column.get("name").and_then(Value::text).unwrap_or_default();
+        Self::new(name, array)
+    }
+}

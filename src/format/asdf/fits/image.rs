@@ -1,0 +1,134 @@
+//! An array as the data of an image: the type that FITS has for it, and its bytes.
+
+use std::sync::Arc;
+
+use super::card::{Cards, RECORD, Value};
+use crate::content::{Change, Content, Recoded, Text, read_exact_at};
+use crate::error::Result;
+use crate::format::asdf::arrays::Elements;
+use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar, Shape};
+
+/// How FITS stores numbers of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// Bits of a stored number; negative for a float.
+    pub bitpix: i128,
+    /// What is added to a stored number.
+    pub zero: Option<i128>,
+    width: usize,
+}
+
+/// How FITS stores numbers of a type; `None` for those that it has no images of.
+pub(super) fn stored(scalar: Scalar) -> Option<Stored> {
+    let (bitpix, zero, width) = match scalar {
+        Scalar::Uint8 | Scalar::Bool8 => (8, None, 1),
+        Scalar::Int8 => (8, Some(-128), 1),
+        Scalar::Int16 => (16, None, 2),
+        Scalar::Uint16 => (16, Some(1 << 15), 2),
+        Scalar::Int32 => (32, None, 4),
+        Scalar::Uint32 => (32, Some(1 << 31), 4),
+        Scalar::Int64 => (64, None, 8),
+        Scalar::Uint64 => (64, Some(1 << 63), 8),
+        Scalar::Float16 => (-32, None, 2),
+        Scalar::Float32 => (-32, None, 4),
+        Scalar::Float64 => (-64, None, 8),
+        Scalar::Complex64 | Scalar::Complex128 | Scalar::Ascii(_) | Scalar::Ucs4(_) => return None,
+    };
+    Some(Stored { bitpix, zero, width })
+}
+
+impl Stored {
+    /// What becomes of an element of this type.
+    pub(super) fn change(self, scalar: Scalar, byteorder: Byteorder) -> Change {
+        let reverse = byteorder == Byteorder::Little;
+        match scalar {
+            Scalar::Float16 => Change::Widen { reverse },
+            _ => Change::Number { width: self.width, reverse, flip: self.zero.is_some() },
+        }
+    }
+}
+
+/// Whether an array can be an image.
+pub(super) fn can_be(array: &Ndarray) -> bool {
+    let is_number = matches!(array.datatype, Some(Datatype::Scalar(scalar)) if stored(scalar).is_some());
+    is_number && has_axes(array)
+}
+
+/// Whether an array has one to four dimensions.
+pub(super) fn has_axes(array: &Ndarray) -> bool {
+    let count = |shape: &Shape| shape.dimensions.len() + usize::from(shape.streamed);
+    array.shape.as_ref().is_some_and(|shape| (1..=4).contains(&count(shape)))
+}
+
+/// An image.
+#[derive(Debug)]
+pub(super) struct Image {
+    pub(super) stored: Stored,
+    /// The lengths of its axes: the one that changes fastest comes first.
+    pub(super) axes: Vec<u64>,
+    /// The bytes as FITS has them.
+    pub(super) data: Arc<dyn Content>,
+}
+
+impl Image {
+    /// The image of the elements of an array.
+    pub(super) fn new(elements: Elements) -> Result<Self> {
+        let elements = elements.in_c_order()?;
+        let Datatype::Scalar(scalar) = elements.datatype else { return Err(Elements::unknown_type()) };
+        let stored = stored(scalar).ok_or_else(Elements::unknown_type)?;
+        let axes = elements.dimensions.iter().rev().copied().collect();
+        let data = Recoded::elements(elements.content, stored.change(scalar, elements.byteorder))?;
+        Ok(Self { stored, axes, data })
+    }
+
+    /// Adds the cards that say how the data are stored, from `BITPIX` to the last axis.
+    pub(super) fn describe(&self, cards: &mut Cards, comment: &dyn Fn(&str) -> String) {
+        describe(cards, self.stored.bitpix, &self.axes, comment);
+    }
+}
+
+/// Adds the cards from `BITPIX` to the last axis.
+pub(super) fn describe(cards: &mut Cards, bitpix: i128, axes: &[u64], comment: &dyn Fn(&str) -> String) {
+    let mut set = |keyword: &str, value: i128| cards.set(keyword, Value::Int(value), &comment(keyword));
+    set("BITPIX", bitpix);
+    set("NAXIS", axes.len() as i128);
+    for (n, len) in axes.iter().enumerate() {
+        set(&format!("NAXIS{}", n + 1), i128::from(*len));
+    }
+}
+
+/// The comments that astropy gives to those cards.
+pub(super) fn usual_comment(keyword: &str) -> &'static str {
+    match keyword {
+        "SIMPLE" => "conforms to FITS standard",
+        "XTENSION" => "Image extension",
+        "BITPIX" => "array data type",
+        "NAXIS" => "number of array dimensions",
+        "PCOUNT" => "number of parameters",
+        "GCOUNT" => "number of groups",
+        _ => "",
+    }
+}
+
+/// The zeros that follow `len` bytes of data.
+pub(super) fn padding(len: u64) -> Arc<dyn Content> {
+    let over = (len % RECORD as u64) as usize;
+    Arc::new(Text::new(vec![0; if over == 0 { 0 } else { RECORD - over }]))
+}
+
+/// Whether elements of a type are integers, as they are and in FITS.
+pub(super) fn is_integer(scalar: Scalar) -> bool {
+    stored(scalar).is_some_and(|stored| stored.bitpix > 0 && stored.zero.is_none())
+}
+
+/// The numbers of a small array of float64.
+pub(super) fn numbers(elements: Elements) -> Result<Vec<f64>> {
+    const MOST: u64 = 64;
+    let image = Image::new(elements)?;
+    if image.stored.bitpix != -64 || image.data.len() > MOST {
+        return Err(Elements::unknown_type());
+    }
+    let mut bytes = vec![0; image.data.len() as usize];
+    read_exact_at(&*image.data, 0, &mut bytes)?;
+    Ok(bytes.as_chunks::<8>().0.iter().map(|number| f64::from_be_bytes(*number)).collect())
+}

@@ -1,0 +1,180 @@
+//! Finds, in the survey of a tree, the nodes that only `fits/` is interested in: FITS files that are described, and
+//! world coordinates with the arrays that they belong to.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::document::{self, Document};
+use super::wcs::{self, Wcs};
+use crate::format::asdf::ndarray::Ndarray;
+use crate::yaml::survey::{PathId, Paths, Step, Survey, Value};
+
+/// Bytes of cards that are kept of a tree.
+const MOST_CARDS: usize = 16 << 20;
+
+/// Whether nodes with this tag are to be handed out.
+pub(in super::super) fn is_tag(tag: &str) -> bool {
+    document::is_tag(tag) || wcs::is_tag(tag)
+}
+
+/// Arrays, and where they are.
+type Arrays<'a> = Vec<(Option<PathId>, &'a Ndarray)>;
+
+/// What was found for `fits/`.
+#[derive(Debug, Default)]
+pub(in super::super) struct Nodes {
+    /// FITS files that are described, and where.
+    pub(super) documents: Vec<(Vec<String>, Arc<Document>)>,
+    /// Where such a file is mentioned again by its anchor, and which one it is.
+    pub(super) mentions: Vec<(Vec<String>, usize)>,
+    /// World coordinates, by the path of the array that they belong to.
+    pub(super) solutions: HashMap<Vec<String>, Arc<Wcs>>,
+}
+
+/// Looks for nodes.
+#[derive(Debug, Default)]
+pub(in super::super) struct Finder {
+    documents: Vec<(Option<PathId>, Arc<Document>)>,
+    solutions: Vec<(Option<PathId>, Option<Arc<Wcs>>)>,
+    /// Bytes of cards so far.
+    cards: usize,
+}
+
+impl Finder {
+    /// Takes a node, or says why it is left out. `fits` says why an array can't be had.
+    pub(in super::super) fn take(
+        &mut self,
+        tag: &str,
+        path: Option<PathId>,
+        node: &Value,
+        unfit: &dyn Fn(&Ndarray) -> Option<String>,
+    ) -> Result<(), String> {
+        if wcs::is_tag(tag) {
+            self.solutions.push((path, Wcs::read(node).map(Arc::new)));
+            return Ok(());
+        }
+        let document = Document::read(node)?;
+        if let Some(why) = document.arrays().into_iter().find_map(unfit) {
+            return Err(format!("of an array of its data, {why}"));
+        }
+        self.cards = self.cards.saturating_add(document.size());
+        if self.cards > MOST_CARDS {
+            return Err("the headers of all such nodes are longer than 16 MiB together".to_owned());
+        }
+        self.documents.push((path, Arc::new(document)));
+        Ok(())
+    }
+
+    /// What was found. `components` makes names of a path.
+    pub(in super::super) fn found(
+        self,
+        survey: &Survey,
+        arrays: Arrays<'_>,
+        components: &dyn Fn(&[&Step]) -> Vec<String>,
+    ) -> Nodes {
+        let named = |path| components(&survey.paths.steps(path));
+        let mut nodes = Nodes { solutions: self.matched(survey, arrays, components), ..Nodes::default() };
+        for alias in &survey.aliases {
+            // A path may have been made twice, as two ids.
+            let is_it = |(path, _): &(Option<PathId>, _)| is_same(&survey.paths, *path, alias.target);
+            if let Some(n) = self.documents.iter().position(is_it) {
+                nodes.mentions.push((named(alias.path), n));
+            }
+        }
+        nodes.documents =
+            self.documents.into_iter().map(|(path, document)| (named(path), document)).collect();
+        nodes
+    }
+
+    /// World coordinates by the arrays that they belong to, where there is no doubt.
+    fn matched<'s>(
+        &self,
+        survey: &'s Survey,
+        arrays: Arrays<'s>,
+        components: &dyn Fn(&[&Step]) -> Vec<String>,
+    ) -> HashMap<Vec<String>, Arc<Wcs>> {
+        let paths = &survey.paths;
+        if self.solutions.is_empty() {
+            return HashMap::new();
+        }
+        // The mapping that each belongs to, by its steps: the one that it lies in, itself or in its `meta`.
+        let mut owners: HashMap<Vec<&Step>, Vec<Option<&Arc<Wcs>>>> = HashMap::new();
+        for (path, wcs) in &self.solutions {
+            let mentions = survey.aliases.iter().filter(|alias| is_same(paths, alias.target, *path));
+            for place in std::iter::once(*path).chain(mentions.map(|alias| alias.path)) {
+                let mut steps = paths.steps(place);
+                if !steps.pop().is_some_and(|last| is_key(last, "wcs")) {
+                    continue;
+                }
+                steps.pop_if(|last| is_key(last, "meta"));
+                owners.entry(steps).or_default().push(wcs.as_ref());
+            }
+        }
+        let mut of_owners: HashMap<Vec<&Step>, Candidates<'_>> = HashMap::new();
+        let aliases = survey.aliases.iter().map(|alias| (alias.path, None));
+        for (path, array) in arrays.into_iter().map(|(path, array)| (path, Some(array))).chain(aliases) {
+            let steps = paths.steps(path);
+            let Some((last, above)) = steps.split_last() else { continue };
+            let mut at = |owner: &[&'s Step], is_data| {
+                if owners.contains_key(owner) {
+                    let all = of_owners.entry(owner.to_vec()).or_default();
+                    (if is_data { &mut all.data } else { &mut all.others }).push((steps.clone(), array));
+                }
+            };
+            at(above, is_key(last, "data"));
+            if let (true, Some((data, owner))) = (is_key(last, "value"), above.split_last())
+                && is_key(data, "data")
+            {
+                at(owner, true);
+            }
+        }
+        let mut matched = HashMap::new();
+        for (owner, candidates) in &of_owners {
+            let [Some(wcs)] = owners[owner][..] else { continue };
+            if let Some(steps) = candidates.only_image(wcs) {
+                matched.insert(components(steps), wcs.clone());
+            }
+        }
+        matched
+    }
+}
+
+/// Arrays beside world coordinates: those called `data`, and others; `None` for a mention of a node elsewhere.
+#[derive(Default)]
+struct Candidates<'c> {
+    data: Vec<(Vec<&'c Step>, Option<&'c Ndarray>)>,
+    others: Vec<(Vec<&'c Step>, Option<&'c Ndarray>)>,
+}
+
+impl<'c> Candidates<'c> {
+    /// The image that world coordinates must be for: `data`, or else the only one.
+    fn only_image(&self, wcs: &Wcs) -> Option<&[&'c Step]> {
+        let is_plane = |array: &Ndarray| dimensions(array) >= 2;
+        let (steps, array) = match &self.data[..] {
+            [(steps, Some(array))] => (steps, array),
+            [] => {
+                let mut images = self.others.iter().filter(|(_, array)| array.is_none_or(is_plane));
+                match (images.next(), images.next()) {
+                    (Some((steps, Some(array))), None) => (steps, array),
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        let shape = array.shape.as_ref().filter(|shape| !shape.streamed)?;
+        let [y, x] = shape.dimensions[..] else { return None };
+        wcs.pixels.is_none_or(|pixels| pixels == [x, y]).then_some(steps)
+    }
+}
+
+fn dimensions(array: &Ndarray) -> usize {
+    array.shape.as_ref().map_or(0, |shape| shape.dimensions.len() + usize::from(shape.streamed))
+}
+
+fn is_key(step: &Step, key: &str) -> bool {
+    matches!(step, Step::Key(name) if **name == *key)
+}
+
+fn is_same(paths: &Paths, one: Option<PathId>, other: Option<PathId>) -> bool {
+    one == other || paths.steps(one) == paths.steps(other)
+}

@@ -1,0 +1,260 @@
+//! A table as the data of a `BINTABLE`: rows one after the other, with a field of each column in turn.
+
+use std::sync::Arc;
+
+use super::card;
+use super::image;
+use super::required::{Must, Reading};
+use crate::content::{Change, Content, Interleaved, Recoded};
+use crate::error::{Error, Result};
+use crate::format::asdf::arrays::Elements;
+use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar};
+use crate::yaml::survey::Value;
+
+/// More columns than FITS can number.
+const MOST_COLUMNS: usize = 999;
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct Table {
+    rows: u64,
+    columns: Vec<Form>,
+    source: Rows,
+}
+
+/// Where the rows are.
+#[derive(Debug)]
+enum Rows {
+    /// In an array for each column.
+    Columns(Vec<Ndarray>),
+    /// In one array with fields.
+    Records(Box<Ndarray>),
+}
+
+/// What a field of a row is.
+#[derive(Clone, Debug)]
+struct Form {
+    name: String,
+    scalar: Scalar,
+    /// The order of its bytes, where it is a field of an array.
+    byteorder: Option<Byteorder>,
+    /// The dimensions of the field, the outermost first.
+    shape: Vec<u64>,
+}
+
+/// A column that has an array of its own.
+#[derive(Debug)]
+pub(super) struct Column {
+    rows: u64,
+    form: Form,
+    array: Ndarray,
+}
+
+impl Column {
+    pub(super) fn new(name: &str, array: Ndarray) -> Reading<Self> {
+        let scalar = match array.datatype {
+            Some(Datatype::Scalar(scalar)) => scalar,
+            _ => return Err("the type of a column is not written, or has fields".to_owned()),
+        };
+        let dimensions = dimensions(&array).ok_or("the shape of a column is not written, or not fixed")?;
+        let (rows, shape) = dimensions.split_first().ok_or("a column has no rows")?;
+        let form = Form { name: name.to_owned(), scalar, byteorder: None, shape: shape.to_vec() };
+        form.check()?;
+        Ok(Self { rows: *rows, form, array })
+    }
+}
+
+/// The dimensions of an array, if they are written.
+fn dimensions(array: &Ndarray) -> Option<Vec<u64>> {
+    array.shape.as_ref().filter(|shape| !shape.streamed).map(|shape| shape.dimensions.clone())
+}
+
+impl Table {
+    /// Reads a table of the standard (document 002), or of asdf-astropy.
+    pub(super) fn read(node: &Value) -> Reading<Self> {
+        let columns =
+            node.get("columns").and_then(Value::items).ok_or("its data are no array, and no table")?;
+        let columns: Reading<Vec<Column>> = columns.iter().map(Column::read).collect();
+        let columns = columns?;
+        let rows = columns.first().map_or(0, |column| column.rows);
+        if columns.iter().any(|column| column.rows != rows) {
+            return Err("the columns of its table are not of one length".to_owned());
+        }
+        let (columns, arrays) = columns.into_iter().map(|column| (column.form, column.array)).unzip();
+        Self::new(rows, columns, Rows::Columns(arrays))
+    }
+
+    /// The table that an array with fields is.
+    pub(super) fn of_records(array: Ndarray) -> Reading<Self> {
+        let dimensions = dimensions(&array).ok_or("the shape of its table is not fixed")?;
+        let [rows] = dimensions[..] else { return Err("its table has more than one dimension".to_owned()) };
+        let Some(Datatype::Structured(fields)) = &array.datatype else {
+            return Err("its data have no fields".to_owned());
+        };
+        let mut columns = Vec::with_capacity(fields.len());
+        for (n, field) in fields.iter().enumerate() {
+            let Datatype::Scalar(scalar) = field.datatype else {
+                return Err("a column of its table has fields itself".to_owned());
+            };
+            let name = if field.name.is_empty() { format!("f{n}") } else { field.name.clone() };
+            let form = Form { name, scalar, byteorder: field.byteorder, shape: field.shape.clone() };
+            form.check()?;
+            columns.push(form);
+        }
+        Self::new(rows, columns, Rows::Records(Box::new(array)))
+    }
+
+    fn new(rows: u64, columns: Vec<Form>, source: Rows) -> Reading<Self> {
+        if columns.len() > MOST_COLUMNS {
+            return Err(format!("its table has more than {MOST_COLUMNS} columns"));
+        }
+        let table = Self { rows, columns, source };
+        table.row().filter(|row| row.checked_mul(rows).is_some()).ok_or("its table is too large")?;
+        Ok(table)
+    }
+
+    /// The arrays that it is made of.
+    pub(super) fn arrays(&self) -> Vec<&Ndarray> {
+        match &self.source {
+            Rows::Columns(arrays) => arrays.iter().collect(),
+            Rows::Records(array) => vec![array],
+        }
+    }
+
+    /// Bytes of a row.
+    fn row(&self) -> Option<u64> {
+        self.columns.iter().try_fold(0_u64, |sum, form| sum.checked_add(form.width()?))
+    }
+
+    /// Bytes of a row, rows, and columns.
+    pub(super) fn size(&self) -> (u64, u64, usize) {
+        (self.row().unwrap_or(0), self.rows, self.columns.len())
+    }
+
+    /// The cards that describe the columns.
+    pub(super) fn cards(&self) -> Vec<(String, Must)> {
+        let mut cards = Vec::new();
+        for (n, form) in (1..).zip(&self.columns) {
+            if !form.name.is_empty() {
+                cards.push((format!("TTYPE{n}"), Must::Text(form.name.clone())));
+            }
+            cards.push((format!("TFORM{n}"), Must::Form(form.form())));
+            if let Some(dimensions) = form.dimensions() {
+                cards.push((format!("TDIM{n}"), Must::Text(dimensions)));
+            }
+            if let Some(zero) = image::stored(form.scalar).and_then(|stored| stored.zero) {
+                cards.push((format!("TZERO{n}"), Must::Int(zero)));
+            }
+        }
+        cards
+    }
+
+    /// The rows, as FITS has them, of the elements of its arrays.
+    pub(super) fn data(&self, elements: &[Elements]) -> Result<Arc<dyn Content>> {
+        let data: Arc<dyn Content> = match (&self.source, elements) {
+            (Rows::Records(_), [elements]) => {
+                let elements = elements.clone().in_c_order()?;
+                let parts =
+                    self.columns.iter().map(|form| form.part(form.byteorder.unwrap_or(elements.byteorder)));
+                Recoded::records(elements.content, parts.collect::<Result<_>>()?)?
+            }
+            (Rows::Records(_), _) => return Err(Elements::unknown_type()),
+            (Rows::Columns(_), all) => {
+                let mut columns = Vec::with_capacity(all.len());
+                for (form, elements) in self.columns.iter().zip(all) {
+                    let elements = elements.clone().in_c_order()?;
+                    let content = Recoded::elements(elements.content, form.part(elements.byteorder)?.0)?;
+                    columns.push((content, form.width().ok_or_else(Elements::unknown_type)?));
+                }
+                Arc::new(Interleaved::new(columns, self.rows)?)
+            }
+        };
+        let (row, rows, _) = self.size();
+        match row.checked_mul(rows) == Some(data.len()) {
+            true => Ok(data),
+            false => Err(Error::damaged("the columns of the table are not of its length")),
+        }
+    }
+}
+
+impl Form {
+    /// Whether FITS can have it.
+    fn check(&self) -> Reading<()> {
+        if !card::is_printable(&self.name) || self.name.len() > 68 {
+            return Err(
+                "the name of a column is too long, or has a character that is not in ASCII".to_owned()
+            );
+        }
+        self.width().map(|_| ()).ok_or_else(|| "a column of its table is too large".to_owned())
+    }
+
+    /// Bytes of an element in FITS, and the letter for its type.
+    fn letter(&self) -> (u64, char) {
+        match self.scalar {
+            Scalar::Bool8 => (1, 'L'),
+            Scalar::Int8 | Scalar::Uint8 => (1, 'B'),
+            Scalar::Int16 | Scalar::Uint16 => (2, 'I'),
+            Scalar::Int32 | Scalar::Uint32 => (4, 'J'),
+            Scalar::Int64 | Scalar::Uint64 => (8, 'K'),
+            Scalar::Float16 | Scalar::Float32 => (4, 'E'),
+            Scalar::Float64 => (8, 'D'),
+            Scalar::Complex64 => (8, 'C'),
+            Scalar::Complex128 => (16, 'M'),
+            Scalar::Ascii(_) | Scalar::Ucs4(_) => (1, 'A'),
+        }
+    }
+
+    /// Characters of an element that is a text; 1 for others.
+    fn characters(&self) -> u64 {
+        match self.scalar {
+            Scalar::Ascii(len) | Scalar::Ucs4(len) => len,
+            _ => 1,
+        }
+    }
+
+    /// Elements of a field, or characters.
+    fn count(&self) -> Option<u64> {
+        self.shape.iter().try_fold(self.characters(), |count, len| count.checked_mul(*len))
+    }
+
+    fn width(&self) -> Option<u64> {
+        self.count()?.checked_mul(self.letter().0)
+    }
+
+    /// Its `TFORM`.
+    fn form(&self) -> String {
+        let letter = self.letter().1;
+        match self.count().unwrap_or(0) {
+            1 => letter.to_string(),
+            count => format!("{count}{letter}"),
+        }
+    }
+
+    /// Its `TDIM`, if it needs one.
+    fn dimensions(&self) -> Option<String> {
+        let is_text = matches!(self.scalar, Scalar::Ascii(_) | Scalar::Ucs4(_));
+        let characters = is_text.then(|| self.characters());
+        let axes: Vec<u64> = characters.into_iter().chain(self.shape.iter().rev().copied()).collect();
+        let axes: Vec<String> = axes.iter().map(u64::to_string).collect();
+        (axes.len() > 1).then(|| format!("({})", axes.join(",")))
+    }
+
+    /// What becomes of its elements, and how many there are in a field.
+    fn part(&self, byteorder: Byteorder) -> Result<(Change, usize)> {
+        let reverse = byteorder == Byteorder::Little;
+        let number = |width, reverse| Change::Number { width, reverse, flip: false };
+        let (change, times) = match self.scalar {
+            Scalar::Bool8 => (Change::Letter, 1),
+            Scalar::Ascii(_) => (Change::None(1), 1),
+            Scalar::Ucs4(_) => (Change::Ascii { reverse }, 1),
+            Scalar::Complex64 => (number(4, reverse), 2),
+            Scalar::Complex128 => (number(8, reverse), 2),
+            scalar => {
+                let stored = image::stored(scalar).ok_or_else(Elements::unknown_type)?;
+                (stored.change(scalar, byteorder), 1)
+            }
+        };
+        let count = self.count().and_then(|count| usize::try_from(count).ok()?.checked_mul(times));
+        Ok((change, count.ok_or_else(Elements::unknown_type)?))
+    }
+}

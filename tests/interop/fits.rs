@@ -1,0 +1,29 @@
+//! `fits/`: astropy opens and verifies all of it, and finds the arrays and headers that the tree has.
+
+use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::python::{python, run};
+
+fn counts(printed: &str) -> Vec<usize> {
+    printed.split_whitespace().map(|count| count.parse().unwrap()).collect()
+}
+
+#[test]
+fn random_arrays_are_those_of_astropy() {
+    let folder = fresh_folder();
+    let arguments = [folder.path().as_os_str(), "14".as_ref(), "30".as_ref()];
+    run(&python(), "write_arrays.py", arguments);
+    let mounted = Mounted::file(folder.path());
+    let counts = counts(&run(&python(), "read_fits_folder.py", [mounted.root()]));
+    mounted.unmount();
+    assert!(counts[0] > 200 && counts[1] > 100 && counts[2] > 20, "{counts:?}");
+}
+
+#[test]
+fn described_files_and_world_coordinates_are_those_of_astropy_and_gwcs() {
+    let folder = fresh_folder();
+    run(&python(), "write_fits.py", [folder.path()]);
+    let mounted = Mounted::file(folder.path());
+    let counts = counts(&run(&python(), "read_fits_nodes.py", [folder.path(), mounted.root()]));
+    mounted.unmount();
+    assert_eq!(counts, [11, 24], "headers and world coordinates");
+}

@@ -1,0 +1,91 @@
+"""Holds the files of `fits/` against those of `arrays/` in the folder of a mount, by astropy.
+
+    read_fits_folder.py MOUNTPOINT
+
+Prints how many there are, how many of them are not stored as they are, and how many arrays have none.
+"""
+
+import os
+import random
+import sys
+import warnings
+
+import numpy as np
+from astropy.io import fits
+
+warnings.simplefilter("error")
+mountpoint = sys.argv[1]
+random.seed(14)
+
+
+def expected(array):
+    """The array as FITS has it, or None."""
+    if array.dtype.kind not in "biuf" or not 1 <= array.ndim <= 4:
+        return None
+    if array.dtype.kind == "b":
+        return array.view("u1")
+    return array.astype("f4") if array.dtype.itemsize == 2 and array.dtype.kind == "f" else array
+
+
+def same(one, other):
+    return one.shape == other.shape and np.ascontiguousarray(one).tobytes() == np.ascontiguousarray(other).tobytes()
+
+
+def compare(place, array, path):
+    # astropy maps no integers that FITS stores less half of their range.
+    shifted = array.dtype.kind == "u" and array.itemsize > 1 or array.dtype == "i1"
+    with fits.open(place, memmap=not shifted) as opened:
+        opened.verify("exception")
+        (unit,) = opened
+        header, data = unit.header, unit.data
+        if array.size == 0:
+            axes = [header[f"NAXIS{n + 1}"] for n in range(header["NAXIS"])]
+            assert axes[::-1] == list(array.shape), place
+        else:
+            native = array.dtype.newbyteorder("=")
+            assert data.dtype.newbyteorder("=") == native, (place, data.dtype, native)
+            assert same(data.astype(native), array.astype(native)), place
+        assert header["ASDFPATH"].encode() == path.encode("ascii"), (place, header["ASDFPATH"], path)
+        assert header["EXTNAME"] == path.split("/")[-1][:68].rstrip(), place
+    whole = open(place, "rb").read()
+    assert len(whole) == os.path.getsize(place) and len(whole) % 2880 == 0, place
+    with open(place, "rb", buffering=0) as opened:
+        for _ in range(5):
+            at, count = random.randrange(len(whole)), random.randrange(1, 5000)
+            opened.seek(at)
+            assert opened.read(count) == whole[at : at + count], (place, at, count)
+
+
+def in_ascii(path):
+    """The path as the header has it."""
+    parts = []
+    for part in path.split("/"):
+        blanks = len(part) - len(part.rstrip(" "))
+        part = "".join(c if " " <= c <= "~" else "".join(f"%{b:02X}" for b in c.encode()) for c in part)
+        parts.append(part[: len(part) - blanks] + "%20" * blanks)
+    return "/".join(parts)
+
+
+compared, changed, without = 0, 0, 0
+for name in sorted(os.listdir(mountpoint)):
+    arrays, root = (os.path.join(mountpoint, name, view) for view in ("arrays", "fits"))
+    there = set()
+    for top, _, files in os.walk(arrays):
+        for file in files:
+            path = os.path.relpath(os.path.join(top, file), arrays)
+            array = np.load(os.path.join(top, file))
+            wanted = expected(array)
+            if wanted is None:
+                without += 1
+                continue
+            there.add(path[:-4] + ".fits")
+            place = os.path.join(root, path[:-4] + ".fits")
+            link = os.path.join(top, file)
+            assert os.path.islink(link) == os.path.islink(place), place
+            if not os.path.islink(place):
+                compare(place, wanted, in_ascii(path[:-4]))
+            compared += 1
+            changed += not array.flags.c_contiguous or array.dtype.byteorder != ">"
+    found = {os.path.relpath(os.path.join(top, file), root) for top, _, files in os.walk(root) for file in files}
+    assert found == there, (name, sorted(found - there), sorted(there - found))
+print(compared, changed, without)
