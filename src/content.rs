@@ -5,6 +5,7 @@ mod gather;
 mod interleaved;
 pub mod names;
 pub mod npy;
+pub mod parquet;
 pub mod path_folder;
 mod pieces;
 pub mod png;

@@ -39,6 +39,7 @@ mod numbers;
 mod preview;
 pub mod quantize;
 mod same_paths;
+mod tables;
 pub mod tile;
 
 /// The format's name.
@@ -94,6 +95,8 @@ pub struct AsdfFile {
     arrays: OnceLock<arrays::Found>,
     /// The pictures of arrays.
     previews: OnceLock<Items<same_paths::Same>>,
+    /// The tables of the tree.
+    tables: OnceLock<tables::Found>,
     /// Whether the text of the tree may have an array that is to be displayed.
     may_display: OnceLock<bool>,
     /// What `fits/` shows.
@@ -125,6 +128,7 @@ impl AsdfFile {
             blocks: OnceLock::new(),
             arrays: OnceLock::new(),
             previews: OnceLock::new(),
+            tables: OnceLock::new(),
             may_display: OnceLock::new(),
             fits: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
@@ -149,6 +153,7 @@ impl AsdfFile {
             blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })),
             arrays: OnceLock::new(),
             previews: OnceLock::new(),
+            tables: OnceLock::new(),
             may_display: OnceLock::new(),
             fits: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
@@ -376,7 +381,8 @@ impl Container for AsdfFile {
         vec![
             ("arrays", Node::Folder(Arc::new(arrays::Arrays::new(self.clone())))),
             ("fits", Node::Folder(Arc::new(fits::Fits::new(self.clone())))),
-            ("preview", Node::Folder(Arc::new(preview::Previews::new(self)))),
+            ("preview", Node::Folder(Arc::new(preview::Previews::new(self.clone())))),
+            ("tables", Node::Folder(Arc::new(tables::Tables::new(self)))),
         ]
     }
 
@@ -414,6 +420,7 @@ impl Container for AsdfFile {
         defects.extend(blocks.iter().flat_map(|blocks| blocks.defects.iter().cloned()));
         defects.extend(self.troubles());
         defects.extend(self.arrays.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
+        defects.extend(self.tables.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
         defects
     }
 

@@ -81,6 +81,8 @@ pub struct WantedNode<'f> {
     pub root_key: Option<&'f str>,
     /// Where it is in the tree.
     pub path: Option<PathId>,
+    /// Whether it is the value of a key of the root, or of a mapping without a tag.
+    pub plain: bool,
     /// It and what is below it; its place.
     pub value: &'f Value,
 }

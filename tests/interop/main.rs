@@ -13,6 +13,7 @@
 //! | `gsd_by_python` | trajectories written at test time by the gsd package, and fixtures of its old versions | its readers |
 //! | `gsd_growing` | trajectories that are being written, or are written anew | a formula |
 //! | `preview` | pictures of arrays | numpy, by the documented formula |
+//! | `tables` | tables of random columns | the columns before they were written, read by pyarrow and DuckDB |
 
 #![allow(clippy::unwrap_used)] // a test fails where it panics
 
@@ -30,4 +31,5 @@ mod preview;
 mod reference;
 mod saved;
 mod shared_fixtures;
+mod tables;
 mod written_by_python;

@@ -46,6 +46,8 @@ pub(super) struct Frame {
     pub(super) inside: bool,
     /// Whether it is an array in the tree.
     pub(super) array: bool,
+    /// Whether it is the root, or a mapping without a tag.
+    pub(super) plain: bool,
     pub(super) record: Record,
     /// The rectangle it is a part of.
     pub(super) rectangle: Option<usize>,

@@ -34,6 +34,12 @@ impl Paths {
         Some(id)
     }
 
+    /// The path without its last step, and that step; `None` for the root.
+    pub fn last(&self, path: Option<PathId>) -> Option<(Option<PathId>, &Step)> {
+        let (parent, step) = self.steps.get(path?.0 as usize)?;
+        Some((*parent, step))
+    }
+
     /// The steps of a path, from the root on.
     pub fn steps(&self, path: Option<PathId>) -> Vec<&Step> {
         let mut steps = Vec::new();

@@ -167,6 +167,11 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         self.add_path(parent, step)
     }
 
+    /// Whether the innermost collection is a mapping that means nothing but its keys and values.
+    fn in_plain_mapping(&self) -> bool {
+        self.frames.last().is_some_and(|frame| frame.plain)
+    }
+
     /// What every node has: it is counted, and may be the root, and may have an anchor.
     fn begin(
         &mut self,
@@ -249,7 +254,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         }
         if let (Some(value), true) = (&value, wanted) {
             let path = self.here();
-            (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, value });
+            let plain = self.in_plain_mapping();
+            (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, plain, value });
         }
         if self.at_key() {
             let key = self.scalar_key(place, text, looks);
@@ -317,7 +323,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         }
         let value = Value { place, tag: None, node, leaves: None };
         if let Some(root_key) = self.root_key() {
-            let found = WantedNode { tag: None, root_key: Some(root_key), path, value: &value };
+            let found = WantedNode { tag: None, root_key: Some(root_key), path, plain: true, value: &value };
             (self.found)(&self.survey.paths, found);
         }
         self.finish(place, outline, Some(value), 1)
@@ -365,6 +371,7 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             handed_out,
             inside,
             array,
+            plain: mapping && (tag.is_none() || self.frames.is_empty()),
             record: match recording {
                 true => Record::Kept(Vec::new(), 1),
                 false => Record::Off,
@@ -410,7 +417,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         let mut value = node.map(|node| Value { place: frame.place, tag: frame.tag.take(), node, leaves });
         if let (true, Some(value)) = (frame.handed_out, &value) {
             let (tag, root_key, path) = (value.tag.as_deref(), self.root_key(), path.flatten());
-            (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, value });
+            let plain = self.in_plain_mapping();
+            (self.found)(&self.survey.paths, WantedNode { tag, root_key, path, plain, value });
         }
         if let Some(anchor) = frame.anchor {
             self.kept += NODE * size as u64;

@@ -1,0 +1,55 @@
+//! An ASDF file: its tables and pictures have the length that they say, and read the same at any place.
+#![no_main]
+
+use std::sync::Arc;
+
+use asdf_mount::cache::Cache;
+use asdf_mount::content::folder::{Folder, Node};
+use asdf_mount::format::{self, Context};
+use asdf_mount::source::MemorySource;
+
+/// Bytes at the begin and at the end of a file that are read.
+const READ: u64 = 4096;
+
+fn walk(folder: &dyn Folder) {
+    let mut names = Vec::new();
+    folder
+        .list(0, &mut |name, _| {
+            names.push(name.to_owned());
+            names.len() < 100
+        })
+        .expect("a folder that is in memory is listed");
+    for name in names {
+        match folder.lookup(&name) {
+            Ok(Some(Node::Folder(folder))) => walk(&*folder),
+            Ok(Some(Node::File(file))) => {
+                let Ok(content) = &file.content else { continue };
+                let len = content.len();
+                let mut buf = vec![0; READ as usize];
+                for offset in [0, len / 2, len.saturating_sub(READ / 2)] {
+                    let Ok(read) = content.read_at(offset, &mut buf) else { continue };
+                    assert!(read as u64 <= len - offset);
+                    let mut byte = [0];
+                    for at in [0, read / 2, read.saturating_sub(1)].into_iter().filter(|at| *at < read) {
+                        assert_eq!(content.read_at(offset + at as u64, &mut byte).ok(), Some(1));
+                        assert_eq!(byte[0], buf[at]);
+                    }
+                }
+                assert_eq!(content.read_at(len, &mut buf).unwrap_or(0), 0);
+            }
+            found => assert!(found.expect("a lookup").is_some(), "{name:?} is listed"),
+        }
+    }
+}
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let context = Context { cache: Arc::new(Cache::with_threads(1 << 20, 1)) };
+    let Ok(container) = format::open(Arc::new(MemorySource(data.to_vec())), &context) else { return };
+    container.defects();
+    for (name, view) in container.clone().views() {
+        if let (true, Node::Folder(folder)) = (matches!(name, "tables" | "preview"), view) {
+            walk(&*folder);
+        }
+    }
+    container.defects();
+});

@@ -1,0 +1,169 @@
+//! What the headers of pages and the end of the file say.
+
+use super::thrift::{BINARY, I32, STRUCT, Writer};
+use super::values::Element;
+use super::{Column, MAGIC, Table};
+
+/// Numbers that the format gives its types.
+mod kind {
+    pub(super) const BOOLEAN: i32 = 0;
+    pub(super) const INT32: i32 = 1;
+    pub(super) const INT64: i32 = 2;
+    pub(super) const FLOAT: i32 = 4;
+    pub(super) const DOUBLE: i32 = 5;
+    pub(super) const BYTE_ARRAY: i32 = 6;
+}
+
+/// How often a value is there: once, once or not at all, any number of times.
+const REQUIRED: i32 = 0;
+const OPTIONAL: i32 = 1;
+const REPEATED: i32 = 2;
+
+/// What a value means, in the older way.
+const UTF8: i32 = 0;
+const LIST: i32 = 3;
+/// Unsigned of 8 bits; 16, 32, 64 follow, and then the signed ones.
+const UINT_8: i32 = 11;
+
+/// Encodings.
+const PLAIN: i32 = 0;
+const RLE: i32 = 3;
+
+/// The header of a page with so many bytes behind it.
+pub(super) fn page_header(len: u64, values: u64) -> Vec<u8> {
+    let mut out = Writer::new();
+    // A page has 16 MiB and some levels at most.
+    let (len, values) = (len as i32, values as i32);
+    out.i32(1, 0);
+    out.i32(2, len);
+    out.i32(3, len);
+    out.structure(5, |out| {
+        out.i32(1, values);
+        out.i32(2, PLAIN);
+        out.i32(3, RLE);
+        out.i32(4, RLE);
+    });
+    out.finish()
+}
+
+/// The end of the file.
+pub(super) fn footer(columns: &[(String, Column)], table: &Table) -> Vec<u8> {
+    let mut out = Writer::new();
+    out.i32(1, 2);
+    let elements = 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>();
+    out.list(2, STRUCT, elements);
+    group(&mut out, None, "schema", columns.len());
+    columns.iter().for_each(|(name, column)| schema(&mut out, name, column));
+    out.i64(3, table.rows);
+    let groups = table.full_groups as usize + usize::from(table.last.is_some());
+    out.list(4, STRUCT, groups);
+    for (start, of) in table.groups() {
+        out.bare_structure(|out| {
+            out.list(1, STRUCT, of.chunks.len());
+            for (chunk, leaf) in of.chunks.iter().zip(&table.leaves) {
+                let at = start + chunk.start;
+                out.bare_structure(|out| {
+                    out.i64(2, 0);
+                    out.structure(3, |out| {
+                        out.i32(1, kind_of(leaf.shape.element));
+                        out.list(2, I32, 2);
+                        [PLAIN, RLE].into_iter().for_each(|encoding| out.bare_i32(encoding));
+                        out.list(3, BINARY, leaf.path.len());
+                        leaf.path.iter().for_each(|name| out.bare_text(name));
+                        out.i32(4, 0);
+                        out.i64(5, chunk.values);
+                        out.i64(6, chunk.len);
+                        out.i64(7, chunk.len);
+                        out.i64(9, at);
+                    });
+                });
+            }
+            out.i64(2, of.len);
+            out.i64(3, of.rows);
+        });
+    }
+    out.text(6, concat!("asdf-mount version ", env!("CARGO_PKG_VERSION")));
+    let mut footer = out.finish();
+    // `layout` keeps the number of groups small.
+    let len = footer.len() as u32;
+    footer.extend(len.to_le_bytes());
+    footer.extend(MAGIC);
+    footer
+}
+
+/// How many elements of the schema a column is.
+fn count(column: &Column) -> usize {
+    match column {
+        Column::Values(_) => 1,
+        Column::Group(columns) => 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>(),
+        Column::List(_, of) => 2 + count(of),
+    }
+}
+
+fn group(out: &mut Writer, repetition: Option<i32>, name: &str, children: usize) {
+    out.bare_structure(|out| {
+        if let Some(repetition) = repetition {
+            out.i32(3, repetition);
+        }
+        out.text(4, name);
+        out.i32(5, children as i32);
+    });
+}
+
+fn schema(out: &mut Writer, name: &str, column: &Column) {
+    match column {
+        Column::Group(columns) => {
+            group(out, Some(REQUIRED), name, columns.len());
+            columns.iter().for_each(|(name, column)| schema(out, name, column));
+        }
+        Column::List(_, of) => {
+            out.bare_structure(|out| {
+                out.i32(3, REQUIRED);
+                out.text(4, name);
+                out.i32(5, 1);
+                out.i32(6, LIST);
+                out.structure(10, |out| out.structure(3, |_| {}));
+            });
+            group(out, Some(REPEATED), "list", 1);
+            schema(out, "element", of);
+        }
+        Column::Values(values) => out.bare_structure(|out| {
+            out.i32(1, kind_of(values.element));
+            out.i32(3, if values.missing.is_some() { OPTIONAL } else { REQUIRED });
+            out.text(4, name);
+            meaning(out, values.element);
+        }),
+    }
+}
+
+fn kind_of(element: Element) -> i32 {
+    match element {
+        Element::Bool => kind::BOOLEAN,
+        Element::Int { size: 8, .. } => kind::INT64,
+        Element::Int { .. } => kind::INT32,
+        Element::Float { size: 8 } => kind::DOUBLE,
+        Element::Float { .. } => kind::FLOAT,
+        Element::Ascii(_) | Element::Ucs4(_) => kind::BYTE_ARRAY,
+    }
+}
+
+/// What values mean that their type does not say.
+fn meaning(out: &mut Writer, element: Element) {
+    match element {
+        Element::Int { size, signed } => {
+            let older = UINT_8 + size.trailing_zeros() as i32 + if signed { 4 } else { 0 };
+            out.i32(6, older);
+            out.structure(10, |out| {
+                out.structure(10, |out| {
+                    out.byte(1, size * 8);
+                    out.bool(2, signed);
+                });
+            });
+        }
+        Element::Ascii(_) | Element::Ucs4(_) => {
+            out.i32(6, UTF8);
+            out.structure(10, |out| out.structure(1, |_| {}));
+        }
+        Element::Bool | Element::Float { .. } => {}
+    }
+}

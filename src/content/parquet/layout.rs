@@ -1,0 +1,135 @@
+//! Where the groups, columns and pages of a table lie.
+
+use super::footer::page_header;
+use super::values::Shape;
+use crate::error::{Error, Result};
+
+/// Rows of a group. A table of very many rows has longer groups.
+const GROUP_ROWS: u64 = 1 << 20;
+/// A table has no more columns of groups than so many, unless it has one group: the footer tells of each.
+const MOST_CHUNKS: u64 = 1 << 14;
+/// Rows of a page whose values are lent: at most eight MiB.
+const PLAIN_ROWS: u64 = 1 << 20;
+/// Bytes of a page that is made, if that is not less than a row.
+const MADE_PAGE: u64 = 64 << 10;
+/// The longest row of a column of such pages.
+const LONGEST_ROW: u64 = 16 << 20;
+
+/// Rows of a group for so many rows and columns.
+pub(super) fn group_rows(rows: u64, columns: usize) -> u64 {
+    let most_groups = (MOST_CHUNKS / (columns as u64).max(1)).max(1);
+    let least = rows.div_ceil(most_groups);
+    least.checked_next_power_of_two().unwrap_or(u64::MAX).max(GROUP_ROWS)
+}
+
+/// Sees whether the rows of a column can be made.
+pub(super) fn row_fits(shape: &Shape, per_row: u64) -> Result<()> {
+    if per_row == 0 {
+        return Err(Error::unsupported("its lists have no items"));
+    }
+    match shape.page_len(per_row).filter(|len| *len <= LONGEST_ROW && per_row <= LONGEST_ROW) {
+        Some(_) => Ok(()),
+        None => Err(Error::unsupported(format!("a row of it is longer than {} MiB", LONGEST_ROW >> 20))),
+    }
+}
+
+/// Rows of a page of a column.
+fn page_rows(shape: &Shape, per_row: u64) -> u64 {
+    if shape.is_plain() {
+        return PLAIN_ROWS;
+    }
+    let row = shape.page_len(per_row).unwrap_or(LONGEST_ROW).max(per_row * shape.element.size());
+    (MADE_PAGE / row.max(1)).clamp(1, MADE_PAGE)
+}
+
+/// The rows of a group, column by column.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub rows: u64,
+    pub len: u64,
+    pub chunks: Vec<Chunk>,
+}
+
+/// The rows of a column in a group, page by page.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    /// Where it begins in the group.
+    pub start: u64,
+    pub len: u64,
+    pub values: u64,
+    /// Rows of a page.
+    page_rows: u64,
+    per_row: u64,
+    rows: u64,
+    /// Bytes of a page with that many rows, with and without its header.
+    full: (u64, u64),
+    /// Bytes of the page after them.
+    last: u64,
+}
+
+/// A page, and a place in it.
+#[derive(Clone, Debug)]
+pub(super) struct Page {
+    pub header: Vec<u8>,
+    /// Bytes behind the header.
+    pub len: u64,
+    /// The number of its first row.
+    pub row: u64,
+    pub rows: u64,
+    /// The place, from the begin of the header.
+    pub within: u64,
+}
+
+impl Group {
+    pub(super) fn new<'s>(columns: impl Iterator<Item = (&'s Shape, u64)>, rows: u64) -> Result<Self> {
+        let mut group = Self { rows, len: 0, chunks: Vec::new() };
+        for (shape, per_row) in columns {
+            let chunk = Chunk::new(shape, per_row, rows, group.len);
+            let chunk = chunk.ok_or_else(|| Error::damaged("the table is longer than any file can be"))?;
+            group.len += chunk.len;
+            group.chunks.push(chunk);
+        }
+        Ok(group)
+    }
+
+    /// The column and the page at an offset, rows counted in the group.
+    pub(super) fn page_at(&self, offset: u64) -> Option<(usize, Page)> {
+        let column = self.chunks.partition_point(|chunk| chunk.start <= offset).checked_sub(1)?;
+        let chunk = self.chunks.get(column)?;
+        chunk.page_at(offset - chunk.start).map(|page| (column, page))
+    }
+}
+
+impl Chunk {
+    fn new(shape: &Shape, per_row: u64, rows: u64, start: u64) -> Option<Self> {
+        let page_rows = page_rows(shape, per_row).min(rows.max(1));
+        let size = |rows: u64| -> Option<(u64, u64)> {
+            let values = rows.checked_mul(per_row)?;
+            let len = shape.page_len(values)?;
+            Some((len.checked_add(page_header(len, values).len() as u64)?, len))
+        };
+        let full = size(page_rows)?;
+        let (last, rest) = match rows % page_rows {
+            0 => (0, 0),
+            rest => {
+                let (whole, len) = size(rest)?;
+                (len, whole)
+            }
+        };
+        let len = full.0.checked_mul(rows / page_rows)?.checked_add(rest)?;
+        start.checked_add(len).filter(|end| *end <= i64::MAX as u64)?;
+        Some(Self { start, len, values: rows.checked_mul(per_row)?, page_rows, per_row, rows, full, last })
+    }
+
+    fn page_at(&self, offset: u64) -> Option<Page> {
+        if offset >= self.len {
+            return None;
+        }
+        let number = offset / self.full.0;
+        let row = number * self.page_rows;
+        let rows = self.page_rows.min(self.rows - row);
+        let len = if rows == self.page_rows { self.full.1 } else { self.last };
+        let header = page_header(len, rows * self.per_row);
+        Some(Page { header, len, row, rows, within: offset - number * self.full.0 })
+    }
+}

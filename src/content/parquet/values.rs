@@ -1,0 +1,251 @@
+//! Values of a column as a page has them: in the encoding PLAIN, with levels before them.
+
+use crate::content::float16;
+use crate::error::{Error, Result};
+
+use super::thrift::varint_len;
+
+/// Bytes before the levels of a page, which count them.
+const LEVELS_LEN: u64 = 4;
+
+/// What the elements of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// An integer of so many bytes: 1, 2, 4 or 8.
+    Int {
+        /// Bytes.
+        size: u8,
+        /// Whether it may be negative.
+        signed: bool,
+    },
+    /// A floating-point number of so many bytes: 2, 4 or 8.
+    Float {
+        /// Bytes.
+        size: u8,
+    },
+    /// A truth value of one byte.
+    Bool,
+    /// A text of so many bytes, zeros behind it.
+    Ascii(u64),
+    /// A text of so many characters of four bytes, zeros behind it.
+    Ucs4(u64),
+}
+
+impl Element {
+    /// Bytes that an element has where it comes from.
+    pub fn size(self) -> u64 {
+        match self {
+            Self::Int { size, .. } | Self::Float { size } => size.into(),
+            Self::Bool => 1,
+            Self::Ascii(len) => len,
+            Self::Ucs4(len) => len.saturating_mul(4),
+        }
+    }
+
+    /// Bytes that so many elements take in a page at most.
+    fn encoded(self, count: u64) -> Option<u64> {
+        let each: u64 = match self {
+            Self::Bool => return Some(count.div_ceil(8)),
+            Self::Int { size: 8, .. } | Self::Float { size: 8 } => 8,
+            Self::Int { .. } | Self::Float { .. } => 4,
+            Self::Ascii(_) | Self::Ucs4(_) => self.size().checked_add(4)?,
+        };
+        each.checked_mul(count)
+    }
+}
+
+/// What a page of a column has beside its values.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub element: Element,
+    /// Whether the most significant byte of an element is the first.
+    pub big_endian: bool,
+    /// The lengths of the lists that a row is made of, the outermost first.
+    pub lists: Vec<u64>,
+    /// Whether values may be missing.
+    pub nullable: bool,
+}
+
+impl Shape {
+    /// Values of a row; `None` if there are too many to count.
+    pub(super) fn per_row(&self) -> Option<u64> {
+        self.lists.iter().try_fold(1_u64, |product, len| product.checked_mul(*len))
+    }
+
+    /// Whether the values are as they lie in memory.
+    pub(super) fn is_plain(&self) -> bool {
+        let is_same =
+            matches!(self.element, Element::Int { size: 4 | 8, .. } | Element::Float { size: 4 | 8 });
+        is_same && !self.big_endian && self.lists.is_empty() && !self.nullable
+    }
+
+    /// The level of a value that is there.
+    fn deepest(&self) -> u64 {
+        self.lists.len() as u64 + u64::from(self.nullable)
+    }
+
+    /// Bytes of a page with so many values; `None` if they can't be counted.
+    pub(super) fn page_len(&self, count: u64) -> Option<u64> {
+        let groups = count.div_ceil(8);
+        let packed = |highest: u64| -> Option<u64> {
+            let bytes = groups.checked_mul(width(highest).into())?;
+            bytes.checked_add(LEVELS_LEN + varint_len(groups.checked_mul(2)? | 1))
+        };
+        let repetition = if self.lists.is_empty() { 0 } else { packed(self.lists.len() as u64)? };
+        let definition = match self.deepest() {
+            0 => 0,
+            deepest if self.nullable => packed(deepest)?,
+            _ => LEVELS_LEN + varint_len(count.checked_mul(2)?) + 1,
+        };
+        self.element.encoded(count)?.checked_add(repetition)?.checked_add(definition)
+    }
+
+    /// A page of whole rows from their elements, and for each whether it is missing; filled up to `len` bytes.
+    pub(super) fn page(&self, elements: &[u8], missing: &[u8], count: u64, len: usize) -> Result<Vec<u8>> {
+        let mut page = Vec::with_capacity(len);
+        if !self.lists.is_empty() {
+            packed(&mut page, self.lists.len() as u64, count, |n| self.repetition(n));
+        }
+        let deepest = self.deepest();
+        let is_missing = |n: u64| missing.get(n as usize).is_some_and(|byte| *byte != 0);
+        if self.nullable {
+            packed(&mut page, deepest, count, |n| deepest - u64::from(is_missing(n)));
+        } else if deepest > 0 {
+            page.extend((varint_len(count * 2) as u32 + 1).to_le_bytes());
+            varint(&mut page, count * 2);
+            page.push(deepest as u8);
+        }
+        let size = self.element.size() as usize;
+        if self.element == Element::Bool {
+            let there = elements.iter().zip(0..).filter(|(_, n)| !is_missing(*n)).map(|(byte, _)| *byte != 0);
+            bits(&mut page, there);
+        } else if size == 0 {
+            // Texts of no length.
+            let there = (0..count).filter(|n| !is_missing(*n)).count();
+            page.resize(page.len() + 4 * there, 0);
+        } else {
+            for (element, n) in elements.chunks_exact(size).zip(0..) {
+                if !is_missing(n) {
+                    self.value(element, &mut page)?;
+                }
+            }
+        }
+        page.resize(len, 0);
+        Ok(page)
+    }
+
+    /// The depth at which value `n` of a page goes on: 0 where a row begins.
+    fn repetition(&self, n: u64) -> u64 {
+        let (mut below, mut level) = (1, self.lists.len() as u64);
+        for len in self.lists.iter().rev() {
+            below *= len;
+            if !n.is_multiple_of(below) {
+                return level;
+            }
+            level -= 1;
+        }
+        0
+    }
+
+    fn value(&self, element: &[u8], page: &mut Vec<u8>) -> Result<()> {
+        match self.element {
+            Element::Ascii(_) => text(page, str_of(element)?),
+            Element::Ucs4(_) => {
+                let mut found = String::with_capacity(element.len());
+                for bytes in element.chunks_exact(4) {
+                    let code = u32::from_le_bytes(self.little(bytes));
+                    found.push(char::from_u32(code).ok_or_else(no_text)?);
+                }
+                text(page, found.trim_end_matches('\0'));
+            }
+            Element::Int { size: 1, signed } => {
+                let byte = element.first().copied().unwrap_or_default();
+                let value = if signed { i32::from(byte as i8) } else { byte.into() };
+                page.extend(value.to_le_bytes());
+            }
+            Element::Int { size: 2, signed } => {
+                let bits = u16::from_le_bytes(self.little(element));
+                let value = if signed { i32::from(bits as i16) } else { bits.into() };
+                page.extend(value.to_le_bytes());
+            }
+            Element::Float { size: 2 } => {
+                page.extend(float16(u16::from_le_bytes(self.little(element))).to_le_bytes());
+            }
+            _ if self.big_endian => page.extend(element.iter().rev()),
+            _ => page.extend(element),
+        }
+        Ok(())
+    }
+
+    /// The bytes of an element, the least significant first.
+    fn little<const N: usize>(&self, element: &[u8]) -> [u8; N] {
+        let mut bytes = [0; N];
+        bytes.iter_mut().zip(element).for_each(|(byte, from)| *byte = *from);
+        if self.big_endian {
+            bytes.reverse();
+        }
+        bytes
+    }
+}
+
+fn no_text() -> Error {
+    Error::damaged("a column of texts has bytes that are no text")
+}
+
+/// A text without the zeros behind it.
+fn str_of(bytes: &[u8]) -> Result<&str> {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    std::str::from_utf8(&bytes[..end]).map_err(|_| no_text())
+}
+
+fn text(page: &mut Vec<u8>, text: &str) {
+    // As long as an element at most, which numpy counts with 32 bits.
+    page.extend((text.len() as u32).to_le_bytes());
+    page.extend(text.as_bytes());
+}
+
+fn varint(page: &mut Vec<u8>, mut value: u64) {
+    while value > 0x7f {
+        page.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    page.push(value as u8);
+}
+
+/// Bits of a level that is at most `highest`.
+fn width(highest: u64) -> u32 {
+    64 - highest.leading_zeros()
+}
+
+/// Levels in packed bits, after their length.
+fn packed(page: &mut Vec<u8>, highest: u64, count: u64, level: impl Fn(u64) -> u64) {
+    let (width, groups) = (width(highest), count.div_ceil(8));
+    let head = groups << 1 | 1;
+    page.extend((varint_len(head) as u32 + groups as u32 * width).to_le_bytes());
+    varint(page, head);
+    let (mut bits, mut held) = (0_u64, 0);
+    for n in 0..groups * 8 {
+        bits |= if n < count { level(n) << held } else { 0 };
+        held += width;
+        while held >= 8 {
+            page.push(bits as u8);
+            bits >>= 8;
+            held -= 8;
+        }
+    }
+}
+
+fn bits(page: &mut Vec<u8>, values: impl Iterator<Item = bool>) {
+    let (mut byte, mut held) = (0, 0);
+    for value in values {
+        byte |= u8::from(value) << held;
+        held += 1;
+        if held == 8 {
+            page.push(byte);
+            (byte, held) = (0, 0);
+        }
+    }
+    if held > 0 {
+        page.push(byte);
+    }
+}

@@ -1,0 +1,65 @@
+//! `tables/`: each table of the tree as a file `PATH.parquet`.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`survey`](mod@survey) | finds the tables of a tree, in one pass, once a version |
+//! | [`columns`] | columns of a file from the elements of arrays |
+
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+
+use super::AsdfFile;
+use crate::content::folder::{Folder, Kind, Node};
+use crate::content::path_folder::PathFolder;
+use crate::error::Result;
+use crate::format::Container;
+
+mod columns;
+mod survey;
+
+use survey::Entry;
+pub(super) use survey::{Found, find};
+
+/// The folder `tables/`. The tree is looked through when a program first looks into it.
+#[derive(Debug)]
+pub(super) struct Tables {
+    file: Arc<AsdfFile>,
+}
+
+impl Tables {
+    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
+        Self { file }
+    }
+
+    fn folder(&self) -> PathFolder<Entry> {
+        let file = self.file.clone();
+        let make = move |entry: &Entry| {
+            Ok(match entry {
+                Entry::Table(sources) => Node::File(columns::file(&file, sources)),
+                Entry::Link(target) => Node::Link(OsString::from(&**target)),
+            })
+        };
+        PathFolder::new(&self.file.tables().items, make).with_links(|entry| matches!(entry, Entry::Link(_)))
+    }
+}
+
+impl Folder for Tables {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        self.folder().lookup(name)
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        self.folder().list(from, take)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.file.is_slow() || self.file.tables.get().is_none()
+    }
+}
+
+impl AsdfFile {
+    /// The tables of the tree, found at the first call.
+    fn tables(&self) -> &Found {
+        self.tables.get_or_init(|| find(&*self.tree()))
+    }
+}

@@ -1,0 +1,245 @@
+//! A table as a file, from the elements of its arrays.
+
+use std::sync::Arc;
+
+use super::super::AsdfFile;
+use super::super::arrays::{Elements, Order, file_of};
+use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar};
+use super::survey::Source;
+use crate::content::folder::{File, Keeping, Renewal};
+use crate::content::parquet::{Column, Element, Table, Values};
+use crate::content::{Content, Gather, Text};
+use crate::error::{Error, Result};
+
+/// The file of a table.
+pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
+    let mut parts = Parts::default();
+    let columns: Result<Vec<_>> = sources.iter().map(|source| parts.column(file, source)).collect();
+    let content = columns.and_then(|columns| {
+        let rows = columns.first().map_or(0, |(rows, _)| *rows);
+        if columns.iter().any(|(others, _)| *others != rows) {
+            return Err(Error::damaged("the columns of the table are not of one length"));
+        }
+        let columns: Vec<_> = columns.into_iter().flat_map(|(_, columns)| columns).collect();
+        Ok(Arc::new(Table::new(&columns, rows)?) as Arc<dyn Content>)
+    });
+    let renewal = parts.signature.map_or(Renewal::Always, Renewal::WhileSame);
+    let Parts { blocks, grows, .. } = parts;
+    File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
+}
+
+/// What the file of a table depends on.
+struct Parts {
+    /// The same for tables with the same elements; `None` if nothing tells.
+    signature: Option<String>,
+    blocks: Vec<usize>,
+    grows: bool,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { signature: Some(String::new()), blocks: Vec::new(), grows: false }
+    }
+}
+
+impl Parts {
+    /// The rows of a column, and the columns of the file that it makes: several if it is an array of records.
+    fn column(&mut self, file: &Arc<AsdfFile>, source: &Source) -> Result<(u64, Vec<(String, Column)>)> {
+        let elements = self.elements(file, &source.array)?;
+        let missing = match &source.mask {
+            Some(mask) => Some(broadcast(self.elements(file, mask)?, &elements.dimensions)?),
+            None => None,
+        };
+        let [rows, lists @ ..] = &elements.dimensions[..] else {
+            return Err(Error::damaged("a column of the table has no rows"));
+        };
+        let count = elements.dimensions.iter().try_fold(1_u64, |product, len| product.checked_mul(*len));
+        let array = Array {
+            byteorder: elements.byteorder,
+            content: elements.content.clone(),
+            count: count.ok_or_else(|| Error::damaged("a column of the table is too large"))?,
+            missing,
+        };
+        let columns = match &elements.datatype {
+            Datatype::Structured(fields) if source.name.is_empty() => array.fields(fields, lists)?,
+            datatype => vec![(source.name.clone(), array.column(datatype, lists)?)],
+        };
+        Ok((*rows, columns))
+    }
+
+    /// The elements of an array, in C order. Where none can be had each of them is an error.
+    fn elements(&mut self, file: &Arc<AsdfFile>, array: &Ndarray) -> Result<Elements> {
+        let mut found = None;
+        let made = file_of(file, array, |elements| {
+            found = Some(elements.clone());
+            Ok(Arc::new(Text::default()))
+        });
+        self.grows |= made.grows;
+        self.blocks.extend(made.blocks.iter().filter(|n| !self.blocks.contains(n)).collect::<Vec<_>>());
+        self.signature = match (self.signature.take(), made.renewal) {
+            (Some(before), Renewal::WhileSame(signature)) => Some(format!("{before}{signature}\n")),
+            _ => None,
+        };
+        match (found, made.content) {
+            (Some(elements), Ok(_)) => elements.in_c_order(),
+            (_, Err(error)) => unreadable(array, error),
+            (None, Ok(_)) => Err(Elements::unknown_type()),
+        }
+    }
+}
+
+/// Elements of which each is an error.
+fn unreadable(array: &Ndarray, error: Error) -> Result<Elements> {
+    let shape = array.shape.as_ref().filter(|shape| !shape.streamed);
+    let (Some(shape), Some(datatype)) = (shape, &array.datatype) else { return Err(error) };
+    let size =
+        shape.dimensions.iter().try_fold(datatype.size().unwrap_or(0), |sum, len| sum.checked_mul(*len));
+    let len = size.filter(|len| *len <= i64::MAX as u64).ok_or_else(|| error.clone())?;
+    Ok(Elements {
+        dimensions: shape.dimensions.clone(),
+        datatype: datatype.clone(),
+        byteorder: array.byteorder.unwrap_or(Byteorder::Big),
+        order: Order::C,
+        content: Arc::new(Unreadable { len, error }),
+    })
+}
+
+/// Bytes that can't be had.
+#[derive(Debug)]
+struct Unreadable {
+    len: u64,
+    error: Error,
+}
+
+impl Content for Unreadable {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if offset >= self.len || buf.is_empty() { Ok(0) } else { Err(self.error.clone()) }
+    }
+
+    fn soundness(&self) -> crate::content::Soundness {
+        crate::content::Soundness::Broken(0)
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        Some(self.error.clone())
+    }
+}
+
+/// A byte for each element of an array of these dimensions, from its mask.
+fn broadcast(mask: Elements, dimensions: &[u64]) -> Result<Arc<dyn Content>> {
+    let unfit = || Error::damaged("the mask of a column does not fit it");
+    if mask.dimensions == dimensions {
+        return match mask.datatype.size() {
+            Some(1) => Ok(mask.content),
+            _ => Err(unfit()),
+        };
+    }
+    let missing = dimensions.len().checked_sub(mask.dimensions.len()).ok_or_else(unfit)?;
+    let mut step = 1_i64;
+    let mut gathered = Vec::with_capacity(dimensions.len());
+    for (n, len) in dimensions.iter().enumerate().rev() {
+        let own = n.checked_sub(missing).and_then(|n| mask.dimensions.get(n)).copied().unwrap_or(1);
+        if own != 1 && own != *len {
+            return Err(unfit());
+        }
+        gathered.push((*len, if own == 1 { 0 } else { step }));
+        let own = i64::try_from(own).map_err(|_| unfit())?;
+        step = step.checked_mul(own).ok_or_else(unfit)?;
+    }
+    gathered.reverse();
+    Ok(Arc::new(Gather::new(mask.content, 0, 1, gathered)?))
+}
+
+/// Elements one after the other.
+struct Array {
+    byteorder: Byteorder,
+    content: Arc<dyn Content>,
+    count: u64,
+    missing: Option<Arc<dyn Content>>,
+}
+
+impl Array {
+    /// The column for elements of a type, each row being lists of these lengths.
+    fn column(&self, datatype: &Datatype, lists: &[u64]) -> Result<Column> {
+        let column = match datatype {
+            Datatype::Structured(fields) => Column::Group(self.fields(fields, &[])?),
+            Datatype::Scalar(Scalar::Complex64) => self.complex(4)?,
+            Datatype::Scalar(Scalar::Complex128) => self.complex(8)?,
+            Datatype::Scalar(scalar) => self.values(element(*scalar)?),
+            Datatype::Unknown => return Err(Elements::unknown_type()),
+        };
+        Ok(lists.iter().rev().fold(column, |column, len| Column::List(*len, Box::new(column))))
+    }
+
+    fn values(&self, element: Element) -> Column {
+        Column::Values(Values {
+            element,
+            big_endian: self.byteorder == Byteorder::Big && element.size() > 1,
+            content: self.content.clone(),
+            missing: self.missing.clone(),
+        })
+    }
+
+    /// The real and the imaginary part, each of so many bytes.
+    fn complex(&self, size: u8) -> Result<Column> {
+        let part = |offset| -> Result<Column> {
+            let part = self.part(offset, size.into(), 2 * u64::from(size), self.byteorder)?;
+            Ok(Self { missing: self.missing.clone(), ..part }.values(Element::Float { size }))
+        };
+        Ok(Column::Group(vec![("re".to_owned(), part(0)?), ("im".to_owned(), part(size.into())?)]))
+    }
+
+    /// The fields of records, as columns whose rows are lists of these lengths.
+    fn fields(&self, fields: &[Field], lists: &[u64]) -> Result<Vec<(String, Column)>> {
+        let size = |field: &Field| {
+            field.shape.iter().try_fold(field.datatype.size()?, |size, len| size.checked_mul(*len))
+        };
+        let record = fields.iter().try_fold(0_u64, |sum, field| sum.checked_add(size(field)?));
+        let record = record.ok_or_else(Elements::unknown_type)?;
+        let (mut columns, mut offset) = (Vec::with_capacity(fields.len()), 0);
+        for (n, field) in fields.iter().enumerate() {
+            // numpy's name for a field that has none.
+            let name = if field.name.is_empty() { format!("f{n}") } else { field.name.clone() };
+            let bytes = size(field).unwrap_or_default();
+            let items = field.shape.iter().product::<u64>();
+            let byteorder = field.byteorder.unwrap_or(self.byteorder);
+            let part = self.part(offset, bytes, record, byteorder)?;
+            let part = Self { count: self.count.saturating_mul(items), ..part };
+            columns.push((name, part.column(&field.datatype, &[lists, &field.shape].concat())?));
+            offset += bytes;
+        }
+        Ok(columns)
+    }
+
+    /// `size` bytes at an offset of each element.
+    fn part(&self, offset: u64, size: u64, element: u64, byteorder: Byteorder) -> Result<Self> {
+        let stride = i64::try_from(element).map_err(|_| Elements::unknown_type())?;
+        let content = Gather::new(self.content.clone(), offset, size, vec![(self.count, stride)])?;
+        Ok(Self { byteorder, content: Arc::new(content), count: self.count, missing: None })
+    }
+}
+
+fn element(scalar: Scalar) -> Result<Element> {
+    let int = |size, signed| Element::Int { size, signed };
+    Ok(match scalar {
+        Scalar::Int8 => int(1, true),
+        Scalar::Int16 => int(2, true),
+        Scalar::Int32 => int(4, true),
+        Scalar::Int64 => int(8, true),
+        Scalar::Uint8 => int(1, false),
+        Scalar::Uint16 => int(2, false),
+        Scalar::Uint32 => int(4, false),
+        Scalar::Uint64 => int(8, false),
+        Scalar::Float16 => Element::Float { size: 2 },
+        Scalar::Float32 => Element::Float { size: 4 },
+        Scalar::Float64 => Element::Float { size: 8 },
+        Scalar::Bool8 => Element::Bool,
+        Scalar::Ascii(len) => Element::Ascii(len),
+        Scalar::Ucs4(len) => Element::Ucs4(len),
+        Scalar::Complex64 | Scalar::Complex128 => return Err(Elements::unknown_type()),
+    })
+}

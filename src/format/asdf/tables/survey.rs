@@ -1,0 +1,373 @@
+//! Finds the tables of a tree, in one pass.
+
+use std::collections::{HashMap, HashSet};
+
+use super::super::ndarray::{self, Datatype, INLINE_KEY, Ndarray};
+use crate::content::Content;
+use crate::content::names::Names;
+use crate::content::path_folder::{Item, Items};
+use crate::format::{Defect, Severity};
+use crate::yaml::parser::Events;
+use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Step, Value, Wanted, WantedNode};
+
+/// A tree that is longer is not looked through.
+const LONGEST_TREE: u64 = 256 << 20;
+/// After so many columns no more are taken.
+const MOST_COLUMNS: usize = 1 << 17;
+/// So many things that are left out are reported.
+const MOST_DEFECTS: usize = 100;
+/// The longest path that is shown, in bytes.
+const LONGEST_PATH: usize = 3000;
+/// So deep below a column its arrays are looked for.
+const DEEPEST: usize = 8;
+
+/// Elements of a row, and their bytes, that a column may have at most.
+const LONGEST_ROW: (u64, u64) = (1 << 20, 8 << 20);
+const TOO_LONG: &str = "a row of it is longer than 8 MiB";
+
+const ENDING: &str = ".parquet";
+const NAMES: Names = Names { endings: &[ENDING, ".npy", ".mask"] };
+
+/// What lies at a path.
+#[derive(Debug)]
+pub(in super::super) enum Entry {
+    /// A table.
+    Table(Box<[Source]>),
+    /// A symbolic link with this text.
+    Link(Box<str>),
+}
+
+/// What a column is made of.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Source {
+    /// Its name; empty for an array of records, whose fields are columns.
+    pub name: String,
+    pub array: Ndarray,
+    /// Which elements are missing.
+    pub mask: Option<Ndarray>,
+}
+
+/// The tables of a tree.
+#[derive(Debug)]
+pub(in super::super) struct Found {
+    pub items: Items<Entry>,
+    /// What is left out.
+    pub defects: Vec<Defect>,
+}
+
+/// What the tags of tables and of columns begin with.
+const TABLES: [&str; 3] = [
+    "tag:stsci.edu:asdf/core/table-1.",
+    "tag:stsci.edu:asdf/table/table-1.",
+    "tag:astropy.org:astropy/table/table-1.",
+];
+const COLUMNS: [&str; 2] = ["tag:stsci.edu:asdf/core/column-1.", "tag:stsci.edu:asdf/table/column-1."];
+
+fn is_table(tag: &str) -> bool {
+    TABLES.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/table"
+}
+
+fn is_column(tag: &str) -> bool {
+    COLUMNS.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/column"
+}
+
+fn is_quantity(tag: &str) -> bool {
+    tag.starts_with("tag:stsci.edu:asdf/unit/quantity-1.")
+}
+
+fn is_wanted(tag: &str) -> bool {
+    ndarray::is_tag(tag) || is_table(tag) || is_column(tag) || is_quantity(tag)
+}
+
+/// Looks through a tree.
+pub(in super::super) fn find(tree: &dyn Content) -> Found {
+    let mut finder = Finder::default();
+    if tree.len() > LONGEST_TREE {
+        finder.leave_out(0, "the tree is longer than 256 MiB: its tables are not looked for".to_owned());
+        return finder.found(None);
+    }
+    let tree = Commented(tree);
+    let wanted = Wanted { tag: &is_wanted, array: INLINE_KEY, ..Wanted::NOTHING };
+    let surveyed = survey::survey(Events::of(&tree), wanted, &mut |paths, node| finder.take(paths, &node));
+    finder.found(surveyed.ok())
+}
+
+#[derive(Default)]
+struct Finder {
+    columns: usize,
+    /// Tables that have a tag, and arrays of records.
+    tables: Vec<(Option<PathId>, Vec<Source>)>,
+    /// The paths of nodes within which no table is looked for.
+    closed: HashSet<Option<PathId>>,
+    /// Columns below a mapping, by its path.
+    mappings: HashMap<Option<PathId>, Vec<(u64, Source)>>,
+    defects: Vec<Defect>,
+}
+
+impl Finder {
+    fn take(&mut self, paths: &Paths, node: &WantedNode<'_>) {
+        let Some(tag) = node.tag.filter(|_| self.columns < MOST_COLUMNS) else { return };
+        if is_table(tag) {
+            self.closed.insert(node.path);
+            let columns = self.columns_of(paths, node);
+            self.columns += columns.len();
+            self.tables.push((node.path, columns));
+            return;
+        }
+        let mut arrays = Vec::new();
+        arrays_in(node.value, &mut Vec::new(), &mut arrays);
+        let [(_, source)] = &mut arrays[..] else { return };
+        if ndarray::is_tag(tag) && is_records(&source.array) {
+            self.columns += 1;
+            self.tables.push((node.path, vec![source.clone()]));
+        }
+        if let (true, Some((parent, Step::Key(key)))) = (node.plain, paths.last(node.path)) {
+            source.name = key.to_string();
+            self.columns += 1;
+            let offset = node.value.place.offset;
+            self.mappings.entry(parent).or_default().push((offset, source.clone()));
+        }
+    }
+
+    /// The columns of a node that has the tag of a table.
+    fn columns_of(&mut self, paths: &Paths, node: &WantedNode<'_>) -> Vec<Source> {
+        let Some(listed) = node.value.get("columns").and_then(Value::items) else {
+            let path = paths.show(node.path);
+            let what = format!("tables/ leaves out {path}: it has no list of columns, or too long a one");
+            self.leave_out(node.value.place.offset, what);
+            return Vec::new();
+        };
+        let names = node.value.get("colnames").and_then(Value::items).unwrap_or_default();
+        let mut columns = Vec::new();
+        for (n, column) in listed.iter().enumerate() {
+            let name = column.get("name").and_then(Value::text).or_else(|| names.get(n)?.text());
+            let name = name.map_or_else(|| format!("column{n}"), str::to_owned);
+            let mut arrays = Vec::new();
+            arrays_in(column, &mut Vec::new(), &mut arrays);
+            if arrays.is_empty() {
+                let path = paths.show(node.path);
+                let what = format!("tables/ leaves out the column \"{name}\" of {path}: it has no array");
+                self.leave_out(column.place.offset, what);
+            }
+            let is_one = arrays.len() == 1;
+            columns.extend(arrays.into_iter().map(|(below, source)| {
+                let below = if is_one { String::new() } else { format!(".{below}") };
+                Source { name: format!("{name}{below}"), ..source }
+            }));
+        }
+        let rows = columns.first().map(|column| rows_of(&column.array));
+        columns.retain(|column| {
+            let is_long = rows.is_none_or(|rows| rows_of(&column.array) == rows);
+            let unfit =
+                if is_long { unfit(&column.array) } else { Some("it has not as many rows as the first one") };
+            if let Some(why) = unfit {
+                let path = paths.show(node.path);
+                let what = format!("tables/ leaves out the column \"{}\" of {path}: {why}", column.name);
+                self.leave_out(node.value.place.offset, what);
+            }
+            unfit.is_none()
+        });
+        columns
+    }
+
+    fn leave_out(&mut self, offset: u64, what: String) {
+        if self.defects.len() < MOST_DEFECTS {
+            self.defects.push(Defect { severity: Severity::Note, offset, block: None, what });
+        }
+    }
+
+    fn found(mut self, surveyed: Option<survey::Survey>) -> Found {
+        let Some(survey) = surveyed else {
+            return Found { items: Items::new(Vec::new()), defects: self.defects };
+        };
+        let mut places = Places::default();
+        for (path, columns) in std::mem::take(&mut self.tables) {
+            let within =
+                survey.paths.last(path).is_some_and(|(parent, _)| self.is_closed(&survey.paths, parent));
+            if !within && !columns.is_empty() {
+                places.add(&survey.paths.steps(path), columns);
+            }
+        }
+        for (path, mut columns) in std::mem::take(&mut self.mappings) {
+            if is_table_of(&columns) && !self.is_closed(&survey.paths, path) {
+                columns.sort_by_key(|(offset, _)| *offset);
+                let columns = columns.into_iter().map(|(_, source)| source).collect();
+                places.add(&survey.paths.steps(path), columns);
+            }
+        }
+        for alias in &survey.aliases {
+            places.link(&survey.paths.steps(alias.path), &survey.paths.steps(alias.target));
+        }
+        Found { items: Items::new(places.items), defects: self.defects }
+    }
+
+    /// Whether a node is a table with a tag, or lies within one.
+    fn is_closed(&self, paths: &Paths, path: Option<PathId>) -> bool {
+        let mut at = Some(path);
+        while let Some(path) = at {
+            if self.closed.contains(&path) {
+                return true;
+            }
+            at = paths.last(path).map(|(parent, _)| parent);
+        }
+        false
+    }
+}
+
+/// Whether the arrays that a mapping has as values are columns: several of one length, at least one of them with
+/// nothing but rows.
+fn is_table_of(columns: &[(u64, Source)]) -> bool {
+    let [(_, first), _, ..] = columns else { return false };
+    let rows = rows_of(&first.array);
+    columns.iter().all(|(_, column)| rows_of(&column.array) == rows && unfit(&column.array).is_none())
+        && columns.iter().any(|(_, column)| dimensions(&column.array) == 1)
+}
+
+fn is_records(array: &Ndarray) -> bool {
+    matches!(array.datatype, Some(Datatype::Structured(_))) && unfit(array).is_none()
+}
+
+fn dimensions(array: &Ndarray) -> usize {
+    array.shape.as_ref().map_or(0, |shape| shape.dimensions.len() + usize::from(shape.streamed))
+}
+
+/// How many rows an array has, if that is written.
+fn rows_of(array: &Ndarray) -> Option<u64> {
+    let shape = array.shape.as_ref().filter(|shape| !shape.streamed)?;
+    shape.dimensions.first().copied()
+}
+
+/// Why an array can't be a column.
+fn unfit(array: &Ndarray) -> Option<&'static str> {
+    let (Some(shape), Some(datatype)) = (&array.shape, &array.datatype) else {
+        return Some("its shape or its type is not known");
+    };
+    if dimensions(array) == 0 {
+        return Some("it has no rows");
+    }
+    let inner = shape.dimensions.get(usize::from(!shape.streamed)..).unwrap_or_default();
+    match inner.iter().try_fold(1_u64, |product, len| product.checked_mul(*len)) {
+        Some(0) => Some("its rows are empty"),
+        Some(count) => unfit_row(datatype, count),
+        None => Some(TOO_LONG),
+    }
+}
+
+/// Why so many elements of a type can't be a row.
+fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
+    match datatype {
+        Datatype::Scalar(scalar) => {
+            let bytes = scalar.size().and_then(|size| size.checked_mul(count));
+            let is_short = count <= LONGEST_ROW.0 && bytes.is_some_and(|bytes| bytes <= LONGEST_ROW.1);
+            (!is_short).then_some(TOO_LONG)
+        }
+        Datatype::Structured(fields) if fields.is_empty() => Some("it has no fields"),
+        Datatype::Structured(fields) => fields.iter().find_map(|field| {
+            match field.shape.iter().try_fold(count, |product, len| product.checked_mul(*len)) {
+                Some(0) => Some("a field of it is empty"),
+                Some(count) => unfit_row(&field.datatype, count),
+                None => Some(TOO_LONG),
+            }
+        }),
+        Datatype::Unknown => Some("its datatype has too many fields"),
+    }
+}
+
+/// The arrays in a column, each with the keys below which it lies.
+fn arrays_in(value: &Value, below: &mut Vec<String>, arrays: &mut Vec<(String, Source)>) {
+    let value = value.target();
+    let tag = value.tag.as_deref().unwrap_or_default();
+    if ndarray::is_tag(tag) {
+        // What is wrong with an array is told of `arrays/`.
+        let Ok(array) = Ndarray::read(tag, value) else { return };
+        let mask = value.get("mask").map(Value::target).and_then(|mask| {
+            let tag = mask.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
+            Ndarray::read(tag, mask).ok()
+        });
+        // The array of a quantity is its only one, more or less.
+        let telling = below.iter().filter(|key| !matches!(key.as_str(), "value" | INLINE_KEY));
+        let path = telling.cloned().collect::<Vec<_>>().join(".");
+        arrays.push((path, Source { name: String::new(), array, mask }));
+        return;
+    }
+    let Node::Mapping(entries) = &value.node else { return };
+    if below.len() >= DEEPEST {
+        return;
+    }
+    for (key, value) in entries {
+        if let Some(key) = key.text() {
+            below.push(key.to_owned());
+            arrays_in(value, below, arrays);
+            below.pop();
+        }
+    }
+}
+
+/// Where tables are shown.
+#[derive(Default)]
+struct Places {
+    items: Vec<Item<Entry>>,
+    /// What is shown at the path of a node: a table (true), or the folder of those below it.
+    nodes: HashMap<Vec<String>, bool>,
+    taken: HashSet<Vec<String>>,
+}
+
+impl Places {
+    fn add(&mut self, steps: &[&Step], columns: Vec<Source>) {
+        let path = components(steps);
+        for depth in 1..path.len() {
+            self.nodes.entry(path[..depth].to_vec()).or_insert(false);
+        }
+        self.nodes.insert(path.clone(), true);
+        self.item(path, ENDING, Entry::Table(columns.into()));
+    }
+
+    /// Shows a node that is mentioned as a link to where it is.
+    fn link(&mut self, from: &[&Step], to: &[&Step]) {
+        let (from, mut to) = (components(from), components(to));
+        let Some(is_table) = self.nodes.get(&to).copied() else { return };
+        let ending = if is_table { ENDING } else { "" };
+        if let Some(last) = to.last_mut() {
+            last.push_str(ending);
+        }
+        let shared = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
+        let shared = shared.min(from.len() - 1).min(to.len() - 1);
+        let up = std::iter::repeat_n("..", from.len() - 1 - shared);
+        let text = up.chain(to[shared..].iter().map(String::as_str)).collect::<Vec<_>>().join("/");
+        self.item(from, ending, Entry::Link(text.into()));
+    }
+
+    /// Adds an item whose file name is that of no other, unless its path is too long.
+    fn item(&mut self, path: Vec<String>, ending: &str, what: Entry) {
+        let length: usize = path.iter().map(|component| component.len() + 1).sum();
+        let Some(stem) = path.last().filter(|_| length <= LONGEST_PATH).cloned() else { return };
+        let mut full = path.clone();
+        let mut copy = 0;
+        loop {
+            let file = if copy == 0 { format!("{stem}{ending}") } else { format!("{stem}~{copy}{ending}") };
+            if let Some(last) = full.last_mut() {
+                last.clone_from(&file);
+            }
+            if self.taken.insert(full.clone()) {
+                self.items.push(Item { path: path.into(), file, what });
+                return;
+            }
+            copy += 1;
+        }
+    }
+}
+
+/// The components of a node's path, as `arrays/` has them.
+fn components(steps: &[&Step]) -> Vec<String> {
+    let mut components = Vec::with_capacity(steps.len());
+    for step in steps {
+        match step {
+            Step::Key(key) => components.extend(NAMES.component(key.as_bytes())),
+            Step::Item(n) => components.push(n.to_string()),
+        }
+    }
+    if components.is_empty() {
+        components.extend(NAMES.component(b""));
+    }
+    components
+}

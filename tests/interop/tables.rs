@@ -1,0 +1,15 @@
+//! `tables/`: the columns that pyarrow and DuckDB read are those that were written.
+
+use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::python::{python, run};
+
+#[test]
+fn random_tables_are_those_that_were_written() {
+    let folder = fresh_folder();
+    let arguments = [folder.path().as_os_str(), "7".as_ref(), "6".as_ref()];
+    run(&python(), "write_tables.py", arguments);
+    let mounted = Mounted::file(folder.path());
+    let compared = run(&python(), "read_tables.py", [folder.path(), mounted.root()]);
+    mounted.unmount();
+    assert!(compared.trim().parse::<usize>().unwrap() > 400, "{compared}");
+}

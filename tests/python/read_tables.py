@@ -1,0 +1,125 @@
+"""Holds the tables of a mounted folder, as pyarrow and DuckDB read them, against what was written.
+
+    read_tables.py FOLDER MOUNTPOINT
+
+Prints how many columns were compared.
+"""
+
+import os
+import sys
+import warnings
+
+import asdf
+import duckdb
+import numpy as np
+import pyarrow.parquet as pq
+
+warnings.simplefilter("ignore")
+folder, mountpoint = sys.argv[1:]
+
+
+def plain(values):
+    """The values of a column as lists of Python's values."""
+    mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+    values = np.ma.getdata(values)
+    if values.dtype.names:
+        fields = [(name, plain(values[name])) for name in values.dtype.names]
+        return gather(values.shape, lambda at: {name: pick(field, at) for name, field in fields})
+    if values.dtype.kind == "c":
+        return gather(values.shape, lambda at: {"re": float(values[at].real), "im": float(values[at].imag)})
+    listed = (np.char.decode(values, "ascii") if values.dtype.kind == "S" else values).tolist()
+    return listed if mask is None else gather(values.shape, lambda at: None if mask[at] else pick(listed, at))
+
+
+def pick(listed, at):
+    for n in at:
+        listed = listed[n]
+    return listed
+
+
+def gather(shape, make, at=()):
+    if len(at) == len(shape):
+        return make(at)
+    return [gather(shape, make, (*at, n)) for n in range(shape[len(at)])]
+
+
+def compare(place, expected):
+    """Columns of a table by name."""
+    with open(place, "rb") as file:
+        assert len(file.read()) == os.path.getsize(place), place
+    read = pq.read_table(place)
+    assert read.column_names == list(expected), (place, read.column_names, list(expected))
+    rows = duckdb.connect().execute("select * from read_parquet(?)", [place]).fetchall()
+    for n, (name, values) in enumerate(expected.items()):
+        values = repr(plain(values))
+        assert repr(read.column(name).to_pylist()) == values, f"{place} {name}: pyarrow"
+        assert repr([row[n] for row in rows]) == values, f"{place} {name}: DuckDB"
+    return len(expected)
+
+
+def of_table(table):
+    columns = {}
+    for name in table.colnames:
+        column = table[name]
+        if name == "sky":
+            columns |= {"sky.dec": column.dec.deg, "sky.ra": column.ra.deg}
+        else:
+            columns[name] = getattr(column, "value", column) if name in ("length", "time") else column
+    # A column without a masked value is written without a mask, and reads as one.
+    return {name: column if np.ma.isMaskedArray(column) else np.asarray(column) for name, column in columns.items()}
+
+
+def of_records(records):
+    return {name: records[name] for name in records.dtype.names}
+
+
+compared = 0
+for name in sorted(os.listdir(folder)):
+    root = os.path.join(mountpoint, name, "tables")
+    if not name.startswith("random"):
+        continue
+    with asdf.open(os.path.join(folder, name)) as af:
+        tables = {
+            "astropy": of_table(af["astropy"]), "mixed": of_table(af["mixed"]), "records": of_records(af["records"][...]),
+            "plain": dict(af["plain"]), "list/0": of_table(af["list"][0]), "list/1": dict(af["list"][1]),
+            "name%2Eparquet/%25": dict(af["name.parquet"]["%"]),
+        }
+        tables["plain"] = {key: values[...] for key, values in tables["plain"].items()}
+        for path, expected in tables.items():
+            compared += compare(os.path.join(root, path + ".parquet"), {k: v[...] for k, v in expected.items()})
+    found = {os.path.relpath(os.path.join(at, file), root) for at, _, files in os.walk(root) for file in files}
+    assert found == {path + ".parquet" for path in tables} | {"same.parquet"}, (name, sorted(found))
+    assert os.readlink(os.path.join(root, "same.parquet")) == "records.parquet"
+
+# More rows than a group has.
+place = os.path.join(mountpoint, "large.asdf", "tables", "%-.parquet")
+with asdf.open(os.path.join(folder, "large.asdf")) as af:
+    read = pq.ParquetFile(place)
+    assert read.num_row_groups == 3
+    table = read.read()
+    for name in ["id", "x", "flag"]:
+        assert (table.column(name).to_numpy() == af[name][...]).all(), name
+    assert (np.array(table.column("name").to_pylist()) == af["name"][...]).all()
+    assert (table.column("pos").combine_chunks().flatten().to_numpy() == af["pos"][...].ravel()).all()
+    one = read.read_row_group(2, columns=["x"])
+    assert (one.column("x").to_numpy() == af["x"][2 << 20:]).all()
+    found = duckdb.connect().execute("select count(*), sum(id), count(distinct name), sum(flag::int), sum(pos[3]) from read_parquet(?)",
+                                     [place]).fetchone()
+    rows = len(af["id"])
+    assert found[:4] == (rows, rows * (rows - 1) // 2, 1000, -(-rows // 7)), found
+    assert abs(found[4] - af["pos"][:, 2].astype("f8").sum()) < 1e-3
+
+# A column that can't be had fails alone, one that is too short is left out with its reason.
+place = os.path.join(mountpoint, "standard.asdf", "tables", "catalog.parquet")
+assert pq.ParquetFile(place).schema_arrow.names == ["id", "secret", "flux"]
+assert pq.read_table(place, columns=["id", "flux"]).to_pylist() == \
+    [{"id": n + 1, "flux": float(n)} for n in range(50000)]
+try:
+    pq.read_table(place)
+    raise AssertionError("a column of an unknown compression can be read")
+except OSError:
+    pass
+with open(os.path.join(mountpoint, "standard.asdf", ".asdf-mount", "status.yaml")) as file:
+    status = file.read()
+assert 'tables/ leaves out the column "short" of catalog' in status.replace("\\", ""), status
+print(compared)

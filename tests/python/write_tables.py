@@ -1,0 +1,119 @@
+"""Writes files with tables of random columns: of astropy, as arrays of records, and as mappings of arrays.
+
+    write_tables.py FOLDER SEED COUNT
+"""
+
+import os
+import struct
+import sys
+import warnings
+
+import asdf
+import astropy.units as u
+import numpy as np
+from astropy.coordinates import SkyCoord
+from astropy.table import MaskedColumn, QTable, Table
+from astropy.time import Time
+
+warnings.simplefilter("ignore")
+folder, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+RNG = np.random.default_rng(seed)
+TYPES = ["i1", "u1", "b1", "S5", "U4", *(order + kind for order in "<>" for kind in
+                                         ["i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"])]
+
+
+def column(dtype, shape):
+    dtype = np.dtype(dtype)
+    if dtype.kind in "SU":
+        letters = RNG.choice(list("aé☃𝄞 " if dtype.kind == "U" else "abc "), (*shape, 5))
+        texts = ["".join(row[: RNG.integers(0, 6)])[: 4 if dtype.kind == "U" else 5] for row in letters.reshape(-1, 5)]
+        return np.array(texts).reshape(shape).astype(dtype)
+    if dtype.kind == "b":
+        return RNG.random(shape) < 0.5
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return RNG.integers(info.min, info.max, shape, dtype=dtype.newbyteorder("="), endpoint=True).astype(dtype)
+    values = RNG.normal(0, 100, shape) * RNG.choice([1, 1, 1, np.nan, np.inf], shape)
+    return (values + 1j * RNG.normal(0, 1, shape) if dtype.kind == "c" else values).astype(dtype)
+
+
+def columns(rows):
+    """One column of each type, and some with several values a row."""
+    for dtype in TYPES:
+        yield dtype, column(dtype, (rows,))
+    for n in range(5):
+        inner = tuple(int(size) for size in RNG.integers(1, 5, RNG.integers(1, 4)))
+        yield f"several {n}", column(RNG.choice(TYPES), (rows, *inner))
+
+
+def random_table(rows):
+    table = Table({name: values for name, values in columns(rows)})
+    for n in range(4):
+        dtype = RNG.choice([kind for kind in TYPES if "c" not in kind])
+        shape = (rows, 3) if n == 3 else (rows,)
+        mask = RNG.random(shape) < RNG.choice([0, 0.3, 1])
+        table[f"masked {n}"] = MaskedColumn(column(dtype, shape), mask=mask)
+    return table
+
+
+def random_records(rows):
+    inner = [("x", "<f4"), ("s", "S3"), ("c", ">c8")]
+    record = np.zeros(rows, [("a", ">i8"), ("b", "u1"), ("nested", inner), ("many", inner, (2,)), ("v", "<f2", (2, 3))])
+    record["a"], record["b"] = column("i8", (rows,)), column("u1", (rows,))
+    for name, shape in [("nested", (rows,)), ("many", (rows, 2))]:
+        for field, dtype in inner:
+            record[name][field] = column(dtype, shape)
+    record["v"] = column("f2", (rows, 2, 3))
+    return record
+
+
+def write_by_hand(path):
+    """A table of the standard's own schema, with a column too many, and one whose compression is not known."""
+    head = """#ASDF 1.0.0
+#ASDF_STANDARD 1.0.0
+%YAML 1.1
+%TAG ! tag:stsci.edu:asdf/
+--- !core/asdf-1.0.0
+catalog: !core/table-1.0.0
+  columns:
+  - !core/column-1.0.0
+    name: id
+    data: !core/ndarray-1.0.0 {source: 0, datatype: int32, byteorder: big, shape: [50000]}
+  - !core/column-1.0.0
+    name: secret
+    data: !core/ndarray-1.0.0 {source: 2, datatype: int32, byteorder: big, shape: [50000]}
+  - !core/column-1.0.0
+    name: flux
+    unit: !unit/unit-1.0.0 Jy
+    data: !core/ndarray-1.0.0 {source: 1, datatype: float64, byteorder: little, shape: [50000]}
+  - !core/column-1.0.0
+    name: short
+    data: !core/ndarray-1.0.0 {source: 0, datatype: int32, byteorder: big, shape: [3]}
+...
+"""
+    ids, flux = np.arange(1, 50001, dtype=">i4").tobytes(), np.arange(50000.0).tobytes()
+    with open(path, "wb") as file:
+        file.write(head.encode())
+        for data, label in [(ids, b""), (flux, b""), (ids, b"what")]:
+            file.write(struct.pack(">4sHI4sQQQ16s", b"\xd3BLK", 48, 0, label, len(data), len(data), len(data), b""))
+            file.write(data)
+
+
+for n in range(count):
+    rows = int(RNG.choice([0, 1, 7, 100, 1000]))
+    mixed = QTable({"length": np.arange(rows) * u.m, "sky": SkyCoord(ra=np.arange(rows) * u.deg, dec=np.zeros(rows) * u.deg)})
+    mixed["time"] = Time(np.arange(rows) + 50000.0, format="mjd")
+    plain = {name: values for name, values in columns(rows)}
+    tree = {"astropy": random_table(rows), "mixed": mixed, "records": random_records(rows), "plain": plain,
+            "list": [random_table(3), {"x": np.arange(4), "y.parquet": np.arange(4.0)}],
+            "no table": {"images": {"a": np.zeros((5, 5)), "b": np.ones((5, 5))}, "apart": {"a": np.arange(3), "b": np.arange(4)},
+                         "one": {"a": np.arange(3)}, "not a table": np.arange(9.0).reshape(3, 3)}}
+    tree["same"] = tree["records"]
+    tree["name.parquet"] = {"%": {"x": np.arange(4), "y": np.arange(4.0)}}
+    codec = ["zlib", "lz4", None][n % 3]
+    asdf.AsdfFile(tree).write_to(os.path.join(folder, f"random{n}.asdf"), all_array_compression=codec)
+rows = (2 << 20) + 4321
+tree = {"id": np.arange(rows), "x": RNG.normal(0, 1, rows).astype(">f4"), "flag": np.arange(rows) % 7 == 0,
+        "name": np.char.add("star ", (np.arange(rows) % 1000).astype("U4")), "pos": RNG.normal(0, 1, (rows, 3)).astype("f4")}
+asdf.AsdfFile(tree).write_to(os.path.join(folder, "large.asdf"))
+write_by_hand(os.path.join(folder, "standard.asdf"))
