@@ -18,7 +18,7 @@ SRC = Path("src")
 # What each module may import. `cache` names `content` for its store of seek tables alone.
 ALLOWED = {
     "cli": "cache check daemon error exit format log options user_dirs",
-    "daemon": "cache error exit format fuse log options vfs",
+    "daemon": "cache error exit format fuse log options source vfs",
     "fuse": "cache content error host overlay source sync vfs",
     "options": "error folder format user_dirs view",
     "check": "cache content error format log options source user_dirs yaml",

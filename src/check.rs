@@ -173,7 +173,7 @@ fn is_halfway(file: &Path) -> bool {
 }
 
 fn open(file: &Path) -> Result<Arc<dyn Container>> {
-    let context = Context { cache: Arc::new(Cache::new(CACHE_BUDGET)) };
+    let context = Context::new(Arc::new(Cache::new(CACHE_BUDGET)));
     format::open(Arc::new(FileSource::open(file)?), &context)
 }
 

@@ -17,7 +17,7 @@ use crate::cache::Cache;
 use crate::content::Content;
 use crate::content::folder::{Attributes, File, Node};
 use crate::error::{Error, Kind, Result};
-use crate::source::{FileSource, Source, SourceStat};
+use crate::source::{FileSource, Reach, Source, SourceStat};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
 
 /// How many bytes of a file's start are enough to recognise every format.
@@ -28,6 +28,15 @@ pub const HEAD: usize = 16;
 pub struct Context {
     /// Decoded chunks.
     pub cache: Arc<Cache>,
+    /// How far away files may lie that a file names.
+    pub reach: Reach,
+}
+
+impl Context {
+    /// What containers share that name files of their own folder only.
+    pub fn new(cache: Arc<Cache>) -> Self {
+        Self { cache, reach: Reach::default() }
+    }
 }
 
 /// The formats, in the order in which they are asked.
@@ -127,7 +136,7 @@ pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> 
             return support.open(target, edits);
         }
     }
-    let context = Context { cache: Arc::new(Cache::with_threads(0, 1)) };
+    let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
     let container = open(Arc::new(FileSource::open(path)?), &context)?;
     match container.editor() {
         Some(support) => support.open(target, edits),

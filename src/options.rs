@@ -71,6 +71,8 @@ pub struct Options {
     pub verify: Verify,
     /// `views=`: what the folder of a file has beside `tree.yaml` and `blocks/`.
     pub views: ShownViews,
+    /// `external=anywhere`: files that a tree names may lie outside of the folder of the file.
+    pub external_anywhere: bool,
     /// `index-cache=`: whether seek tables are kept between mounts.
     pub index_cache: bool,
     /// `validate=` and `padding=`: how an edited tree is validated and saved.
@@ -101,6 +103,7 @@ impl Default for Options {
             cache: None,
             verify: Verify::Off,
             views: ShownViews::default(),
+            external_anywhere: false,
             index_cache: true,
             edit: EditOptions::default(),
             read_only: false,
@@ -211,6 +214,11 @@ impl Options {
                 _ => return other(),
             },
             "views" => self.views = views(value)?,
+            "external" => match value {
+                b"below" => self.external_anywhere = false,
+                b"anywhere" => self.external_anywhere = true,
+                _ => return other(),
+            },
             "index-cache" => match value {
                 b"on" => self.index_cache = true,
                 b"off" => self.index_cache = false,

@@ -9,7 +9,7 @@ pub mod storage;
 mod version;
 mod window;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use crate::error::Result;
@@ -40,6 +40,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Where it finds other files that it names, if it lies somewhere.
+    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
+        None
+    }
+
     /// Announces that this range (offset, length) will be read soon.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
@@ -49,6 +54,28 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     fn relocation_lock(&self) -> Option<&RelocationLock> {
         None
     }
+}
+
+/// Where a source lies: it may name other files.
+pub trait Surroundings: Send + Sync + std::fmt::Debug {
+    /// Opens the regular file at a path from the source's folder on, as far as `reach` goes.
+    ///
+    /// # Errors
+    /// There is none, it can't be read, or it lies too far away: the error says which.
+    fn open(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>>;
+}
+
+/// How far away from its own folder a source may name files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// In the folder and below.
+    #[default]
+    Below,
+    /// Anywhere but in this mount.
+    Anywhere {
+        /// Where the mount is.
+        mountpoint: Option<PathBuf>,
+    },
 }
 
 /// Keeps the bytes of a source where they are while it is held for reading. A save holds it for writing

@@ -32,7 +32,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
     bytes.resize(384, 0);
     bytes.extend(entries);
-    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
     let file = format::open(Arc::new(MemorySource(bytes)), &context).expect("the header is right");
     let count = file.block_count().expect("the index is there");
     assert!(count as u64 <= slots);

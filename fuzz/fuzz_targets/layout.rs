@@ -13,7 +13,7 @@ const BLOCKS: usize = 16;
 const BYTES: u64 = 1 << 20;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
     let Ok(file) = format::open(Arc::new(MemorySource(data.to_vec())), &context) else { return };
     read(&*file.tree());
     // The text of an ASDF file's tree is part of the file; that of others is made.

@@ -30,7 +30,7 @@ const BUDGET_OF_THREAD: u64 = 20 << 20;
 pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Write) -> io::Result<Status> {
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
-    let context = Context { cache: Arc::new(cache) };
+    let context = Context::new(Arc::new(cache));
     let (mut walk, progress) = (Walk::new(files), Progress::new(quiet));
     let mut run =
         Indexing { context: &context, progress: &progress, complaints, summary: Summary::default() };

@@ -11,6 +11,7 @@ use crate::format::Context;
 use crate::format::editor::EditContext;
 use crate::fuse::{Adapter, KernelNotifier};
 use crate::options::LEAST_CACHE;
+use crate::source::Reach;
 use crate::vfs::{Options, Ownership, Vfs};
 
 /// How long unmounting waits for seek tables that are being written.
@@ -32,7 +33,10 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
         None => Store::nowhere(),
     };
     let cache = Arc::new(Cache::new(budget(&plan.options)).with_store(store));
-    let context = Context { cache: cache.clone() };
+    let mut context = Context::new(cache.clone());
+    if plan.options.external_anywhere {
+        context.reach = Reach::Anywhere { mountpoint: plan.mountpoint.canonicalize().ok() };
+    }
     let mut options = Options::new(context);
     options.mountpoint = Some(plan.mountpoint.clone());
     options.ownership = Ownership {

@@ -21,6 +21,7 @@ use crate::folder::serials::Serials;
 use crate::folder::snapshot::{Parsed, Revision, Snapshot};
 use crate::folder::verify::{Checks, Verifier};
 use crate::host::at::may_write;
+use crate::host::beside::Beside;
 use crate::host::location::Location;
 use crate::host::stat::{Kind, Stat};
 use crate::source::{RelocationLock, Source, SourceVersion};
@@ -221,7 +222,8 @@ impl MountedFile {
             }
             return Err(error);
         }
-        let source = Arc::new(self.location.open_file()?.with_relocation_lock(self.relocation_lock.clone()));
+        let source = self.location.open_file()?.with_relocation_lock(self.relocation_lock.clone());
+        let source = Arc::new(source.with_surroundings(Arc::new(Beside::new(self.location.clone()))));
         let now = source.stat()?;
         let mut state = locked(&self.state);
         if !now.version.same_file(&state.stat.source.version) {

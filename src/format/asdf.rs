@@ -29,6 +29,7 @@ mod check;
 pub mod checksum;
 pub mod defect;
 pub mod edit;
+mod external;
 mod facts;
 mod fits;
 pub mod head;
@@ -92,7 +93,9 @@ pub struct AsdfFile {
     context: Context,
     head: Head,
     blocks: OnceLock<Result<Blocks>>,
+    surveyed: OnceLock<arrays::Found>,
     arrays: OnceLock<arrays::Found>,
+    externals: external::Externals,
     /// The pictures of arrays.
     previews: OnceLock<Items<same_paths::Same>>,
     /// The tables of the tree.
@@ -126,7 +129,9 @@ impl AsdfFile {
             context: context.clone(),
             head,
             blocks: OnceLock::new(),
+            surveyed: OnceLock::new(),
             arrays: OnceLock::new(),
+            externals: external::Externals::default(),
             previews: OnceLock::new(),
             tables: OnceLock::new(),
             may_display: OnceLock::new(),
@@ -151,7 +156,9 @@ impl AsdfFile {
             context: context.clone(),
             head,
             blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })),
+            surveyed: OnceLock::new(),
             arrays: OnceLock::new(),
+            externals: external::Externals::default(),
             previews: OnceLock::new(),
             tables: OnceLock::new(),
             may_display: OnceLock::new(),
@@ -170,9 +177,14 @@ impl AsdfFile {
         found.as_ref().map_err(Clone::clone)
     }
 
-    /// The arrays of the tree, found at the first call. Without blocks there are none.
+    /// The arrays of the tree, and those in other files that it refers to, found at the first call.
     fn found(&self) -> &arrays::Found {
-        self.arrays.get_or_init(|| {
+        self.arrays.get_or_init(|| arrays::resolved(self, self.surveyed()))
+    }
+
+    /// The arrays of the tree, found at the first call.
+    fn surveyed(&self) -> &arrays::Found {
+        self.surveyed.get_or_init(|| {
             let size = |n| {
                 let header = self.header(self.offset(n).ok()?).ok()?;
                 match header.streamed() {
@@ -419,7 +431,10 @@ impl Container for AsdfFile {
         let mut defects = self.head.defects.clone();
         defects.extend(blocks.iter().flat_map(|blocks| blocks.defects.iter().cloned()));
         defects.extend(self.troubles());
-        defects.extend(self.arrays.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
+        if let Some(found) = self.arrays.get() {
+            defects.extend(found.defects.iter().cloned());
+            defects.extend(arrays::defects_of_externals(self, found));
+        }
         defects.extend(self.tables.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
         defects
     }

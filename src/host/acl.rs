@@ -48,6 +48,12 @@ pub(crate) fn stat_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
     Ok(Stat { mode: cut_down(held.as_fd(), stat.mode), ..stat })
 }
 
+/// What stat says of a file that is held, with the mode cut down by the ACL.
+pub(crate) fn stat_of_held(held: BorrowedFd<'_>) -> Result<Stat> {
+    let stat = stat_of(held)?;
+    Ok(Stat { mode: cut_down(held, stat.mode), ..stat })
+}
+
 /// The mode of a file that is held, cut down by its ACL.
 fn cut_down(held: BorrowedFd<'_>, mode: u32) -> u32 {
     // Attributes can't be asked of a descriptor that only holds a file.

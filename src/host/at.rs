@@ -19,7 +19,7 @@ use crate::source::FileSource;
 pub(crate) const HOLD: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// To read a file; a FIFO or a device that took its place meanwhile must not block or be touched.
-const READ: OFlags = OFlags::RDONLY
+pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NOCTTY)

@@ -41,6 +41,10 @@ pub const TABLE: &[Row] = &[
         "what the folder of a file has beside tree.yaml and blocks/: names such as arrays,fits; all or none [all]",
     ),
     row(
+        "external=below|anywhere",
+        "where arrays may lie that a tree names in other files: in the folder of the file and below, or anywhere the daemon can read, which asks for trust in the tree; without effect for other users [below]",
+    ),
+    row(
         "index-cache=on|off",
         "keep seek tables of zlib, bzip2 and zstd blocks between mounts, in the user's cache directory [on]",
     ),
@@ -179,6 +183,7 @@ mod tests {
             "OCTAL" => "022",
             "SIZE" => "1G",
             "NAME" | "TEXT" => "a",
+            "NAME,..." => "arrays,fits",
             word => word,
         });
         fitting.map(|value| format!("{}={value}", known.name)).collect()

@@ -11,7 +11,7 @@ use std::sync::{Arc, RwLock};
 
 use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
 
-use super::{Identity, RelocationLock, Source, SourceStat};
+use super::{Identity, RelocationLock, Source, SourceStat, Surroundings};
 use crate::error::{Error, Kind, Result};
 
 /// After lending this many bytes the mapping drops its pages, so that the daemon's resident size does not
@@ -55,6 +55,7 @@ pub struct FileSource {
     map: RwLock<Option<Arc<Mmap>>>,
     lent: AtomicU64,
     relocation_lock: Option<RelocationLock>,
+    surroundings: Option<Arc<dyn Surroundings>>,
 }
 
 impl FileSource {
@@ -62,6 +63,12 @@ impl FileSource {
     #[must_use]
     pub fn with_relocation_lock(self, lock: RelocationLock) -> Self {
         Self { relocation_lock: Some(lock), ..self }
+    }
+
+    /// Adds where it finds other files that it names.
+    #[must_use]
+    pub fn with_surroundings(self, surroundings: Arc<dyn Surroundings>) -> Self {
+        Self { surroundings: Some(surroundings), ..self }
     }
 
     /// Opens a regular file for reading. Never blocks on a FIFO or a device: those are refused.
@@ -81,7 +88,7 @@ impl FileSource {
         let limited = rustix::process::getrlimit(rustix::process::Resource::As).current.is_some();
         let lends = !limited && !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
         let (map, lent) = (RwLock::new(None), AtomicU64::new(0));
-        Ok(Self { path: path.to_owned(), file, lends, map, lent, relocation_lock: None })
+        Ok(Self { path: path.to_owned(), file, lends, map, lent, relocation_lock: None, surroundings: None })
     }
 
     /// The version of the file now.
@@ -134,6 +141,10 @@ impl FileSource {
 impl Source for FileSource {
     fn relocation_lock(&self) -> Option<&RelocationLock> {
         self.relocation_lock.as_ref()
+    }
+
+    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
+        self.surroundings.as_ref()
     }
 
     fn as_file(&self) -> Option<&FileSource> {

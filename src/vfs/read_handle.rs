@@ -1,5 +1,6 @@
 //! Open files: what a handle reads, and what the kernel may keep of it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 
@@ -214,7 +215,8 @@ impl Reader {
             What::View { mounted, view, now, kernel_cache } => {
                 let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
                 let ino = Ino::of(view.serial);
-                kernel_cache.is_first_open(ino, now.opened.generation, mounted.serial, &now.file.blocks)
+                let seen = seen(now.opened.generation, &now.file.renewal);
+                kernel_cache.is_first_open(ino, seen, mounted.serial, &now.file.blocks)
             }
             What::Generated(_) | What::Plain(_) => false,
         };
@@ -276,6 +278,16 @@ impl Reader {
             What::Generated(_) | What::Plain(_) => tracing::warn!("{error}"),
         }
     }
+}
+
+/// Another number for other bytes: of another generation, or, where another file is shown as well, of a version of that.
+fn seen(generation: u64, renewal: &Renewal) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    generation.hash(&mut hasher);
+    if let Renewal::WhileSame(signature) = renewal {
+        signature.hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// What a view shows in a new version of its file.

@@ -27,7 +27,7 @@ struct Test {
 impl Test {
     fn new() -> Self {
         let counts = Arc::new(Counts::default());
-        let mut options = Options::new(Context { cache: Arc::new(Cache::new(0)) });
+        let mut options = Options::new(Context::new(Arc::new(Cache::new(0))));
         let opener = counts.clone();
         options.opener = Arc::new(move |source| fake::open(source, &opener));
         Self { dir: tempfile::tempdir().unwrap(), options, counts }

@@ -21,7 +21,7 @@ use md5::{Digest, Md5};
 use serde_json::Value;
 
 fn context() -> Context {
-    Context { cache: Arc::new(Cache::new(64 << 20)) }
+    Context::new(Arc::new(Cache::new(64 << 20)))
 }
 
 fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {

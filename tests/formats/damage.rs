@@ -235,7 +235,7 @@ fn what_could_not_be_decoded_is_not_decoded_anew_when_others_were_read_meanwhile
         let (start, used) = (built.blocks[0].data_offset as usize, built.blocks[0].used_size as usize);
         bytes[start + used / 2..start + used].fill(0x55);
         let source = Arc::new(Counted(MemorySource(bytes), AtomicUsize::new(0)));
-        let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+        let context = Context::new(Arc::new(Cache::new(1 << 20)));
         let container = format::open(source.clone(), &context).unwrap();
         let read = |n: usize| read_prefix(&*container.block(n).unwrap().content.unwrap());
         let (good, first) = read(0);

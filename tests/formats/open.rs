@@ -28,7 +28,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Opened> {
 }
 
 fn open_path(path: &Path) -> Result<Arc<dyn Container>> {
-    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
     format::open(Arc::new(FileSource::open(&PathBuf::from(path))?), &context)
 }
 

@@ -6,6 +6,7 @@
 //! | [`layout`], [`places`] | what is shown of them, and where: files, masks, links |
 //! | [`elements`] | the elements of an array: their bytes, type and shape |
 //! | [`inline`], [`value`] | the elements of an array that is written in the tree |
+//! | [`referred`], [`resolved`](mod@resolved) | what references into other files lead to |
 //! | [`masks`] | which elements of an array are masked |
 //! | [`npy`] | an array as a file `.npy`: its header, and its elements |
 
@@ -13,10 +14,11 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use super::AsdfFile;
-use crate::content::folder::{Folder, Kind, Node};
+use crate::content::Text;
+use crate::content::folder::{File, Folder, Keeping, Kind, Node};
 use crate::content::path_folder::PathFolder;
-use crate::error::Result;
-use crate::format::Container;
+use crate::error::{self, Error, Result};
+use crate::format::{Container, Defect};
 
 mod elements;
 mod entry;
@@ -25,11 +27,14 @@ mod layout;
 mod masks;
 mod npy;
 mod places;
+mod referred;
+mod resolved;
 mod survey;
 mod value;
 
 pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
 pub(super) use entry::Entry;
+pub(super) use resolved::resolved;
 pub(super) use survey::{Found, find};
 
 /// The folder `arrays/`. The tree is looked through when a program first looks into it.
@@ -49,11 +54,30 @@ impl Arrays {
             Ok(match entry {
                 Entry::Array(array) => Node::File(file_of(&file, array, npy::content)),
                 Entry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
+                Entry::Reference(uri) => Node::File(unreadable(&file, uri)),
                 Entry::Link(target) => Node::Link(OsString::from(&**target)),
             })
         };
         PathFolder::new(&self.file.found().items, make).with_links(|entry| matches!(entry, Entry::Link(_)))
     }
+}
+
+/// What is wrong with other files that arrays lie in.
+pub(super) fn defects_of_externals(file: &AsdfFile, found: &Found) -> Vec<Defect> {
+    let defect = |external: &survey::ExternalFile| {
+        let block = file.external(&external.uri).and_then(|other| other.block(0));
+        block.and_then(|block| block.content).err().map(|why| external.defect(&why))
+    };
+    found.externals.iter().filter_map(defect).collect()
+}
+
+/// The file of a reference that can't be followed.
+fn unreadable(file: &AsdfFile, uri: &str) -> File {
+    let why = file.external(uri).err();
+    let why = why.unwrap_or_else(|| {
+        Error::new(error::Kind::Unrecognised, "the other file is there by now: mount anew")
+    });
+    File { content: Err(why), ..File::new(Arc::new(Text::default()), Keeping::Nothing) }
 }
 
 impl Folder for Arrays {

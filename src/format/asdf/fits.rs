@@ -96,7 +96,7 @@ fn shown(file: &AsdfFile) -> Items<Shown> {
     let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
         Entry::Array(array) => image::can_be(array),
         Entry::Mask(masked) => image::has_axes(&masked.of),
-        Entry::Link(_) => false,
+        Entry::Link(_) | Entry::Reference(_) => false,
     });
     let mut items: Vec<Item<Shown>> = of_arrays
         .iter()
@@ -111,7 +111,7 @@ fn shown(file: &AsdfFile) -> Items<Shown> {
         .collect();
     let mut taken: HashSet<Vec<String>> =
         items.iter().map(|item| item.components().map(str::to_owned).collect()).collect();
-    let Nodes { documents, mentions, .. } = &found.fits;
+    let Nodes { documents, mentions, .. } = &*found.fits;
     let mut places = Vec::with_capacity(documents.len());
     for (number, (path, _)) in documents.iter().enumerate() {
         let item = free_item(&mut taken, path, Shown::Document(number));
@@ -170,7 +170,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
     let mut made = match &item.what {
         Entry::Array(array) => file_of(file, array, make),
         Entry::Mask(masked) => file_of_mask(file, masked, make),
-        Entry::Link(_) => return nothing(),
+        Entry::Link(_) | Entry::Reference(_) => return nothing(),
     };
     tell_apart(&mut made, &header);
     made

@@ -75,8 +75,19 @@ pub enum Source {
     Block(i64),
     /// In the first block of another file, by its URI.
     External(String),
+    /// Where a reference into another file leads.
+    Elsewhere(Box<Elsewhere>),
     /// In the tree.
     Inline(Inline),
+}
+
+/// Where a reference into another file leads (`$ref: other.asdf#/path`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The reference.
+    pub uri: String,
+    /// From the node that it leads to on to the array: the names in `arrays/`.
+    pub path: Vec<String>,
 }
 
 /// The lengths of an array's dimensions.

@@ -266,7 +266,7 @@ fn a_checksum_is_computed_once() {
     let pack = Pack { checksum: 6, ..Pack::new(LEN as usize, &vec![7; LEN as usize]) };
     let source = Arc::new(Counted(MemorySource(pack.build()), AtomicU64::new(0)));
     // Nothing is kept of what was decoded.
-    let context = Context { cache: Arc::new(Cache::with_threads(0, 1)) };
+    let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
     let container = asdf_mount::format::open(source.clone(), &context).unwrap();
     let content = block(&*container, 0).content.unwrap();
     for at in (0..LEN).step_by(1 << 20) {

@@ -297,7 +297,7 @@ fn a_file_that_is_cut_short_under_its_reader_gives_errors() {
     for len in [0, 100, 256, 300, built.index as u64, built.bytes.len() as u64 - 1] {
         std::fs::write(&path, &built.bytes).unwrap();
         let source = Arc::new(FileSource::open(&path).unwrap());
-        let context = asdf_mount::format::Context { cache: Arc::new(asdf_mount::cache::Cache::new(1 << 20)) };
+        let context = asdf_mount::format::Context::new(Arc::new(asdf_mount::cache::Cache::new(1 << 20)));
         let before = asdf_mount::format::open(source.clone(), &context).unwrap();
         let after = asdf_mount::format::open(source, &context).unwrap();
         let chunk = file(&before, "arrays/frames/7/c.npy").content.unwrap();

@@ -87,7 +87,7 @@ impl Source for Million {
 fn a_chunk_of_a_million_frames_costs_a_few_reads() {
     for is_old in [false, true] {
         let source = Arc::new(Million { is_old, ..Million::default() });
-        let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+        let context = Context::new(Arc::new(Cache::new(1 << 20)));
         let container = format::open(source.clone(), &context).unwrap();
         let cost = || (source.reads.swap(0, Relaxed), source.bytes.swap(0, Relaxed));
         // Header and names, the end of the index, and the last frame: a bisection each.
@@ -115,7 +115,7 @@ fn a_chunk_of_a_million_frames_costs_a_few_reads() {
 #[test]
 fn all_frames_are_listed_without_a_read_and_walked_with_few() {
     let source = Arc::new(Million::default());
-    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
     let container = format::open(source.clone(), &context).unwrap();
     let frames = folder(&container, "arrays/frames");
     source.reads.store(0, Relaxed);

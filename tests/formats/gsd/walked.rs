@@ -15,7 +15,7 @@ use crate::open::read;
 
 /// Opens bytes.
 pub(crate) fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {
-    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
     format::open(Arc::new(MemorySource(bytes.to_vec())), &context)
 }
 

@@ -171,7 +171,7 @@ impl Mount {
 
     pub(crate) fn with(verify: Verify, opener: Opener, sources: &[PathBuf], at: &Path) -> Self {
         let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
-        let mut options = Options::new(Context { cache: Arc::new(Cache::new(1 << 20)) });
+        let mut options = Options::new(Context::new(Arc::new(Cache::new(1 << 20))));
         options.mountpoint = Some(at.to_owned());
         options.verify = verify;
         options.opener = opener;

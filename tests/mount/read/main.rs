@@ -14,6 +14,7 @@ mod blocks_yaml;
 mod bloscpack_folder;
 mod broken;
 mod damaged_blocks;
+mod external_arrays;
 mod gsd_folder;
 mod large;
 mod limits;

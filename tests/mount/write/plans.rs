@@ -64,7 +64,7 @@ pub(crate) fn parts() -> Parts {
 
 /// Our own reader finds nothing wrong.
 fn assert_sound(path: &Path, parts: &Parts) {
-    let context = Context { cache: std::sync::Arc::new(Cache::new(1 << 20)) };
+    let context = Context::new(std::sync::Arc::new(Cache::new(1 << 20)));
     let source = std::sync::Arc::new(FileSource::open(path).unwrap());
     let container = asdf_mount::format::open(source, &context).unwrap();
     assert_eq!(container.block_count().unwrap(), parts.blocks.len());

@@ -5,13 +5,15 @@
 use std::sync::Arc;
 
 use super::super::AsdfFile;
+use super::super::external::unchanged;
 use super::super::ndarray::{Byteorder, Datatype, Ndarray, Number, Scalar, Source};
 use super::entry::{Masked, MaskedBy};
+use super::referred::array_of;
 use super::{inline, masks};
 use crate::content::folder::{File, Keeping, Renewal};
 use crate::content::{Content, Gather, Text, Window};
 use crate::decode::Decoded;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::format::{Block, Container, FactValue};
 
 /// The elements of an array.
@@ -212,8 +214,41 @@ impl Origin {
                 let elements = Elements::in_tree(file, array);
                 Self { elements, renewal: Renewal::WhileSame(signature), blocks: Vec::new(), grows: false }
             }
-            _ => Self::in_block(file, array),
+            Source::Block(_) => Self::in_block(file, array),
+            Source::External(uri) => Self::in_other_file(file.external(uri).map(|other| {
+                let in_block = Ndarray { source: Source::Block(0), ..array.clone() };
+                (Self::in_block(&other, &in_block), other)
+            })),
+            Source::Elsewhere(elsewhere) => {
+                Self::in_other_file(array_of(file, elsewhere).and_then(|(other, found)| {
+                    if (&found.shape, &found.datatype) != (&array.shape, &array.datatype) {
+                        let what = format!("\"{}\" is another array by now", elsewhere.uri);
+                        return Err(Error::new(Kind::Changed, what));
+                    }
+                    Ok((Self::of(&other, &found), other))
+                }))
+            }
         }
+    }
+
+    /// The same for what another file gives.
+    fn in_other_file(found: Result<(Self, Arc<AsdfFile>)>) -> Self {
+        let (elements, renewal) = match found {
+            Ok((origin, other)) => {
+                let elements = origin.elements.map(|elements| {
+                    let content = unchanged(elements.content.clone(), &other);
+                    Elements { content, ..elements }
+                });
+                let version = format!("{:?}", other.source_stat().version);
+                let renewal = match origin.renewal {
+                    Renewal::WhileSame(signature) => Renewal::WhileSame(signature + &version),
+                    other => other,
+                };
+                (elements, renewal)
+            }
+            Err(error) => (Err(error), Renewal::Always),
+        };
+        Self { elements, renewal, blocks: Vec::new(), grows: false }
     }
 
     fn in_block(file: &Arc<AsdfFile>, array: &Ndarray) -> Self {

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use super::super::ndarray::{Ndarray, Number};
 
 /// What lies at a path.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in super::super) enum Entry {
-    /// An array in a block or in the tree. Its type and its shape are known.
+    /// An array in a block, in the tree, or in another file. Its type and its shape are known.
     Array(Arc<Ndarray>),
     /// Which elements of an array are masked, where that is no array of the same shape.
     Mask(Masked),
+    /// A reference into another file that can't be followed. Its file can't be opened.
+    Reference(Box<str>),
     /// A symbolic link with this text: a node that is mentioned by its anchor, or by a reference.
     Link(Box<str>),
 }
 
 /// An array, and what says which of its elements are masked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in super::super) struct Masked {
     /// The array.
     pub of: Arc<Ndarray>,
@@ -25,7 +27,7 @@ pub(in super::super) struct Masked {
 }
 
 /// What says which elements of an array are masked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in super::super) enum MaskedBy {
     /// Those that are equal to a number.
     Number(Number),

@@ -89,6 +89,13 @@ impl Layout<'_> {
             Some((self.paths.steps(reference.path), target))
         });
         let mentions: Vec<_> = aliases.chain(references).collect();
+        for reference in survey.references.iter().filter(|reference| !reference.uri.starts_with('#')) {
+            let from = self.paths.steps(reference.path);
+            if above_mask(&from).is_none_or(|above| !self.arrays.contains_key(&components(above))) {
+                let what = Entry::Reference(reference.uri.clone());
+                self.items.extend(self.places.file(components(&from), false, what));
+            }
+        }
         for (from, to) in &mentions {
             self.places.mention(components(from), to.clone());
         }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
+use super::super::external::unescaped;
 use super::entry::Entry;
 use crate::content::names::Names;
 use crate::content::path_folder::Item;
@@ -139,35 +140,16 @@ pub(super) fn components_of_pointer(fragment: &str) -> Option<Path> {
     Some(names.flat_map(|name| NAMES.component(name.as_bytes())).collect())
 }
 
-/// A part of a URI without its `%` escapes.
-pub(super) fn unescaped(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = match (first, after) {
-            (b'%', [high, low, ..]) => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                digit(high).zip(digit(low)).map(|(high, low)| (high * 16 + low) as u8)
-            }
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn pointers_and_uris_are_unescaped() {
+    fn pointers_are_unescaped() {
         let of = |pointer| components_of_pointer(pointer).map(|path| path.join(" "));
         assert_eq!(of("/a/0/b").as_deref(), Some("a 0 b"));
         assert_eq!(of("a~1b/~0/~01").as_deref(), Some("a%2Fb ~ %7E1"));
         assert_eq!(of("/a%20b/%C3%A9").as_deref(), Some("a b é"));
         assert_eq!((of(""), of("/")), (None, None));
-        assert_eq!(unescaped("%41%4g%%2"), b"A%4g%%2");
     }
 }

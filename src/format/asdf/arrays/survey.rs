@@ -22,7 +22,7 @@ use crate::yaml::survey::{self, Commented, PathId, Paths, Survey, Value, Wanted}
 /// A tree that is longer is not looked through.
 const LONGEST_TREE: u64 = 256 << 20;
 /// After so many arrays the looking ends.
-const MOST_ARRAYS: usize = 1 << 17;
+pub(super) const MOST_ARRAYS: usize = 1 << 17;
 /// So many characters of paths are kept for a block.
 const KEPT: usize = 64;
 /// So many arrays that are left out are reported.
@@ -35,18 +35,51 @@ const LARGEST_ELEMENT: u64 = 1 << 20;
 const LARGEST_OF_NUMPY: u64 = i32::MAX as u64;
 
 /// The arrays of a tree.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in super::super) struct Found {
     /// The files and links, at their paths.
     pub items: Items<Entry>,
     /// Which block is used by which arrays.
     pub of_blocks: ArrayPaths,
     /// What only `fits/` is interested in.
-    pub fits: nodes::Nodes,
+    pub fits: Arc<nodes::Nodes>,
     /// Arrays that are left out.
     pub defects: Vec<Defect>,
+    /// The other files that hold arrays, and the first array in each.
+    pub(super) externals: Vec<ExternalFile>,
     /// The text that arrays in the tree are read from.
     pub(super) text: Option<Arc<TreeText>>,
+}
+
+/// Another file that holds an array.
+#[derive(Clone, Debug)]
+pub(super) struct ExternalFile {
+    /// What the array says.
+    pub(super) uri: String,
+    /// The array's path, in words.
+    path: String,
+    place: Mark,
+}
+
+impl ExternalFile {
+    /// What is told of it if it can't be read.
+    pub(super) fn defect(&self, why: &Error) -> Defect {
+        note(self.place, format!("{} can't be read: {}", self.path, why.message()))
+    }
+}
+
+impl Found {
+    /// Adds what is told of an array.
+    pub(super) fn note(&mut self, offset: u64, what: String) {
+        if self.defects.len() < MOST_DEFECTS {
+            self.defects.push(Defect { severity: Severity::Note, offset, block: None, what });
+        }
+    }
+}
+
+fn note(place: Mark, what: String) -> Defect {
+    let what = format!("line {}: {what}", place.line);
+    Defect { severity: Severity::Note, offset: place.offset, block: None, what }
 }
 
 /// Looks through a tree. `blocks` are counted, `size` gives the decoded bytes of one, if they are known.
@@ -62,6 +95,7 @@ pub(in super::super) fn find(
         arrays: Vec::new(),
         of_blocks: BTreeMap::new(),
         fits: nodes::Finder::default(),
+        externals: Vec::new(),
         defects: Vec::new(),
     };
     let start = Mark { offset: 0, line: 1, column: 1 };
@@ -95,6 +129,7 @@ struct Finder<'f> {
     arrays: Vec<FoundArray>,
     of_blocks: BTreeMap<usize, Vec<String>>,
     fits: nodes::Finder,
+    externals: Vec<ExternalFile>,
     defects: Vec<Defect>,
 }
 
@@ -115,7 +150,7 @@ impl Finder<'_> {
                         format!("arrays/ leaves out the mask of {}: {}", paths.show(path), trouble.what);
                     self.leave_out(trouble.place, what);
                 }
-                self.take_readable(paths, path, array)
+                self.take_readable(paths, path, place, array)
             }
             Err(trouble) => Err(trouble.what),
         };
@@ -126,7 +161,13 @@ impl Finder<'_> {
     }
 
     /// Gives an array back that can be shown, or says why it can't be.
-    fn take_readable(&mut self, paths: &Paths, path: Option<PathId>, mut array: Ndarray) -> Why<Ndarray> {
+    fn take_readable(
+        &mut self,
+        paths: &Paths,
+        path: Option<PathId>,
+        place: Mark,
+        mut array: Ndarray,
+    ) -> Why<Ndarray> {
         match &array.source {
             source @ Source::Block(_) => {
                 if let Some(number) = source.block(self.blocks) {
@@ -137,7 +178,14 @@ impl Finder<'_> {
                 }
                 self.fits_in_block(&array)?;
             }
-            Source::External(uri) => return Err(format!("it lies in another file, {uri}")),
+            Source::External(uri) => {
+                let is_known = self.externals.iter().any(|external| external.uri == *uri);
+                if !is_known && self.externals.len() < MOST_DEFECTS {
+                    let path = paths.show(path);
+                    self.externals.push(ExternalFile { uri: uri.clone(), path, place });
+                }
+            }
+            Source::Elsewhere(_) => {}
             // What it has besides is known at the end of the tree.
             Source::Inline(inline) if inline.has_aliases() => return Ok(array),
             Source::Inline(_) => settle_inline(&mut array)?,
@@ -169,8 +217,7 @@ impl Finder<'_> {
 
     fn leave_out(&mut self, place: Mark, what: String) {
         if self.defects.len() < MOST_DEFECTS {
-            let what = format!("line {}: {what}", place.line);
-            self.defects.push(Defect { severity: Severity::Note, offset: place.offset, block: None, what });
+            self.defects.push(note(place, what));
         }
     }
 
@@ -185,7 +232,8 @@ impl Finder<'_> {
             items = layout::items(&survey, std::mem::take(&mut self.arrays));
         }
         let of_blocks = ArrayPaths { found: self.of_blocks, complete };
-        Found { items: Items::new(items), of_blocks, fits, defects: self.defects, text }
+        let (externals, defects) = (self.externals, self.defects);
+        Found { items: Items::new(items), of_blocks, fits: Arc::new(fits), externals, defects, text }
     }
 
     /// Finds out what the arrays are that have aliases in them.
@@ -314,7 +362,9 @@ mod tests {
     fn shown(nodes: &str) -> Vec<String> {
         let found = find(&tree(nodes), 9, &|_| Some(4));
         let shown = found.items.iter().map(|item| match &item.what {
-            Entry::Array(_) | Entry::Mask(_) => item.components().collect::<Vec<_>>().join("/"),
+            Entry::Array(_) | Entry::Mask(_) | Entry::Reference(_) => {
+                item.components().collect::<Vec<_>>().join("/")
+            }
             Entry::Link(text) => format!("{} -> {text}", item.components().collect::<Vec<_>>().join("/")),
         });
         shown.collect()
@@ -365,6 +415,7 @@ mod tests {
         let expected = [
             "a/b%2Fc.npy",
             "a/~/d/0.npy",
+            "far.npy",
             "w.npy -> a/b%2Fc.npy",
             "x.npy -> a/b%2Fc.npy",
             "y -> a/~",

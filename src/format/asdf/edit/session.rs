@@ -204,7 +204,7 @@ impl Blocks {
     fn of(target: &Target) -> Result<Self> {
         let source = Arc::new(FileSource::open(target.path())?);
         // Nothing is decoded for its size.
-        let context = Context { cache: Arc::new(Cache::with_threads(0, 1)) };
+        let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
         let (layout, identity) = (target.layout(), source.identity()?);
         let file = match identity == layout.identity {
             true => {

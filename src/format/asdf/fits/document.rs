@@ -299,7 +299,7 @@ impl Data {
 fn read_array(tag: &str, node: &Value) -> Reading<Ndarray> {
     let mut array = Ndarray::read(tag, node).map_err(|trouble| trouble.what)?;
     match &array.source {
-        Source::Block(_) => {}
+        Source::Block(_) | Source::Elsewhere(_) => {}
         Source::External(uri) => return Err(format!("an array lies in another file, {uri}")),
         Source::Inline(inline) if inline.has_aliases() => {
             return Err("an array in the tree has parts that lie elsewhere".to_owned());

@@ -1,0 +1,108 @@
+//! References into other files (`$ref: other.asdf#/path`): the arrays that they lead to.
+
+use std::sync::Arc;
+
+use super::super::AsdfFile;
+use super::super::external::split;
+use super::super::ndarray::{Elsewhere, Ndarray};
+use super::entry::Entry;
+use super::places::components_of_pointer;
+use crate::content::path_folder::{Item, Items};
+use crate::error::{Error, Kind, Result};
+
+/// References to references that are followed.
+const LONGEST_CHAIN: usize = 16;
+/// The ending of the files of arrays.
+pub(super) const ENDING: &str = ".npy";
+
+/// An array, and its path from where a reference leads on; none for the array itself.
+pub(super) type Below = (Vec<String>, Arc<Ndarray>);
+
+/// The path of an item, with its ending.
+pub(super) fn path_of(item: &Item<Entry>) -> Vec<String> {
+    item.components().map(str::to_owned).collect()
+}
+
+/// Finds the array again that a reference leads to.
+pub(super) fn array_of(file: &AsdfFile, elsewhere: &Elsewhere) -> Result<(Arc<AsdfFile>, Arc<Ndarray>)> {
+    let (other, arrays) = follow(file, &elsewhere.uri)?;
+    let array = arrays.into_iter().find(|(path, _)| *path == elsewhere.path);
+    let gone = || Error::new(Kind::Unrecognised, format!("no array is at \"{}\" any more", elsewhere.uri));
+    Ok((other, array.ok_or_else(gone)?.1))
+}
+
+/// Follows a reference that `file` has into another one: that file, and the arrays there.
+pub(super) fn follow(file: &AsdfFile, uri: &str) -> Result<(Arc<AsdfFile>, Vec<Below>)> {
+    let mut other = file.external(uri)?;
+    let mut path = split(uri).1.and_then(components_of_pointer).unwrap_or_default();
+    for _ in 0..LONGEST_CHAIN {
+        let next = match look(&other.surveyed().items, &path) {
+            There::Arrays(arrays) => return Ok((other, arrays)),
+            There::Link(target) => {
+                path = target;
+                continue;
+            }
+            There::Reference(uri, more) => {
+                path = split(&uri).1.and_then(components_of_pointer).unwrap_or_default();
+                path.extend(more);
+                uri
+            }
+        };
+        other = other.external(&next)?;
+    }
+    Err(Error::new(Kind::Unrecognised, "references lead to references without end"))
+}
+
+/// What lies at a path, or below it.
+enum There {
+    Arrays(Vec<Below>),
+    Link(Vec<String>),
+    /// A reference on the way to it, and the rest of the way.
+    Reference(Box<str>, Vec<String>),
+}
+
+fn look(items: &Items<Entry>, path: &[String]) -> There {
+    let mut arrays = Vec::new();
+    for item in items.iter() {
+        let stem = stem_of(item);
+        match (&item.what, path.strip_prefix(&*stem)) {
+            (Entry::Link(text), Some(more)) => {
+                let mut path = target(&stem, text);
+                path.extend_from_slice(more);
+                return There::Link(path);
+            }
+            (Entry::Reference(uri), Some(more)) => return There::Reference(uri.clone(), more.to_vec()),
+            (Entry::Array(array), _) if item.file.ends_with(ENDING) && !item.file.ends_with(".mask.npy") => {
+                let rest = stem.strip_prefix(path);
+                arrays.extend(rest.map(|rest| (rest.to_vec(), array.clone())));
+            }
+            _ => {}
+        }
+    }
+    There::Arrays(arrays)
+}
+
+/// The path of an item without its ending.
+fn stem_of(item: &Item<Entry>) -> Vec<String> {
+    let mut path = path_of(item);
+    if let Some(last) = path.last_mut()
+        && let Some(stem) = last.strip_suffix(ENDING)
+    {
+        *last = stem.to_owned();
+    }
+    path
+}
+
+/// The path that a link at another one leads to, without its ending.
+fn target(from: &[String], text: &str) -> Vec<String> {
+    let mut target = from.to_vec();
+    target.pop();
+    let text = text.strip_suffix(ENDING).unwrap_or(text);
+    for part in text.split('/') {
+        match part {
+            ".." => drop(target.pop()),
+            part => target.push(part.to_owned()),
+        }
+    }
+    target
+}

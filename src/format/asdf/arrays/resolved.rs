@@ -1,0 +1,58 @@
+//! The arrays of a tree together with those that its references into other files lead to.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::super::AsdfFile;
+use super::super::ndarray::{Elsewhere, Ndarray, Source};
+use super::entry::Entry;
+use super::referred::{Below, ENDING, follow, path_of};
+use super::survey::{Found, MOST_ARRAYS};
+use crate::content::path_folder::{Item, Items};
+
+/// What was found in the tree of a file, with what its references into other files lead to.
+pub(in super::super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
+    let mut resolved = found.clone();
+    let is_reference = |item: &Item<Entry>| matches!(item.what, Entry::Reference(_));
+    if !found.items.iter().any(is_reference) {
+        return resolved;
+    }
+    let mut items: Vec<Item<Entry>> =
+        found.items.iter().filter(|item| !is_reference(item)).cloned().collect();
+    let mut taken: HashSet<Vec<String>> = items.iter().map(path_of).collect();
+    for item in found.items.iter() {
+        let Entry::Reference(uri) = &item.what else { continue };
+        let shown = item.path.join("/");
+        let mut new = match follow(file, uri) {
+            Ok((_, arrays)) if arrays.is_empty() => {
+                resolved.note(0, format!("arrays/ leaves out {shown}: \"{uri}\" leads to no array"));
+                continue;
+            }
+            Ok((_, arrays)) => arrays.into_iter().map(|below| referred(item, uri, below)).collect(),
+            Err(error) => {
+                resolved.note(0, format!("{shown} can't be read: {}", error.message()));
+                vec![item.clone()]
+            }
+        };
+        if items.len() + new.len() > MOST_ARRAYS {
+            resolved.note(0, format!("arrays/ leaves out {shown}: there are more than {MOST_ARRAYS} arrays"));
+            continue;
+        }
+        new.retain(|item| taken.insert(path_of(item)));
+        items.extend(new);
+    }
+    resolved.items = Items::new(items);
+    resolved
+}
+
+/// The file of an array that a reference leads to.
+fn referred(item: &Item<Entry>, uri: &str, (path, array): Below) -> Item<Entry> {
+    let all: Vec<String> = item.path.iter().chain(&path).cloned().collect();
+    let file = match path.last() {
+        Some(last) => format!("{last}{ENDING}"),
+        None => item.file.clone(),
+    };
+    let elsewhere = Elsewhere { uri: uri.to_owned(), path };
+    let array = Ndarray { source: Source::Elsewhere(Box::new(elsewhere)), ..(*array).clone() };
+    Item { path: all.into(), file, what: Entry::Array(Arc::new(array)) }
+}

@@ -1,0 +1,208 @@
+//! Other files that the tree names by URI: `other.asdf`, `sub/other.asdf#/path`, `file:///data/other.asdf`.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::ops::Range;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{AsdfFile, recognises};
+use crate::content::{Content, Soundness};
+use crate::error::{Error, Kind, Result};
+use crate::format::HEAD;
+use crate::source::{RelocationLock, Source, SourceVersion, read_up_to};
+
+/// So many other files are kept open for one that names them.
+const KEPT: usize = 64;
+
+/// The other files that were opened last, by their URIs without fragment.
+#[derive(Debug, Default)]
+pub(super) struct Externals(Mutex<HashMap<String, Arc<AsdfFile>>>);
+
+impl AsdfFile {
+    /// Opens the ASDF file that a URI in the tree names; what stands behind `#` in it is not looked at.
+    ///
+    /// The file has to lie in the folder of this one, or below, unless the mount allows more. Each call finds what lies
+    /// there now; while that is the same version, it is the same parsed file. An array with the URI as its `source` is
+    /// in block 0 of it. What is read of it goes through [`unchanged`], as it may change at any time.
+    ///
+    /// # Errors
+    /// EIO, with the URI and the reason: it is not there, can't be read, lies too far away, is no ASDF file, or would
+    /// have to be fetched from a server.
+    pub(super) fn external(&self, uri: &str) -> Result<Arc<Self>> {
+        let name = split(uri).0;
+        let failed = |error: &Error| {
+            Error::new(
+                Kind::Unrecognised,
+                format!("the file \"{}\": {}", name.escape_debug(), error.message()),
+            )
+        };
+        self.open_external(name).map_err(|error| match error.is_shortage() {
+            true => error,
+            false => failed(&error),
+        })
+    }
+
+    fn open_external(&self, name: &str) -> Result<Arc<Self>> {
+        let path = path_of(name)?;
+        let surroundings = self.source.surroundings();
+        let surroundings =
+            surroundings.ok_or_else(|| Error::unsupported("the folder of the file is not known"))?;
+        let source = surroundings.open(&path, &self.context.reach)?;
+        let stat = source.stat()?;
+        let mut kept = self.externals.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = kept.get(name).filter(|file| file.source_stat.version == stat.version) {
+            return Ok(file.clone());
+        }
+        let mut head = [0; HEAD];
+        let read = read_up_to(&*source, 0, &mut head)?;
+        if !recognises(&head[..read]) {
+            return Err(Error::new(Kind::Unrecognised, "is not an ASDF file"));
+        }
+        let file = Arc::new(Self::open(source, &self.context)?);
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(name.to_owned(), file.clone());
+        Ok(file)
+    }
+}
+
+/// A URI without its fragment, and the fragment.
+pub(super) fn split(uri: &str) -> (&str, Option<&str>) {
+    uri.split_once('#').map_or((uri, None), |(name, fragment)| (name, Some(fragment)))
+}
+
+/// The path that a URI without fragment names, from the folder of the file on.
+fn path_of(uri: &str) -> Result<PathBuf> {
+    let refused = |what: &str| Error::unsupported(what.to_owned());
+    let scheme = uri.split_once(':').map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    let path = match scheme.filter(|(scheme, _)| is_scheme(scheme)) {
+        None => uri,
+        Some((scheme, rest)) if scheme == "file" => match rest.strip_prefix("//") {
+            None => rest,
+            Some(rest) => {
+                let path = rest.strip_prefix("localhost").unwrap_or(rest);
+                if !path.starts_with('/') {
+                    return Err(refused("it lies on another machine"));
+                }
+                path
+            }
+        },
+        Some((scheme, _)) if scheme == "http" || scheme == "https" => {
+            return Err(refused("it lies on a server, which is not followed"));
+        }
+        Some(_) => return Err(refused("its URI has an unknown scheme")),
+    };
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    let path = unescaped(path);
+    if path.is_empty() || path.contains(&0) {
+        return Err(refused("its URI names no file"));
+    }
+    Ok(OsString::from_vec(path).into())
+}
+
+/// A part of a URI without its `%` escapes.
+pub(super) fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let code = match (first, after) {
+            (b'%', [high, low, ..]) => {
+                let digit = |byte: &u8| char::from(*byte).to_digit(16);
+                digit(high).zip(digit(low)).map(|(high, low)| (high * 16 + low) as u8)
+            }
+            _ => None,
+        };
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &after[2..] } else { after };
+    }
+    bytes
+}
+
+/// A content of another file, which gives ESTALE once that file was changed.
+pub(super) fn unchanged(content: Arc<dyn Content>, file: &AsdfFile) -> Arc<dyn Content> {
+    Arc::new(Unchanged { content, source: file.source.clone(), version: file.source_stat.version })
+}
+
+#[derive(Debug)]
+struct Unchanged {
+    content: Arc<dyn Content>,
+    source: Arc<dyn Source>,
+    version: SourceVersion,
+}
+
+impl Content for Unchanged {
+    fn len(&self) -> u64 {
+        self.content.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let read = self.content.read_at(offset, buf)?;
+        // After the bytes were read: so none of another version is among them.
+        match self.source.stat()?.version == self.version {
+            true => Ok(read),
+            false => Err(Error::new(Kind::Changed, "another program rewrote the file: open it again")),
+        }
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
+    fn relocation_lock(&self) -> Option<RelocationLock> {
+        None
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn soundness(&self) -> Soundness {
+        self.content.soundness()
+    }
+
+    fn trouble(&self) -> Option<Error> {
+        self.content.trouble()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uris_are_paths() {
+        for (uri, expected) in [
+            ("other.asdf", "other.asdf"),
+            ("./sub/a%20b%C3%A9.asdf", "./sub/a bé.asdf"),
+            ("../x.asdf?query", "../x.asdf"),
+            ("file:x.asdf", "x.asdf"),
+            ("file:/a/b", "/a/b"),
+            ("FILE:///a%2Fb", "/a/b"),
+            ("file://localhost/a", "/a"),
+            ("1:2", "1:2"),
+            ("a b:c", "a b:c"),
+            ("%4g%", "%4g%"),
+        ] {
+            assert_eq!(path_of(uri).unwrap(), PathBuf::from(expected), "{uri}");
+        }
+        for (uri, why) in [
+            ("http://x/y", "not followed"),
+            ("HTTPS://x", "not followed"),
+            ("ftp://x", "unknown scheme"),
+            ("file://host/x", "another machine"),
+            ("", "no file"),
+            ("?x", "no file"),
+            ("a%00b", "no file"),
+        ] {
+            assert!(path_of(uri).unwrap_err().message().contains(why), "{uri}");
+        }
+        assert_eq!(split("a#b#c"), ("a", Some("b#c")));
+    }
+}
