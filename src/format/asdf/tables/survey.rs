@@ -7,6 +7,7 @@ use crate::content::Content;
 use crate::content::names::Names;
 use crate::content::path_folder::{Item, Items};
 use crate::format::{Defect, Severity};
+use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Step, Value, Wanted, WantedNode};
 
@@ -18,6 +19,8 @@ const MOST_COLUMNS: usize = 1 << 17;
 const MOST_DEFECTS: usize = 100;
 /// The longest path that is shown, in bytes.
 const LONGEST_PATH: usize = 3000;
+/// So many nodes of a column are looked at.
+const MOST_LOOKED_AT: usize = 1 << 12;
 /// So deep below a column its arrays are looked for.
 const DEEPEST: usize = 8;
 
@@ -83,7 +86,8 @@ fn is_wanted(tag: &str) -> bool {
 pub(in super::super) fn find(tree: &dyn Content) -> Found {
     let mut finder = Finder::default();
     if tree.len() > LONGEST_TREE {
-        finder.leave_out(0, "the tree is longer than 256 MiB: its tables are not looked for".to_owned());
+        let start = Mark { line: 1, ..Mark::default() };
+        finder.leave_out(start, "the tree is longer than 256 MiB: its tables are not looked for".to_owned());
         return finder.found(None);
     }
     let tree = Commented(tree);
@@ -95,6 +99,8 @@ pub(in super::super) fn find(tree: &dyn Content) -> Found {
 #[derive(Default)]
 struct Finder {
     columns: usize,
+    /// Whether there are too many.
+    is_full: bool,
     /// Tables that have a tag, and arrays of records.
     tables: Vec<(Option<PathId>, Vec<Source>)>,
     /// The paths of nodes within which no table is looked for.
@@ -106,7 +112,15 @@ struct Finder {
 
 impl Finder {
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>) {
-        let Some(tag) = node.tag.filter(|_| self.columns < MOST_COLUMNS) else { return };
+        let Some(tag) = node.tag else { return };
+        if self.columns >= MOST_COLUMNS {
+            if !std::mem::replace(&mut self.is_full, true) {
+                let what =
+                    format!("tables/ leaves out what follows: there are more than {MOST_COLUMNS} columns");
+                self.leave_out(node.value.place, what);
+            }
+            return;
+        }
         if is_table(tag) {
             self.closed.insert(node.path);
             let columns = self.columns_of(paths, node);
@@ -114,8 +128,7 @@ impl Finder {
             self.tables.push((node.path, columns));
             return;
         }
-        let mut arrays = Vec::new();
-        arrays_in(node.value, &mut Vec::new(), &mut arrays);
+        let mut arrays = arrays_in(node.value);
         let [(_, source)] = &mut arrays[..] else { return };
         if ndarray::is_tag(tag) && is_records(&source.array) {
             self.columns += 1;
@@ -134,7 +147,7 @@ impl Finder {
         let Some(listed) = node.value.get("columns").and_then(Value::items) else {
             let path = paths.show(node.path);
             let what = format!("tables/ leaves out {path}: it has no list of columns, or too long a one");
-            self.leave_out(node.value.place.offset, what);
+            self.leave_out(node.value.place, what);
             return Vec::new();
         };
         let names = node.value.get("colnames").and_then(Value::items).unwrap_or_default();
@@ -142,36 +155,36 @@ impl Finder {
         for (n, column) in listed.iter().enumerate() {
             let name = column.get("name").and_then(Value::text).or_else(|| names.get(n)?.text());
             let name = name.map_or_else(|| format!("column{n}"), str::to_owned);
-            let mut arrays = Vec::new();
-            arrays_in(column, &mut Vec::new(), &mut arrays);
+            let arrays = arrays_in(column);
             if arrays.is_empty() {
                 let path = paths.show(node.path);
                 let what = format!("tables/ leaves out the column \"{name}\" of {path}: it has no array");
-                self.leave_out(column.place.offset, what);
+                self.leave_out(column.place, what);
             }
             let is_one = arrays.len() == 1;
             columns.extend(arrays.into_iter().map(|(below, source)| {
                 let below = if is_one { String::new() } else { format!(".{below}") };
-                Source { name: format!("{name}{below}"), ..source }
+                (column.place, Source { name: format!("{name}{below}"), ..source })
             }));
         }
-        let rows = columns.first().map(|column| rows_of(&column.array));
-        columns.retain(|column| {
+        let rows = columns.first().map(|(_, column)| rows_of(&column.array));
+        columns.retain(|(place, column)| {
             let is_long = rows.is_none_or(|rows| rows_of(&column.array) == rows);
             let unfit =
                 if is_long { unfit(&column.array) } else { Some("it has not as many rows as the first one") };
             if let Some(why) = unfit {
                 let path = paths.show(node.path);
                 let what = format!("tables/ leaves out the column \"{}\" of {path}: {why}", column.name);
-                self.leave_out(node.value.place.offset, what);
+                self.leave_out(*place, what);
             }
             unfit.is_none()
         });
-        columns
+        columns.into_iter().map(|(_, source)| source).collect()
     }
 
-    fn leave_out(&mut self, offset: u64, what: String) {
+    fn leave_out(&mut self, place: Mark, what: String) {
         if self.defects.len() < MOST_DEFECTS {
+            let (offset, what) = (place.offset, format!("line {}: {what}", place.line));
             self.defects.push(Defect { severity: Severity::Note, offset, block: None, what });
         }
     }
@@ -274,32 +287,57 @@ fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
 }
 
 /// The arrays in a column, each with the keys below which it lies.
-fn arrays_in(value: &Value, below: &mut Vec<String>, arrays: &mut Vec<(String, Source)>) {
-    let value = value.target();
-    let tag = value.tag.as_deref().unwrap_or_default();
-    if ndarray::is_tag(tag) {
+fn arrays_in(value: &Value) -> Vec<(String, Source)> {
+    let mut search = Search { below: Vec::new(), arrays: Vec::new(), looked_at: 0 };
+    search.look_at(value);
+    search.arrays
+}
+
+/// A search for the arrays in a column.
+struct Search {
+    below: Vec<String>,
+    arrays: Vec<(String, Source)>,
+    /// Nodes that were looked at. With aliases there may be far more than the text has.
+    looked_at: usize,
+}
+
+impl Search {
+    fn look_at(&mut self, value: &Value) {
+        self.looked_at += 1;
+        let value = value.target();
+        let tag = value.tag.as_deref().unwrap_or_default();
+        if ndarray::is_tag(tag) {
+            self.take(tag, value);
+            return;
+        }
+        let Node::Mapping(entries) = &value.node else { return };
+        for (key, value) in entries {
+            if self.below.len() >= DEEPEST || self.looked_at >= MOST_LOOKED_AT {
+                return;
+            }
+            if let Some(key) = key.text() {
+                self.below.push(key.to_owned());
+                self.look_at(value);
+                self.below.pop();
+            }
+        }
+    }
+
+    fn take(&mut self, tag: &str, value: &Value) {
         // What is wrong with an array is told of `arrays/`.
-        let Ok(array) = Ndarray::read(tag, value) else { return };
+        let Ok((mut array, _)) = Ndarray::read_any_mask(tag, value) else { return };
+        if array.settle_inline().is_err() {
+            return;
+        }
         let mask = value.get("mask").map(Value::target).and_then(|mask| {
             let tag = mask.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
-            Ndarray::read(tag, mask).ok()
+            let (mut mask, _) = Ndarray::read_any_mask(tag, mask).ok()?;
+            mask.settle_inline().ok().map(|()| mask)
         });
         // The array of a quantity is its only one, more or less.
-        let telling = below.iter().filter(|key| !matches!(key.as_str(), "value" | INLINE_KEY));
+        let telling = self.below.iter().filter(|key| !matches!(key.as_str(), "value" | INLINE_KEY));
         let path = telling.cloned().collect::<Vec<_>>().join(".");
-        arrays.push((path, Source { name: String::new(), array, mask }));
-        return;
-    }
-    let Node::Mapping(entries) = &value.node else { return };
-    if below.len() >= DEEPEST {
-        return;
-    }
-    for (key, value) in entries {
-        if let Some(key) = key.text() {
-            below.push(key.to_owned());
-            arrays_in(value, below, arrays);
-            below.pop();
-        }
+        self.arrays.push((path, Source { name: String::new(), array, mask }));
     }
 }
 
@@ -371,3 +409,6 @@ fn components(steps: &[&Step]) -> Vec<String> {
     }
     components
 }
+
+#[cfg(test)]
+mod tests;
