@@ -1,5 +1,9 @@
 //! `arrays/`: the arrays of Python's files are what numpy saves.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
 use crate::common::mount::{Mounted, fresh_folder};
 use crate::common::python::{python, run};
 
@@ -24,4 +28,39 @@ fn arrays_in_the_tree_are_those_of_python() {
     mounted.unmount();
     let compared: usize = counts.split_whitespace().next().unwrap().parse().unwrap();
     assert!(compared > 150, "{counts}");
+}
+
+#[test]
+fn wrapped_arrays_lie_below_their_keys() {
+    let folder = fresh_folder();
+    let told = run(&python(), "write_astropy.py", [folder.path()]);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let all = |key: &str| -> BTreeSet<String> {
+        told[key].as_array().unwrap().iter().map(|path| path.as_str().unwrap().to_owned()).collect()
+    };
+    let mounted = Mounted::file(folder.path().join("astropy.asdf"));
+    // The mask of a column is a file beside it.
+    let expected: BTreeSet<String> =
+        all("paths").iter().map(|path| path.replace("/data/mask", "/data.mask")).collect();
+    let mut found = BTreeSet::new();
+    files(&mounted.path("arrays"), "", &mut found);
+    assert_eq!(found, expected);
+    for path in all("expected") {
+        let ours = fs::read(mounted.path(format!("arrays/{path}.npy"))).unwrap();
+        let saved = fs::read(folder.path().join(format!("expected/{}.npy", path.replace('/', "+")))).unwrap();
+        assert!(ours == saved, "{path} differs from numpy.save");
+    }
+    mounted.unmount();
+}
+
+/// The paths of all files below a folder, without their ending.
+fn files(folder: &Path, above: &str, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => files(&entry.path(), &format!("{above}{name}/"), found),
+            false => drop(found.insert(format!("{above}{}", name.strip_suffix(".npy").unwrap()))),
+        }
+    }
 }

@@ -15,7 +15,7 @@ warnings.simplefilter("ignore")
 folder, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 RNG = np.random.default_rng(seed)
 TYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "b1", "S5", "U3"]
-KEYS = ["data", "a b", "ümlaut", "x.npy", "a/b", "..", "%", "~1", "x~2", "n" * 300, "new\nline", "mask", "it's"]
+KEYS = ["data", "arrays", "a b", "ümlaut", "x.npy", "a/b", "..", "%", "~1", "x~2", "n" * 300, "new\nline", "mask", "it's"]
 
 
 def scalar_type():
@@ -53,6 +53,8 @@ def some_array():
         array = array[::-1]
     elif way == 4:
         array = array.T
+    if RNG.random() < 0.1 and not array.dtype.fields:
+        return np.ma.array(array, mask=RNG.random(array.shape) < 0.5)
     return array
 
 
@@ -94,7 +96,16 @@ def write_strided(path):
 
 for n in range(count):
     name = f"random{seed}-{n}"
-    codec = [None, "zlib", "bzp2", "lz4"][RNG.integers(4)]
+    codec = [None, "zlib", "bzp2", "lz4", "lz4f", "zstd", "blsc"][RNG.integers(7)]
     options = {"all_array_compression": codec} if codec else {}
-    asdf.AsdfFile(some_tree()).write_to(os.path.join(folder, f"{name}.asdf"), all_array_storage="internal", **options)
+    storage = "external" if RNG.random() < 0.2 else "internal"
+    tree = some_tree()
+    if storage == "internal" and RNG.random() < 0.3:
+        stream = asdf.tags.core.Stream([int(len_) for len_ in RNG.integers(1, 5, RNG.integers(0, 3))], scalar_type())
+        tree["streamed"] = stream
+    with asdf.AsdfFile(tree) as af:
+        af.write_to(os.path.join(folder, f"{name}.asdf"), all_array_storage=storage if "streamed" not in tree else None, **options)
+    if "streamed" in tree:
+        with open(os.path.join(folder, f"{name}.asdf"), "ab") as file:
+            file.write(bytes(int(RNG.integers(0, 400))))
     write_strided(os.path.join(folder, f"strided{seed}-{n}.asdf"))

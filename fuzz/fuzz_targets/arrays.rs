@@ -1,0 +1,71 @@
+//! The nodes of a tree: whatever they are, the files of `arrays/` are as long as they say, or give an error.
+#![no_main]
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use asdf_mount::cache::Cache;
+use asdf_mount::content::Content;
+use asdf_mount::content::folder::{Folder, Node};
+use asdf_mount::format::{self, Context};
+use asdf_mount::source::MemorySource;
+
+const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
+/// A block of 16 bytes.
+const BLOCK: &[u8] = b"\n...\n\xd3BLK\0\x30\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\
+    \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\00123456789abcdef";
+
+/// Files read, and bytes of each: nodes may promise terabytes.
+const FILES: usize = 64;
+const BYTES: u64 = 1 << 20;
+
+libfuzzer_sys::fuzz_target!(|nodes: &[u8]| {
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
+    let data = [HEAD, nodes, BLOCK].concat();
+    let Ok(file) = format::open(Arc::new(MemorySource(data)), &context) else { return };
+    let mut left = FILES;
+    for (name, view) in file.clone().views() {
+        if let ("arrays", Node::Folder(folder)) = (name, view) {
+            look(&*folder, &mut left);
+        }
+    }
+    let _ = file.defects();
+});
+
+fn look(folder: &dyn Folder, left: &mut usize) {
+    let mut names = Vec::new();
+    let mut take = |name: &OsStr, _| {
+        names.push(name.to_owned());
+        names.len() < FILES
+    };
+    folder.list(0, &mut take).expect("a folder can be listed");
+    for name in names {
+        if *left == 0 {
+            return;
+        }
+        match folder.lookup(&name) {
+            Ok(Some(Node::Folder(folder))) => look(&*folder, left),
+            Ok(Some(Node::File(file))) => {
+                *left -= 1;
+                if let Ok(content) = file.content {
+                    read(&*content);
+                }
+            }
+            Ok(Some(Node::Link(text))) => assert!(!text.is_empty()),
+            Ok(None) => panic!("what is listed is there"),
+            Err(_) => {}
+        }
+    }
+}
+
+fn read(content: &dyn Content) {
+    let mut buf = vec![0; 4 << 10];
+    let mut at = 0;
+    while at < content.len().min(BYTES) {
+        match content.read_at(at, &mut buf) {
+            Ok(0) => panic!("no bytes before the end"),
+            Ok(read) => at += read as u64,
+            Err(_) => return,
+        }
+    }
+}
