@@ -45,6 +45,9 @@ impl Default for Parts {
 impl Parts {
     /// The rows of a column, and the columns of the file that it makes: several if it is an array of records.
     fn column(&mut self, file: &Arc<AsdfFile>, source: &Source) -> Result<(u64, Vec<(String, Column)>)> {
+        if let Some(signature) = &mut self.signature {
+            signature.push_str(&format!("{:?} ", source.name));
+        }
         let elements = self.elements(file, &source.array)?;
         let missing = match &source.mask {
             Some(mask) => Some(broadcast(self.elements(file, mask)?, &elements.dimensions)?),

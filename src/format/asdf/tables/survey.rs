@@ -231,8 +231,10 @@ impl Finder {
 /// nothing but rows.
 fn is_table_of(columns: &[(u64, Source)]) -> bool {
     let [(_, first), _, ..] = columns else { return false };
+    // Arrays that grow are records, if they are a table: others have no length in common.
     let rows = rows_of(&first.array);
-    columns.iter().all(|(_, column)| rows_of(&column.array) == rows && unfit(&column.array).is_none())
+    rows.is_some()
+        && columns.iter().all(|(_, column)| rows_of(&column.array) == rows && unfit(&column.array).is_none())
         && columns.iter().any(|(_, column)| dimensions(&column.array) == 1)
 }
 

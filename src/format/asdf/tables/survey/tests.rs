@@ -64,6 +64,7 @@ fn mappings_of_arrays_of_one_length_are_tables() {
     for none in [
         "{x: ARRAY: [4]}}",
         "{x: ARRAY: [4]}, y: ARRAY: [5]}}",
+        "{x: ARRAY: ['*']}, y: ARRAY: ['*', 5]}}",
         "{x: ARRAY: [4, 4]}, y: ARRAY: [4, 4]}}",
         "[ARRAY: [4]}, ARRAY: [4]}]",
         "!core/thing-1.0.0 {x: ARRAY: [4]}, y: ARRAY: [4]}}",
