@@ -14,7 +14,7 @@ import asdf
 import numpy as np
 from astropy import wcs
 from astropy.io import fits
-from write_fits import EXACT, OTHERS, hdus
+from write_fits import BLOCK, EXACT, OTHERS, hdus
 
 warnings.simplefilter("ignore")
 folder, mountpoint = sys.argv[1:]
@@ -53,6 +53,61 @@ for name in ("described.asdf", "compressed.asdf"):
     headers += compare(os.path.join(mountpoint, name, "fits/fits.fits"), hdus())
 assert os.readlink(os.path.join(mountpoint, "described.asdf/fits/list/0.fits")) == "../fits.fits"
 headers += compare(os.path.join(mountpoint, "described.asdf/fits/list/1.fits"), fits.HDUList([fits.PrimaryHDU()]))
+
+
+
+def opened(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fits.open(os.path.join(mountpoint, path))
+        found.verify("exception")
+        return found
+
+
+printed, floats = fits.HDUList([fits.PrimaryHDU()]), np.frombuffer(BLOCK, ">f4").reshape(2, 3, 3, 4)
+for name, what in (("SCI", "data"), ("ERR", "error")):
+    unit = fits.ImageHDU(floats, name=name)
+    unit.header["EXTNAME"] = (name, "extension name")
+    unit.header["BUNIT"] = ("DN", f"Units of the {what} array")
+    printed.append(unit)
+header = printed[0].header
+header["EXTEND"] = True
+for card in ((), ("", "Top Level MIRI Metadata"), (),
+             ("DATE", "2013-08-30T10:49:55.070373", "The date this file was created (UTC)"),
+             ("FILENAME", "MiriDarkReferenceModel_test.fits", "The name of the file"),
+             ("TELESCOP", "JWST", "The telescope used to acquire the data"),
+             (), ("", "Information about the observation"), (),
+             ("DATE-OBS", "2013-08-30T10:49:55.000000", "The date the observation was made (UTC)")):
+    header.append(card, end=True)
+headers += compare(os.path.join(mountpoint, "printed.asdf/fits/miri.fits"), printed)
+
+# Headers follow the data, whatever the tree says of them.
+lying = opened("lying.asdf/fits/lying.fits")
+header = lying[0].header
+assert list(header) == ["SIMPLE", "BITPIX", "NAXIS", "NAXIS1", "NAXIS2", "EXTEND", "BSCALE", "BZERO", "OBJECT", "DATE",
+                        "YEAR", "NOTHING", "ALONE"], list(header)
+assert header["SIMPLE"] is True and header["EXTEND"] is True and header["OBJECT"] == "M31"
+assert (header["BZERO"], header.comments["BZERO"], header["DATE"], header["YEAR"]) == (32768, "kept", "2013-08-30", 2013)
+assert np.array_equal(lying[0].data, np.frombuffer(BLOCK, "<u2", 6).reshape(2, 3))
+assert list(lying[1].header) == ["XTENSION", "BITPIX", "NAXIS", "NAXIS1", "PCOUNT", "GCOUNT", "EXTNAME"]
+assert np.array_equal(lying[1].data, np.frombuffer(BLOCK, ">f4", 3)) and lying[2].data is None
+table, kind = lying[3], np.dtype([("a", "<i2"), ("s", "S2"), ("f", "<f2")])
+records = np.frombuffer(BLOCK, kind, 2)
+assert table.columns.names == ["a", "s", "f"] and table.header["TUNIT1"] == "m"
+assert table.columns.formats == ["1I", "2A", "E"] and table.header.comments["TTYPE1"] == "the name"
+assert np.array_equal(table.data["a"], records["a"]) and np.array_equal(table.data["f"], records["f"].astype("f4"))
+tables = opened("lying.asdf/fits/tables.fits")
+assert tables[0].data is None and tables[0].header["EXTEND"] is True and tables[1].header["EXTNAME"] == "ONLY"
+assert [tuple(row) for row in tables[1].data] == [(1, 2.5, "x"), (2, 3.5, "yz")], tables[1].data
+inline = opened("lying.asdf/fits/inline.fits")
+assert inline[0].data.tolist() == [[1, 2], [3, 4]]
+assert sorted(os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))) == [
+    "inline", "inline.fits", "lying", "lying.fits", "tables.fits"], os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))
+status = open(os.path.join(mountpoint, "lying.asdf/.asdf-mount/status.yaml")).read()
+for left in ("nan: in its header 0, the value of A is NaN", "foreign: in its header 0, the value of the card",
+             "nested: in its header 0", "none: it has no header", "bare: in its header 0, there is no",
+             "large: of an array of its data, it takes 12000 bytes"):
+    assert f"fits/ leaves out {left}" in status, (left, status)
 
 DATA = {"only": "image", "quantity": "data/value"}
 for file in ("exact.asdf", "inline.asdf"):

@@ -4,6 +4,7 @@
 """
 
 import os
+import struct
 import sys
 import warnings
 
@@ -115,6 +116,119 @@ OTHERS = {
 }
 
 
+# The example of the document of 2014, as it is printed: the keys of the arrays stand beside `header`.
+PRINTED = """miri: !fits/fits
+- header:
+  - [SIMPLE, true, conforms to FITS standard]
+  - [BITPIX, 8, array data type]
+  - [NAXIS, 0, number of array dimensions]
+  - [EXTEND, true]
+  - []
+  - ['', Top Level MIRI Metadata]
+  - []
+  - [DATE, '2013-08-30T10:49:55.070373', The date this file was created (UTC)]
+  - [FILENAME, MiriDarkReferenceModel_test.fits, The name of the file]
+  - [TELESCOP, JWST, The telescope used to acquire the data]
+  - []
+  - ['', Information about the observation]
+  - []
+  - [DATE-OBS, '2013-08-30T10:49:55.000000', The date the observation was made (UTC)]
+- data: !core/ndarray
+  dtype: float32
+  shape: [2, 3, 3, 4]
+  source: 0
+  header:
+    - [XTENSION, IMAGE, Image extension]
+    - [BITPIX, -32, array data type]
+    - [NAXIS, 4, number of array dimensions]
+    - [NAXIS1, 4]
+    - [NAXIS2, 3]
+    - [NAXIS3, 3]
+    - [NAXIS4, 2]
+    - [PCOUNT, 0, number of parameters]
+    - [GCOUNT, 1, number of groups]
+    - [EXTNAME, SCI, extension name]
+    - [BUNIT, DN, Units of the data array]
+- data: !core/ndarray
+  dtype: float32
+  shape: [2, 3, 3, 4]
+  source: 1
+  header:
+    - [XTENSION, IMAGE, Image extension]
+    - [BITPIX, -32, array data type]
+    - [NAXIS, 4, number of array dimensions]
+    - [NAXIS1, 4]
+    - [NAXIS2, 3]
+    - [NAXIS3, 3]
+    - [NAXIS4, 2]
+    - [PCOUNT, 0, number of parameters]
+    - [GCOUNT, 1, number of groups]
+    - [EXTNAME, ERR, extension name]
+    - [BUNIT, DN, Units of the error array]
+"""
+# Headers that are wrong about their data, or can't be had.
+LYING = """lying: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
+- header:
+  - [SIMPLE, false, 'no, it does not']
+  - [BITPIX, 99]
+  - [NAXIS, 7]
+  - [NAXIS1, 1000000]
+  - [NAXIS1, 2]
+  - [EXTEND, false]
+  - [GROUPS, true]
+  - [PCOUNT, 3]
+  - [BSCALE, 3.0]
+  - [BZERO, 9, kept]
+  - [BLANK, 5]
+  - [CHECKSUM, hcHjjc9ghcEghc9g]
+  - [object, M31, in small letters]
+  - [DATE, 2013-08-30]
+  - [YEAR, 2013]
+  - [NOTHING, null]
+  - [ALONE]
+  data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> {source: 0, datatype: uint16, byteorder: little, shape: [2, 3]}
+- header:
+  - [XTENSION, TABLE]
+  - [TFORM1, 5D]
+  - [TTYPE9, none]
+  - [BLANK, 5]
+  - [EXTNAME, A]
+  data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> {source: 0, datatype: float32, byteorder: big, shape: [3]}
+- header: []
+- header: [[TFORM1, 1I], [TTYPE1, wrong, the name], [TSCAL1, 4], [TUNIT1, m], [TFIELDS, 77]]
+  data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0>
+    source: 0
+    datatype: [{name: a, datatype: int16}, {name: s, datatype: [ascii, 2]}, {name: f, datatype: float16}]
+    byteorder: little
+    shape: [2]
+tables: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
+- header: [[EXTNAME, ONLY]]
+  data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0>
+    data: [[1, 2.5, x], [2, 3.5, yz]]
+    datatype: [int16, float32, [ascii, 2]]
+inline: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
+- header: []
+  data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> [[1, 2], [3, 4]]
+nan: !<tag:stsci.edu:asdf/fits/fits-1.0.0> [{header: [[A, .nan]]}]
+foreign: !<tag:stsci.edu:asdf/fits/fits-1.0.0> [{header: [[A, é]]}]
+nested: !<tag:stsci.edu:asdf/fits/fits-1.0.0> [{header: [[A, [1]]]}]
+none: !<tag:stsci.edu:asdf/fits/fits-1.0.0> []
+bare: !<tag:stsci.edu:asdf/fits/fits-1.0.0> [{data: null}]
+large: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
+- header: []
+  data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> {source: 0, datatype: float32, byteorder: big, shape: [3000]}
+"""
+# The bytes of the blocks of both.
+BLOCK = np.arange(72).astype(">f4").tobytes()
+
+
+def write_text(name, head, tree, block_header):
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(head.encode() + tree.encode() + b"...\n")
+        for _ in range(2):
+            file.write(block_header + BLOCK)
+
+
 def write(name, tree, **options):
     asdf.AsdfFile(tree).write_to(os.path.join(folder, name), **options)
 
@@ -123,6 +237,11 @@ if __name__ == "__main__":
     tree = hdus()
     write("described.asdf", {"fits": tree, "list": [tree, fits.HDUList([fits.PrimaryHDU()])]})
     write("compressed.asdf", {"fits": hdus()}, all_array_compression="lz4")
+    size = len(BLOCK)
+    write_text("printed.asdf", "%ASDF 0.1.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/0.1.0/\n--- !core/asdf\n", PRINTED,
+               struct.pack(">4sHIQQQ16s", b"\xd3BLK", 44, 0, size, size, 0, b""))
+    write_text("lying.asdf", "#ASDF 1.0.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n", LYING,
+               struct.pack(">4sHI4sQQQ16s", b"\xd3BLK", 48, 0, b"", size, size, size, b""))
     write("exact.asdf", EXACT)
     with asdf.config_context() as config:
         config.array_inline_threshold = 10

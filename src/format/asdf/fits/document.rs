@@ -277,7 +277,10 @@ impl Data {
             Some(tag) if ndarray::is_tag(tag) => {
                 // In the example of document 002, as it is printed, the keys of the array stand beside `data`.
                 let is_beside = matches!(&data.target().node, Node::Scalar { text, .. } if text.is_empty());
-                Self::of_array(read_array(tag, if is_beside { unit } else { data })?)
+                match is_beside {
+                    true => Self::of_array(read_array(tag, &without_data(unit))?),
+                    false => Self::of_array(read_array(tag, data)?),
+                }
             }
             _ => Ok(Self::Table(Table::read(data)?)),
         }
@@ -293,6 +296,15 @@ impl Data {
             _ => Ok(Self::Image(Box::new(array))),
         }
     }
+}
+
+/// The keys of a header and its array, without `data`.
+fn without_data(unit: &Value) -> Value {
+    let Node::Mapping(entries) = &unit.target().node else { return unit.clone() };
+    let is_of_array =
+        |(key, _): &&(Value, Value)| key.text().is_some_and(|key| key != "data" && key != "header");
+    let entries = entries.iter().filter(is_of_array).cloned().collect();
+    Value { place: unit.place, tag: None, node: Node::Mapping(entries), leaves: None }
 }
 
 /// Reads an array, with its type and shape.
