@@ -25,6 +25,8 @@ pub(super) fn is_tag(tag: &str) -> bool {
 #[derive(Debug)]
 pub(in super::super) struct Document {
     pub(super) units: Vec<Unit>,
+    /// Bytes that it takes in memory, about.
+    pub(super) size: usize,
 }
 
 /// A header and its data.
@@ -61,9 +63,17 @@ impl Document {
             Node::LargeSequence(_) | Node::Unknown => return Err(TOO_LARGE.to_owned()),
             _ => return Err("it is no list of headers and data".to_owned()),
         };
-        let unit = |(n, unit)| Unit::read(unit).map_err(|why| format!("in its header {n}, {why}"));
-        let units: Reading<Vec<Unit>> = units.iter().enumerate().map(unit).collect();
-        Ok(Self { units: units? })
+        // By aliases a short text may be a long file.
+        let (mut read, mut size) = (Vec::new(), 0);
+        for (n, unit) in units.iter().enumerate() {
+            let unit = Unit::read(unit).map_err(|why| format!("in its header {n}, {why}"))?;
+            size += unit.size();
+            if size > LARGEST {
+                return Err(TOO_LARGE.to_owned());
+            }
+            read.push(unit);
+        }
+        Ok(Self { units: read, size })
     }
 
     /// The arrays that it is made of, in the order of its data.
@@ -78,14 +88,11 @@ impl Document {
         }
         arrays
     }
-
-    /// Bytes of its cards.
-    pub(super) fn size(&self) -> usize {
-        self.units.iter().map(|unit| unit.cards.len() + 256).sum()
-    }
 }
 
-const TOO_LARGE: &str = "it has more nodes than are read";
+/// Bytes that are kept of a document.
+const LARGEST: usize = 16 << 20;
+const TOO_LARGE: &str = "it is too large: it has more nodes, or longer headers, than are read";
 
 impl Unit {
     fn read(unit: &Value) -> Reading<Self> {
@@ -105,6 +112,9 @@ impl Unit {
         let mut written = vec![false; fixed.0.len()];
         for card in cards {
             read.take(card, &fixed, &mut written)?;
+            if read.cards.len() > LARGEST {
+                return Err(TOO_LARGE.to_owned());
+            }
         }
         for ((keyword, value), written) in fixed.0.iter().zip(written) {
             if !written {
@@ -138,7 +148,9 @@ impl Unit {
         if is_made(&upper) {
             let is_first = !self.comments.iter().any(|(known, _)| *known == upper);
             if is_first && self.comments.len() < MOST_COMMENTS {
-                let comment = if card::is_printable(&comment) { comment } else { String::new() };
+                let mut comment = if card::is_printable(&comment) { comment } else { String::new() };
+                // No card holds more of it.
+                comment.truncate(80);
                 self.comments.push((upper, comment));
             }
             return Ok(());
@@ -172,6 +184,15 @@ impl Unit {
                 (_, None) => Err(format!("the value of {} can't be read", upper.escape_debug())),
             },
         }
+    }
+
+    /// Bytes that it takes in memory, about.
+    fn size(&self) -> usize {
+        let columns = match &self.data {
+            Data::Table(table) => table.size().2,
+            _ => 1,
+        };
+        self.cards.len() + self.comments.len() * 128 + columns * 512 + 1024
     }
 
     /// The comment of a card that is made from the data.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::document::{self, Document};
 use super::wcs::{self, Wcs};
 use crate::format::asdf::ndarray::Ndarray;
-use crate::yaml::survey::{PathId, Paths, Step, Survey, Value};
+use crate::yaml::survey::{PathId, Step, Survey, Value};
 
-/// Bytes of cards that are kept of a tree.
-const MOST_CARDS: usize = 16 << 20;
+/// Bytes that are kept of all FITS files that a tree describes.
+const MOST: usize = 16 << 20;
 
 /// Whether nodes with this tag are to be handed out.
 pub(in super::super) fn is_tag(tag: &str) -> bool {
@@ -36,8 +36,8 @@ pub(in super::super) struct Nodes {
 pub(in super::super) struct Finder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
     solutions: Vec<(Option<PathId>, Option<Arc<Wcs>>)>,
-    /// Bytes of cards so far.
-    cards: usize,
+    /// Bytes that are kept so far.
+    kept: usize,
 }
 
 impl Finder {
@@ -57,9 +57,9 @@ impl Finder {
         if let Some(why) = document.arrays().into_iter().find_map(unfit) {
             return Err(format!("of an array of its data, {why}"));
         }
-        self.cards = self.cards.saturating_add(document.size());
-        if self.cards > MOST_CARDS {
-            return Err("the headers of all such nodes are longer than 16 MiB together".to_owned());
+        self.kept = self.kept.saturating_add(document.size);
+        if self.kept > MOST {
+            return Err("all such nodes are longer than 16 MiB together".to_owned());
         }
         self.documents.push((path, Arc::new(document)));
         Ok(())
@@ -74,12 +74,9 @@ impl Finder {
     ) -> Nodes {
         let named = |path| components(&survey.paths.steps(path));
         let mut nodes = Nodes { solutions: self.matched(survey, arrays, components), ..Nodes::default() };
-        for alias in &survey.aliases {
-            // A path may have been made twice, as two ids.
-            let is_it = |(path, _): &(Option<PathId>, _)| is_same(&survey.paths, *path, alias.target);
-            if let Some(n) = self.documents.iter().position(is_it) {
-                nodes.mentions.push((named(alias.path), n));
-            }
+        let places = self.documents.iter().map(|(path, _)| *path);
+        for (from, n) in mentions(survey, places) {
+            nodes.mentions.push((named(from), n));
         }
         nodes.documents =
             self.documents.into_iter().map(|(path, document)| (named(path), document)).collect();
@@ -99,16 +96,15 @@ impl Finder {
         }
         // The mapping that each belongs to, by its steps: the one that it lies in, itself or in its `meta`.
         let mut owners: HashMap<Vec<&Step>, Vec<Option<&Arc<Wcs>>>> = HashMap::new();
-        for (path, wcs) in &self.solutions {
-            let mentions = survey.aliases.iter().filter(|alias| is_same(paths, alias.target, *path));
-            for place in std::iter::once(*path).chain(mentions.map(|alias| alias.path)) {
-                let mut steps = paths.steps(place);
-                if !steps.pop().is_some_and(|last| is_key(last, "wcs")) {
-                    continue;
-                }
-                steps.pop_if(|last| is_key(last, "meta"));
-                owners.entry(steps).or_default().push(wcs.as_ref());
+        let places = self.solutions.iter().map(|(path, _)| *path);
+        let itself = places.clone().enumerate().map(|(n, path)| (path, n));
+        for (place, n) in itself.chain(mentions(survey, places)) {
+            let mut steps = paths.steps(place);
+            if !steps.pop().is_some_and(|last| is_key(last, "wcs")) {
+                continue;
             }
+            steps.pop_if(|last| is_key(last, "meta"));
+            owners.entry(steps).or_default().push(self.solutions[n].1.as_ref());
         }
         let mut of_owners: HashMap<Vec<&Step>, Candidates<'_>> = HashMap::new();
         let aliases = survey.aliases.iter().map(|alias| (alias.path, None));
@@ -175,6 +171,14 @@ fn is_key(step: &Step, key: &str) -> bool {
     matches!(step, Step::Key(name) if **name == *key)
 }
 
-fn is_same(paths: &Paths, one: Option<PathId>, other: Option<PathId>) -> bool {
-    one == other || paths.steps(one) == paths.steps(other)
+/// Where nodes at these places are mentioned by their anchors, and the number of the node.
+fn mentions(survey: &Survey, places: impl Iterator<Item = Option<PathId>>) -> Vec<(Option<PathId>, usize)> {
+    // A path may have been made twice, as two ids.
+    let places: HashMap<Vec<&Step>, usize> =
+        places.enumerate().map(|(n, path)| (survey.paths.steps(path), n)).collect();
+    if places.is_empty() {
+        return Vec::new();
+    }
+    let number = |path| places.get(&survey.paths.steps(path)).copied();
+    survey.aliases.iter().filter_map(|alias| Some((alias.path, number(alias.target)?))).collect()
 }

@@ -1,0 +1,72 @@
+//! The nodes of a tree in front of two blocks: whatever they are, `fits/` has FITS files.
+#![no_main]
+
+use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
+
+use asdf_mount::cache::Cache;
+use asdf_mount::content::folder::{Folder, Kind, Node};
+use asdf_mount::content::{Content, read_exact_at};
+use asdf_mount::format::{self, Context};
+use asdf_mount::source::MemorySource;
+
+const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
+/// Bytes of a block.
+const SIZE: u64 = 4096;
+/// Files that are read of one tree, and bytes of each.
+const FILES: usize = 32;
+const BYTES: u64 = 1 << 20;
+
+libfuzzer_sys::fuzz_target!(|tree: &[u8]| {
+    let mut bytes = [HEAD, tree, b"\n...\n"].concat();
+    for _ in 0..2 {
+        bytes.extend(b"\xd3BLK\0\x30\0\0\0\0\0\0\0\0");
+        (0..3).for_each(|_| bytes.extend(SIZE.to_be_bytes()));
+        bytes.extend([0; 16]);
+        bytes.extend((0..SIZE).map(|n| n as u8));
+    }
+    let context = Context { cache: Arc::new(Cache::new(1 << 20)) };
+    let Ok(file) = format::open(Arc::new(MemorySource(bytes)), &context) else { return };
+    let views = file.views();
+    let Some((_, Node::Folder(fits))) = views.into_iter().find(|(name, _)| *name == "fits") else { return };
+    let mut left = FILES;
+    walk(&*fits, &mut left);
+});
+
+fn walk(folder: &dyn Folder, left: &mut usize) {
+    let mut entries: Vec<(OsString, Kind)> = Vec::new();
+    let listed = folder.list(0, &mut |name: &OsStr, kind| {
+        entries.push((name.to_owned(), kind));
+        true
+    });
+    listed.expect("a folder can be listed");
+    for (name, kind) in entries {
+        if *left == 0 {
+            return;
+        }
+        let node = folder.lookup(&name).expect("what is listed is there").expect("what is listed is there");
+        assert_eq!(node.kind(), kind);
+        match node {
+            Node::Folder(folder) => walk(&*folder, left),
+            Node::Link(_) => {}
+            Node::File(file) => {
+                *left -= 1;
+                if let Ok(content) = &file.content {
+                    check(&**content);
+                }
+            }
+        }
+    }
+}
+
+/// A FITS file is made of records, and of cards in its headers.
+fn check(content: &dyn Content) {
+    assert_eq!(content.len() % 2880, 0);
+    let mut record = vec![0; 2880];
+    read_exact_at(content, 0, &mut record).expect("a header can be read");
+    assert!(record.starts_with(b"SIMPLE  =                    T"));
+    let mut at = 0;
+    while at < content.len().min(BYTES) && read_exact_at(content, at, &mut record).is_ok() {
+        at += 2880;
+    }
+}
