@@ -43,7 +43,7 @@ fn walk(folder: &dyn Folder) {
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let context = Context { cache: Arc::new(Cache::with_threads(1 << 20, 1)) };
+    let context = Context::new(Arc::new(Cache::with_threads(1 << 20, 1)));
     let Ok(container) = format::open(Arc::new(MemorySource(data.to_vec())), &context) else { return };
     container.defects();
     for (name, view) in container.clone().views() {
