@@ -29,6 +29,7 @@ mod check;
 pub mod checksum;
 pub mod defect;
 pub mod edit;
+mod exploded;
 mod external;
 mod facts;
 mod fits;
@@ -96,6 +97,8 @@ pub struct AsdfFile {
     surveyed: OnceLock<arrays::Found>,
     arrays: OnceLock<arrays::Found>,
     externals: external::Externals,
+    /// The parts of the exploded form.
+    exploded: OnceLock<Result<exploded::Parts>>,
     /// The pictures of arrays.
     previews: OnceLock<Items<same_paths::Same>>,
     /// The tables of the tree.
@@ -132,6 +135,7 @@ impl AsdfFile {
             surveyed: OnceLock::new(),
             arrays: OnceLock::new(),
             externals: external::Externals::default(),
+            exploded: OnceLock::new(),
             previews: OnceLock::new(),
             tables: OnceLock::new(),
             may_display: OnceLock::new(),
@@ -159,6 +163,7 @@ impl AsdfFile {
             surveyed: OnceLock::new(),
             arrays: OnceLock::new(),
             externals: external::Externals::default(),
+            exploded: OnceLock::new(),
             previews: OnceLock::new(),
             tables: OnceLock::new(),
             may_display: OnceLock::new(),
@@ -392,6 +397,7 @@ impl Container for AsdfFile {
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
         vec![
             ("arrays", Node::Folder(Arc::new(arrays::Arrays::new(self.clone())))),
+            ("exploded", Node::Folder(Arc::new(exploded::Exploded::new(self.clone())))),
             ("fits", Node::Folder(Arc::new(fits::Fits::new(self.clone())))),
             ("preview", Node::Folder(Arc::new(preview::Previews::new(self.clone())))),
             ("tables", Node::Folder(Arc::new(tables::Tables::new(self)))),
@@ -435,6 +441,7 @@ impl Container for AsdfFile {
             defects.extend(found.defects.iter().cloned());
             defects.extend(arrays::defects_of_externals(self, found));
         }
+        defects.extend(self.exploded_defect());
         defects.extend(self.tables.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
         defects
     }

@@ -7,6 +7,7 @@
 //! | `doubtful` | files with damaged block headers | Python asdf, new and old; for old layouts the data |
 //! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
 //! | `saved` | nothing: which texts a save accepts | whether Python asdf, new and old, opens them as the same data |
+//! | `exploded` | files of every kind of block, and copies of their exploded form | Python asdf; for old layouts the data |
 //! | `fits` | arrays, and FITS files that nodes describe | astropy, gwcs |
 //! | `shared_fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
 //! | `bloscpack_by_python` | files written at test time by the bloscpack package | the data before they were written |
@@ -24,6 +25,7 @@ mod arrays;
 mod bloscpack_by_python;
 mod built;
 mod doubtful;
+mod exploded;
 mod fits;
 mod gsd_by_python;
 mod gsd_growing;

@@ -1,0 +1,284 @@
+//! `exploded/`: the exploded form of the standard. `NAME.asdf` is the header and the tree; each block is a file with
+//! one block, `NAME0000.asdf` and so on, and the arrays name these files. A copy of the folder is what a program opens.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`sources`] | finds where the arrays of a tree name their blocks |
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
+
+use self::sources::{Mention, Sources, Target, find};
+use super::AsdfFile;
+use super::header::{Generation, Header};
+use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal};
+use crate::content::{Content, Pieces, Slice, Text};
+use crate::error::{self, Result};
+use crate::format::{Container, Defect, Severity};
+
+mod sources;
+
+const ENDING: &str = ".asdf";
+/// Bytes of a file's name that the names in the folder begin with, at most: numbers and the ending follow.
+const LONGEST_STEM: usize = 240;
+
+/// The folder `exploded/`. The tree is looked through when a program first asks for a file in it.
+#[derive(Debug)]
+pub(super) struct Exploded {
+    file: Arc<AsdfFile>,
+}
+
+/// The tree of the exploded form, and what the files of single blocks begin with.
+#[derive(Debug)]
+pub(super) struct Parts {
+    tree: Arc<dyn Content>,
+    front: Arc<[u8]>,
+}
+
+/// A name in the folder.
+#[derive(Debug, PartialEq, Eq)]
+enum Name {
+    Tree,
+    Block(usize),
+}
+
+impl Exploded {
+    pub(super) fn new(file: Arc<AsdfFile>) -> Self {
+        Self { file }
+    }
+
+    fn stem(&self) -> Vec<u8> {
+        let name = self.file.source.path().file_name().unwrap_or_default().as_bytes();
+        stem(name).to_vec()
+    }
+
+    fn block_file(&self, n: usize) -> Result<Option<File>> {
+        let offset = match self.file.offset(n) {
+            Ok(offset) => offset,
+            Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
+            Err(_) => return Ok(None),
+        };
+        let header = self.file.header(offset);
+        let content = header.clone().and_then(|header| self.file.block_alone(n, &header));
+        let streamed = header.as_ref().is_ok_and(Header::streamed);
+        let renewal = match (&header, self.file.parts()) {
+            (Ok(header), Ok(parts)) => {
+                let header = Header { offset: 0, ..header.clone() };
+                Renewal::WhileSame(format!("{header:?} {}", parts.front.escape_ascii()))
+            }
+            _ => Renewal::Always,
+        };
+        let keeping = if streamed { Keeping::Nothing } else { Keeping::All };
+        Ok(Some(File {
+            content: content.map_err(|error| error.in_block(n as u64)),
+            claimed: 0,
+            grows: streamed,
+            blocks: vec![n],
+            renewal,
+            keeping,
+            attributes: None,
+        }))
+    }
+}
+
+impl Folder for Exploded {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        Ok(match parse(&self.stem(), name.as_bytes()) {
+            Some(Name::Tree) => {
+                let content = self.file.parts().map(|parts| parts.tree.clone());
+                let file = File::new(Arc::new(Text::default()), Keeping::All);
+                Some(Node::File(File { content, ..file }))
+            }
+            Some(Name::Block(n)) => self.block_file(n)?.map(Node::File),
+            None => None,
+        })
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        let stem = self.stem();
+        let blocks = self.file.block_count()? as u64;
+        for number in from..=blocks {
+            let name = match number.checked_sub(1) {
+                None => [&stem, ENDING.as_bytes()].concat(),
+                Some(n) => block_name(&stem, n),
+            };
+            if !take(&OsString::from_vec(name), Kind::File) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_slow(&self) -> bool {
+        self.file.is_slow()
+    }
+
+    fn is_slow_at(&self, _: &OsStr) -> bool {
+        self.file.is_slow() || self.file.exploded.get().is_none()
+    }
+}
+
+impl AsdfFile {
+    /// The parts of the exploded form, made at the first call.
+    fn parts(&self) -> Result<&Parts> {
+        let made = self.exploded.get_or_init(|| {
+            let found = find(&*self.tree())?;
+            let stem = stem(self.source.path().file_name().unwrap_or_default().as_bytes());
+            let tree = exploded_tree(self, &found, stem)?;
+            Ok(Parts { tree, front: found.front.into() })
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+
+    /// Why there is no exploded form, if it was asked for.
+    pub(super) fn exploded_defect(&self) -> Option<Defect> {
+        let error = self.exploded.get()?.as_ref().err()?;
+        let what = format!("exploded/ can't be read: {}", error.message());
+        Some(Defect { severity: Severity::Note, offset: 0, block: None, what })
+    }
+
+    /// A file that has nothing but block `n`. Its header and data are lent from the source.
+    fn block_alone(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
+        let front = &self.parts()?.front;
+        let start: Arc<dyn Content> = Arc::new(Text::new(front.clone()));
+        let stored = self.stored(n, header)?;
+        let before = header.data_offset() - header.offset;
+        if header.streamed() {
+            let block = Slice::new(self.source.clone(), header.offset, before + stored.len());
+            return Ok(Arc::new(Pieces::new([start, Arc::new(block)])?));
+        }
+        let end = header.end().ok_or_else(|| {
+            error::Error::damaged("the block's sizes are beyond any file").at(header.offset)
+        })?;
+        let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
+        let block = Slice::new(self.source.clone(), header.offset, end - header.offset)
+            .cut(next.saturating_sub(header.offset));
+        let mut pieces: Vec<Arc<dyn Content>> = vec![start, Arc::new(block)];
+        if self.head.generation == Generation::One {
+            // Python asdf reads all of a large file to look for an index that is not there.
+            let index = format!("#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- {}\n...\n", front.len());
+            pieces.push(Arc::new(Text::new(index.into_bytes())));
+        }
+        Ok(Arc::new(Pieces::new(pieces)?))
+    }
+}
+
+/// The head of a file, where each array in a block names a file instead.
+fn exploded_tree(file: &AsdfFile, found: &Sources, stem: &[u8]) -> Result<Arc<dyn Content>> {
+    let count = file.block_count()?;
+    let block = |mention: &Mention| match mention.target {
+        Target::Block(n) => ndarray_block(n, count),
+        Target::External(_) => None,
+    };
+    let replaced = found.mentions.iter().filter_map(|mention| {
+        let name = block_name(stem, block(mention)? as u64);
+        Some((mention, escaped(&name)))
+    });
+    replace(file, replaced)
+}
+
+/// The number of the block that an array names.
+fn ndarray_block(n: i64, count: usize) -> Option<usize> {
+    super::ndarray::Source::Block(n).block(count)
+}
+
+/// The head of a file with other texts in some places; the rest is lent from where it lies.
+fn replace<'m>(
+    file: &AsdfFile,
+    places: impl Iterator<Item = (&'m Mention, String)>,
+) -> Result<Arc<dyn Content>> {
+    let slice = |from: u64, to: u64| -> Arc<dyn Content> {
+        Arc::new(Slice::new(file.source.clone(), from, to.saturating_sub(from)))
+    };
+    let (mut pieces, mut at): (Vec<Arc<dyn Content>>, u64) = (Vec::new(), 0);
+    for (mention, text) in places {
+        pieces.push(slice(at, mention.range.start));
+        let text = match &mention.anchor {
+            Some(anchor) => format!("&{anchor} {text}"),
+            None => text,
+        };
+        pieces.push(Arc::new(Text::new(text.into_bytes())));
+        at = mention.range.end;
+    }
+    pieces.push(slice(at, file.head.end));
+    Ok(Arc::new(Pieces::new(pieces)?))
+}
+
+/// The name of a file without its ending.
+fn stem(name: &[u8]) -> &[u8] {
+    let stem = name.strip_suffix(ENDING.as_bytes()).unwrap_or(name);
+    let mut end = stem.len().min(LONGEST_STEM);
+    while end > 0 && stem.get(end).is_some_and(|byte| byte & 0xC0 == 0x80) {
+        end -= 1;
+    }
+    &stem[..end]
+}
+
+fn block_name(stem: &[u8], n: u64) -> Vec<u8> {
+    [stem, format!("{n:04}{ENDING}").as_bytes()].concat()
+}
+
+fn parse(stem: &[u8], name: &[u8]) -> Option<Name> {
+    let number = name.strip_prefix(stem)?.strip_suffix(ENDING.as_bytes())?;
+    if number.is_empty() {
+        return Some(Name::Tree);
+    }
+    let n: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
+    (block_name(stem, n as u64) == name).then_some(Name::Block(n))
+}
+
+/// A relative URI that is the name of a file; a text that YAML takes for one without quotes.
+fn escaped(name: &[u8]) -> String {
+    let mut uri = String::with_capacity(name.len());
+    for byte in name {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' => uri.push(char::from(*byte)),
+            b'-' | b'~' if !uri.is_empty() => uri.push(char::from(*byte)),
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    // A plain scalar must not begin with it.
+    if uri.starts_with('%') { format!("./{uri}") } else { uri }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_their_blocks() {
+        for (name, expected) in [
+            ("a.asdf", Some(Name::Tree)),
+            ("a0000.asdf", Some(Name::Block(0))),
+            ("a0012.asdf", Some(Name::Block(12))),
+            ("a12345.asdf", Some(Name::Block(12345))),
+            ("a012345.asdf", None),
+            ("a12.asdf", None),
+            ("a+001.asdf", None),
+            ("a0000", None),
+            ("b0000.asdf", None),
+            ("a99999999999999999999999.asdf", None),
+        ] {
+            assert_eq!(parse(b"a", name.as_bytes()), expected, "{name}");
+        }
+        assert_eq!(stem(b"x.asdf"), b"x");
+        assert_eq!(stem(b"x.dat"), b"x.dat");
+        assert_eq!(stem("é".repeat(125).as_bytes()).len(), 240);
+        assert_eq!(stem(format!("x{}", "é".repeat(125)).as_bytes()).len(), 239);
+    }
+
+    #[test]
+    fn names_are_uris_in_the_tree() {
+        for (name, uri) in [
+            ("galaxy_1-b~.asdf", "galaxy_1-b~.asdf"),
+            ("a b#c?d%e:f,g.asdf", "a%20b%23c%3Fd%25e%3Af%2Cg.asdf"),
+            ("é.asdf", "./%C3%A9.asdf"),
+            ("-0.asdf", "./%2D0.asdf"),
+        ] {
+            assert_eq!(escaped(name.as_bytes()), uri);
+            let value: serde_yaml::Value = serde_yaml::from_str(uri).unwrap();
+            assert_eq!(value.as_str(), Some(uri));
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Where in the text of a tree its arrays name their blocks; and what of the text the files of single blocks share.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::super::ndarray;
+use crate::content::{Content, read_exact_at};
+use crate::error::{Error, Result};
+use crate::yaml::event::{Event, Mark, Style, What};
+use crate::yaml::parser::Events;
+use crate::yaml::scalar::{self, Type};
+use crate::yaml::survey::Commented;
+
+/// After so many arrays the looking ends.
+const MOST_SOURCES: usize = 1 << 17;
+/// So many scalars are remembered for their aliases.
+const MOST_ANCHORS: usize = 1 << 16;
+/// A longer text than this is not copied into the files of single blocks.
+const LONGEST_COPY: u64 = 64 << 10;
+/// The key of an array that names its block.
+const KEY: &str = "source";
+/// The key of the root that says which library wrote the file: readers go by it when they check checksums.
+const LIBRARY: &str = "asdf_library";
+
+/// A place where an array says where its elements are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mention {
+    /// The scalar or alias in the text.
+    pub(super) range: Range<u64>,
+    /// The anchor that it defines.
+    pub(super) anchor: Option<Box<str>>,
+    /// What it says.
+    pub(super) target: Target,
+}
+
+/// Where an array says that its elements are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// In this block; -1 is the last one.
+    Block(i64),
+    /// In the first block of another file.
+    External(Box<str>),
+}
+
+/// What was found in the text of a tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sources {
+    /// In the order of the text.
+    pub(super) mentions: Vec<Mention>,
+    /// What a file of a single block begins with: header and tree.
+    pub(super) front: Vec<u8>,
+}
+
+/// Looks through a tree.
+pub(super) fn find(tree: &dyn Content) -> Result<Sources> {
+    let mut finder = Finder::default();
+    let commented = Commented(tree);
+    let mut events = Events::of(&commented);
+    while let Some(event) = events.next_event()? {
+        finder.take(&event)?;
+        if matches!(event.what, What::DocumentEnd { .. }) {
+            break;
+        }
+    }
+    let front = finder.root.front(tree)?;
+    Ok(Sources { mentions: finder.mentions, front })
+}
+
+#[derive(Default)]
+struct Finder {
+    frames: Vec<Frame>,
+    mentions: Vec<Mention>,
+    anchors: HashMap<Box<str>, Target>,
+    root: Root,
+}
+
+/// A collection that has begun.
+#[derive(Default)]
+struct Frame {
+    /// Whether it is a mapping.
+    mapping: bool,
+    /// Whether it is an ndarray.
+    array: bool,
+    /// Whether the next node is the value of a key.
+    value: bool,
+    /// Whether that key is [`KEY`].
+    source: bool,
+}
+
+impl Finder {
+    fn take(&mut self, event: &Event<'_>) -> Result<()> {
+        self.root.take(event, self.frames.len());
+        match event.what {
+            What::Scalar { value, style, tag, anchor } => {
+                let target = target_of(value, style, tag);
+                if let (Some(anchor), Some(target)) = (anchor, &target)
+                    && self.anchors.len() < MOST_ANCHORS
+                {
+                    self.anchors.insert(anchor.into(), target.clone());
+                }
+                self.mention(event, anchor, target)?;
+                self.node(value == KEY);
+            }
+            What::Alias(name) => {
+                let target = self.anchors.get(name).cloned();
+                self.mention(event, None, target)?;
+                self.node(false);
+            }
+            What::MappingStart { tag, .. } => {
+                let array = tag.is_some_and(ndarray::is_tag);
+                self.frames.push(Frame { mapping: true, array, ..Frame::default() });
+            }
+            What::SequenceStart { .. } => self.frames.push(Frame::default()),
+            What::MappingEnd | What::SequenceEnd => {
+                self.frames.pop();
+                self.node(false);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A node has ended in the collection around it.
+    fn node(&mut self, is_key: bool) {
+        if let Some(frame) = self.frames.last_mut().filter(|frame| frame.mapping) {
+            frame.source = !frame.value && is_key;
+            frame.value = !frame.value;
+        }
+    }
+
+    fn mention(&mut self, event: &Event<'_>, anchor: Option<&str>, target: Option<Target>) -> Result<()> {
+        let is_source = self.frames.last().is_some_and(|frame| frame.array && frame.value && frame.source);
+        let Some(target) = target.filter(|_| is_source) else { return Ok(()) };
+        if self.mentions.len() >= MOST_SOURCES {
+            return Err(Error::unsupported(format!("there are more than {MOST_SOURCES} arrays")));
+        }
+        let range = event.start.offset..event.end.offset;
+        self.mentions.push(Mention { range, anchor: anchor.map(Into::into), target });
+        Ok(())
+    }
+}
+
+fn target_of(text: &str, style: Style, tag: Option<&str>) -> Option<Target> {
+    match scalar::type_of(text, style == Style::Plain, tag) {
+        Type::Int => scalar::integer(text).and_then(|n| i64::try_from(n).ok()).map(Target::Block),
+        Type::Str => Some(Target::External(text.into())),
+        _ => None,
+    }
+}
+
+/// What the tree's beginning says about the file.
+#[derive(Default)]
+struct Root {
+    /// Where `---` ends.
+    start: Option<u64>,
+    /// The root's place and tag.
+    root: Option<(Mark, String)>,
+    key: Option<Mark>,
+    /// The text of the key [`LIBRARY`] and its value.
+    library: Option<Range<u64>>,
+    /// Whether it can't be understood without the rest of the tree.
+    entangled: bool,
+}
+
+impl Root {
+    /// Takes an event in so many collections.
+    fn take(&mut self, event: &Event<'_>, depth: usize) {
+        match event.what {
+            What::DocumentStart { explicit: true } => self.start = Some(event.end.offset),
+            What::MappingStart { tag, .. } if depth == 0 => {
+                self.root = Some((event.start, tag.unwrap_or_default().to_owned()));
+            }
+            What::Scalar { value, anchor: None, .. } if depth == 1 && self.key.is_none() => {
+                let is_it = value == LIBRARY && event.start.column == 1 && self.library.is_none();
+                self.key = is_it.then_some(event.start);
+            }
+            What::MappingStart { anchor: None, .. } if depth == 1 => {}
+            What::MappingEnd if depth == 2 => {
+                if let Some(key) = self.key.take() {
+                    self.library = Some(key.offset..event.end.offset);
+                }
+            }
+            What::Alias(_)
+            | What::MappingStart { anchor: Some(_), .. }
+            | What::SequenceStart { anchor: Some(_), .. }
+            | What::Scalar { anchor: Some(_), .. } => self.entangled |= self.key.is_some(),
+            _ if depth == 1 => self.key = None,
+            _ => {}
+        }
+    }
+
+    /// What a file of a single block begins with.
+    fn front(&self, tree: &dyn Content) -> Result<Vec<u8>> {
+        let end = self.start.unwrap_or(tree.len()).min(LONGEST_COPY);
+        let head = text(tree, 0..end)?;
+        let mut front = Vec::new();
+        let is_kept = |line: &&[u8]| line.starts_with(b"#ASDF") || line.starts_with(b"%");
+        head.split_inclusive(|byte| *byte == b'\n')
+            .filter(is_kept)
+            .for_each(|line| front.extend_from_slice(line));
+        let (Some(start), Some((root, tag))) = (self.start, &self.root) else {
+            // Without a tree the block follows the header.
+            let line = memchr::memchr(b'\n', &front).map_or(front.len(), |at| at + 1);
+            front.truncate(line);
+            return Ok(front);
+        };
+        if start > LONGEST_COPY {
+            front.truncate(memchr::memchr(b'\n', &front).map_or(0, |at| at + 1));
+            return Ok(front);
+        }
+        front.extend_from_slice(b"---");
+        let written = text(tree, root.offset..tree.len().min(root.offset + 1024))?;
+        let written = written.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        match written {
+            [b'!', ..] => front.extend([b" ", written].concat()),
+            _ if !tag.is_empty() => front.extend(format!(" !<{tag}>").bytes()),
+            _ => {}
+        }
+        let library = self.library.clone().filter(|_| !self.entangled);
+        match library.filter(|library| library.end - library.start <= LONGEST_COPY) {
+            Some(library) => {
+                front.push(b'\n');
+                front.extend_from_slice(text(tree, library)?.trim_ascii_end());
+                front.extend_from_slice(b"\n...\n");
+            }
+            None => front.extend_from_slice(b" {}\n...\n"),
+        }
+        Ok(front)
+    }
+}
+
+fn text(tree: &dyn Content, range: Range<u64>) -> Result<Vec<u8>> {
+    let mut text = vec![0; usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0)];
+    read_exact_at(tree, range.start, &mut text)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Text;
+
+    fn sources(text: &str) -> Sources {
+        find(&Text::new(text.as_bytes())).unwrap()
+    }
+
+    const HEAD: &str = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n# mine\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n";
+
+    #[test]
+    fn only_sources_of_arrays_are_mentioned() {
+        let text = format!(
+            "{HEAD}--- !core/asdf-1.1.0\nsource: 1\na: !core/ndarray-1.1.0\n  source: 0 # a comment\n  \
+             mask: !core/ndarray-1.1.0 {{\"source\":-1, shape: [source, 3]}}\n  shape: {{source: 4}}\n\
+             n: &n 0x2\nb: !core/ndarray-1.1.0 {{source: *n}}\n\
+             c: !core/ndarray-1.1.0 {{source: &s other.asdf}}\n\
+             d: !core/ndarray-1.1.0 {{? source : !!int '7'}}\n...\n"
+        );
+        let found = sources(&text).mentions;
+        let shown: Vec<_> = found
+            .iter()
+            .map(|mention| {
+                (&text[mention.range.start as usize..mention.range.end as usize], mention.target.clone())
+            })
+            .collect();
+        let external = Target::External("other.asdf".into());
+        assert_eq!(
+            shown,
+            [
+                ("0", Target::Block(0)),
+                ("-1", Target::Block(-1)),
+                ("*n", Target::Block(2)),
+                ("&s other.asdf", external),
+                ("!!int '7'", Target::Block(7)),
+            ]
+        );
+        assert_eq!(found[3].anchor.as_deref(), Some("s"));
+    }
+
+    #[test]
+    fn a_file_of_a_block_has_the_header_and_the_library() {
+        let front = |nodes: &str| String::from_utf8(sources(&format!("{HEAD}{nodes}...\n")).front).unwrap();
+        let kept = HEAD.replace("# mine\n", "");
+        let library = "asdf_library: !core/software-1.0.0 {name: x,\n  version: 1}\n";
+        assert_eq!(
+            front(&format!("--- !core/asdf-1.1.0\na: [1]\n{library}b: 1\n")),
+            format!("{kept}--- !core/asdf-1.1.0\n{library}...\n")
+        );
+        let library = "asdf_library: !core/software-1.0.0\n  name: x\n  version: 1\n";
+        assert_eq!(
+            front(&format!("--- !core/asdf-1.1.0\n{library}b: {{c: 1}}\n")),
+            format!("{kept}--- !core/asdf-1.1.0\n{library}...\n")
+        );
+        assert_eq!(
+            front("--- !core/asdf-1.1.0\na: &a 1\nasdf_library: {name: *a}\n"),
+            format!("{kept}--- !core/asdf-1.1.0 {{}}\n...\n")
+        );
+        assert_eq!(
+            front("--- &r !core/asdf-1.1.0\nasdf_library: 1\nb: {c: 1}\n"),
+            format!("{kept}--- !<tag:stsci.edu:asdf/core/asdf-1.1.0> {{}}\n...\n")
+        );
+        assert_eq!(sources("%ASDF 0.1.0\n").front, b"%ASDF 0.1.0\n");
+        assert_eq!(sources("#ASDF 1.0.0\n# text\n").front, b"#ASDF 1.0.0\n");
+    }
+
+    #[test]
+    fn a_tree_that_is_no_yaml_is_an_error() {
+        assert!(find(&Text::new(format!("{HEAD}--- [\n...\n").into_bytes())).is_err());
+    }
+}

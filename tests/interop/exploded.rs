@@ -1,0 +1,138 @@
+//! `exploded/`: a copy of the folder is a file in exploded form, with the same arrays.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::asdf::{AsdfBuilder, Block, Built, Header, MAGIC_2014};
+use crate::common::mount::{Mounted, fresh_folder, wait_until};
+use crate::common::python::{python, run};
+
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-r").args([from, to]).status().unwrap();
+    assert!(status.success(), "cp -r {}", from.display());
+}
+
+#[test]
+fn copies_have_the_arrays_of_the_files() {
+    let (folder, copies) = (fresh_folder(), fresh_folder());
+    run(&python(), "write_exploded.py", [folder.path()]);
+    let mounted = Mounted::file(folder.path());
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let name = entry.unwrap().file_name();
+        copy(&mounted.path(&name).join("exploded"), &copies.path().join(&name));
+        for file in fs::read_dir(copies.path().join(&name)).unwrap() {
+            let file = file.unwrap();
+            let shown = mounted.path(&name).join("exploded").join(file.file_name());
+            assert_eq!(shown.metadata().unwrap().len(), file.metadata().unwrap().len());
+        }
+    }
+    mounted.unmount();
+    let count = run(&python(), "read_exploded.py", [folder.path(), copies.path()]);
+    assert!(count.trim().parse::<usize>().unwrap() >= 16, "{count}");
+}
+
+/// The same file, exploded and mounted again, shows the same arrays.
+fn explodes(built: &Built, blocks: usize) {
+    let (folder, copies) = (fresh_folder(), fresh_folder());
+    let mounted = Mounted::file(built.save(folder.path(), "old.asdf"));
+    let target = copies.path().join("old");
+    copy(&mounted.path("exploded"), &target);
+    let again = Mounted::file(target.join("old.asdf"));
+    let mut arrays = 0;
+    for entry in fs::read_dir(mounted.path("arrays")).unwrap() {
+        let name = Path::new("arrays").join(entry.unwrap().file_name());
+        let (one, other) = (fs::read(mounted.path(&name)), fs::read(again.path(&name)));
+        assert_eq!(one.unwrap(), other.unwrap(), "{}", name.display());
+        arrays += 1;
+    }
+    again.unmount();
+    for n in 0..blocks {
+        let single = Mounted::file(target.join(format!("old{n:04}.asdf")));
+        assert_eq!((single.block_count(), single.block(0)), (1, mounted.block(n)));
+        let status = fs::read_to_string(single.path(".asdf-mount/status.yaml")).unwrap();
+        assert!(status.contains("defects: []"), "{status}");
+        single.unmount();
+    }
+    mounted.unmount();
+    assert!(arrays > 0);
+}
+
+fn old_tree() -> &'static str {
+    "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/0.1.0/\n--- !core/asdf\n\
+     a: !core/ndarray {source: 0, dtype: uint8, datatype: uint8, shape: [8]} # the first\n\
+     b: !core/ndarray\n  source: -1\n  dtype: uint8\n  datatype: uint8\n  shape: [8]\n...\n"
+}
+
+#[test]
+fn old_layouts_explode_into_themselves() {
+    let data = [b"01234567".to_vec(), b"abcdefgh".to_vec()];
+    let blocks = |header: Header| data.clone().map(|data| Block::new(data).header(header));
+    let old = |head: &str| AsdfBuilder::new().head(head).tree(old_tree());
+    explodes(&old("%ASDF 0.1.0\n").blocks(blocks(Header::Encoding44)).build(), 2);
+    let draft = blocks(Header::Encoding44).map(|block| block.magic(MAGIC_2014));
+    explodes(&old("%ASDF 0.1.0\n").blocks(draft).build(), 2);
+    explodes(&old("#ASDF 0.1.0\n").blocks(blocks(Header::Label40)).build(), 2);
+    explodes(&old("#ASDF 0.1.0\n").padding("   ").blocks(blocks(Header::Chain)).build(), 2);
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&data[0]).unwrap();
+    let chained = Block::new(data[0].clone()).chain("--- [zlib]\n...\n", encoder.finish().unwrap());
+    explodes(
+        &old("#ASDF 0.1.0\n").block(chained).block(Block::new(data[1].clone()).header(Header::Chain)).build(),
+        2,
+    );
+}
+
+#[test]
+fn a_streamed_block_is_a_file_that_grows() {
+    let folder = fresh_folder();
+    let built = AsdfBuilder::new()
+        .block(Block::new(b"01234567".to_vec()))
+        .block(Block::new(b"89".to_vec()).streamed());
+    let path = built.build().save(folder.path(), "x.asdf");
+    let mounted = Mounted::file(&path);
+    let stream = mounted.path("exploded/x0001.asdf");
+    let before = fs::read(&stream).unwrap();
+    assert!(before.ends_with(b"89"));
+    OpenOptions::new().append(true).open(&path).unwrap().write_all(b"ab").unwrap();
+    let grew = wait_until(|| {
+        let now = fs::read(&stream).unwrap();
+        now.ends_with(b"89ab") && now.len() == before.len() + 2
+    });
+    assert!(grew);
+    mounted.unmount();
+}
+
+#[test]
+fn without_blocks_there_is_only_the_tree() {
+    let folder = fresh_folder();
+    let built = AsdfBuilder::new().build();
+    let mounted = Mounted::file(built.save(folder.path(), "x.asdf"));
+    let names: Vec<_> =
+        fs::read_dir(mounted.path("exploded")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["x.asdf"]);
+    assert_eq!(fs::read(mounted.path("exploded/x.asdf")).unwrap(), built.tree());
+    assert!(!mounted.path("exploded/x0000.asdf").exists());
+    mounted.unmount();
+}
+
+#[test]
+fn a_save_shows_in_the_tree_and_spares_the_blocks() {
+    let folder = fresh_folder();
+    let path =
+        AsdfBuilder::new().block(Block::new(b"01234567".to_vec())).build().save(folder.path(), "x.asdf");
+    let mounted = Mounted::file(&path);
+    let block = fs::File::open(mounted.path("exploded/x0000.asdf")).unwrap();
+    let before = fs::read(mounted.path("exploded/x0000.asdf")).unwrap();
+    let tree = String::from_utf8(mounted.tree()).unwrap();
+    let longer = tree.replace("\n...\n", &format!("\nmore: {}\n...\n", "long ".repeat(2000)));
+    fs::write(mounted.path("tree.yaml"), &longer).unwrap();
+    let shown = fs::read_to_string(mounted.path("exploded/x.asdf")).unwrap();
+    assert!(shown.contains("more: long") && shown.contains("x0000.asdf"), "{shown}");
+    let mut open = Vec::new();
+    std::io::Read::read_to_end(&mut &block, &mut open).unwrap();
+    assert_eq!((&open, fs::read(mounted.path("exploded/x0000.asdf")).unwrap()), (&before, before.clone()));
+    drop(block);
+    mounted.unmount();
+}
