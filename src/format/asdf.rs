@@ -35,6 +35,7 @@ mod facts;
 mod fits;
 pub mod head;
 pub mod header;
+mod imploded;
 pub mod index;
 pub mod ndarray;
 mod numbers;
@@ -97,6 +98,10 @@ pub struct AsdfFile {
     surveyed: OnceLock<arrays::Found>,
     arrays: OnceLock<arrays::Found>,
     externals: external::Externals,
+    /// Where the arrays of the tree name their blocks.
+    sources: OnceLock<Result<exploded::sources::Sources>>,
+    /// Whether the text of the tree may name other files.
+    may_be_external: OnceLock<bool>,
     /// The parts of the exploded form.
     exploded: OnceLock<Result<exploded::Parts>>,
     /// The pictures of arrays.
@@ -135,6 +140,8 @@ impl AsdfFile {
             surveyed: OnceLock::new(),
             arrays: OnceLock::new(),
             externals: external::Externals::default(),
+            sources: OnceLock::new(),
+            may_be_external: OnceLock::new(),
             exploded: OnceLock::new(),
             previews: OnceLock::new(),
             tables: OnceLock::new(),
@@ -163,6 +170,8 @@ impl AsdfFile {
             surveyed: OnceLock::new(),
             arrays: OnceLock::new(),
             externals: external::Externals::default(),
+            sources: OnceLock::new(),
+            may_be_external: OnceLock::new(),
             exploded: OnceLock::new(),
             previews: OnceLock::new(),
             tables: OnceLock::new(),
@@ -405,15 +414,26 @@ impl Container for AsdfFile {
     }
 
     fn derived_files(&self) -> Vec<&'static str> {
-        self.displayed().map(|_| preview::FILE).into_iter().collect()
+        let imploded = self.has_external().then_some(imploded::FILE);
+        self.displayed().map(|_| preview::FILE).into_iter().chain(imploded).collect()
     }
 
     fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
-        Ok(if name == preview::FILE { self.displayed_file() } else { None })
+        Ok(match name {
+            preview::FILE => self.displayed_file(),
+            imploded::FILE => self.imploded_file(),
+            _ => None,
+        })
     }
 
     fn is_derived_slowly(&self, name: Option<&str>) -> bool {
-        name.is_none_or(|name| name == preview::FILE) && self.finds_displayed_slowly()
+        match name {
+            None => self.finds_displayed_slowly() || self.finds_external_slowly(),
+            Some(preview::FILE) => self.finds_displayed_slowly(),
+            // The other files are opened.
+            Some(imploded::FILE) => self.may_be_external.get() != Some(&false),
+            Some(_) => false,
+        }
     }
 
     fn attributes(&self) -> Attributes {

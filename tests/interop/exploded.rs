@@ -1,4 +1,4 @@
-//! `exploded/`: a copy of the folder is a file in exploded form, with the same arrays.
+//! `exploded/`: a copy of the folder is a file in exploded form, with the same arrays. `imploded.asdf`: the other way.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -134,5 +134,29 @@ fn a_save_shows_in_the_tree_and_spares_the_blocks() {
     std::io::Read::read_to_end(&mut &block, &mut open).unwrap();
     assert_eq!((&open, fs::read(mounted.path("exploded/x0000.asdf")).unwrap()), (&before, before.clone()));
     drop(block);
+    mounted.unmount();
+}
+
+#[test]
+fn blocks_in_other_files_come_into_one() {
+    let (folder, copies) = (fresh_folder(), fresh_folder());
+    run(&python(), "write_imploded.py", [folder.path()]);
+    let mounted = Mounted::file(folder.path());
+    for (name, expected) in [("all.asdf", "3 3"), ("some.asdf", "6 4"), ("streamed.asdf", "6 4")] {
+        let shown = mounted.path(name).join("imploded.asdf");
+        let copied = copies.path().join(name);
+        copy(&shown, &copied);
+        assert_eq!(shown.metadata().unwrap().len(), copied.metadata().unwrap().len());
+        // Nothing else is beside the copy.
+        let counts = run(&python(), "read_imploded.py", [folder.path().join(name), copied]);
+        assert_eq!(counts.trim(), expected, "{name}");
+        let names: Vec<_> =
+            fs::read_dir(mounted.path(name)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert!(names.iter().any(|name| name == "imploded.asdf"));
+    }
+    assert!(!mounted.path("stream.asdf/imploded.asdf").exists());
+    fs::remove_file(folder.path().join("all0001.asdf")).unwrap();
+    let gone = fs::read(mounted.path("all.asdf/imploded.asdf")).unwrap_err();
+    assert_eq!(gone.raw_os_error(), Some(5), "{gone}");
     mounted.unmount();
 }

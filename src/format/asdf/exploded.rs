@@ -17,7 +17,7 @@ use crate::content::{Content, Pieces, Slice, Text};
 use crate::error::{self, Result};
 use crate::format::{Container, Defect, Severity};
 
-mod sources;
+pub(super) mod sources;
 
 const ENDING: &str = ".asdf";
 /// Bytes of a file's name that the names in the folder begin with, at most: numbers and the ending follow.
@@ -123,10 +123,10 @@ impl AsdfFile {
     /// The parts of the exploded form, made at the first call.
     fn parts(&self) -> Result<&Parts> {
         let made = self.exploded.get_or_init(|| {
-            let found = find(&*self.tree())?;
+            let found = self.sources()?;
             let stem = stem(self.source.path().file_name().unwrap_or_default().as_bytes());
-            let tree = exploded_tree(self, &found, stem)?;
-            Ok(Parts { tree, front: found.front.into() })
+            let tree = exploded_tree(self, found, stem)?;
+            Ok(Parts { tree, front: found.front.clone().into() })
         });
         made.as_ref().map_err(Clone::clone)
     }
@@ -142,24 +142,39 @@ impl AsdfFile {
     fn block_alone(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
         let front = &self.parts()?.front;
         let start: Arc<dyn Content> = Arc::new(Text::new(front.clone()));
-        let stored = self.stored(n, header)?;
-        let before = header.data_offset() - header.offset;
-        if header.streamed() {
-            let block = Slice::new(self.source.clone(), header.offset, before + stored.len());
-            return Ok(Arc::new(Pieces::new([start, Arc::new(block)])?));
-        }
-        let end = header.end().ok_or_else(|| {
-            error::Error::damaged("the block's sizes are beyond any file").at(header.offset)
-        })?;
-        let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
-        let block = Slice::new(self.source.clone(), header.offset, end - header.offset)
-            .cut(next.saturating_sub(header.offset));
-        let mut pieces: Vec<Arc<dyn Content>> = vec![start, Arc::new(block)];
-        if self.head.generation == Generation::One {
+        let mut pieces = vec![start, self.lent_block(n, header)?];
+        if self.head.generation == Generation::One && !header.streamed() {
             // Python asdf reads all of a large file to look for an index that is not there.
             let index = format!("#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- {}\n...\n", front.len());
             pieces.push(Arc::new(Text::new(index.into_bytes())));
         }
+        Ok(Arc::new(Pieces::new(pieces)?))
+    }
+
+    /// Where the arrays of the tree name their blocks, found at the first call.
+    pub(super) fn sources(&self) -> Result<&Sources> {
+        self.sources.get_or_init(|| find(&*self.tree())).as_ref().map_err(Clone::clone)
+    }
+
+    /// The head of the file with other texts in some places; the rest is lent from where it lies.
+    pub(super) fn replaced<'m>(
+        &self,
+        places: impl Iterator<Item = (&'m Mention, String)>,
+    ) -> Result<Arc<dyn Content>> {
+        let slice = |from: u64, to: u64| -> Arc<dyn Content> {
+            Arc::new(Slice::new(self.source.clone(), from, to.saturating_sub(from)))
+        };
+        let (mut pieces, mut at): (Vec<Arc<dyn Content>>, u64) = (Vec::new(), 0);
+        for (mention, text) in places {
+            pieces.push(slice(at, mention.range.start));
+            let text = match &mention.anchor {
+                Some(anchor) => format!("&{anchor} {text}"),
+                None => text,
+            };
+            pieces.push(Arc::new(Text::new(text.into_bytes())));
+            at = mention.range.end;
+        }
+        pieces.push(slice(at, self.head.end));
         Ok(Arc::new(Pieces::new(pieces)?))
     }
 }
@@ -175,34 +190,12 @@ fn exploded_tree(file: &AsdfFile, found: &Sources, stem: &[u8]) -> Result<Arc<dy
         let name = block_name(stem, block(mention)? as u64);
         Some((mention, escaped(&name)))
     });
-    replace(file, replaced)
+    file.replaced(replaced)
 }
 
 /// The number of the block that an array names.
 fn ndarray_block(n: i64, count: usize) -> Option<usize> {
     super::ndarray::Source::Block(n).block(count)
-}
-
-/// The head of a file with other texts in some places; the rest is lent from where it lies.
-fn replace<'m>(
-    file: &AsdfFile,
-    places: impl Iterator<Item = (&'m Mention, String)>,
-) -> Result<Arc<dyn Content>> {
-    let slice = |from: u64, to: u64| -> Arc<dyn Content> {
-        Arc::new(Slice::new(file.source.clone(), from, to.saturating_sub(from)))
-    };
-    let (mut pieces, mut at): (Vec<Arc<dyn Content>>, u64) = (Vec::new(), 0);
-    for (mention, text) in places {
-        pieces.push(slice(at, mention.range.start));
-        let text = match &mention.anchor {
-            Some(anchor) => format!("&{anchor} {text}"),
-            None => text,
-        };
-        pieces.push(Arc::new(Text::new(text.into_bytes())));
-        at = mention.range.end;
-    }
-    pieces.push(slice(at, file.head.end));
-    Ok(Arc::new(Pieces::new(pieces)?))
 }
 
 /// The name of a file without its ending.

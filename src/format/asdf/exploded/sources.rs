@@ -24,18 +24,18 @@ const LIBRARY: &str = "asdf_library";
 
 /// A place where an array says where its elements are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mention {
+pub(in super::super) struct Mention {
     /// The scalar or alias in the text.
-    pub(super) range: Range<u64>,
+    pub(in super::super) range: Range<u64>,
     /// The anchor that it defines.
-    pub(super) anchor: Option<Box<str>>,
+    pub(in super::super) anchor: Option<Box<str>>,
     /// What it says.
-    pub(super) target: Target,
+    pub(in super::super) target: Target,
 }
 
 /// Where an array says that its elements are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(in super::super) enum Target {
     /// In this block; -1 is the last one.
     Block(i64),
     /// In the first block of another file.
@@ -44,15 +44,15 @@ pub(super) enum Target {
 
 /// What was found in the text of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sources {
+pub(in super::super) struct Sources {
     /// In the order of the text.
-    pub(super) mentions: Vec<Mention>,
+    pub(in super::super) mentions: Vec<Mention>,
     /// What a file of a single block begins with: header and tree.
-    pub(super) front: Vec<u8>,
+    pub(in super::super) front: Vec<u8>,
 }
 
 /// Looks through a tree.
-pub(super) fn find(tree: &dyn Content) -> Result<Sources> {
+pub(in super::super) fn find(tree: &dyn Content) -> Result<Sources> {
     let mut finder = Finder::default();
     let commented = Commented(tree);
     let mut events = Events::of(&commented);

@@ -1,0 +1,231 @@
+//! `imploded.asdf`: the file together with the blocks that its arrays have in other files, as one file.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::AsdfFile;
+use super::exploded::sources::{Mention, Target};
+use super::external::{split, unchanged};
+use super::header::{Generation, Header, Layout, STREAMED};
+use crate::content::folder::{File, Keeping, Renewal};
+use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
+use crate::error::{Error, Result};
+use crate::format::Container;
+
+/// The name of the file.
+pub(super) const FILE: &str = "imploded.asdf";
+/// So many other files are held open for it.
+const MOST_FILES: usize = 1000;
+/// Bytes of a text that are looked at at once.
+const PIECE: usize = 256 << 10;
+
+/// The blocks of the file, in their order.
+struct Whole {
+    blocks: Vec<Arc<dyn Content>>,
+    /// The number of the first block of each other file.
+    others: HashMap<String, usize>,
+    /// The number of the file's own last block, if that is streamed: it comes last.
+    streamed: Option<usize>,
+    /// What the bytes depend on.
+    signature: String,
+}
+
+impl AsdfFile {
+    /// Whether the tree names blocks of other files. Looks for them in the text before it looks through the tree.
+    pub(super) fn has_external(&self) -> bool {
+        let is_external = |mention: &Mention| matches!(mention.target, Target::External(_));
+        self.may_have_external()
+            && self.sources().is_ok_and(|sources| sources.mentions.iter().any(is_external))
+    }
+
+    /// Whether it takes long now to find that out.
+    pub(super) fn finds_external_slowly(&self) -> bool {
+        match self.may_be_external.get() {
+            Some(may) => *may && self.sources.get().is_none(),
+            None => true,
+        }
+    }
+
+    fn may_have_external(&self) -> bool {
+        *self.may_be_external.get_or_init(|| names_files(&*self.tree()).unwrap_or(false))
+    }
+
+    /// The file `imploded.asdf`, if there is one.
+    pub(super) fn imploded_file(&self) -> Option<File> {
+        if !self.has_external() {
+            return None;
+        }
+        let made = self.whole().and_then(|whole| Ok((self.imploded(&whole)?, whole)));
+        let (content, whole) = match made {
+            Ok((content, whole)) => (Ok(content), Some(whole)),
+            Err(error) => (Err(error), None),
+        };
+        let grows = whole.as_ref().is_some_and(|whole| whole.streamed.is_some());
+        let keeping = if grows || content.is_err() { Keeping::Nothing } else { Keeping::All };
+        let renewal = whole.map_or(Renewal::Always, |whole| Renewal::WhileSame(whole.signature));
+        Some(File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, attributes: None })
+    }
+
+    /// Finds all blocks.
+    fn whole(&self) -> Result<Whole> {
+        let mut whole =
+            Whole { blocks: Vec::new(), others: HashMap::new(), streamed: None, signature: String::new() };
+        let mut last = None;
+        let count = self.block_count()?;
+        for n in 0..count {
+            let header = self.header(self.offset(n)?).map_err(|error| error.in_block(n as u64))?;
+            let block = self.lent_block(n, &header)?;
+            match header.streamed() {
+                true => last = Some(block),
+                false => whole.blocks.push(block),
+            }
+        }
+        for mention in &self.sources()?.mentions {
+            let Target::External(uri) = &mention.target else { continue };
+            let name = split(uri).0;
+            if whole.others.contains_key(name) {
+                continue;
+            }
+            if whole.others.len() >= MOST_FILES {
+                return Err(Error::unsupported(format!("the tree names more than {MOST_FILES} other files")));
+            }
+            let other = self.external(uri)?;
+            let block = other.block_for(self).map_err(|error| {
+                Error::new(error.kind(), format!("the file \"{}\": {}", name.escape_debug(), error.message()))
+            })?;
+            // Writing to a String can't fail.
+            let _ = write!(whole.signature, "{name:?} {:?} ", other.source_stat().version);
+            whole.others.insert(name.to_owned(), whole.blocks.len());
+            whole.blocks.push(unchanged(block, &other));
+        }
+        if let Some(last) = last {
+            whole.streamed = Some(count - 1);
+            let _ = write!(whole.signature, "{}", self.head.end);
+            whole.blocks.push(last);
+        } else {
+            let _ = write!(whole.signature, "{:?}", self.source_stat().version);
+        }
+        Ok(whole)
+    }
+
+    /// The file's first block as it can lie in another file.
+    fn block_for(&self, file: &Self) -> Result<Arc<dyn Content>> {
+        let header = self.header(self.offset(0)?)?;
+        if self.head.generation != file.head.generation {
+            let what = "its blocks are of another version of the format, which can't be in this file";
+            return Err(Error::unsupported(what));
+        }
+        let block = self.lent_block(0, &header)?;
+        if !header.streamed() {
+            return Ok(block);
+        }
+        if header.layout != Layout::Md5 {
+            return Err(Error::unsupported("its block is streamed, which only the last one may be"));
+        }
+        // Elsewhere it is a block like others.
+        let before = header.data_offset() - header.offset;
+        let mut bytes = vec![0; usize::try_from(before).unwrap_or(0)];
+        read_exact_at(&*block, 0, &mut bytes)?;
+        let len = block.len() - before;
+        bytes[6..10].copy_from_slice(&(header.flags & !STREAMED).to_be_bytes());
+        for at in [14, 22, 30] {
+            bytes[at..at + 8].copy_from_slice(&len.to_be_bytes());
+        }
+        let data = Slice::new(self.source.clone(), header.data_offset(), len);
+        Ok(Arc::new(Pieces::new([Arc::new(Text::new(bytes)) as Arc<dyn Content>, Arc::new(data)])?))
+    }
+
+    /// A block with its header, as it lies in the source.
+    pub(super) fn lent_block(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
+        let stored = self.stored(n, header)?;
+        let before = header.data_offset() - header.offset;
+        if header.streamed() {
+            return Ok(Arc::new(Slice::new(self.source.clone(), header.offset, before + stored.len())));
+        }
+        let end = header
+            .end()
+            .ok_or_else(|| Error::damaged("the block's sizes are beyond any file").at(header.offset))?;
+        let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
+        let block = Slice::new(self.source.clone(), header.offset, end - header.offset);
+        Ok(Arc::new(block.cut(next.saturating_sub(header.offset))))
+    }
+
+    fn imploded(&self, whole: &Whole) -> Result<Arc<dyn Content>> {
+        let count = self.block_count()?;
+        let places = self.sources()?.mentions.iter().filter_map(|mention| {
+            let number = match &mention.target {
+                Target::Block(n) => match super::ndarray::Source::Block(*n).block(count)? {
+                    n if whole.streamed == Some(n) => whole.blocks.len() - 1,
+                    n => n,
+                },
+                Target::External(uri) => *whole.others.get(split(uri).0)?,
+            };
+            Some((mention, number.to_string()))
+        });
+        let tree = self.replaced(places)?;
+        let mut index = "#ASDF BLOCK INDEX\n%YAML 1.1\n---\n".to_owned();
+        let mut at = tree.len();
+        for block in &whole.blocks {
+            let _ = writeln!(index, "- {at}");
+            at = at.saturating_add(block.len());
+        }
+        index.push_str("...\n");
+        let is_indexed = whole.streamed.is_none() && self.head.generation == Generation::One;
+        let index = is_indexed.then(|| Arc::new(Text::new(index.into_bytes())) as Arc<dyn Content>);
+        let pieces = std::iter::once(tree).chain(whole.blocks.iter().cloned()).chain(index);
+        Ok(Arc::new(Pieces::new(pieces)?))
+    }
+}
+
+/// Whether a text may have a key `source` with a value that is no number.
+fn names_files(text: &dyn Content) -> Result<bool> {
+    let finder = memchr::memmem::Finder::new("source");
+    // A piece begins with the end of the one before it.
+    let (mut piece, mut at, mut kept) = (vec![0; PIECE], 0, 0);
+    while at < text.len() {
+        let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
+        read_exact_at(text, at, &mut piece[kept..kept + more])?;
+        at += more as u64;
+        let read = &piece[..kept + more];
+        let names_file = |place: usize| {
+            let after = &read[place + 6..];
+            let after = after.strip_prefix(b"\"").or(after.strip_prefix(b"'")).unwrap_or(after);
+            match after.trim_ascii_start() {
+                [b':', value @ ..] => match value.trim_ascii_start() {
+                    [] => at < text.len(),
+                    [first, ..] => !first.is_ascii_digit() && *first != b'-',
+                },
+                // What is cut off here is looked at again in the next piece.
+                _ => false,
+            }
+        };
+        if finder.find_iter(read).any(names_file) {
+            return Ok(true);
+        }
+        kept = read.len().min(64);
+        let from = read.len() - kept;
+        piece.copy_within(from..from + kept, 0);
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_name_files_are_told_by_a_glance() {
+        let names = |text: &str| names_files(&Text::new(text.as_bytes())).unwrap();
+        for text in
+            ["source: a.asdf", "{\"source\":'x'}", "source : &a b", "  source:\n    x", "a\nsource: *n"]
+        {
+            assert!(names(text), "{text}");
+            let far = format!("{}{text}\n", "#".repeat(PIECE - 9));
+            assert!(names(&far), "{text}");
+        }
+        for text in ["", "source: 0", "{'source': -1}", "sources: x", "the source is x: y"] {
+            assert!(!names(text), "{text}");
+        }
+    }
+}
