@@ -98,12 +98,8 @@ pub struct AsdfFile {
     surveyed: OnceLock<arrays::Found>,
     arrays: OnceLock<arrays::Found>,
     externals: external::Externals,
-    /// Where the arrays of the tree name their blocks.
-    sources: OnceLock<Result<exploded::sources::Sources>>,
-    /// Whether the text of the tree may name other files.
-    may_be_external: OnceLock<bool>,
-    /// The parts of the exploded form.
-    exploded: OnceLock<Result<exploded::Parts>>,
+    /// What the exploded form and its reverse are made of.
+    exploded: exploded::Kept,
     /// The pictures of arrays.
     previews: OnceLock<Items<same_paths::Same>>,
     /// The tables of the tree.
@@ -140,9 +136,7 @@ impl AsdfFile {
             surveyed: OnceLock::new(),
             arrays: OnceLock::new(),
             externals: external::Externals::default(),
-            sources: OnceLock::new(),
-            may_be_external: OnceLock::new(),
-            exploded: OnceLock::new(),
+            exploded: exploded::Kept::default(),
             previews: OnceLock::new(),
             tables: OnceLock::new(),
             may_display: OnceLock::new(),
@@ -170,9 +164,7 @@ impl AsdfFile {
             surveyed: OnceLock::new(),
             arrays: OnceLock::new(),
             externals: external::Externals::default(),
-            sources: OnceLock::new(),
-            may_be_external: OnceLock::new(),
-            exploded: OnceLock::new(),
+            exploded: exploded::Kept::default(),
             previews: OnceLock::new(),
             tables: OnceLock::new(),
             may_display: OnceLock::new(),
@@ -431,7 +423,7 @@ impl Container for AsdfFile {
             None => self.finds_displayed_slowly() || self.finds_external_slowly(),
             Some(preview::FILE) => self.finds_displayed_slowly(),
             // The other files are opened.
-            Some(imploded::FILE) => self.may_be_external.get() != Some(&false),
+            Some(imploded::FILE) => self.exploded.may_be_external.get() != Some(&false),
             Some(_) => false,
         }
     }

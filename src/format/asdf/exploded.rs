@@ -7,7 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use self::sources::{Mention, Sources, Target, find};
 use super::AsdfFile;
@@ -27,6 +27,16 @@ const LONGEST_STEM: usize = 240;
 #[derive(Debug)]
 pub(super) struct Exploded {
     file: Arc<AsdfFile>,
+}
+
+/// What is found and made once a version.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Where the arrays of the tree name their blocks.
+    pub(super) sources: OnceLock<Result<Sources>>,
+    /// Whether the text of the tree may name other files.
+    pub(super) may_be_external: OnceLock<bool>,
+    parts: OnceLock<Result<Parts>>,
 }
 
 /// The tree of the exploded form, and what the files of single blocks begin with.
@@ -115,14 +125,14 @@ impl Folder for Exploded {
     }
 
     fn is_slow_at(&self, _: &OsStr) -> bool {
-        self.file.is_slow() || self.file.exploded.get().is_none()
+        self.file.is_slow() || self.file.exploded.parts.get().is_none()
     }
 }
 
 impl AsdfFile {
     /// The parts of the exploded form, made at the first call.
     fn parts(&self) -> Result<&Parts> {
-        let made = self.exploded.get_or_init(|| {
+        let made = self.exploded.parts.get_or_init(|| {
             let found = self.sources()?;
             let stem = stem(self.source.path().file_name().unwrap_or_default().as_bytes());
             let tree = exploded_tree(self, found, stem)?;
@@ -133,7 +143,7 @@ impl AsdfFile {
 
     /// Why there is no exploded form, if it was asked for.
     pub(super) fn exploded_defect(&self) -> Option<Defect> {
-        let error = self.exploded.get()?.as_ref().err()?;
+        let error = self.exploded.parts.get()?.as_ref().err()?;
         let what = format!("exploded/ can't be read: {}", error.message());
         Some(Defect { severity: Severity::Note, offset: 0, block: None, what })
     }
@@ -153,7 +163,7 @@ impl AsdfFile {
 
     /// Where the arrays of the tree name their blocks, found at the first call.
     pub(super) fn sources(&self) -> Result<&Sources> {
-        self.sources.get_or_init(|| find(&*self.tree())).as_ref().map_err(Clone::clone)
+        self.exploded.sources.get_or_init(|| find(&*self.tree())).as_ref().map_err(Clone::clone)
     }
 
     /// The head of the file with other texts in some places; the rest is lent from where it lies.
