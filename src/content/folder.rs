@@ -71,9 +71,50 @@ pub enum Renewal {
     Never,
     /// The bytes of the new version.
     Always,
-    /// The same bytes, wherever they lie now: reading is an error (ESTALE) unless the new version has the same text
-    /// here.
-    WhileSame(String),
+    /// The same bytes, wherever they lie now: reading is an error (ESTALE) unless the new version has the same
+    /// signature here.
+    WhileSame(Signature),
+}
+
+/// What tells the bytes of a file from others, in another version of its source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Signature {
+    /// The same as long as the bytes are the same, however the source was changed.
+    pub text: String,
+    /// The same as long as they lie in the same place. A save made in the mount may move them; where another program
+    /// has changed the source, only those in the same place are known to be the same.
+    pub place: String,
+}
+
+impl Signature {
+    /// That of bytes that are known by `text` wherever they lie.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), place: String::new() }
+    }
+
+    /// That of these bytes and `other` ones together.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.text.push('\n');
+        self.text.push_str(&other.text);
+        self.place.push('\n');
+        self.place.push_str(&other.place);
+        self
+    }
+}
+
+impl Renewal {
+    /// Whether a handle may go on with a file of this renewal in a new version of the source; `saved` if nothing but
+    /// saves made in the mount has changed it.
+    pub fn allows(&self, next: &Self, saved: bool) -> bool {
+        match (self, next) {
+            (Self::WhileSame(one), Self::WhileSame(next)) => {
+                one.text == next.text && (saved || one.place == next.place)
+            }
+            (Self::WhileSame(_), _) => false,
+            _ => true,
+        }
+    }
 }
 
 /// What the kernel may keep of a file that is sound.

@@ -37,6 +37,7 @@ pub mod head;
 pub mod header;
 mod imploded;
 pub mod index;
+pub mod json;
 pub mod ndarray;
 mod numbers;
 mod preview;
@@ -106,6 +107,8 @@ pub struct AsdfFile {
     tables: OnceLock<tables::Found>,
     /// Whether the text of the tree may have an array that is to be displayed.
     may_display: OnceLock<bool>,
+    /// How long the tree is in JSON.
+    json: OnceLock<Result<json::BothMeasured>>,
     /// What `fits/` shows.
     fits: OnceLock<Items<fits::Shown>>,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
@@ -141,6 +144,7 @@ impl AsdfFile {
             tables: OnceLock::new(),
             may_display: OnceLock::new(),
             fits: OnceLock::new(),
+            json: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         })
@@ -169,6 +173,7 @@ impl AsdfFile {
             tables: OnceLock::new(),
             may_display: OnceLock::new(),
             fits: OnceLock::new(),
+            json: OnceLock::new(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         }
@@ -406,15 +411,16 @@ impl Container for AsdfFile {
     }
 
     fn derived_files(&self) -> Vec<&'static str> {
+        let displayed = self.displayed().map(|_| preview::FILE);
         let imploded = self.has_external().then_some(imploded::FILE);
-        self.displayed().map(|_| preview::FILE).into_iter().chain(imploded).collect()
+        json::FILES.into_iter().chain(displayed).chain(imploded).collect()
     }
 
     fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
         Ok(match name {
             preview::FILE => self.displayed_file(),
             imploded::FILE => self.imploded_file(),
-            _ => None,
+            _ => self.json_file(name),
         })
     }
 
@@ -424,6 +430,7 @@ impl Container for AsdfFile {
             Some(preview::FILE) => self.finds_displayed_slowly(),
             // The other files are opened.
             Some(imploded::FILE) => self.exploded.may_be_external.get() != Some(&false),
+            Some(name) if json::FILES.contains(&name) => self.measures_json_slowly(),
             Some(_) => false,
         }
     }
@@ -454,6 +461,7 @@ impl Container for AsdfFile {
             defects.extend(arrays::defects_of_externals(self, found));
         }
         defects.extend(self.exploded_defect());
+        defects.extend(self.json_defect());
         defects.extend(self.tables.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
         defects
     }

@@ -115,9 +115,10 @@ impl Reader {
                 _ => rewritten(),
             })?;
             // A save made here moves blocks, and changes none.
-            let may_differ = opened.base_version != now.opened.base_version;
-            let differs = now.file.renewal != file.renewal || opened.lineage != now.opened.lineage;
-            if may_differ && differs && matches!(now.file.renewal, Renewal::WhileSame(_)) {
+            let saved = opened.base_version == now.opened.base_version;
+            let is_other = !saved && opened.lineage != now.opened.lineage;
+            let same = now.file.renewal.allows(&file.renewal, saved);
+            if !same || (is_other && matches!(now.file.renewal, Renewal::WhileSame(_))) {
                 return Err(rewritten());
             }
             *now = Now { opened, content, file: Arc::new(file) };

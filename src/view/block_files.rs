@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal};
+use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::error::{self, Error, Result};
 use crate::format::{Block, Container, FactValue, Facts};
 
@@ -64,7 +64,10 @@ fn file(n: usize, block: Block) -> File {
         claimed: facts.data_size,
         grows: block.streamed,
         blocks: vec![n],
-        renewal: Renewal::WhileSame(signature(&facts, block.streamed)),
+        renewal: Renewal::WhileSame(Signature {
+            text: String::new(),
+            place: signature(&facts, block.streamed),
+        }),
         keeping: if block.streamed { Keeping::Nothing } else { Keeping::Small },
         attributes: Some(Arc::new(move || attributes(&facts))),
     }

@@ -9,6 +9,7 @@ pub mod readings;
 mod time;
 
 pub use number::{beyond_int64, float};
+pub use time::iso_timestamp;
 
 /// What the tags of YAML's own types begin with.
 pub const TAG_PREFIX: &str = "tag:yaml.org,2002:";

@@ -13,6 +13,7 @@
 //! | `bloscpack_by_python` | files written at test time by the bloscpack package | the data before they were written |
 //! | `gsd_by_python` | trajectories written at test time by the gsd package, and fixtures of its old versions | its readers |
 //! | `gsd_growing` | trajectories that are being written, or are written anew | a formula |
+//! | `json` | trees of every type, and random ones | PyYAML, Python's JSON, jq |
 //! | `preview` | pictures of arrays | numpy, by the documented formula |
 //! | `tables` | tables of random columns | the columns before they were written, read by pyarrow and DuckDB |
 
@@ -29,6 +30,7 @@ mod exploded;
 mod fits;
 mod gsd_by_python;
 mod gsd_growing;
+mod json;
 mod preview;
 mod reference;
 mod saved;

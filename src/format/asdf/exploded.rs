@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use self::sources::{Mention, Sources, Target, find};
 use super::AsdfFile;
 use super::header::{Generation, Header};
-use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal};
+use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text};
 use crate::error::{self, Result};
 use crate::format::{Container, Defect, Severity};
@@ -74,8 +74,11 @@ impl Exploded {
         let streamed = header.as_ref().is_ok_and(Header::streamed);
         let renewal = match (&header, self.file.parts()) {
             (Ok(header), Ok(parts)) => {
+                // Without a checksum only its place tells a block that another program wrote from this one.
+                let place = if header.has_checksum() { 0 } else { header.offset };
                 let header = Header { offset: 0, ..header.clone() };
-                Renewal::WhileSame(format!("{header:?} {}", parts.front.escape_ascii()))
+                let text = format!("{header:?} {}", parts.front.escape_ascii());
+                Renewal::WhileSame(Signature { text, place: place.to_string() })
             }
             _ => Renewal::Always,
         };
@@ -98,7 +101,9 @@ impl Folder for Exploded {
             Some(Name::Tree) => {
                 let content = self.file.parts().map(|parts| parts.tree.clone());
                 let file = File::new(Arc::new(Text::default()), Keeping::All);
-                Some(Node::File(File { content, ..file }))
+                let version = format!("{:?}", self.file.source_stat.version);
+                let renewal = Renewal::WhileSame(Signature::new(version));
+                Some(Node::File(File { content, renewal, ..file }))
             }
             Some(Name::Block(n)) => self.block_file(n)?.map(Node::File),
             None => None,

@@ -178,10 +178,10 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
 
 /// Makes a file one that has the same bytes only as long as it has this header.
 fn tell_apart(file: &mut File, header: &[u8]) {
-    if let (Renewal::WhileSame(text), false) = (&mut file.renewal, file.grows) {
+    if let (Renewal::WhileSame(signature), false) = (&mut file.renewal, file.grows) {
         let mut hasher = DefaultHasher::new();
         header.hash(&mut hasher);
-        text.push_str(&format!(" {:x}", hasher.finish()));
+        signature.text.push_str(&format!(" {:x}", hasher.finish()));
     }
 }
 

@@ -8,7 +8,7 @@ use super::AsdfFile;
 use super::exploded::sources::{Mention, Target};
 use super::external::{split, unchanged};
 use super::header::{Generation, Header, Layout, STREAMED};
-use crate::content::folder::{File, Keeping, Renewal};
+use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text, read_exact_at};
 use crate::error::{Error, Result};
 use crate::format::Container;
@@ -63,7 +63,8 @@ impl AsdfFile {
         };
         let grows = whole.as_ref().is_some_and(|whole| whole.streamed.is_some());
         let keeping = if grows || content.is_err() { Keeping::Nothing } else { Keeping::All };
-        let renewal = whole.map_or(Renewal::Always, |whole| Renewal::WhileSame(whole.signature));
+        let renewal =
+            whole.map_or(Renewal::Always, |whole| Renewal::WhileSame(Signature::new(whole.signature)));
         Some(File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, attributes: None })
     }
 

@@ -13,7 +13,7 @@ use super::checksum::Checksum;
 use super::header::{Header, Kind as Layout};
 use super::{NAME, check, facts, tree};
 use crate::codec::blosc::{Buffer, Buffers, Payload, Place};
-use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal};
+use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::content::{Content, Text, npy};
 use crate::error::{self, Error, Result};
 use crate::format::{Block, Container, Context, Defect, Severity, Verified};
@@ -252,7 +252,7 @@ impl Buffers for Item {
 /// A file that is readable as long as the source has this version.
 fn file(content: Result<Arc<dyn Content>>) -> Node {
     let empty: Arc<dyn Content> = Arc::new(Text::default());
-    let renewal = Renewal::WhileSame(String::new());
+    let renewal = Renewal::WhileSame(Signature::default());
     Node::File(File { content, renewal, ..File::new(empty, Keeping::All) })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::facts;
 use super::file::GsdFile;
-use crate::content::folder::{File, Keeping, Renewal};
+use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, npy};
 use crate::error::Result;
 
@@ -36,7 +36,7 @@ pub fn file(file: &Arc<GsdFile>, entry: &Entry) -> File {
         claimed: 0,
         grows: false,
         blocks: Vec::new(),
-        renewal: Renewal::WhileSame(signature(file, &entry)),
+        renewal: Renewal::WhileSame(Signature::new(signature(file, &entry))),
         keeping: Keeping::All,
         attributes: Some(Arc::new(move || facts::attributes(&holder, &entry))),
     }

@@ -14,7 +14,7 @@ use super::file::GsdFile;
 use super::path_folder::{CountedFolder, Item, Items, PathFolder};
 use super::schema::{self, GROUPS, Group, Quantity, Rule};
 use super::{chunk, facts};
-use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal};
+use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::error::{Error, Result};
 
 /// Where a value comes from.
@@ -188,7 +188,7 @@ impl FrameGroup {
             claimed: 0,
             grows: false,
             blocks: Vec::new(),
-            renewal: Renewal::WhileSame(same),
+            renewal: Renewal::WhileSame(Signature::new(same)),
             keeping: Keeping::All,
             attributes: found.ok().map(|found| frame.attributes(found)),
         }

@@ -14,7 +14,7 @@ use super::entry::{Element, Entry};
 use super::file::GsdFile;
 use super::index::SURVEYED;
 use super::path_folder::{Item, Items, PathFolder};
-use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal};
+use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::content::{Content, npy};
 use crate::error::{Error, Result};
 use crate::format;
@@ -138,7 +138,7 @@ fn file_of(file: &Arc<GsdFile>, shown: &Shown) -> File {
         grows: false,
         blocks: Vec::new(),
         // One that has grown begins with the same bytes: numpy leaves room for the number of frames in the header.
-        renewal: Renewal::WhileSame(format!("series {kind} {n} {m}")),
+        renewal: Renewal::WhileSame(Signature::new(format!("series {kind} {n} {m}"))),
         keeping: Keeping::All,
         attributes: Some(Arc::new(move || attributes(&holder, &chunks))),
     }

@@ -6,8 +6,12 @@ struct Parts {
     date: [u32; 3],
     /// Hour, minute, second; `None` for a date alone.
     time: Option<[u32; 3]>,
+    /// Microseconds of the second.
+    micros: u32,
     /// Minutes away from UTC, without the sign.
     zone: u32,
+    /// What is written of the zone: `Some(true)` if it is west of UTC; `None` if it is not written.
+    west: Option<bool>,
     /// Whether month and day have two digits each.
     full: bool,
 }
@@ -47,7 +51,7 @@ fn parse(text: &str) -> Option<Parts> {
     let full = before - text.len() == 5;
     let date = [year, month, day];
     if text.is_empty() {
-        return Some(Parts { date, time: None, zone: 0, full });
+        return Some(Parts { date, time: None, micros: 0, zone: 0, west: None, full });
     }
     match text.first()? {
         b'T' | b't' => *text = &text[1..],
@@ -59,12 +63,19 @@ fn parse(text: &str) -> Option<Parts> {
     let minute = number(text, 2, 2)?;
     exactly(text, b':')?;
     let second = number(text, 2, 2)?;
+    let mut micros = 0;
     if text.first() == Some(&b'.') {
         *text = &text[1..];
+        for unit in [100_000, 10_000, 1000, 100, 10, 1] {
+            micros += number(text, 1, 1).unwrap_or(0) * unit;
+        }
         while number(text, 1, 9).is_some() {}
     }
+    let written: &[u8] = text;
+    let west = (!written.is_empty()).then(|| written.contains(&b'-'));
     let zone = zone(text)?;
-    text.is_empty().then_some(Parts { date, time: Some([hour, minute, second]), zone, full })
+    let time = Some([hour, minute, second]);
+    text.is_empty().then_some(Parts { date, time, micros, zone, west, full })
 }
 
 fn zone(text: &mut &[u8]) -> Option<u32> {
@@ -86,6 +97,23 @@ fn zone(text: &mut &[u8]) -> Option<u32> {
         }
         _ => None,
     }
+}
+
+/// A timestamp as ISO 8601 has it, in the words of Python's `isoformat`; `None` if there is no such time.
+pub fn iso_timestamp(text: &str) -> Option<String> {
+    let Parts { date: [year, month, day], time, micros, zone, west, .. } = parse(text)?;
+    if unfit(text).is_some() {
+        return None;
+    }
+    let date = format!("{year:04}-{month:02}-{day:02}");
+    let Some([hour, minute, second]) = time else { return Some(date) };
+    let fraction = if micros > 0 { format!(".{micros:06}") } else { String::new() };
+    let zone = west.map(|west| {
+        // Python's zones have no negative zero.
+        let sign = if west && zone > 0 { '-' } else { '+' };
+        format!("{sign}{:02}:{:02}", zone / 60, zone % 60)
+    });
+    Some(format!("{date}T{hour:02}:{minute:02}:{second:02}{fraction}{}", zone.unwrap_or_default()))
 }
 
 /// Whether a plain scalar is taken for a timestamp.

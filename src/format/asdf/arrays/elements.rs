@@ -10,7 +10,7 @@ use super::super::ndarray::{Byteorder, Datatype, Ndarray, Number, Scalar, Source
 use super::entry::{Masked, MaskedBy};
 use super::referred::array_of;
 use super::{inline, masks};
-use crate::content::folder::{File, Keeping, Renewal};
+use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, Gather, Text, Window};
 use crate::decode::Decoded;
 use crate::error::{Error, Kind, Result};
@@ -135,7 +135,7 @@ pub(in super::super) fn file_of_all(
     make: impl FnOnce(&[Elements]) -> Result<Arc<dyn Content>>,
 ) -> File {
     let mut all = Ok(Vec::new());
-    let (mut signatures, mut blocks, mut grows) = (Some(String::new()), Vec::new(), false);
+    let (mut signatures, mut blocks, mut grows) = (Some(Signature::default()), Vec::new(), false);
     for array in arrays {
         let origin = Origin::of(file, array);
         all = all.and_then(|mut all: Vec<Elements>| {
@@ -143,7 +143,7 @@ pub(in super::super) fn file_of_all(
             Ok(all)
         });
         signatures = match (signatures, origin.renewal) {
-            (Some(one), Renewal::WhileSame(other)) => Some(one + &other),
+            (Some(one), Renewal::WhileSame(other)) => Some(one.and(&other)),
             _ => None,
         };
         blocks.extend(origin.blocks);
@@ -186,13 +186,13 @@ pub(in super::super) fn file_of_mask(
             origin.blocks.extend(mask.blocks);
             origin.grows |= mask.grows;
             origin.renewal = match (origin.renewal, mask.renewal) {
-                (Renewal::WhileSame(one), Renewal::WhileSame(other)) => Renewal::WhileSame(one + &other),
+                (Renewal::WhileSame(one), Renewal::WhileSame(other)) => Renewal::WhileSame(one.and(&other)),
                 _ => Renewal::Always,
             };
         }
     }
     if let Renewal::WhileSame(signature) = &mut origin.renewal {
-        signature.push_str(&format!("{:?}", masked.by.number()));
+        signature.text.push_str(&format!("{:?}", masked.by.number()));
     }
     origin.file(make)
 }
@@ -210,7 +210,7 @@ impl Origin {
         match &array.source {
             Source::Inline(inline) => {
                 let hash = inline.leaves.as_deref().map(|leaves| leaves.seen.hash);
-                let signature = format!("{:?} {:?} {hash:?}", array.shape, array.datatype);
+                let signature = Signature::new(format!("{:?} {:?} {hash:?}", array.shape, array.datatype));
                 let elements = Elements::in_tree(file, array);
                 Self { elements, renewal: Renewal::WhileSame(signature), blocks: Vec::new(), grows: false }
             }
@@ -239,9 +239,9 @@ impl Origin {
                     let content = unchanged(elements.content.clone(), &other);
                     Elements { content, ..elements }
                 });
-                let version = format!("{:?}", other.source_stat().version);
+                let version = Signature::new(format!("{:?}", other.source_stat().version));
                 let renewal = match origin.renewal {
-                    Renewal::WhileSame(signature) => Renewal::WhileSame(signature + &version),
+                    Renewal::WhileSame(signature) => Renewal::WhileSame(signature.and(&version)),
                     other => other,
                 };
                 (elements, renewal)
@@ -261,7 +261,7 @@ impl Origin {
         match block {
             Ok((number, block)) => Self {
                 elements: Elements::in_block(array, &block),
-                renewal: Renewal::WhileSame(signature(array, &block)),
+                renewal: Renewal::WhileSame(signature(array, number, &block)),
                 blocks: vec![number],
                 grows: block.streamed,
             },
@@ -284,15 +284,16 @@ impl Origin {
     }
 }
 
-/// The same text for an array of two versions of a file if it has the same elements; a streamed one may have grown.
-fn signature(array: &Ndarray, block: &Block) -> String {
+/// The same for an array of two versions of a file if it has the same elements; a streamed one may have grown.
+fn signature(array: &Ndarray, number: usize, block: &Block) -> Signature {
     let facts =
         block.facts.iter().filter(|fact| !block.streamed || !matches!(fact.value, FactValue::Size(_)));
     let facts: Vec<_> = facts.collect();
-    format!(
-        "{:?} {:?} {:?} {:?} {:?} {facts:?}",
+    let text = format!(
+        "{number} {:?} {:?} {:?} {:?} {:?}",
         array.shape, array.datatype, array.byteorder, array.offset, array.strides
-    )
+    );
+    Signature { text, place: format!("{facts:?}") }
 }
 
 /// The bytes of an array in the tree, or which of its elements are null.

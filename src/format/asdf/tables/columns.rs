@@ -6,7 +6,7 @@ use super::super::AsdfFile;
 use super::super::arrays::{Elements, Order, file_of};
 use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar};
 use super::survey::Source;
-use crate::content::folder::{File, Keeping, Renewal};
+use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::parquet::{Column, Element, Table, Values};
 use crate::content::{Content, Gather, Text};
 use crate::error::{Error, Result};
@@ -31,14 +31,14 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
 /// What the file of a table depends on.
 struct Parts {
     /// The same for tables with the same elements; `None` if nothing tells.
-    signature: Option<String>,
+    signature: Option<Signature>,
     blocks: Vec<usize>,
     grows: bool,
 }
 
 impl Default for Parts {
     fn default() -> Self {
-        Self { signature: Some(String::new()), blocks: Vec::new(), grows: false }
+        Self { signature: Some(Signature::default()), blocks: Vec::new(), grows: false }
     }
 }
 
@@ -46,7 +46,7 @@ impl Parts {
     /// The rows of a column, and the columns of the file that it makes: several if it is an array of records.
     fn column(&mut self, file: &Arc<AsdfFile>, source: &Source) -> Result<(u64, Vec<(String, Column)>)> {
         if let Some(signature) = &mut self.signature {
-            signature.push_str(&format!("{:?} ", source.name));
+            signature.text.push_str(&format!("{:?} ", source.name));
         }
         let elements = self.elements(file, &source.array)?;
         let missing = match &source.mask {
@@ -80,7 +80,7 @@ impl Parts {
         self.grows |= made.grows;
         self.blocks.extend(made.blocks.iter().filter(|n| !self.blocks.contains(n)).collect::<Vec<_>>());
         self.signature = match (self.signature.take(), made.renewal) {
-            (Some(before), Renewal::WhileSame(signature)) => Some(format!("{before}{signature}\n")),
+            (Some(before), Renewal::WhileSame(signature)) => Some(before.and(&signature)),
             _ => None,
         };
         match (found, made.content) {

@@ -1,0 +1,240 @@
+//! `tree.json` and `tree.tagged.json`: the tree for programs that read JSON.
+//!
+//! A pass over the events of the tree measures both. A text of up to [`SMALL`] bytes is then made whole for each
+//! handle; a longer one is made again from the start of the tree while it is read, and its units are cached as those
+//! of a compressed block are. `docs/views.md` has the rules.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`writer`] | events to JSON, in memory that does not grow with the tree |
+//! | [`scalar`] | one scalar as JSON |
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use twox_hash::XxHash64;
+
+use super::AsdfFile;
+use crate::content::folder::{File, Keeping, Renewal, Signature};
+use crate::content::{Content, Text};
+use crate::decode::{Decoded, Decoder, Sequential};
+use crate::error::{Error, Result};
+use crate::format::{Container, Defect, Severity};
+use crate::yaml::parser::Events;
+use crate::yaml::survey::Commented;
+use writer::Writer;
+
+mod scalar;
+mod writer;
+
+/// The names of the files.
+pub(super) const FILES: [&str; 2] = ["tree.json", "tree.tagged.json"];
+
+/// A text of up to so many bytes is held by each handle.
+const SMALL: u64 = 1 << 20;
+
+/// Whether tags are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tags {
+    /// They are left out: `tree.json`.
+    Dropped,
+    /// `{"$tag": …, "$value": …}`: `tree.tagged.json`.
+    Kept,
+}
+
+impl Tags {
+    fn of(name: &str) -> Option<Self> {
+        match FILES.iter().position(|file| *file == name)? {
+            0 => Some(Self::Dropped),
+            _ => Some(Self::Kept),
+        }
+    }
+}
+
+/// What a pass over the tree tells of a text.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    len: u64,
+    hash: u64,
+}
+
+/// What a pass over the tree tells of both texts: without tags, and with them.
+#[derive(Debug)]
+pub(super) struct BothMeasured([Measured; 2]);
+
+impl AsdfFile {
+    /// The file with this name, if it is one of [`FILES`].
+    pub(super) fn json_file(&self, name: &str) -> Option<File> {
+        let tags = Tags::of(name)?;
+        let measured = match self.measured_json() {
+            Ok(both) => both.0[tags as usize],
+            Err(error) => return Some(unreadable(error.clone())),
+        };
+        let stream = JsonStream { tree: self.tree(), tags };
+        if measured.len <= SMALL {
+            return Some(match stream.whole() {
+                Ok(text) => File { renewal: Renewal::Never, ..File::new(Arc::new(text), Keeping::All) },
+                Err(error) => unreadable(error),
+            });
+        }
+        let content = Decoded::stream(stream, measured.len, &self.context.cache);
+        let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", measured.len, measured.hash)));
+        Some(File { renewal, ..File::new(Arc::new(content), Keeping::All) })
+    }
+
+    /// Whether the tree was not measured yet.
+    pub(super) fn measures_json_slowly(&self) -> bool {
+        self.json.get().is_none()
+    }
+
+    fn measured_json(&self) -> &Result<BothMeasured> {
+        self.json.get_or_init(|| measure(self.tree()))
+    }
+
+    /// Why there is no JSON, if that was found.
+    pub(super) fn json_defect(&self) -> Option<Defect> {
+        let error = self.json.get()?.as_ref().err()?;
+        let what = format!("{} and {} can't be read: {}", FILES[0], FILES[1], error.message());
+        Some(Defect { severity: Severity::Note, offset: 0, block: None, what })
+    }
+}
+
+fn unreadable(error: Error) -> File {
+    File { content: Err(error), ..File::new(Arc::new(Text::default()), Keeping::Nothing) }
+}
+
+fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
+    let commented = Commented(&*tree);
+    let mut events = Events::of(&commented);
+    let mut texts = [Tags::Dropped, Tags::Kept].map(|tags| (Writer::new(tags), XxHash64::with_seed(0), 0));
+    loop {
+        let event = events.next_event()?;
+        let is_end = event.is_none();
+        for (writer, hasher, len) in &mut texts {
+            match event {
+                Some(event) => writer.take(event)?,
+                None => writer.finish(),
+            }
+            *len += writer.out.len() as u64;
+            hasher.write(&writer.out);
+            writer.out.clear();
+        }
+        if is_end {
+            return Ok(BothMeasured(texts.map(|(_, hasher, len)| Measured { len, hash: hasher.finish() })));
+        }
+    }
+}
+
+/// The JSON of a tree, made from its start.
+#[derive(Debug)]
+struct JsonStream {
+    tree: Arc<dyn Content>,
+    tags: Tags,
+}
+
+impl JsonStream {
+    fn decoder(&self) -> JsonDecoder {
+        let tree = Arc::new(Head(self.tree.clone()));
+        JsonDecoder { events: Events::keeping(tree), writer: Writer::new(self.tags), given: 0, ended: false }
+    }
+
+    fn whole(&self) -> Result<Text> {
+        let mut decoder = self.decoder();
+        while decoder.more()? {}
+        Ok(Text::new(decoder.writer.out))
+    }
+}
+
+impl Sequential for JsonStream {
+    fn start(&self) -> Result<Box<dyn Decoder>> {
+        Ok(Box::new(self.decoder()))
+    }
+}
+
+/// The head of a file, for a parser that keeps it.
+#[derive(Debug)]
+struct Head(Arc<dyn Content>);
+
+impl Content for Head {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        Commented(&*self.0).read_at(offset, buf)
+    }
+}
+
+struct JsonDecoder {
+    events: Events<'static>,
+    writer: Writer,
+    /// Bytes of the writer's that were given.
+    given: usize,
+    ended: bool,
+}
+
+impl JsonDecoder {
+    /// Adds what the next event gives; whether there was one.
+    fn more(&mut self) -> Result<bool> {
+        match self.events.next_event()? {
+            Some(event) => self.writer.take(event)?,
+            None if self.ended => return Ok(false),
+            None => {
+                self.ended = true;
+                self.writer.finish();
+            }
+        }
+        Ok(!self.ended)
+    }
+}
+
+impl Decoder for JsonDecoder {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        while done < out.len() {
+            let ready = &self.writer.out[self.given..];
+            if ready.is_empty() {
+                self.writer.out.clear();
+                self.given = 0;
+                if self.ended {
+                    break;
+                }
+                self.more()?;
+                continue;
+            }
+            let take = ready.len().min(out.len() - done);
+            out[done..done + take].copy_from_slice(&ready[..take]);
+            (done, self.given) = (done + take, self.given + take);
+        }
+        Ok(done)
+    }
+
+    fn weight(&self) -> u64 {
+        (512 << 10) + self.writer.weight()
+    }
+}
+
+/// The JSON of a text, for tests and fuzzing.
+///
+/// # Errors
+///
+/// The text is no tree.
+#[doc(hidden)]
+pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
+    let tags = if tagged { Tags::Kept } else { Tags::Dropped };
+    let tree: Arc<dyn Content> = Arc::new(Text::new(text));
+    let mut bytes = Vec::new();
+    let mut decoder = JsonStream { tree: tree.clone(), tags }.decoder();
+    let mut piece = [0; 1000];
+    loop {
+        match decoder.read(&mut piece)? {
+            0 => break,
+            read => bytes.extend_from_slice(&piece[..read]),
+        }
+    }
+    debug_assert_eq!(measure(tree)?.0[tags as usize].len, bytes.len() as u64);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- ";
+
+fn text(nodes: &str, tagged: bool) -> Result<String> {
+    Ok(String::from_utf8(of_text(format!("{HEAD}{nodes}\n...\n").as_bytes(), tagged)?).unwrap())
+}
+
+fn json(nodes: &str) -> Value {
+    serde_json::from_str(&text(nodes, false).unwrap()).unwrap()
+}
+
+fn tagged(nodes: &str) -> Value {
+    serde_json::from_str(&text(nodes, true).unwrap()).unwrap()
+}
+
+#[test]
+fn members_have_lines_of_their_own_and_items_follow_each_other() {
+    let shown = text("\na: {}\nb: [1, [2, 3], {c: null, d: []}]\ne: !x\n  f: true", false).unwrap();
+    let expected = "{\n  \"a\": {},\n  \"b\": [1, [2, 3], {\n    \"c\": null,\n    \"d\": []\n  }],\n  \"e\": {\n    \
+                    \"f\": true\n  }\n}\n";
+    assert_eq!(shown, expected);
+    assert_eq!(of_text(b"#ASDF 1.0.0\n", false).unwrap(), b"{}\n");
+}
+
+#[test]
+fn scalars_are_what_python_asdf_reads() {
+    for (yaml, expected) in [
+        ("~", json!(null)),
+        ("Off", json!(false)),
+        ("0x1F", json!(31)),
+        ("017", json!(15)),
+        ("-0b11", json!(-3)),
+        ("1_000", json!(1000)),
+        ("190:20:30", json!(685_230)),
+        ("1:30.5", json!(90.5)),
+        ("1.0e+3", json!(1000.0)),
+        ("1e3", json!("1e3")),
+        ("'5'", json!("5")),
+        ("!!str 5", json!("5")),
+        ("! 5", json!(5)),
+        ("!!int '3'", json!(3)),
+        ("!!float 3", json!(3.0)),
+        ("!!bool yES", json!(true)),
+        ("!!null x", json!(null)),
+        ("!foo 5", json!("5")),
+        (".nan", json!(null)),
+        ("-.inf", json!(null)),
+        ("!!binary |\n  aG\n  k=\n", json!("aGk=")),
+        ("2001-12-14", json!("2001-12-14")),
+        ("2001-12-14t21:59:43.10-05:00", json!("2001-12-14T21:59:43.100000-05:00")),
+        ("2001-12-14 1:59:43", json!("2001-12-14T01:59:43")),
+        ("2001-12-14 1:59:43 Z", json!("2001-12-14T01:59:43+00:00")),
+        ("2001-12-14 1:59:43.1234567 +5", json!("2001-12-14T01:59:43.123456+05:00")),
+        ("2001-02-30", json!("2001-02-30")),
+        ("\"a\\tb\\u2028\\\"\"", json!("a\tb\u{2028}\"")),
+    ] {
+        assert_eq!(
+            json(&format!("[{yaml}\n]").replace("[!!binary", "\n- !!binary").replace("\n\n]", "")),
+            json!([expected]),
+            "{yaml}"
+        );
+    }
+    assert_eq!(text("9999999999999999999999999999999999999999999", false).unwrap().len(), 44);
+    assert_eq!(text("+1_0", false).unwrap(), "10\n");
+}
+
+#[test]
+fn keys_are_strings() {
+    let value = json("{1: a, true: b, ~: c, 1.5: d, 2001-12-14: e, 0x10: f, .nan: g, <<: h, !!str 2: i}");
+    let expected = json!({"1": "a", "true": "b", "null": "c", "1.5": "d", "2001-12-14": "e", "16": "f", ".nan": "g",
+                          "<<": "h", "2": "i"});
+    assert_eq!(value, expected);
+    assert_eq!(json("{a: 1, a: 2}"), json!({"a": 2}));
+}
+
+#[test]
+fn what_is_mentioned_again_is_a_reference_or_the_scalar_itself() {
+    let value = json("{a: {b/~: &list [1, &short x]}, c: *list, d: *short, e: &deep {f: *deep}, *short : 2}");
+    let expected = json!({"a": {"b/~": [1, "x"]}, "c": {"$ref": "#/a/b~1~0"}, "d": "x",
+                          "e": {"f": {"$ref": "#/e"}}, "x": 2});
+    assert_eq!(value, expected);
+    let long = format!("{{a: &long {0}, b: *long}}", "x".repeat(300));
+    assert_eq!(json(&long)["b"], json!({"$ref": "#/a"}));
+    assert_eq!(
+        json("[&a [], *a, &a 1, *a]"),
+        json!([[], {"$ref": "#/0"}, 1, 1]),
+        "an anchor may be given anew"
+    );
+}
+
+#[test]
+fn tags_are_kept_on_request() {
+    let value =
+        tagged("!core/asdf-1.1.0 {a: !x 5, b: !!set {y}, c: .inf, d: 2001-12-14, e: ! 5, f: &s !y z, g: *s}");
+    let tag = |tag: &str, value: Value| json!({"$tag": tag, "$value": value});
+    let inner = json!({
+        "a": tag("tag:stsci.edu:asdf/x", json!("5")),
+        "b": tag("tag:yaml.org,2002:set", json!({"y": null})),
+        "c": tag("tag:yaml.org,2002:float", json!(".inf")),
+        "d": tag("tag:yaml.org,2002:timestamp", json!("2001-12-14")),
+        "e": 5,
+        "f": tag("tag:stsci.edu:asdf/y", json!("z")),
+        "g": tag("tag:stsci.edu:asdf/y", json!("z")),
+    });
+    assert_eq!(value, tag("tag:stsci.edu:asdf/core/asdf-1.1.0", inner));
+}
+
+#[test]
+fn what_is_no_json_is_refused_with_its_place() {
+    for (nodes, why) in [
+        ("{[1]: 2}", "a key is no scalar at line 4, column 6"),
+        ("{a: *b}", "the alias *b has no anchor at line 4, column 9"),
+        ("{a: 1}\n--- {b: 2}", "a second tree begins at line 5, column 1"),
+        ("{a: [}", "line 4"),
+    ] {
+        let error = text(nodes, false).unwrap_err().to_string();
+        assert!(error.contains(why), "{nodes}: {error}");
+    }
+}
+
+#[test]
+fn laughs_do_not_multiply() {
+    let mut nodes = "\na0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for n in 1..100 {
+        let before = format!("*a{}", n - 1);
+        nodes += &format!("a{n}: &a{n} [{}]\n", [before.as_str(); 9].join(", "));
+    }
+    assert!(text(&nodes, false).unwrap().len() < 20 * nodes.len());
+}
+
+/// A value that YAML and JSON both have.
+fn trees() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        // serde_json reads others with an error of a bit.
+        any::<i32>().prop_map(|number| Value::from(f64::from(number) / 8.0)),
+        prop::sample::select(vec![1e300, -2.5e-10, 5e-324]).prop_map(Value::from),
+        "\\PC{0,20}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 60, 8, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+            prop::collection::btree_map("\\PC{1,12}", inner, 0..8)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// A tree as YAML in brackets and braces.
+fn yaml_of(tree: &Value) -> String {
+    match tree {
+        Value::Number(number) if number.is_f64() => {
+            let text = format!("{:?}", number.as_f64().unwrap());
+            match text.split_once('e') {
+                Some((digits, exponent)) => {
+                    let point = if digits.contains('.') { "" } else { "." };
+                    let sign = if exponent.starts_with('-') { "" } else { "+" };
+                    format!("{digits}{point}e{sign}{exponent}")
+                }
+                None => text,
+            }
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(yaml_of).collect::<Vec<_>>().join(", ")),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| format!("{}: {}", json!(name), yaml_of(value));
+            let members: Vec<_> = members.iter().map(member).collect();
+            format!("{{{}}}", members.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_json_has_is_the_same_in_json(tree in trees()) {
+        let yaml = yaml_of(&tree);
+        prop_assert_eq!(&json(&yaml), &tree, "{}", yaml);
+        prop_assert_eq!(&tagged(&yaml), &tree, "{}", yaml);
+    }
+}

@@ -1,0 +1,90 @@
+//! `tree.json` and `tree.tagged.json`: the values that PyYAML reads, in JSON that Python and jq read.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::process::Command;
+
+use crate::common::mount::{Mounted, fresh_folder};
+use crate::common::python::{python, run};
+
+#[test]
+fn trees_in_json_are_those_of_python() {
+    let folder = fresh_folder();
+    run(&python(), "write_trees.py", [folder.path()]);
+    let mounted = Mounted::file(folder.path());
+    let compared = run(&python(), "read_json.py", [folder.path(), mounted.root()]);
+    assert!(compared.trim().parse::<usize>().unwrap() > 60, "{compared}");
+    let jq =
+        Command::new("jq").args(["-r", ".object.name"]).arg(mounted.path("plain.asdf/tree.json")).output();
+    assert_eq!(jq.unwrap().stdout, b"M 31\n");
+    mounted.unmount();
+}
+
+/// A text that is not held in memory is the same from any offset on, and its handle does not mix two trees.
+#[test]
+fn a_large_tree_is_read_at_any_offset() {
+    let folder = fresh_folder();
+    let source = folder.path().join("large.asdf");
+    let numbers: Vec<String> = (0..60_000).map(|n| format!("- {{a: {n}, b: &x{n} [text]}}")).collect();
+    let tree = format!("#ASDF 1.0.0\n%YAML 1.1\n---\nname: one\nlist:\n{}\n...\n", numbers.join("\n"));
+    fs::write(&source, tree).unwrap();
+    let mounted = Mounted::file(&source);
+    let path = mounted.path("tree.json");
+    let whole = fs::read(&path).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().len(), whole.len() as u64);
+    let value: serde_json::Value = serde_json::from_slice(&whole).unwrap();
+    assert_eq!(value["list"][59_999]["a"], 59_999);
+    let mut file = fs::File::open(&path).unwrap();
+    for at in [whole.len() - 1000, 1_500_000, 0, 1_700_001] {
+        let mut piece = [0; 1000];
+        file.seek(SeekFrom::Start(at as u64)).unwrap();
+        file.read_exact(&mut piece).unwrap();
+        assert!(piece == whole[at..at + 1000], "{at}");
+    }
+    let tree = fs::read_to_string(mounted.path("tree.yaml")).unwrap();
+    fs::write(mounted.path("tree.yaml"), tree.replace("name: one", "name: two")).unwrap();
+    // What the kernel holds of the text is still the old one; no byte is of another.
+    let (mut old, mut left) = (vec![0; whole.len()], 0);
+    file.seek(SeekFrom::Start(0)).unwrap();
+    while let Ok(read @ 1..) = file.read(&mut old[left..]) {
+        left += read;
+    }
+    assert!(old[..left] == whole[..left], "{left} bytes, some of them of another tree");
+    assert!(fs::read_to_string(&path).unwrap().contains("\"name\": \"two\""));
+    drop(file);
+    mounted.unmount();
+}
+
+/// A small text stays as it was for the handles that have it open.
+#[test]
+fn an_open_text_stays_as_it_was_when_the_tree_is_saved() {
+    let folder = fresh_folder();
+    let source = folder.path().join("a.asdf");
+    fs::write(&source, "#ASDF 1.0.0\n%YAML 1.1\n---\nname: one\n...\n").unwrap();
+    let mounted = Mounted::file(&source);
+    let mut open = fs::File::open(mounted.path("tree.json")).unwrap();
+    let tree = fs::read_to_string(mounted.path("tree.yaml")).unwrap();
+    fs::write(mounted.path("tree.yaml"), tree.replace("one", "three")).unwrap();
+    let mut text = String::new();
+    open.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "{\n  \"name\": \"one\"\n}\n");
+    assert_eq!(fs::read_to_string(mounted.path("tree.json")).unwrap(), "{\n  \"name\": \"three\"\n}\n");
+    assert_eq!(fs::metadata(mounted.path("tree.json")).unwrap().len(), 22);
+    drop(open);
+    mounted.unmount();
+}
+
+/// A tree that has no JSON can be edited, and the status says why there is none.
+#[test]
+fn what_has_no_json_is_an_error_with_its_reason() {
+    let folder = fresh_folder();
+    let source = folder.path().join("a.asdf");
+    fs::write(&source, "#ASDF 1.0.0\n%YAML 1.1\n---\n{[1]: 2}\n...\n").unwrap();
+    let mounted = Mounted::file(&source);
+    let error = fs::read(mounted.path("tree.json")).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    let status = fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
+    assert!(status.contains("a key is no scalar at line 4, column 2"), "{status}");
+    assert!(fs::read(mounted.path("tree.yaml")).is_ok());
+    mounted.unmount();
+}
