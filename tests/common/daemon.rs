@@ -119,7 +119,9 @@ impl Bench {
     /// Runs a command line in the bench's folder, where the program is found by its name.
     pub(crate) fn shell(&self, line: &str) -> Output {
         let program = Path::new(env!("CARGO_BIN_EXE_asdf-mount"));
-        let folders = [program.parent().unwrap(), Path::new("/usr/bin"), Path::new("/bin")];
+        // numpy, for the examples that use it, is in the environment of the tests in Python.
+        let python = Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/bin");
+        let folders = [program.parent().unwrap(), &python, Path::new("/usr/bin"), Path::new("/bin")];
         let mut command = Command::new("sh");
         command.args(["-c", line]).current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("T", self.folder.path()).env("XDG_STATE_HOME", self.path("state"));

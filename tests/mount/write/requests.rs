@@ -320,8 +320,8 @@ fn nothing_else_can_be_written() {
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(case.path(name));
         assert_eq!(errno(opened), libc::EROFS, "{name}");
     }
-    // A name that a later version may show.
-    let reserved = case.path("exploded");
+    // The name of a view that this file has not.
+    let reserved = case.path("imploded.asdf");
     assert_eq!(errno(symlink("x", &reserved)), libc::EROFS);
     assert_eq!(errno(fs::write(&reserved, "x")), libc::EROFS);
     assert_eq!(errno(fs::rename(case.tree(), &reserved)), libc::EROFS);
