@@ -22,6 +22,8 @@ use crate::user_dirs::{self, STATE};
 
 /// What the names of notes end with.
 const NOTE: &str = "holder";
+/// How often the list of locks is read for the one of a file.
+const LISTINGS: usize = 3;
 /// Bytes of a note that are read: a number, and a path.
 const LONGEST_NOTE: u64 = 8192;
 
@@ -97,10 +99,12 @@ impl Drop for Note {
 /// The system tells the process. Where it has the source mounted stands in a note, which may be under
 /// another name of the file, or in a directory of the other user's; then the list of mounts may tell.
 pub(super) fn holder(identity: &Identity, source: &Path, state: Option<&Path>) -> Holder {
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    let on_device = |same| locks.lines().find_map(|line| locked_by(line, identity, same));
-    // On some file systems stat tells another device than the system has for itself.
-    let pid = on_device(true).or_else(|| on_device(false));
+    let on_device = |same| {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        locks.lines().find_map(|line| locked_by(line, identity, same))
+    };
+    // A long list comes in pieces: a line is missed if others go meanwhile.
+    let pid = (0..LISTINGS).find_map(|_| on_device(true)).or_else(|| on_device(false));
     let state = state.and_then(|state| STATE.open_existing(state).ok());
     let own = state.as_ref().and_then(|state| noted(state, &note_name(source)));
     let own = own.filter(|note| pid.is_none() || note.pid == pid);
@@ -179,7 +183,14 @@ fn locked_by(line: &str, identity: &Identity, same_device: bool) -> Option<u32> 
     let (device, inode) = place.rsplit_once(':')?;
     let inode: u64 = inode.parse().ok()?;
     let (major, minor) = (rustix::fs::major(identity.device), rustix::fs::minor(identity.device));
-    if same_device && device != format!("{major:02x}:{minor:02x}") {
+    // Some file systems without a device of their own (btrfs) tell another number by stat than the system
+    // has for itself; elsewhere it would be a file of the same inode number on another disk.
+    let same = if same_device {
+        device == format!("{major:02x}:{minor:02x}")
+    } else {
+        major == 0 && device.starts_with("00:")
+    };
+    if !same {
         return None;
     }
     let pid = pid.parse().ok().filter(|pid| lives(*pid));
@@ -201,7 +212,11 @@ mod tests {
         assert_eq!(locked_by("", &identity, true), None);
         let elsewhere = line.replace("fe:00", "00:1f");
         assert_eq!(locked_by(&elsewhere, &identity, true), None);
+        assert_eq!(locked_by(&elsewhere, &identity, false), None, "a file of another disk");
+        let identity = Identity { device: rustix::fs::makedev(0, 0x2a), ..identity };
+        assert_eq!(locked_by(&elsewhere, &identity, true), None);
         assert_eq!(locked_by(&elsewhere, &identity, false), Some(std::process::id()));
+        assert_eq!(locked_by(&line, &identity, false), None, "a file of another disk");
     }
 
     #[test]
