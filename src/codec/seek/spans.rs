@@ -2,7 +2,12 @@
 //! next one.
 //!
 //! Such a place is four numbers: two that say where in the stream, which are the codec's, its decoded offset,
-//! and where its record is in the table's file (40 bits) and how long (24 bits).
+//! and where its record is in the index's file (40 bits) and how long (24 bits).
+
+use std::sync::Arc;
+
+use super::index::{IndexSlot, StoredIndex, Summary};
+use crate::content::{Content, read_exact_at};
 
 /// Bits of a record's place and length that are its length.
 const LEN_BITS: u32 = 24;
@@ -15,16 +20,34 @@ pub(in crate::codec) fn record(at: u64, len: u64) -> Option<u64> {
     (len >> LEN_BITS == 0 && at >> (64 - LEN_BITS) == 0).then_some(at << LEN_BITS | len)
 }
 
-/// The spans of a stream of `data_size` bytes, decoded.
+/// The spans of a stream, and the file with their records.
 #[derive(Debug)]
 pub(in crate::codec) struct Spans {
+    file: Arc<dyn Content>,
+    /// What the index says of the stream as a whole.
+    pub(in crate::codec) whole: Summary,
     places: Vec<Numbers>,
     data_size: u64,
 }
 
 impl Spans {
-    pub(in crate::codec) fn new(places: Vec<Numbers>, data_size: u64) -> Self {
-        Self { places, data_size }
+    /// The index in a slot, of `most` places at most. One that is not consistent is removed: its records lie in
+    /// its file, and `is_consistent` is what the codec knows.
+    pub(in crate::codec) fn find(
+        slot: &IndexSlot,
+        most: u64,
+        is_consistent: impl FnOnce(&Self) -> bool,
+    ) -> Option<Self> {
+        let StoredIndex { file, whole, places, records } = slot.find::<4>(most)?;
+        let spans = Self { file, whole, places, data_size: slot.data_size() };
+        let lie_there = (0..spans.len())
+            .filter_map(|span| spans.record(span))
+            .all(|(at, len)| at >= records && at + len <= spans.file.len());
+        if lie_there && is_consistent(&spans) {
+            return Some(spans);
+        }
+        slot.remove();
+        None
     }
 
     /// Whether they begin with `first`, the stream's start, and go up from there to before its end, which has
@@ -54,6 +77,12 @@ impl Spans {
     pub(in crate::codec) fn place(&self, span: usize) -> Option<[u64; 3]> {
         let &[one, other, offset, _] = self.places.get(span)?;
         Some([one, other, offset])
+    }
+
+    /// Reads a record from its byte `from` on; `None` if the bytes can't be read.
+    pub(in crate::codec) fn read(&self, span: usize, from: u64, bytes: &mut [u8]) -> Option<()> {
+        let (at, _) = self.record(span)?;
+        read_exact_at(&*self.file, at.checked_add(from)?, bytes).ok()
     }
 
     /// Where in the file the record of a span is, and how long: their sum is no overflow.

@@ -14,14 +14,12 @@
 //! So the output between two such offsets is right if the first sum, continued over it, gives the second.
 
 use std::io;
-use std::sync::Arc;
 
 use super::Scale;
 use super::checkpoint::PackedCheckpoint;
 use crate::codec::deflate::{Block, PackedWindow, Position, WINDOW, zlib};
-use crate::codec::seek::index::{IndexSlot, StoredIndex, Summary, crc_after, records};
+use crate::codec::seek::index::{IndexSlot, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Numbers, Spans};
-use crate::content::{Content, read_exact_at};
 
 /// Bytes of a packed window at most: one that can't be packed, and room.
 const PACKED: u64 = WINDOW as u64 + WINDOW as u64 / 8 + 64;
@@ -35,8 +33,6 @@ const PLACES: u64 = 1 << 17;
 /// An index whose numbers are consistent.
 #[derive(Debug)]
 pub(super) struct ZlibIndex {
-    file: Arc<dyn Content>,
-    pub(super) whole: Summary,
     pub(super) spans: Spans,
 }
 
@@ -51,32 +47,9 @@ pub(super) struct Record {
 impl ZlibIndex {
     /// The index in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
-        let StoredIndex { file, whole, places, records } = slot.find::<4>(PLACES)?;
-        let kept = Self { file, whole, spans: Spans::new(places, slot.data_size()) };
-        if slot.used_size().checked_mul(8).is_some_and(|bits| kept.is_consistent(records, bits)) {
-            return Some(kept);
-        }
-        slot.remove();
-        None
-    }
-
-    fn is_consistent(&self, records: u64, bits: u64) -> bool {
-        let fit = (0..self.spans.len()).all(|n| {
-            let (Some((at, len)), Some([header, bit, _])) = (self.spans.record(n), self.spans.place(n))
-            else {
-                return false;
-            };
-            let sums = self.sums_of(n).and_then(|sums| sums.checked_mul(4)?.checked_add(4));
-            header <= bit
-                && sums.is_some_and(|sums| (sums..=sums.saturating_add(PACKED)).contains(&len))
-                && len <= RECORD
-                && at >= records
-                && at + len <= self.file.len()
-        });
-        let first = [zlib::FIRST_BIT, zlib::FIRST_BIT, 0];
-        fit && self.spans.are_in_order(first, self.whole.end)
-            && self.whole.end <= bits
-            && self.whole.unit == Scale::of(self.spans.start(self.spans.len())).unit()
+        let bits = slot.used_size().checked_mul(8);
+        let is_consistent = |spans: &Spans| bits.is_some_and(|bits| is_consistent(spans, bits));
+        Some(Self { spans: Spans::find(slot, PLACES, is_consistent)? })
     }
 
     /// Where decoding a span starts.
@@ -88,28 +61,22 @@ impl ZlibIndex {
 
     /// Where in a span, which holds `at`, the next sum is: its number, and the decoded offset.
     pub(super) fn next_sum(&self, span: usize, at: u64) -> (usize, u64) {
-        let (start, end, unit) = (self.spans.start(span), self.spans.start(span + 1), self.whole.unit);
+        let (start, end, unit) = (self.spans.start(span), self.spans.start(span + 1), self.spans.whole.unit);
         let number = at / unit - start / unit + 1;
         let next = (at / unit).saturating_add(1).saturating_mul(unit).min(end);
         (usize::try_from(number).unwrap_or(usize::MAX), next)
     }
 
-    /// How many sums a record has.
-    fn sums_of(&self, span: usize) -> Option<u64> {
-        let (start, end, unit) = (self.spans.start(span), self.spans.start(span + 1), self.whole.unit);
-        Some((end.checked_sub(1)?.checked_div(unit)?).checked_sub(start.checked_div(unit)?)? + 2)
-    }
-
     /// What is needed to decode a span, if it is there and undamaged.
     pub(super) fn record(&self, span: usize) -> Option<Record> {
-        let (at, len) = self.spans.record(span)?;
+        let (_, len) = self.spans.record(span)?;
         let mut bytes = vec![0; usize::try_from(len).ok()?];
-        read_exact_at(&*self.file, at, &mut bytes).ok()?;
+        self.spans.read(span, 0, &mut bytes)?;
         let (crc, rest) = bytes.split_first_chunk::<4>()?;
         if crc_after(0, rest) != u32::from_le_bytes(*crc) {
             return None;
         }
-        let count = usize::try_from(self.sums_of(span)?).ok()?;
+        let count = usize::try_from(sums_of(&self.spans, span)?).ok()?;
         let (sums, packed) = rest.split_at_checked(count.checked_mul(4)?)?;
         let sums = sums
             .chunks_exact(4)
@@ -117,6 +84,28 @@ impl ZlibIndex {
         let window = usize::try_from(self.spans.start(span).min(WINDOW as u64)).ok()?;
         Some(Record { sums: sums.collect(), window: PackedWindow::from_parts(window, packed.to_vec()) })
     }
+}
+
+fn is_consistent(spans: &Spans, bits: u64) -> bool {
+    let fit = (0..spans.len()).all(|n| {
+        let (Some((_, len)), Some([header, bit, _])) = (spans.record(n), spans.place(n)) else {
+            return false;
+        };
+        let sums = sums_of(spans, n).and_then(|sums| sums.checked_mul(4)?.checked_add(4));
+        header <= bit
+            && sums.is_some_and(|sums| (sums..=sums.saturating_add(PACKED)).contains(&len))
+            && len <= RECORD
+    });
+    let first = [zlib::FIRST_BIT, zlib::FIRST_BIT, 0];
+    fit && spans.are_in_order(first, spans.whole.end)
+        && spans.whole.end <= bits
+        && spans.whole.unit == Scale::of(spans.start(spans.len())).unit()
+}
+
+/// How many sums a record has.
+fn sums_of(spans: &Spans, span: usize) -> Option<u64> {
+    let (start, end, unit) = (spans.start(span), spans.start(span + 1), spans.whole.unit);
+    Some((end.checked_sub(1)?.checked_div(unit)?).checked_sub(start.checked_div(unit)?)? + 2)
 }
 
 impl Record {

@@ -173,7 +173,7 @@ fn finish(zlib: &ZlibTable, kept: &ZlibIndex, inflate: &mut Inflate, out: &mut [
     let ends = matches!(inflate.decode(&*zlib.stored, out, filled), (_, Ok(Stop::End)));
     let place = inflate.place();
     let checksum: std::result::Result<u32, Fault> = zlib::stored_checksum(&*zlib.stored, place);
-    if !ends || place.bit != kept.whole.end || checksum? != kept.whole.checksum {
+    if !ends || place.bit != kept.spans.whole.end || checksum? != kept.spans.whole.checksum {
         return Err(wrong());
     }
     Ok(())

@@ -21,9 +21,8 @@ use std::sync::Arc;
 
 use super::dictionary::{self, StoredDictionary};
 use super::sums::PIECE;
-use crate::codec::seek::index::{IndexSlot, StoredIndex, Summary, crc_after, records};
+use crate::codec::seek::index::{IndexSlot, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Spans};
-use crate::content::{Content, read_exact_at};
 
 /// Places of a table at most: many more than the scale gives.
 const PLACES: u64 = 1 << 16;
@@ -34,8 +33,6 @@ const BESIDE: u64 = 12;
 /// An index whose numbers are consistent.
 #[derive(Debug)]
 pub(super) struct ZstdIndex {
-    file: Arc<dyn Content>,
-    pub(super) whole: Summary,
     pub(super) spans: Spans,
 }
 
@@ -52,28 +49,8 @@ pub(super) struct BlockPosition {
 impl ZstdIndex {
     /// The index in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
-        let StoredIndex { file, whole, places, records } = slot.find::<4>(PLACES)?;
-        let kept = Self { file, whole, spans: Spans::new(places, slot.data_size()) };
-        if kept.is_consistent(records, slot.used_size()) {
-            return Some(kept);
-        }
-        slot.remove();
-        None
-    }
-
-    fn is_consistent(&self, records: u64, used_size: u64) -> bool {
-        let fit = (0..self.spans.len()).all(|n| {
-            let (Some((at, len)), Some([frame, block, _])) = (self.spans.record(n), self.spans.place(n))
-            else {
-                return false;
-            };
-            frame <= block && len >= BESIDE && at >= records && at + len <= self.file.len()
-        });
-        let end = self.whole.end / 8;
-        fit && self.spans.are_in_order([0, 0, 0], end)
-            && end <= used_size
-            && self.whole.end.is_multiple_of(8)
-            && self.whole.unit == PIECE
+        let is_consistent = |spans: &Spans| is_consistent(spans, slot.used_size());
+        Some(Self { spans: Spans::find(slot, PLACES, is_consistent)? })
     }
 
     /// Where decoding a span starts.
@@ -84,16 +61,16 @@ impl ZstdIndex {
 
     /// The sums of a span, if they are there and undamaged.
     pub(super) fn sums(&self, span: usize) -> Option<Vec<u32>> {
-        let (at, len) = self.spans.record(span)?;
+        let (_, len) = self.spans.record(span)?;
         let mut head = [0; 8];
-        read_exact_at(&*self.file, at, &mut head).ok()?;
+        self.spans.read(span, 0, &mut head)?;
         let count = short(&head, 4)?;
         let bytes_of_sums = u64::from(count) * 4;
         if bytes_of_sums > len - BESIDE {
             return None;
         }
         let mut sums = vec![0; usize::try_from(bytes_of_sums).ok()?];
-        read_exact_at(&*self.file, at + 8, &mut sums).ok()?;
+        self.spans.read(span, 8, &mut sums)?;
         if crc_after(crc_after(0, &head[4..]), &sums) != short(&head, 0)? {
             return None;
         }
@@ -102,16 +79,30 @@ impl ZstdIndex {
 
     /// The dictionary of a span that has `sums` sums, of `most` bytes at most, if it is undamaged.
     pub(super) fn dictionary(&self, span: usize, sums: usize, most: usize) -> Option<Vec<u8>> {
-        let (at, len) = self.spans.record(span)?;
+        let (_, len) = self.spans.record(span)?;
         let before = 8 + 4 * sums as u64;
         let mut bytes = vec![0; usize::try_from(len.checked_sub(before)?).ok()?];
-        read_exact_at(&*self.file, at + before, &mut bytes).ok()?;
+        self.spans.read(span, before, &mut bytes)?;
         let (crc, packed) = bytes.split_first_chunk::<4>()?;
         if crc_after(0, packed) != u32::from_le_bytes(*crc) {
             return None;
         }
         dictionary::unpack(packed, most)
     }
+}
+
+fn is_consistent(spans: &Spans, used_size: u64) -> bool {
+    let fit = (0..spans.len()).all(|n| {
+        let (Some((_, len)), Some([frame, block, _])) = (spans.record(n), spans.place(n)) else {
+            return false;
+        };
+        frame <= block && len >= BESIDE
+    });
+    let end = spans.whole.end / 8;
+    fit && spans.are_in_order([0, 0, 0], end)
+        && end <= used_size
+        && spans.whole.end.is_multiple_of(8)
+        && spans.whole.unit == PIECE
 }
 
 fn short(bytes: &[u8], at: usize) -> Option<u32> {

@@ -180,8 +180,8 @@ impl FrameReader {
     fn compare_end(&mut self) -> Result<()> {
         let Some(kept) = &self.kept else { return Ok(()) };
         let is_same = self.at == self.zstd.scale.data_size()
-            && self.end.checked_mul(8) == Some(kept.whole.end)
-            && self.checksum == kept.whole.checksum;
+            && self.end.checked_mul(8) == Some(kept.spans.whole.end)
+            && self.checksum == kept.spans.whole.checksum;
         if is_same { Ok(()) } else { Err(wrong()) }
     }
 
