@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lru::LruCache;
 
+use crate::content::BufferPool;
 use memory_budget::MemoryBudget;
 use scratch::Scratch;
 use store::Store;
@@ -343,6 +344,12 @@ impl State {
         while self.spare_bytes > SPARE || self.spare.len() > SPARES {
             self.spare_bytes -= self.spare.remove(0).capacity();
         }
+    }
+}
+
+impl BufferPool for Cache {
+    fn take_back(&self, buffer: Bytes) {
+        self.used(buffer);
     }
 }
 

@@ -17,7 +17,6 @@ mod window;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use crate::cache::{Bytes, Cache};
 use crate::error::{Error, Result};
 use crate::source::{RelocationLock, Source};
 
@@ -52,19 +51,25 @@ pub struct Stored<'a> {
     pub len: u64,
 }
 
-/// Bytes of a content in a buffer of the cache. Other readers may share the buffer.
+/// The owner of buffers that readers share.
+pub trait BufferPool: Send + Sync + std::fmt::Debug {
+    /// Takes back a buffer that a reader is done with.
+    fn take_back(&self, buffer: Arc<Vec<u8>>);
+}
+
+/// Bytes of a content in a buffer that other readers may share.
 #[derive(Debug)]
 pub struct Shared {
     /// Always there, until it is dropped.
-    buffer: Option<Bytes>,
+    buffer: Option<Arc<Vec<u8>>>,
     range: Range<usize>,
-    cache: Arc<Cache>,
+    pool: Arc<dyn BufferPool>,
 }
 
 impl Shared {
-    /// A range of a buffer of the cache.
-    pub(crate) fn new(buffer: Bytes, range: Range<usize>, cache: &Arc<Cache>) -> Self {
-        Self { buffer: Some(buffer), range, cache: cache.clone() }
+    /// A range of a buffer of the pool.
+    pub(crate) fn new(buffer: Arc<Vec<u8>>, range: Range<usize>, pool: Arc<dyn BufferPool>) -> Self {
+        Self { buffer: Some(buffer), range, pool }
     }
 
     /// All of the buffer.
@@ -83,7 +88,7 @@ impl Deref for Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.buffer.take().into_iter().for_each(|buffer| self.cache.used(buffer));
+        self.buffer.take().into_iter().for_each(|buffer| self.pool.take_back(buffer));
     }
 }
 

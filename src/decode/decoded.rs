@@ -299,7 +299,7 @@ impl Content for Decoded {
         if range.end == buffer.len() {
             self.cache.read_on(self.id, start);
         }
-        Some(Shared::new(buffer, range, &self.cache))
+        Some(Shared::new(buffer, range, self.cache.clone()))
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use md5::{Digest, Md5};
 use rustix::fs::{Mode, OFlags};
 
-use super::recovery::{Condition, Recovered};
+use super::recovery::found::{Condition, Recovered};
 use super::refusal::{Problem, Refusal};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};

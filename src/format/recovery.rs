@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::editor::{EditContext, SaveTarget};
 use crate::error::{Error, Kind, Result};
 
-mod found;
+pub(super) mod found;
 
 pub use found::{Condition, Recovered, Side};
 

@@ -20,7 +20,7 @@ use crate::content::path_folder::PathFolder;
 use crate::error::{self, Error, Result};
 use crate::format::{Container, Defect};
 
-mod elements;
+pub(super) mod elements;
 mod entry;
 mod inline;
 mod layout;

@@ -8,7 +8,7 @@ use super::image::{self, Image};
 use super::wcs::Solution;
 use crate::content::{Content, Pieces, Text};
 use crate::error::Result;
-use crate::format::asdf::arrays::Elements;
+use crate::format::asdf::arrays::elements::Elements;
 
 /// The longest value of `EXTNAME`, which is not continued.
 const LONGEST_NAME: usize = 68;

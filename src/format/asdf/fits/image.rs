@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::card::{Cards, RECORD, Value};
 use crate::content::{Change, Content, Recoded, Text, read_exact_at};
 use crate::error::Result;
-use crate::format::asdf::arrays::Elements;
+use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar, Shape};
 
 /// How FITS stores numbers of a type.

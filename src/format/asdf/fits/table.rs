@@ -7,7 +7,7 @@ use super::image;
 use super::required::{Must, Reading};
 use crate::content::{Change, Content, Interleaved, Recoded};
 use crate::error::{Error, Result};
-use crate::format::asdf::arrays::Elements;
+use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar};
 use crate::yaml::survey::Value;
 

@@ -103,7 +103,7 @@ impl Content for Picture {
             true if !range.is_empty() => self.bytes().ok()?,
             _ => self.cache.get(self.id, 0)?,
         };
-        Some(Shared::new(bytes, range, &self.cache))
+        Some(Shared::new(bytes, range, self.cache.clone()))
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {
