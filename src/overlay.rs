@@ -33,17 +33,16 @@ pub(crate) mod xattr;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use crate::content::Content;
+use crate::error::Result;
 use crate::error::errno;
-use crate::error::{Error, Result};
 use crate::folder::mounted_file::{CurrentFile, MountedFile};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
-use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget, TextVersion};
+use crate::format::editor::{EditContext, EditSupport, Editor, TextVersion};
 use crate::host::detect::Position;
 use crate::host::stat::{Kind, Stat, Time};
 use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, now};
@@ -217,10 +216,7 @@ impl Overlay {
         editor: &'a mut Option<Box<dyn Editor>>,
     ) -> Result<&'a mut Box<dyn Editor>> {
         if editor.is_none() {
-            let (dir, name) = self.position.location.holder()?;
-            let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-            let target = SaveTarget::new(dir, name, self.label());
-            let opened = self.support.open(target, &self.shared.edits)?;
+            let opened = self.support.open(self.position.location.save_target()?, &self.shared.edits)?;
             for notice in opened.notices() {
                 tracing::warn!("{}: {notice}", self.label().display());
             }

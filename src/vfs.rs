@@ -233,7 +233,7 @@ impl Vfs {
 
     /// The space of the file system that the mount's first source lies on.
     pub fn space(&self) -> Result<Space> {
-        let stat = rustix::fs::fstatvfs(self.root.position.location.origin().fd())?;
+        let stat = self.root.position.location.file_system()?;
         let size = stat.f_frsize.max(1);
         // As full as its scratch files make it; one that has none is empty.
         let scratch = self.shared.as_ref().map(|shared| (MOST_BYTES / size, shared.quota.free() / size));

@@ -10,7 +10,6 @@
 
 mod verification;
 
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
@@ -20,11 +19,9 @@ use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::folder::snapshot::{Parsed, Revision, Snapshot};
 use crate::folder::verify::{Checks, Verifier};
-use crate::host::at::may_write;
-use crate::host::beside::Beside;
 use crate::host::location::Location;
 use crate::host::stat::{Kind, Stat};
-use crate::source::{RelocationLock, Source, SourceVersion};
+use crate::source::{RelocationLock, SourceVersion};
 use crate::sync::locked;
 use crate::view;
 use crate::view::root::Root;
@@ -222,8 +219,7 @@ impl MountedFile {
             }
             return Err(error);
         }
-        let source = self.location.open_file()?.with_relocation_lock(self.relocation_lock.clone());
-        let source = Arc::new(source.with_surroundings(Arc::new(Beside::new(self.location.clone()))));
+        let source = self.location.open(Some(&self.relocation_lock))?;
         let now = source.stat()?;
         let mut state = locked(&self.state);
         if !now.version.same_file(&state.stat.source.version) {
@@ -333,7 +329,7 @@ impl MountedFile {
 
     /// Whether this process may write the file, as far as permissions go.
     pub(crate) fn may_be_written(&self) -> bool {
-        self.location.holder().is_ok_and(|(dir, name)| may_write(dir.as_fd(), &name))
+        self.location.may_write().unwrap_or(false)
     }
 
     /// Whether the file was parsed, and is of a format that can't be changed.

@@ -1,10 +1,14 @@
-//! Locations: where in a source something lies, and the few ways to get at it.
+//! Locations: where something lies, and what can be done there: `stat`, `open`, `list`.
+//!
+//! A [`Location`] is the only way from a name in the mount to a [`Source`]. It is a local path today; docs/design.md
+//! says how one on a server comes in.
 //!
 //! A location is a path below an anchor, and an anchor is a directory that was opened (`O_PATH`) before
 //! mounting, or what a symbolic link leads to. No path is ever given to the system as a whole from
 //! `/`: so a mount over its own source sees what lies under it, and not itself, and a path that
 //! another user swaps for a link leads nowhere.
 
+mod beside;
 pub(crate) mod link;
 
 use std::ffi::{OsStr, OsString};
@@ -13,15 +17,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FileType, Mode, OFlags};
+use beside::Beside;
+use rustix::fs::{FileType, Mode, OFlags, StatVfs};
 
 use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::host::acl;
-use crate::host::at::{HOLD, descend, open_in, stat_in, step};
+use crate::host::at::{HOLD, descend, may_write, open_in, stat_in, step};
 use crate::host::stat::{Key, Kind, Stat};
-use crate::source::FileSource;
+use crate::source::{RelocationLock, Source};
 
 /// A directory that was opened before mounting.
 #[derive(Debug)]
@@ -123,6 +128,7 @@ impl Location {
         Self { anchor: self.anchor.clone(), path: self.path.join(name) }
     }
 
+    /// The directory that was opened before mounting, from which this is reached.
     pub(crate) fn origin(&self) -> &Arc<Origin> {
         match &self.anchor {
             Anchor::Origin(origin) => origin,
@@ -145,7 +151,7 @@ impl Location {
     }
 
     /// The directory that holds this location, and the name in it (`.` for an anchor itself).
-    pub(crate) fn holder(&self) -> Result<(Dir<'_>, OsString)> {
+    pub(super) fn holder(&self) -> Result<(Dir<'_>, OsString)> {
         let (base, name) = match &self.anchor {
             Anchor::Origin(origin) => (Dir::Held(origin.fd()), OsString::from(".")),
             Anchor::Link(link, links) => {
@@ -167,17 +173,38 @@ impl Location {
         self.origin().stat_in(dir.as_fd(), &name).map_err(|error| error.of(self.label()))
     }
 
-    /// Opens the regular file that lies here.
-    pub(crate) fn open_file(&self) -> Result<FileSource> {
+    /// Opens the regular file that lies here; `lock` is held while a save relocates its bytes, if it can be saved.
+    pub(crate) fn open(&self, lock: Option<&RelocationLock>) -> Result<Arc<dyn Source>> {
         let (dir, name) = self.holder()?;
-        open_in(dir.as_fd(), &name, &self.label())
+        let file = open_in(dir.as_fd(), &name, &self.label())?;
+        let file = file.with_surroundings(Arc::new(Beside::new(self.clone())));
+        Ok(match lock {
+            Some(lock) => Arc::new(file.with_relocation_lock(lock.clone())),
+            None => Arc::new(file),
+        })
+    }
+
+    /// Whether this process may write the file that lies here, as far as permissions go.
+    pub(crate) fn may_write(&self) -> Result<bool> {
+        let (dir, name) = self.holder()?;
+        Ok(may_write(dir.as_fd(), &name))
+    }
+
+    /// What an editor needs to save the file that lies here.
+    pub(crate) fn save_target(&self) -> Result<SaveTarget> {
+        let (dir, name) = self.holder()?;
+        let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
+        Ok(SaveTarget::new(dir, name, self.label()))
     }
 
     /// Has a save of the file that lies here settled, or found out, if a crash interrupted one.
     pub(crate) fn settle(&self, recovery: &RecoveryPolicy) -> Result<()> {
-        let (dir, name) = self.holder()?;
-        let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
-        recovery.apply(&SaveTarget::new(dir, name, self.label()))
+        recovery.apply(&self.save_target()?)
+    }
+
+    /// The file system that the origin lies on.
+    pub(crate) fn file_system(&self) -> Result<StatVfs> {
+        Ok(rustix::fs::fstatvfs(self.origin().fd())?)
     }
 
     /// Opens the directory that lies here, so as to hold it or look into it.
@@ -191,8 +218,8 @@ impl Location {
     }
 
     /// The names in the directory that lies here, without `.` and `..`.
-    pub(crate) fn names(&self) -> Result<Vec<Name>> {
-        let list = || -> Result<Vec<Name>> {
+    pub(crate) fn list(&self) -> Result<Vec<Name>> {
+        let read = || -> Result<Vec<Name>> {
             let (dir, name) = self.holder()?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let fd = rustix::fs::openat(dir.as_fd(), name.as_os_str(), flags, Mode::empty())?;
@@ -208,6 +235,6 @@ impl Location {
             }
             Ok(names)
         };
-        list().map_err(|error| error.of(self.label()))
+        read().map_err(|error| error.of(self.label()))
     }
 }

@@ -4,7 +4,6 @@
 //! Opening its `tree.yaml` makes one. It goes with the last handle if nothing was written, and otherwise when
 //! many others were written since.
 
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::{Result, errno};
@@ -12,7 +11,6 @@ use crate::folder::mounted_file::{CurrentFile, MountedFile};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::editor::EditSupport;
-use crate::host::at::may_write;
 use crate::host::detect::Position;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, Shared};
@@ -51,8 +49,7 @@ impl LazyOverlay {
         let Some(support) = opened.container().ok().and_then(|container| container.editor()) else {
             return Ok(None);
         };
-        let (dir, name) = position.location.holder()?;
-        Ok(may_write(dir.as_fd(), &name).then(|| *self.support.get_or_init(|| support)))
+        Ok(position.location.may_write()?.then(|| *self.support.get_or_init(|| support)))
     }
 
     /// Whether the format of the file can't be changed; what to say of it then.

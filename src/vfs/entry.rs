@@ -9,7 +9,7 @@ use crate::folder::serials::Serials;
 use crate::host::detect::{Position, Seen, Shape};
 use crate::host::stat::{Key, Kind, Stat};
 use crate::overlay::lazy::LazyOverlay;
-use crate::source::{FileSource, Source};
+use crate::source::Source;
 use crate::sync::locked;
 
 /// Something that lies at a name of the mount.
@@ -34,7 +34,7 @@ pub(crate) enum Class {
     /// A file that a format recognises.
     Folder(LazyOverlay),
     /// Any other regular file, and its source while a handle reads it.
-    File { first: Box<Stat>, open: Mutex<Weak<FileSource>> },
+    File { first: Box<Stat>, open: Mutex<Option<Weak<dyn Source>>> },
     /// A link with this text.
     Link { key: Key, text: OsString },
     /// A FIFO, socket or device.
@@ -129,7 +129,7 @@ pub(crate) fn stat_entry(entry: &Entry, key: Key) -> Result<Stat> {
         return Ok(*stat);
     }
     if let Class::File { first, open } = &entry.class
-        && let Some(source) = locked(open).upgrade()
+        && let Some(source) = locked(open).as_ref().and_then(Weak::upgrade)
     {
         return Ok(Stat { source: source.stat()?, ..**first });
     }

@@ -77,7 +77,7 @@ fn read(entry: &Entry, shown: &[OsString]) -> Result<Arc<[Name]>> {
             let written = folder.used_overlay().map_or_else(|| vec![TREE.into()], |overlay| overlay.names());
             Ok(written.into_iter().chain(shown.iter().cloned()).map(Name::from).collect())
         }
-        _ => Ok(entry.position.location.names()?.into()),
+        _ => Ok(entry.position.location.list()?.into()),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Open files: what a handle reads, and what the kernel may keep of it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::fd::AsFd;
 use std::sync::{Arc, RwLock};
 
 use crate::content::folder::{self, File, Keeping, Renewal};
@@ -9,8 +8,7 @@ use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::folder::mounted_file::{Look, MountedFile};
 use crate::folder::snapshot::Snapshot;
-use crate::host::at::open_in;
-use crate::source::{FileSource, Source};
+use crate::source::Source;
 use crate::sync::locked;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::{Given, KernelCache};
@@ -85,12 +83,11 @@ impl Reader {
         let Class::File { first, open } = &entry.class else {
             return Err(Error::new(Kind::Usage, "is not a file that can be read here"));
         };
-        let (dir, name) = entry.position.location.holder()?;
-        let source = Arc::new(open_in(dir.as_fd(), &name, &entry.position.location.label())?);
+        let source = entry.position.location.open(None)?;
         if !source.stat()?.version.same_file(&first.source.version) {
             return Err(rustix::io::Errno::STALE.into());
         }
-        *locked(open) = Arc::downgrade(&source);
+        *locked(open) = Some(Arc::downgrade(&source));
         Ok(Self { what: What::Plain(Arc::new(Plain::new(source))) })
     }
 
@@ -341,7 +338,7 @@ struct Plain {
 }
 
 impl Plain {
-    fn new(source: Arc<FileSource>) -> Self {
+    fn new(source: Arc<dyn Source>) -> Self {
         Self { source }
     }
 }

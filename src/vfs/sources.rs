@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +11,6 @@ use crate::error::{self, Error, Result};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::at::may_write;
 use crate::host::detect::{FormatDetector, Position, Seen};
 use crate::host::location::link::{LinkPolicy, Mountpoint};
 use crate::host::location::{Location, Origin};
@@ -128,7 +126,7 @@ fn find<'a>(
             Kind::Directory => Ok(FoundSource { path, position, seen }),
             Kind::File => {
                 // Says why, in the words of the format.
-                let refused = (options.opener)(Arc::new(position.location.open_file()?)).err();
+                let refused = (options.opener)(position.location.open(None)?).err();
                 let unknown = || Error::new(error::Kind::Unrecognised, "is of no known format");
                 Err(refused.unwrap_or_else(unknown).of(path))
             }
@@ -208,10 +206,9 @@ impl FoundSource<'_> {
         use rustix::fs::StatVfsMountFlags;
         let location = &self.position.location;
         if self.seen.stat.kind == Kind::Directory {
-            let stat = rustix::fs::fstatvfs(location.origin().fd());
-            return stat.is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY));
+            return location.file_system().is_ok_and(|stat| stat.f_flag.contains(StatVfsMountFlags::RDONLY));
         }
-        location.holder().is_ok_and(|(dir, name)| !may_write(dir.as_fd(), &name))
+        location.may_write().is_ok_and(|may| !may)
     }
 }
 

@@ -26,14 +26,14 @@ const TRIES: usize = 8;
 
 /// What lies beside a source.
 #[derive(Clone, Debug)]
-pub(crate) struct Beside {
+pub(super) struct Beside {
     source: Location,
     /// From the folder of the source to the one where paths begin.
     prefix: PathBuf,
 }
 
 impl Beside {
-    pub(crate) fn new(source: Location) -> Self {
+    pub(super) fn new(source: Location) -> Self {
         Self { source, prefix: PathBuf::new() }
     }
 
