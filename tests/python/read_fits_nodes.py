@@ -106,8 +106,18 @@ assert sorted(os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))) == [
 status = open(os.path.join(mountpoint, "lying.asdf/.asdf-mount/status.yaml")).read()
 for left in ("nan: in its header 0, the value of A is NaN", "foreign: in its header 0, the value of the card",
              "nested: in its header 0", "none: it has no header", "bare: in its header 0, there is no",
+             "scalar: it is no list of headers", "flat: in its header 0, its array has no dimensions",
              "large: of an array of its data, it takes 12000 bytes"):
     assert f"fits/ leaves out {left}" in status, (left, status)
+assert "arrays/ leaves out alone: an ndarray is neither" in status, status
+assert os.listdir(os.path.join(mountpoint, "long.asdf/fits")) == []
+status = open(os.path.join(mountpoint, "long.asdf/.asdf-mount/status.yaml")).read()
+assert "fits/ leaves out long: in its header 0, it is too large" in status, status
+# What stands beside `header` is an array of the tree.
+assert np.array_equal(np.load(os.path.join(mountpoint, "printed.asdf/arrays/miri/2/data.npy")), floats)
+status = open(os.path.join(mountpoint, "printed.asdf/.asdf-mount/status.yaml")).read()
+assert "defects: []" in status, status
+assert "CTYPE1" not in fits.getheader(os.path.join(mountpoint, "rounded.asdf/fits/tan/data.fits"))
 
 DATA = {"only": "image", "quantity": "data/value"}
 for file in ("exact.asdf", "inline.asdf"):

@@ -38,6 +38,9 @@ def hdus():
     header["NUMERIC"] = "5"
     header["DATE-OBS"] = ("2013-08-30", "looks like a date")
     header["HIERARCH ESO DET ID"] = (7, "hierarch")
+    header["HIERARCH a b"] = ("text", "a short name")
+    header["HIERARCH " + "k" * 56] = ("text six", "")
+    header["COMPLEX"] = (1.5 - 2e-7j, "a complex number")
     header["COMMENT"] = "first comment"
     header["HISTORY"] = "was made " * 20
     header[""] = "a blank keyword"
@@ -214,11 +217,17 @@ foreign: !<tag:stsci.edu:asdf/fits/fits-1.0.0> [{header: [[A, é]]}]
 nested: !<tag:stsci.edu:asdf/fits/fits-1.0.0> [{header: [[A, [1]]]}]
 none: !<tag:stsci.edu:asdf/fits/fits-1.0.0> []
 bare: !<tag:stsci.edu:asdf/fits/fits-1.0.0> [{data: null}]
+scalar: !<tag:stsci.edu:asdf/fits/fits-1.0.0> 5
+flat: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
+- header: []
+  data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> {source: 0, datatype: uint8, byteorder: big, shape: []}
+alone: !<tag:stsci.edu:asdf/core/ndarray-1.1.0>
 large: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
 - header: []
   data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> {source: 0, datatype: float32, byteorder: big, shape: [3000]}
 """
-# The bytes of the blocks of both.
+LONG = "long: !<tag:stsci.edu:asdf/fits/fits-1.0.0>\n- header:\n" + "".join(f"  - [K{n}, {n}, c]\n" for n in range(30000))
+# The bytes of the blocks of all.
 BLOCK = np.arange(72).astype(">f4").tobytes()
 
 
@@ -242,8 +251,16 @@ if __name__ == "__main__":
                struct.pack(">4sHIQQQ16s", b"\xd3BLK", 44, 0, size, size, 0, b""))
     write_text("lying.asdf", "#ASDF 1.0.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n", LYING,
                struct.pack(">4sHI4sQQQ16s", b"\xd3BLK", 48, 0, b"", size, size, size, b""))
+    write_text("long.asdf", "#ASDF 1.0.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n", LONG,
+               struct.pack(">4sHI4sQQQ16s", b"\xd3BLK", 48, 0, b"", size, size, size, b""))
     write("exact.asdf", EXACT)
     with asdf.config_context() as config:
         config.array_inline_threshold = 10
         write("inline.asdf", EXACT, all_array_compression="zlib")
+        # Numbers of fewer digits than are written.
+        write("rounded.asdf", {"tan": EXACT["tan"]})
+    with open(os.path.join(folder, "rounded.asdf"), "r+b") as file:
+        text = file.read()
+        file.seek(text.index(b"datatype: float64", text.index(b"crval:")))
+        file.write(b"datatype: float32")
     write("others.asdf", OTHERS)

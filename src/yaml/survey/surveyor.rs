@@ -235,7 +235,8 @@ impl<'s, 'w> Surveyor<'s, 'w> {
             false => self.compare_scalar(place, text, plain, looks, tag),
         }
         let root_key = self.root_key();
-        let wanted = root_key.is_some() || tag.is_some_and(self.wanted.tag);
+        let has_tag = |tag: &str| (self.wanted.tag)(tag) || (self.wanted.whole)(tag);
+        let wanted = root_key.is_some() || tag.is_some_and(has_tag);
         let recording = self.recording() || anchor.is_some() || wanted;
         let value = recording.then(|| Value {
             place,

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Commented, PathId, Paths, Survey, Value, Wanted};
+use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Survey, Value, Wanted};
 
 /// A tree that is longer is not looked through.
 const LONGEST_TREE: u64 = 256 << 20;
@@ -27,6 +27,8 @@ pub(super) const MOST_ARRAYS: usize = 1 << 17;
 const KEPT: usize = 64;
 /// So many arrays that are left out are reported.
 const MOST_DEFECTS: usize = 100;
+/// So many nodes that are nothing but the tag of an array are kept.
+const MOST_BARE: usize = 1 << 10;
 /// So many parts of arrays in the tree are looked at to follow their aliases.
 const MOST_PARTS: u64 = 1 << 22;
 /// The largest element of an array in the tree, in bytes.
@@ -93,6 +95,7 @@ pub(in super::super) fn find(
         blocks,
         size,
         arrays: Vec::new(),
+        bare: Vec::new(),
         of_blocks: BTreeMap::new(),
         fits: nodes::Finder::default(),
         externals: Vec::new(),
@@ -111,7 +114,13 @@ pub(in super::super) fn find(
         if finder.arrays.len() >= MOST_ARRAYS {
             enough.store(true, Ordering::Relaxed);
         } else if let Some(tag) = node.tag.filter(|tag| ndarray::is_tag(tag)) {
-            finder.take(paths, node.path, node.value.place, Ndarray::read_any_mask(tag, node.value));
+            match Ndarray::read_any_mask(tag, node.value) {
+                // A FITS file that the tree describes may say what it is.
+                Err(trouble) if is_bare(node.value) && finder.bare.len() < MOST_BARE => {
+                    finder.bare.push((node.path, node.value.place, trouble.what));
+                }
+                read => finder.take(paths, node.path, node.value.place, read),
+            }
         } else if let Some(tag) = node.tag {
             finder.take_for_fits(paths, tag, node.path, node.value);
         }
@@ -127,6 +136,8 @@ struct Finder<'f> {
     blocks: usize,
     size: &'f dyn Fn(usize) -> Option<u64>,
     arrays: Vec<FoundArray>,
+    /// Nodes that are nothing but a tag, and why they are no arrays.
+    bare: Vec<(Option<PathId>, Mark, String)>,
     of_blocks: BTreeMap<usize, Vec<String>>,
     fits: nodes::Finder,
     externals: Vec<ExternalFile>,
@@ -199,8 +210,16 @@ impl Finder<'_> {
         let mut fits = std::mem::take(&mut self.fits);
         let taken = fits.take(tag, path, node, &|array| self.fits_in_block(array).err());
         self.fits = fits;
-        if let Err(why) = taken {
-            self.leave_out(node.place, format!("fits/ leaves out {}: {why}", paths.show(path)));
+        match taken {
+            Ok(arrays) => {
+                for (place, array) in arrays {
+                    if let Some(at) = self.bare.iter().position(|(_, bare, _)| *bare == place) {
+                        let (path, place, _) = self.bare.swap_remove(at);
+                        self.take(paths, path, place, Ok((array, None)));
+                    }
+                }
+            }
+            Err(why) => self.leave_out(node.place, format!("fits/ leaves out {}: {why}", paths.show(path))),
         }
     }
 
@@ -225,6 +244,9 @@ impl Finder<'_> {
         let complete = surveyed.is_some();
         let (mut items, mut fits, mut text) = (Vec::new(), nodes::Nodes::default(), None);
         if let Some(survey) = surveyed {
+            for (path, place, why) in std::mem::take(&mut self.bare) {
+                self.leave_out(place, format!("arrays/ leaves out {}: {why}", survey.paths.show(path)));
+            }
             text = TreeText::new(self.tree, &survey.aliases).ok().map(Arc::new);
             self.measure_aliased(&survey.paths, text.as_ref());
             let arrays = self.arrays.iter().map(|found| (found.path, &found.array)).collect();
@@ -257,6 +279,11 @@ impl Finder<'_> {
             }
         }
     }
+}
+
+/// Whether a node is nothing but a tag.
+fn is_bare(node: &Value) -> bool {
+    matches!(&node.target().node, Node::Scalar { text, .. } if text.is_empty())
 }
 
 /// Gives an array in the tree its type and shape, or says why it can't be shown.

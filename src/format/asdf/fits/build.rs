@@ -40,15 +40,15 @@ pub(super) fn of_array(
     Ok((header, Arc::new(content)))
 }
 
-/// A component of a path in ASCII, without blanks at its end, which FITS does not keep.
+/// A component of a path in ASCII, without what is lost at the end of a value: FITS does not keep blanks, and astropy
+/// takes an ampersand for the sign of a text that goes on.
 fn ascii(part: &str) -> String {
     let hex = |byte: u8| format!("%{byte:02X}");
-    let kept = part.trim_end_matches(' ').len();
+    let kept = part.trim_end_matches([' ', '&']).len();
     let mut ascii = String::with_capacity(part.len());
     for (at, character) in part.char_indices() {
         match character {
-            '!'..='~' => ascii.push(character),
-            ' ' if at < kept => ascii.push(' '),
+            ' '..='~' if at < kept => ascii.push(character),
             _ => ascii.extend(character.encode_utf8(&mut [0; 4]).bytes().map(hex)),
         }
     }
@@ -102,7 +102,7 @@ fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], is_first: bool, has_m
             cards.set("EXTEND", Value::Bool(extend), &comment("EXTEND"));
         }
     } else {
-        cards.set("XTENSION", Value::Text("IMAGE"), &comment("XTENSION"));
+        cards.set("XTENSION", Value::Text(unit.data.extension()), &comment("XTENSION"));
         image::describe(&mut cards, bitpix, axes, &comment);
         cards.set("PCOUNT", Value::Int(0), &comment("PCOUNT"));
         cards.set("GCOUNT", Value::Int(1), &comment("GCOUNT"));
@@ -114,7 +114,7 @@ fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], is_first: bool, has_m
 fn start_of_table(unit: &Unit, (row, rows, columns): (u64, u64, usize)) -> Cards {
     let mut cards = Cards::default();
     let comment = |keyword: &str| unit.comment(keyword);
-    cards.set("XTENSION", Value::Text("BINTABLE"), &comment("XTENSION"));
+    cards.set("XTENSION", Value::Text(unit.data.extension()), &comment("XTENSION"));
     image::describe(&mut cards, 8, &[row, rows], &comment);
     cards.set("PCOUNT", Value::Int(0), &comment("PCOUNT"));
     cards.set("GCOUNT", Value::Int(1), &comment("GCOUNT"));

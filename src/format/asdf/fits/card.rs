@@ -21,6 +21,8 @@ pub(super) enum Value<'v> {
     Bool(bool),
     Int(i128),
     Float(f64),
+    /// Real and imaginary part.
+    Complex(f64, f64),
     Text(&'v str),
 }
 
@@ -65,7 +67,7 @@ impl Cards {
                     true => keyword.get(9..).unwrap_or_default().trim(),
                     false => keyword.trim(),
                 };
-                self.value(&format!("HIERARCH {name} = "), value, comment, false)
+                self.value(&format!("HIERARCH {name} = "), value, comment, name.len() <= KEYWORD)
             }
         }
     }
@@ -78,6 +80,7 @@ impl Cards {
             Value::Bool(value) => if value { "True" } else { "False" }.to_owned(),
             Value::Int(value) => value.to_string(),
             Value::Float(value) => float(value),
+            Value::Complex(re, im) => format!("({}, {})", float(re), float(im)),
         };
         let mut rest = text.as_str();
         loop {
@@ -97,13 +100,22 @@ impl Cards {
             Value::Bool(value) => format!("{:>20}", if value { 'T' } else { 'F' }),
             Value::Int(value) => format!("{value:>20}"),
             Value::Float(value) if value.is_finite() => format!("{:>20}", float(value)),
+            Value::Complex(re, im) if re.is_finite() && im.is_finite() => {
+                format!("{:>20}", format!("({}, {})", float(re), float(im)))
+            }
             Value::Float(value) => {
                 return Err(format!("the value of {keyword} is {value}, and no card can hold it"));
+            }
+            Value::Complex(..) => {
+                return Err(format!("a part of {keyword} is infinite or no number, and no card can hold it"));
             }
             Value::Text("") => "''".to_owned(),
             Value::Text(text) => format!("{:20}", format!("'{:8}'", text.replace('\'', "''"))),
         };
         let text = if padded { text.as_str() } else { text.trim() };
+        // As astropy, which leaves out a blank if the value ends with the card then.
+        let shorter = start.replace(" = ", "= ");
+        let start = if !padded && start.len() + text.len() == CARD + 1 { &shorter } else { start };
         if start.len() + text.trim_end().len() <= CARD {
             let mut card = format!("{start}{text}");
             if !comment.is_empty() {
@@ -238,7 +250,10 @@ mod tests {
             ("COMMENT", Value::Text("hello"), "", "COMMENT hello"),
             ("", Value::Undefined, "", ""),
             ("ESO DET ID", Value::Int(5), "c", "HIERARCH ESO DET ID = 5 / c"),
-            ("HIERARCH a.b", Value::Text("x"), "", "HIERARCH a.b = 'x       '"),
+            ("HIERARCH a.b", Value::Text("x"), "c", "HIERARCH a.b = 'x       '           / c"),
+            ("HIERARCH a.b", Value::Int(5), "", "HIERARCH a.b =                    5"),
+            ("C", Value::Complex(1.0, 2.0), "c", "C       =           (1.0, 2.0) / c"),
+            ("C", Value::Complex(1e300, -2.5e-7), "", "C       =   (1E+300, -2.5E-07)"),
         ] {
             assert_eq!(cards(keyword, value, comment), [expected]);
         }

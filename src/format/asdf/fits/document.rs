@@ -9,7 +9,9 @@ use super::image;
 use super::required::{Must, Reading};
 use super::table::{Column, Table};
 use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Source};
+use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
+use crate::yaml::survey::leaves::is_complex;
 use crate::yaml::survey::{Node, Value};
 
 /// What tags of the node begin with: the standard's, and that of asdf-astropy.
@@ -41,6 +43,8 @@ pub(super) struct Unit {
     /// The `EXTEND` that the tree has.
     pub(super) extend: Option<bool>,
     pub(super) data: Data,
+    /// Where `data` stands if the keys of the array stand beside it, as in the example of document 002.
+    bare: Option<Mark>,
 }
 
 /// The data of a unit.
@@ -78,15 +82,13 @@ impl Document {
 
     /// The arrays that it is made of, in the order of its data.
     pub(super) fn arrays(&self) -> Vec<&Ndarray> {
-        let mut arrays = Vec::new();
-        for unit in &self.units {
-            match &unit.data {
-                Data::None => {}
-                Data::Image(array) => arrays.push(&**array),
-                Data::Table(table) => arrays.extend(table.arrays()),
-            }
-        }
-        arrays
+        self.units.iter().flat_map(|unit| unit.data.arrays()).collect()
+    }
+
+    /// Arrays whose nodes are nothing but tags, and where these are.
+    pub(super) fn bare(&self) -> Vec<(Mark, Ndarray)> {
+        let bare = self.units.iter().filter_map(|unit| Some((unit.bare?, unit.data.arrays())));
+        bare.filter_map(|(place, arrays)| Some((place, (*arrays.first()?).clone()))).collect()
     }
 }
 
@@ -99,9 +101,10 @@ impl Unit {
         if !unit.is_whole() {
             return Err(TOO_LARGE.to_owned());
         }
-        let data = Data::read(unit)?;
+        let (data, bare) = (Data::read(unit)?, Data::is_bare(unit));
         let fixed = Fixed::of(&data);
-        let mut read = Self { comments: Vec::new(), cards: Cards::default(), bitpix: 8, extend: None, data };
+        let (comments, cards) = (Vec::new(), Cards::default());
+        let mut read = Self { comments, cards, bitpix: 8, extend: None, data, bare };
         let header = unit.get("header").ok_or("there is no \"header\"")?;
         let Node::Sequence(cards, _) = &header.target().node else {
             return Err(match header.is_whole() {
@@ -126,6 +129,9 @@ impl Unit {
 
     /// Takes a card of the tree; `written` says which of the `fixed` ones have been taken.
     fn take(&mut self, card: &Value, fixed: &Fixed, written: &mut [bool]) -> Reading<()> {
+        if !card.is_whole() {
+            return Err(TOO_LARGE.to_owned());
+        }
         let parts = card.items().filter(|parts| parts.len() <= 3);
         let parts = parts.ok_or("a card is no list of keyword, value and comment")?;
         let text = |n: usize| match parts.get(n).map(|part| (part.text(), part.scalar_type())) {
@@ -146,13 +152,7 @@ impl Unit {
             self.extend = spelled.and_then(|text| scalar::boolean(&text)).or(self.extend);
         }
         if is_made(&upper) {
-            let is_first = !self.comments.iter().any(|(known, _)| *known == upper);
-            if is_first && self.comments.len() < MOST_COMMENTS {
-                let mut comment = if card::is_printable(&comment) { comment } else { String::new() };
-                // No card holds more of it.
-                comment.truncate(80);
-                self.comments.push((upper, comment));
-            }
+            self.take_made(upper, parts.get(1), comment);
             return Ok(());
         }
         if let Some(at) = fixed.0.iter().position(|(known, _)| *known == upper) {
@@ -165,25 +165,27 @@ impl Unit {
         if fixed.drops(&upper, &self.data) {
             return Ok(());
         }
-        let value = match parts.get(1) {
-            None => return self.cards.add(&keyword, card::Value::Undefined, &comment),
-            Some(value) => value,
-        };
-        match (value.scalar_type(), plain_text(value)) {
-            (_, None) | (None, _) => {
-                Err(format!("the value of {} is too large, or no scalar", upper.escape_debug()))
-            }
-            (Some(Type::Timestamp), Some(text)) => {
-                self.cards.add(&keyword, card::Value::Text(&text), &comment)
-            }
-            (Some(Type::Other | Type::Binary), _) => {
-                Err(format!("the value of {} is of a type that no card can hold", upper.escape_debug()))
-            }
-            (Some(kind), Some(text)) => match (kind, value_of(kind, &text)) {
-                (_, Some(value)) => self.cards.add(&keyword, value, &comment),
-                (_, None) => Err(format!("the value of {} can't be read", upper.escape_debug())),
-            },
+        let value = parts.get(1).map(|value| readable(value, &upper)).transpose()?;
+        self.cards.add(&keyword, value.unwrap_or(card::Value::Undefined), &comment)
+    }
+
+    /// Takes the comment of a card that is made from the data, unless it is there already.
+    fn take_made(&mut self, keyword: String, value: Option<&Value>, comment: String) {
+        let is_first = !self.comments.iter().any(|(known, _)| *known == keyword);
+        if !is_first || self.comments.len() >= MOST_COMMENTS {
+            return;
         }
+        let extension = self.data.extension();
+        let is_other =
+            keyword == "XTENSION" && value.and_then(Value::text).map(str::trim_end) != Some(extension);
+        let mut comment = match card::is_printable(&comment) {
+            _ if is_other => image::usual_comment(extension).to_owned(),
+            true => comment,
+            false => String::new(),
+        };
+        // No card holds more of it.
+        comment.truncate(80);
+        self.comments.push((keyword, comment));
     }
 
     /// Bytes that it takes in memory, about.
@@ -199,6 +201,7 @@ impl Unit {
     pub(super) fn comment(&self, keyword: &str) -> String {
         match self.comments.iter().find(|(known, _)| known == keyword) {
             Some((_, comment)) => comment.clone(),
+            None if keyword == "XTENSION" => image::usual_comment(self.data.extension()).to_owned(),
             None => image::usual_comment(keyword).to_owned(),
         }
     }
@@ -220,6 +223,26 @@ fn part_value(part: &Value) -> card::Value<'_> {
         (Node::Scalar { text, .. }, Some(kind)) => value_of(kind, text).unwrap_or(card::Value::Undefined),
         _ => card::Value::Undefined,
     }
+}
+
+/// The value of the card with this keyword, or why no card can hold it.
+fn readable<'v>(value: &'v Value, keyword: &str) -> Reading<card::Value<'v>> {
+    let keyword = keyword.escape_debug();
+    let target = value.target();
+    let (Node::Scalar { text, .. }, Some(kind)) = (&target.node, value.scalar_type()) else {
+        return Err(format!("the value of {keyword} is too large, or no scalar"));
+    };
+    let found = match kind {
+        Type::Timestamp => Some(card::Value::Text(text)),
+        Type::Other if is_complex(target.tag.as_deref()) => {
+            ndarray::complex(&ndarray::with_j(text)).map(|(re, im)| card::Value::Complex(re, im))
+        }
+        Type::Other | Type::Binary => {
+            return Err(format!("the value of {keyword} is of a type that no card can hold"));
+        }
+        kind => value_of(kind, text),
+    };
+    found.ok_or_else(|| format!("the value of {keyword} can't be read"))
 }
 
 /// The value of a scalar of a type.
@@ -285,6 +308,23 @@ impl Fixed {
 }
 
 impl Data {
+    /// The arrays that they are made of, in their order.
+    fn arrays(&self) -> Vec<&Ndarray> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Image(array) => vec![array],
+            Self::Table(table) => table.arrays(),
+        }
+    }
+
+    /// The `XTENSION` that it has behind the first header.
+    pub(super) fn extension(&self) -> &'static str {
+        match self {
+            Self::None | Self::Image(_) => "IMAGE",
+            Self::Table(_) => "BINTABLE",
+        }
+    }
+
     fn read(unit: &Value) -> Reading<Self> {
         let Some(data) = unit.get("data") else { return Ok(Self::None) };
         let tag = data.target().tag.as_deref();
@@ -295,16 +335,19 @@ impl Data {
             return Err(TOO_LARGE.to_owned());
         }
         match tag {
-            Some(tag) if ndarray::is_tag(tag) => {
-                // In the example of document 002, as it is printed, the keys of the array stand beside `data`.
-                let is_beside = matches!(&data.target().node, Node::Scalar { text, .. } if text.is_empty());
-                match is_beside {
-                    true => Self::of_array(read_array(tag, &without_data(unit))?),
-                    false => Self::of_array(read_array(tag, data)?),
-                }
-            }
+            Some(tag) if ndarray::is_tag(tag) => match Self::is_bare(unit) {
+                Some(_) => Self::of_array(read_array(tag, &without_data(unit))?),
+                None => Self::of_array(read_array(tag, data)?),
+            },
             _ => Ok(Self::Table(Table::read(data)?)),
         }
+    }
+
+    /// Where `data` stands if it is nothing but a tag. So it is in the example of document 002, as it is printed: the
+    /// keys of the array stand beside it.
+    fn is_bare(unit: &Value) -> Option<Mark> {
+        let data = unit.get("data")?;
+        matches!(&data.target().node, Node::Scalar { text, .. } if text.is_empty()).then_some(data.place)
     }
 
     fn of_array(array: Ndarray) -> Reading<Self> {
@@ -313,6 +356,9 @@ impl Data {
             Some(Datatype::Unknown) => Err("its array has too many fields".to_owned()),
             Some(Datatype::Scalar(scalar)) if image::stored(*scalar).is_none() => {
                 Err("its array is of a type that FITS has no images of".to_owned())
+            }
+            _ if array.shape.as_ref().is_some_and(|shape| image::dimensions(shape) == 0) => {
+                Err("its array has no dimensions".to_owned())
             }
             _ => Ok(Self::Image(Box::new(array))),
         }

@@ -56,8 +56,12 @@ pub(super) fn can_be(array: &Ndarray) -> bool {
 
 /// Whether an array has one to four dimensions.
 pub(super) fn has_axes(array: &Ndarray) -> bool {
-    let count = |shape: &Shape| shape.dimensions.len() + usize::from(shape.streamed);
-    array.shape.as_ref().is_some_and(|shape| (1..=4).contains(&count(shape)))
+    array.shape.as_ref().is_some_and(|shape| (1..=4).contains(&dimensions(shape)))
+}
+
+/// How many dimensions an array has.
+pub(super) fn dimensions(shape: &Shape) -> usize {
+    shape.dimensions.len() + usize::from(shape.streamed)
 }
 
 /// An image.
@@ -97,11 +101,12 @@ pub(super) fn describe(cards: &mut Cards, bitpix: i128, axes: &[u64], comment: &
     }
 }
 
-/// The comments that astropy gives to those cards.
+/// The comments that astropy gives to those cards; to `XTENSION` by its value.
 pub(super) fn usual_comment(keyword: &str) -> &'static str {
     match keyword {
         "SIMPLE" => "conforms to FITS standard",
-        "XTENSION" => "Image extension",
+        "IMAGE" => "Image extension",
+        "BINTABLE" => "binary table extension",
         "BITPIX" => "array data type",
         "NAXIS" => "number of array dimensions",
         "PCOUNT" => "number of parameters",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::document::{self, Document};
 use super::wcs::{self, Wcs};
 use crate::format::asdf::ndarray::Ndarray;
+use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Step, Survey, Value};
 
 /// Bytes that are kept of all FITS files that a tree describes.
@@ -41,17 +42,18 @@ pub(in super::super) struct Finder {
 }
 
 impl Finder {
-    /// Takes a node, or says why it is left out. `fits` says why an array can't be had.
+    /// Takes a node, or says why it is left out. `unfit` says why an array can't be had. Gives arrays back whose nodes are
+    /// nothing but tags, with the places of these.
     pub(in super::super) fn take(
         &mut self,
         tag: &str,
         path: Option<PathId>,
         node: &Value,
         unfit: &dyn Fn(&Ndarray) -> Option<String>,
-    ) -> Result<(), String> {
+    ) -> Result<Vec<(Mark, Ndarray)>, String> {
         if wcs::is_tag(tag) {
             self.solutions.push((path, Wcs::read(node).map(Arc::new)));
-            return Ok(());
+            return Ok(Vec::new());
         }
         let document = Document::read(node)?;
         if let Some(why) = document.arrays().into_iter().find_map(unfit) {
@@ -61,8 +63,9 @@ impl Finder {
         if self.kept > MOST {
             return Err("all such nodes are longer than 16 MiB together".to_owned());
         }
+        let bare = document.bare();
         self.documents.push((path, Arc::new(document)));
-        Ok(())
+        Ok(bare)
     }
 
     /// What was found. `components` makes names of a path.

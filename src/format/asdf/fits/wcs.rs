@@ -4,7 +4,7 @@
 //! that is not known to mean the same in FITS has no cards: none are better than wrong ones.
 
 use super::card::{Cards, Value as Card};
-use crate::format::asdf::ndarray::{self, Ndarray};
+use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Scalar};
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::{Node, Value};
 
@@ -125,9 +125,12 @@ impl Numbers {
                         array.shape.as_ref()?.dimensions.iter().try_fold(1_u64, |n, len| n.checked_mul(*len));
                     return (size == Some(count as u64)).then(|| Self::InBlock(Box::new(array)));
                 }
-                Ndarray { source: ndarray::Source::Inline(_), .. } => {
-                    value.get(ndarray::INLINE_KEY).unwrap_or(value)
-                }
+                // Numbers of fewer digits are not those that are written.
+                Ndarray {
+                    source: ndarray::Source::Inline(_),
+                    datatype: None | Some(Datatype::Scalar(Scalar::Float64)),
+                    ..
+                } => value.get(ndarray::INLINE_KEY).unwrap_or(value),
                 _ => return None,
             },
             None => value,
