@@ -56,7 +56,7 @@ struct Arguments {
     #[arg(short, long, conflicts_with_all = ["foreground", "read_only", "options", "log_file", "check"])]
     unmount: bool,
 
-    /// Read each FILE completely, or each ASDF file in a directory, and report damage, without mounting
+    /// Read each FILE completely, or each file of a known format in a directory, and report damage, without mounting
     #[arg(long, conflicts_with_all = ["foreground", "read_only", "options", "log_file"])]
     check: bool,
 
@@ -101,6 +101,8 @@ struct Arguments {
     log_file: Option<PathBuf>,
 
     /// Write the man page or the completions for a shell to stdout
+    ///
+    /// README.md says in which directories they belong.
     #[arg(long, hide_short_help = true, value_name = "WHAT", exclusive = true)]
     generate: Option<Generated>,
 }

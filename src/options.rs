@@ -248,7 +248,7 @@ fn views(value: &[u8]) -> Result<ShownViews> {
     let mut views = ShownViews::none();
     for name in value.split(|byte| *byte == b',') {
         if !std::str::from_utf8(name).is_ok_and(|name| views.add(name)) {
-            let names = format!("all, none, or of {}", shown::NAMES.join(", "));
+            let names = format!("all, none, or one of {}", shown::NAMES.join(", "));
             return Err(bad("views", name, &names));
         }
     }
@@ -340,7 +340,7 @@ mod tests {
             assert!(has(list, "arrays") && has(list, "fits") && !has(list, "tables"), "{list}");
         }
         assert!(!has("views=arrays,views=fits", "arrays"), "the last one counts");
-        assert!(refusal("views=fit").contains("-o views=fit is not all, none, or of arrays, "));
+        assert!(refusal("views=fit").contains("-o views=fit is not all, none, or one of arrays, "));
         assert!(refusal("views=fits,tabels").contains("unknown option -o tabels"));
         assert!(refusal("fits").contains("unknown option -o fits"));
         assert!(refusal("views=fits,ro,arrays").contains("unknown option"));

@@ -52,3 +52,19 @@ fn wrapped(line: &str) -> Vec<String> {
     lines.push(rest);
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::texts::sections;
+
+    #[test]
+    fn lines_of_paragraphs_are_short_enough_to_stay() {
+        let is_paragraph = |title: &str| ["Signals", "Exit status"].contains(&title);
+        let mut found = sections().into_iter().filter(|(title, _)| is_paragraph(title)).peekable();
+        assert!(found.peek().is_some());
+        for line in found.flat_map(|(_, text)| text.lines().map(str::to_owned).collect::<Vec<_>>()) {
+            assert_eq!(wrapped(&line), [line]);
+        }
+    }
+}

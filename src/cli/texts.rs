@@ -30,11 +30,11 @@ const EXAMPLES: &str = "  asdf-mount galaxy.asdf /mnt/x              one file
   mount -t fuse.asdf-mount galaxy.asdf /mnt/x
   /data/galaxy.asdf /mnt/x fuse.asdf-mount noauto,user 0 0     a line in /etc/fstab";
 
-const SIGNALS: &str = "  SIGINT, SIGTERM and SIGHUP unmount. Open files are served for two more
-  seconds. A second signal ends the daemon at once. If the mount can't be
-  removed (no fusermount3, a copy in another mount namespace), the daemon
-  ends anyway and logs what is left: a dead mount, which asdf-mount -u or,
-  as root, umount -l removes.";
+const SIGNALS: &str = "  SIGINT, SIGTERM and SIGHUP unmount. Open files are served for two
+  more seconds. A second signal ends the daemon at once. If the mount
+  can't be removed (no fusermount3, a copy in another mount namespace),
+  the daemon ends anyway and logs what is left: a dead mount. It is
+  removed by asdf-mount -u or, as root, umount -l.";
 
 const FILES: &str = "  /dev/fuse        FUSE device
   /dev/log         syslog, where a daemon logs without --log-file
@@ -42,8 +42,8 @@ const FILES: &str = "  /dev/fuse        FUSE device
                    seek tables of blocks that were read to their end; may be deleted at any time
   /etc/fuse.conf   the line 'user_allow_other' lets ordinary users mount with allow_other
   $XDG_STATE_HOME/asdf-mount, else ~/.local/state/asdf-mount
-                   refused and unsaved texts, and files that editors create beside tree.yaml;
-                   at most 256 MiB, for 90 days";
+                   refused and unsaved texts, and files that editors create beside tree.yaml; at most \
+256 MiB, for 90 days";
 
 const BUGS: &str = "  Only the tree can be edited; blocks are read-only.
   Random access to a zlib or bzip2 block first decodes it once from its start.
@@ -75,12 +75,12 @@ fn mount_options() -> String {
 
 fn exit_status() -> String {
     format!(
-        "  {}  success: the mount is ready, or removed; with --check or --index:
-     all files are sound
-  {}  failure, with one line on stderr that gives the reason; with --check
-     or --index: a file is damaged
-  {}  invalid arguments; with --check or --index: a file can't be read, or
-     the report can't be written",
+        "  {}  success: the mount is ready, or removed; with --check or
+     --index: all files are sound
+  {}  failure, with one line on stderr that gives the reason; with
+     --check or --index: a file is damaged
+  {}  invalid arguments; with --check or --index: a file can't be read,
+     or the report can't be written",
         exit::OK,
         exit::FAILED,
         exit::USAGE
