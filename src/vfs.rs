@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use attr::{Attr, Ownership};
-pub use kernel_cache::{Given, Kernel};
+pub use kernel_cache::{Kernel, ReadBytes};
 pub use listing::{Item, Listing};
 pub use node::Ino;
 pub use read_handle::{Caching, Reader};

@@ -47,7 +47,7 @@ pub mod zlib;
 mod tests;
 
 pub use checkpoint::Checkpoint;
-pub use fault::{Fault, Reason, Why};
+pub use fault::{Cause, Fault, Reason};
 pub use find::Finder;
 pub use inflate::{Block, Inflate, Position, Stop};
 pub use pass::Pass;

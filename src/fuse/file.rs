@@ -16,7 +16,7 @@ use crate::vfs::{Caching, OpenFile, Reader, Writer};
 fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
     let caching = match reader.caching() {
         Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
-        Caching::Given => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
+        Caching::Stored => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
         Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
         Caching::Anew => FopenFlags::empty(),
     };

@@ -8,7 +8,7 @@ use super::reply;
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::source::Lent;
-use crate::vfs::{Given, Reader, Writer};
+use crate::vfs::{ReadBytes, Reader, Writer};
 
 /// From this length on, stored bytes go from the mapping to the kernel without a copy. For less, the
 /// mapping costs more than the copy.
@@ -58,7 +58,7 @@ pub(super) fn answer(reader: &Reader, offset: u64, size: u32, purpose: Purpose, 
         && let Some(shared) = content.share(offset, size as usize, true)
     {
         reply.data(&shared);
-        return reader.given(&content, offset, Given::Shared(shared));
+        return reader.given(&content, offset, ReadBytes::Shared(shared));
     }
     if let Some(lent) = lend(&*content, offset, size) {
         // If the file is truncated just now, the kernel finds no bytes in the mapping: writing the reply
@@ -80,7 +80,7 @@ pub(super) fn answer(reader: &Reader, offset: u64, size: u32, purpose: Purpose, 
         match filled {
             Ok(read) => {
                 reply.data(&buffer[..read]);
-                reader.given(&content, offset, Given::Copied(buffer, read));
+                reader.given(&content, offset, ReadBytes::Copied(buffer, read));
             }
             Err(error) => {
                 reader.trouble(&error);
@@ -94,7 +94,7 @@ pub(super) fn answer(reader: &Reader, offset: u64, size: u32, purpose: Purpose, 
 pub(super) fn answer_at_hand(reader: &Reader, offset: u64, size: u32, reply: ReplyData) -> Option<ReplyData> {
     let Some((content, shared)) = reader.at_hand(offset, size as usize) else { return Some(reply) };
     reply.data(&shared);
-    reader.given(&content, offset, Given::Shared(shared));
+    reader.given(&content, offset, ReadBytes::Shared(shared));
     None
 }
 

@@ -66,7 +66,7 @@ struct Attempt {
     saved_times: (Time, Time),
 }
 
-/// A overlay file's text before the editor sees it.
+/// An overlay file's text before the editor sees it.
 enum Prepared {
     Done(CommitOutcome),
     Attempt(Attempt),

@@ -1,11 +1,11 @@
-//! What the kernel keeps of a block's bytes beside what it was given on its own account.
+//! Decoded bytes that the daemon stores into the kernel's cache by itself.
 //!
 //! A compressed block is read past the kernel's cache until all of it is known to be sound
-//! ([`Caching`](super::Caching)). What was decoded for its readers is laid into the kernel's cache all the
-//! same, so that a program that reads the block again, or maps it, is served by the kernel. Where something turns
-//! out to be wrong, the kernel is told to forget all of it.
+//! ([`Caching`](super::Caching)). The bytes that its readers got are stored into the kernel's cache nevertheless, so
+//! that the kernel serves the next program that reads or maps the block. Where bytes turn out to be wrong, the
+//! kernel drops all that it has of the block.
 //!
-//! Both are done on a thread of their own: the kernel may wait for a read of the same page meanwhile.
+//! A thread of its own makes these calls, since the kernel may wait for a read of the same page meanwhile.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,22 +19,22 @@ use crate::error::Result;
 use crate::sync::locked;
 use crate::vfs::Ino;
 
-/// Bytes of buffers that may wait to be laid into the kernel's cache; what comes beyond is left out.
+/// Bytes of buffers that may wait to be stored; further ones are left out.
 const WAITING: u64 = 8 << 20;
 
 /// Buffers of the length of a read that are kept.
 const SPARES: usize = 8;
 
-/// The least that is laid there at once.
+/// The least that is stored at once.
 const LEAST: usize = 64 << 10;
 
-/// Of so many nodes is known how they were opened.
+/// Nodes of which it is known how they were opened.
 const OPENED: usize = 1 << 14;
 
 /// The kernel keeps whole pages only.
 const PAGE: u64 = 4096;
 
-/// The kernel, which can be told of a node's bytes.
+/// The kernel's cache of a node's bytes.
 pub trait Kernel: Send + Sync {
     /// Has it keep these bytes of a node.
     fn keep(&self, ino: Ino, offset: u64, bytes: &[u8]);
@@ -48,19 +48,19 @@ pub trait Kernel: Send + Sync {
 
 /// How a node was opened last.
 struct Opened {
-    /// What the kernel keeps of it is of this generation.
+    /// The generation of the bytes that the kernel keeps.
     generation: u64,
     /// The serial of the mounted file that shows it.
     file: u64,
-    /// The blocks of that which it is made of.
+    /// The blocks of that file from which the node is made.
     blocks: Box<[usize]>,
 }
 
-/// Tells the kernel.
+/// What the daemon stored into the kernel's cache. Clones share it.
 #[derive(Clone)]
-pub(crate) struct KernelCache(Arc<Told>);
+pub(crate) struct KernelCache(Arc<Inner>);
 
-struct Told {
+struct Inner {
     kernel: OnceLock<Box<dyn Kernel>>,
     worker: Workers,
     waiting: AtomicU64,
@@ -75,7 +75,7 @@ struct Told {
 impl Default for KernelCache {
     fn default() -> Self {
         let worker = Workers::new("tell", 1);
-        Self(Arc::new(Told {
+        Self(Arc::new(Inner {
             kernel: OnceLock::new(),
             worker,
             waiting: AtomicU64::new(0),
@@ -87,7 +87,7 @@ impl Default for KernelCache {
 }
 
 impl KernelCache {
-    /// Sets the kernel that is told.
+    /// Sets the kernel.
     pub(crate) fn of(&self, kernel: Box<dyn Kernel>) {
         // The first one stays: there is one kernel.
         let _ = self.0.kernel.set(kernel);
@@ -105,18 +105,18 @@ impl KernelCache {
         opened.insert(ino, noted).is_none_or(|before| before.generation != generation)
     }
 
-    /// Has the kernel forget what it has of all nodes that are made of block `n` of a mounted file.
+    /// Has the kernel drop the bytes of all nodes that are made of block `n` of a mounted file.
     pub(crate) fn forget_block(&self, file: u64, n: usize) {
         let opened = locked(&self.0.opened);
         let made_of_it = opened.iter().filter(|(_, noted)| noted.file == file && noted.blocks.contains(&n));
         made_of_it.for_each(|(ino, _)| self.forget(*ino));
     }
 
-    /// Has the kernel forget what it has of a node.
+    /// Has the kernel drop the bytes of a node.
     pub(crate) fn forget(&self, ino: Ino) {
-        let told = self.0.clone();
+        let inner = self.0.clone();
         self.0.worker.run(move || {
-            if let Some(kernel) = told.kernel.get() {
+            if let Some(kernel) = inner.kernel.get() {
                 kernel.forget(ino);
             }
         });
@@ -129,23 +129,23 @@ impl KernelCache {
 
     /// Has the kernel give back those of the nodes that no program uses.
     pub(crate) fn give_back(&self, inos: Vec<Ino>) {
-        let told = self.0.clone();
+        let inner = self.0.clone();
         self.0.worker.run(move || {
-            let asked = told.kernel.get().map(|kernel| kernel.give_back(&inos));
+            let asked = inner.kernel.get().map(|kernel| kernel.give_back(&inos));
             if let Some(Err(error)) = asked {
                 tracing::debug!("the kernel gives no nodes back: {error}");
-                told.keeps_nodes.store(true, Ordering::Relaxed);
+                inner.keeps_nodes.store(true, Ordering::Relaxed);
             }
         });
     }
 
-    /// Lays the bytes that were read at an offset of a node that is `len` bytes long into the kernel's
-    /// cache: those on whole pages, if it still `holds` that they are right when it comes to that.
+    /// Stores bytes into the kernel's cache that were read at an offset of a node of `len` bytes: those on whole
+    /// pages, if they are still right (`holds`) when their turn comes.
     pub(crate) fn keep(
         &self,
         ino: Ino,
         offset: u64,
-        given: Given<'_>,
+        given: ReadBytes<'_>,
         len: u64,
         holds: impl FnOnce() -> bool + Send + 'static,
     ) {
@@ -156,39 +156,39 @@ impl KernelCache {
         let size = given.weight();
         self.0.waiting.fetch_add(size, Ordering::Relaxed);
         let taken = match given {
-            Given::Shared(shared) => Taken::Shared(shared),
-            Given::Copied(buffer, _) => {
+            ReadBytes::Shared(shared) => OwnedBytes::Shared(shared),
+            ReadBytes::Copied(buffer, _) => {
                 let spare = locked(&self.0.spare).pop().unwrap_or_default();
-                Taken::Copied(std::mem::replace(buffer, spare))
+                OwnedBytes::Copied(std::mem::replace(buffer, spare))
             }
         };
-        let told = self.0.clone();
+        let inner = self.0.clone();
         self.0.worker.run(move || {
-            if let (Some(kernel), Some(bytes), true) = (told.kernel.get(), taken.bytes().get(range), holds())
+            if let (Some(kernel), Some(bytes), true) = (inner.kernel.get(), taken.bytes().get(range), holds())
             {
                 kernel.keep(ino, offset, bytes);
             }
-            if let Taken::Copied(buffer) = taken {
-                let mut spare = locked(&told.spare);
+            if let OwnedBytes::Copied(buffer) = taken {
+                let mut spare = locked(&inner.spare);
                 if spare.len() < SPARES {
                     spare.push(buffer);
                 }
             }
-            told.waiting.fetch_sub(size, Ordering::Relaxed);
+            inner.waiting.fetch_sub(size, Ordering::Relaxed);
         });
     }
 }
 
-/// What a reader was given.
+/// Bytes that a reader got.
 #[derive(Debug)]
-pub enum Given<'a> {
-    /// It is shared with the cache.
+pub enum ReadBytes<'a> {
+    /// In a buffer that is shared with the cache.
     Shared(Shared),
-    /// So many first bytes of a buffer. It may be taken, and another one, with anything in it, left.
+    /// The first bytes of a buffer, and how many. The buffer may be exchanged for another one with any content.
     Copied(&'a mut Vec<u8>, usize),
 }
 
-impl Given<'_> {
+impl ReadBytes<'_> {
     /// Bytes that are held as long as this waits.
     fn weight(&self) -> u64 {
         match self {
@@ -205,12 +205,12 @@ impl Given<'_> {
     }
 }
 
-enum Taken {
+enum OwnedBytes {
     Shared(Shared),
     Copied(Vec<u8>),
 }
 
-impl Taken {
+impl OwnedBytes {
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Shared(shared) => shared,
@@ -219,8 +219,8 @@ impl Taken {
     }
 }
 
-/// Where the part of so many bytes at an offset begins that fills pages, and which it is; the last page of
-/// a node may be cut.
+/// The part of `count` bytes at an offset that fills whole pages: its offset, and its range of the bytes. The last
+/// page of a node may be cut.
 fn whole_pages(offset: u64, count: usize, len: u64) -> Option<(u64, Range<usize>)> {
     let start = offset.checked_next_multiple_of(PAGE)?;
     let end = offset.checked_add(count as u64)?;

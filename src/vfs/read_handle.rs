@@ -11,7 +11,7 @@ use crate::folder::snapshot::Snapshot;
 use crate::source::Source;
 use crate::sync::locked;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::kernel_cache::{Given, KernelCache};
+use crate::vfs::kernel_cache::{KernelCache, ReadBytes};
 use crate::vfs::node::{Ino, ViewNode};
 use crate::view::status::Writing;
 
@@ -27,8 +27,8 @@ pub enum Caching {
     /// Through its cache the kernel takes a short answer for the file's end, and an error for one of
     /// the whole page.
     Direct,
-    /// What it was given besides ([`Reader::given`]); every read comes here.
-    Given,
+    /// What the daemon stores into its cache ([`Reader::given`]); every read comes here.
+    Stored,
     /// Everything, also from one open to the next.
     Keep,
     /// Everything, but nothing of what it has from before: that is of an older generation.
@@ -200,7 +200,7 @@ impl Reader {
                 Soundness::Sound => true,
                 Soundness::Broken(_) => false,
                 Soundness::Unknown if content.len() <= SMALL => decodes(content),
-                Soundness::Unknown => return Caching::Given,
+                Soundness::Unknown => return Caching::Stored,
             },
         };
         if sound { Caching::Keep } else { Caching::Direct }
@@ -219,7 +219,7 @@ impl Reader {
             What::Generated(_) | What::Plain(_) => false,
         };
         match caching {
-            Caching::Given if is_first => Caching::Direct,
+            Caching::Stored if is_first => Caching::Direct,
             Caching::Keep if is_first => Caching::Anew,
             caching => caching,
         }
@@ -241,9 +241,9 @@ impl Reader {
         Some((content, shared))
     }
 
-    /// Takes note of what was read at an offset by a reader of [`Caching::Given`], so that the next one need
+    /// Takes note of what was read at an offset by a reader of [`Caching::Stored`], so that the next one need
     /// not ask for it.
-    pub fn given(&self, content: &Arc<dyn Content>, offset: u64, given: Given<'_>) {
+    pub fn given(&self, content: &Arc<dyn Content>, offset: u64, given: ReadBytes<'_>) {
         if let What::View { mounted, view, now, kernel_cache } = &self.what
             && content.is_slow()
             && content.soundness() == Soundness::Unknown

@@ -5,7 +5,7 @@
 //! are written in a part of YAML that can be read much faster. This is libyaml's scanner and parser for that
 //! part: the same tokens and states under the same names, so that the two can be compared. Its strings are
 //! borrowed from the text, and it words no errors. What it does not know, and what is not YAML, is
-//! [`NotMine`]: libyaml then reads the text from its start. The tests compare both, event by event.
+//! [`NeedsLibyaml`]: libyaml then reads the text from its start. The tests compare both, event by event.
 //!
 //! Left to libyaml: tabs, carriage returns and other rare line ends, a byte order mark, keys after `?`,
 //! escapes in tags, any directive but `%YAML` and `%TAG`, more than one document, and all errors.
@@ -29,9 +29,9 @@ const MOST_TAGS: usize = 1000;
 
 /// The text is to be read by libyaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotMine;
+pub struct NeedsLibyaml;
 
-type Result<T> = std::result::Result<T, NotMine>;
+type Result<T> = std::result::Result<T, NeedsLibyaml>;
 
 /// What is expected next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl<'t> FastParser<'t> {
             _ => {}
         }
         if self.depth > MAX_DEPTH {
-            return Err(NotMine);
+            return Err(NeedsLibyaml);
         }
         let tag =
             |properties: Properties<'t>| properties.tag.and_then(|tag| self.tags.get(tag).map(|tag| &**tag));
@@ -164,13 +164,13 @@ impl<'t> FastParser<'t> {
             return Ok(*known);
         }
         if self.tags.len() >= MOST_TAGS {
-            return Err(NotMine);
+            return Err(NeedsLibyaml);
         }
         let tag = match handle {
             "" => suffix.into(),
             _ => {
                 let found = self.handles.iter().find(|(known, _)| *known == handle);
-                let (_, prefix) = found.ok_or(NotMine)?;
+                let (_, prefix) = found.ok_or(NeedsLibyaml)?;
                 [prefix, suffix].concat().into_boxed_str()
             }
         };

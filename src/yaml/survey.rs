@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use self::surveyor::Surveyor;
 use super::event::{Failure, Mark};
-use super::fast::{FastParser, NotMine};
+use super::fast::{FastParser, NeedsLibyaml};
 use super::parser::Events;
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
@@ -20,14 +20,14 @@ mod frame;
 pub mod leaves;
 pub mod path;
 mod rectangle;
-pub mod standing;
+pub mod sample;
 mod surveyor;
 pub mod value;
 
 pub use leaves::Leaves;
 pub use path::{PathId, Paths, Step};
 pub use rectangle::{Rectangle, Shape};
-pub use standing::{Changes, Standing};
+pub use sample::{Changes, TextSample};
 pub use value::{Node, Value};
 
 /// Findings that are kept; there may be as many as there are nodes.
@@ -50,7 +50,7 @@ pub struct Wanted<'w> {
     /// The key by which a mapping stands for another node (`$ref`); empty for none.
     pub reference: &'w str,
     /// What stood in an earlier text, to be compared with.
-    pub before: Option<&'w Standing>,
+    pub before: Option<&'w TextSample>,
 }
 
 impl std::fmt::Debug for Wanted<'_> {
@@ -108,8 +108,8 @@ pub struct Survey {
     pub untagged: Vec<(Option<PathId>, Mark)>,
     /// What is wrong, in the order of the text; not more than [`MOST_FINDINGS`].
     pub findings: Vec<Finding>,
-    /// What stands where.
-    pub standing: Standing,
+    /// Its nodes, to compare a later text with.
+    pub sample: TextSample,
     /// What of the earlier text is not as it was.
     pub changes: Changes,
     /// The paths of all that was kept.
@@ -237,11 +237,11 @@ pub fn survey_fast(
     text: &[u8],
     wanted: Wanted<'_>,
     found: &mut dyn FnMut(&Paths, WantedNode<'_>),
-) -> std::result::Result<Survey, NotMine> {
-    let mut events = FastParser::new(text).ok_or(NotMine)?;
+) -> std::result::Result<Survey, NeedsLibyaml> {
+    let mut events = FastParser::new(text).ok_or(NeedsLibyaml)?;
     let mut surveyor = Surveyor::new(wanted, found);
     while let Some(event) = events.next_event()? {
-        if !surveyor.take(event).map_err(|_| NotMine)? {
+        if !surveyor.take(event).map_err(|_| NeedsLibyaml)? {
             break;
         }
     }

@@ -14,12 +14,12 @@ pub struct Fault {
     /// How many bytes of the stream's output come before it.
     pub offset: u64,
     /// The reason.
-    pub why: Why,
+    pub why: Cause,
 }
 
 /// Why a decoder cannot go on.
 #[derive(Clone, Debug)]
-pub enum Why {
+pub enum Cause {
     /// The compressed bytes end here. Were there more of them, decoding could go on.
     Cut,
     /// The bits are not deflate.
@@ -81,9 +81,9 @@ impl From<Reason> for Wrong {
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
-            Why::Cut => write!(out, "the compressed data are cut off"),
-            Why::Broken(reason) => write!(out, "the compressed data are broken: {reason}"),
-            Why::Unreadable(error) => write!(out, "the compressed data can't be read: {}", error.message()),
+            Cause::Cut => write!(out, "the compressed data are cut off"),
+            Cause::Broken(reason) => write!(out, "the compressed data are broken: {reason}"),
+            Cause::Unreadable(error) => write!(out, "the compressed data can't be read: {}", error.message()),
         }
     }
 }
@@ -93,8 +93,8 @@ impl std::error::Error for Fault {}
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         match &fault.why {
-            Why::Unreadable(error) => error.clone(),
-            Why::Cut | Why::Broken(_) => {
+            Cause::Unreadable(error) => error.clone(),
+            Cause::Cut | Cause::Broken(_) => {
                 Self::damaged(fault.to_string()).in_stream(Some(fault.bit), fault.offset)
             }
         }

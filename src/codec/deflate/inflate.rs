@@ -4,7 +4,7 @@ use super::alphabet::MAX_LENGTH;
 use super::bits::Bits;
 use super::careful::{self, Rest};
 use super::fast;
-use super::fault::{Fault, Reason, Why, Wrong};
+use super::fault::{Cause, Fault, Reason, Wrong};
 use super::header::{self, HEADER_BYTES, KIND_BITS, Lengths};
 use super::huffman::Codes;
 use super::input::Input;
@@ -336,9 +336,9 @@ impl Inflate {
 
     fn fault(&mut self, wrong: Wrong, offset: u64) -> Fault {
         let why = match (wrong, self.input.trouble()) {
-            (Wrong::Bits(reason), _) => Why::Broken(reason),
-            (Wrong::Short, Some(error)) => Why::Unreadable(error),
-            (Wrong::Short, None) => Why::Cut,
+            (Wrong::Bits(reason), _) => Cause::Broken(reason),
+            (Wrong::Short, Some(error)) => Cause::Unreadable(error),
+            (Wrong::Short, None) => Cause::Cut,
         };
         Fault { bit: self.bit, offset, why }
     }

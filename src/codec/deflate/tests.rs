@@ -184,7 +184,7 @@ fn every_kind_of_stream_decodes_as_zlib_decodes_it() {
             assert_eq!(sum, Adler::of(&plain).sum, "{name}");
             assert_eq!(end.bit.div_ceil(8) + 4, stored.len(), "{name}");
             let cut = Bytes::new(&stored.bytes[..stored.bytes.len() - 1]);
-            assert!(matches!(zlib::stored_checksum(&cut, end).unwrap_err().why, Why::Cut), "{name}");
+            assert!(matches!(zlib::stored_checksum(&cut, end).unwrap_err().why, Cause::Cut), "{name}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The wrapper around a deflate stream (RFC 1950): two bytes in front, an Adler-32 behind.
 
-use super::fault::{Fault, Why};
+use super::fault::{Cause, Fault};
 use super::inflate::Position;
 use super::input::Input;
 use crate::content::Content;
@@ -52,7 +52,7 @@ pub fn stored_checksum(stored: &dyn Content, end: Position) -> std::result::Resu
     match bytes.first_chunk() {
         Some(checksum) => Ok(u32::from_be_bytes(*checksum)),
         None => {
-            let why = input.trouble().map_or(Why::Cut, Why::Unreadable);
+            let why = input.trouble().map_or(Cause::Cut, Cause::Unreadable);
             Err(Fault { bit: end.bit, offset: end.offset, why })
         }
     }

@@ -1,6 +1,6 @@
 //! Decodes a stream with its index, and compares all output with the index's sums before a reader gets it.
 //!
-//! Alone the reader decodes from one sum to the next. For sequential reads and far seeks other threads decode
+//! SpanDecoder the reader decodes from one sum to the next. For sequential reads and far seeks other threads decode
 //! whole spans ahead.
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ pub(super) struct IndexedReader {
     /// The span in which it stands.
     span: usize,
     at: u64,
-    alone: Option<Alone>,
+    decoder: Option<SpanDecoder>,
     /// Spans in work, in order.
     ahead: VecDeque<(usize, Work)>,
     depth: Depth,
@@ -30,7 +30,7 @@ pub(super) struct IndexedReader {
 type Work = Task<(Option<Output>, Reservation)>;
 
 /// A decoder at the reader's position.
-struct Alone {
+struct SpanDecoder {
     inflate: Box<Inflate>,
     /// Of the span in which it stands.
     record: Record,
@@ -41,7 +41,7 @@ impl IndexedReader {
     /// A reader from the start of a span on.
     pub(super) fn new(zlib: Arc<ZlibTable>, kept: Arc<ZlibIndex>, span: usize) -> Self {
         let at = kept.spans.start(span);
-        Self { zlib, kept, span, at, alone: None, ahead: VecDeque::new(), depth: Depth::default() }
+        Self { zlib, kept, span, at, decoder: None, ahead: VecDeque::new(), depth: Depth::default() }
     }
 
     /// Starts more spans, as many as the depth allows and the cache has room for.
@@ -72,7 +72,7 @@ impl IndexedReader {
         let (decoded, _reservation) = task.take()?;
         let decoded = decoded?;
         self.zlib.cache.used(Arc::new(std::mem::replace(out, decoded.bytes)));
-        self.alone = None;
+        self.decoder = None;
         self.span = span + 1;
         self.at = self.kept.spans.start(self.span);
         Some(decoded.start)
@@ -82,40 +82,40 @@ impl IndexedReader {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<usize> {
         if self.at >= self.kept.spans.start(self.span + 1) {
             self.span += 1;
-            if let Some(alone) = &mut self.alone {
-                alone.record = self.kept.record(self.span).ok_or_else(wrong)?;
+            if let Some(decoder) = &mut self.decoder {
+                decoder.record = self.kept.record(self.span).ok_or_else(wrong)?;
             }
         }
-        let alone = match &mut self.alone {
-            Some(alone) => alone,
-            None => self.alone.insert(Alone::at(&self.zlib, &self.kept, self.span)?),
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            None => self.decoder.insert(SpanDecoder::at(&self.zlib, &self.kept, self.span)?),
         };
         let (number, end) = self.kept.next_sum(self.span, self.at);
         let len = usize::try_from(end - self.at).map_err(|_| wrong())?;
-        let window = alone.window.len();
+        let window = decoder.window.len();
         if out.capacity() < window + len {
             let before = std::mem::replace(out, self.zlib.cache.buffer(WINDOW + len));
             self.zlib.cache.used(Arc::new(before));
         }
-        if let Err(error) = decode(&self.zlib, &mut alone.inflate, &alone.window, out, len) {
+        if let Err(error) = decode(&self.zlib, &mut decoder.inflate, &decoder.window, out, len) {
             out.clear();
             return Err(error);
         }
-        if !alone.record.vouches(number, &out[window..]) {
+        if !decoder.record.vouches(number, &out[window..]) {
             out.clear();
             return Err(wrong());
         }
-        alone.window.clear();
-        alone.window.extend_from_slice(&out[out.len().saturating_sub(WINDOW)..]);
+        decoder.window.clear();
+        decoder.window.extend_from_slice(&out[out.len().saturating_sub(WINDOW)..]);
         self.at = end;
         if end == self.kept.spans.start(self.kept.spans.len()) {
-            finish(&self.zlib, &self.kept, &mut alone.inflate, out)?;
+            finish(&self.zlib, &self.kept, &mut decoder.inflate, out)?;
         }
         Ok(window)
     }
 }
 
-impl Alone {
+impl SpanDecoder {
     fn at(zlib: &ZlibTable, kept: &ZlibIndex, span: usize) -> Result<Self> {
         let (Some(record), Some(place)) = (kept.record(span), kept.place(span)) else { return Err(wrong()) };
         let window = record.window().ok_or_else(wrong)?;
@@ -127,7 +127,7 @@ impl Alone {
 
 /// Decodes a span as a whole, with the window before it.
 fn decode_span(zlib: &ZlibTable, kept: &ZlibIndex, span: usize) -> Result<Output> {
-    let Alone { mut inflate, record, window } = Alone::at(zlib, kept, span)?;
+    let SpanDecoder { mut inflate, record, window } = SpanDecoder::at(zlib, kept, span)?;
     let (start, end) = (kept.spans.start(span), kept.spans.start(span + 1));
     let len = usize::try_from(end - start).map_err(|_| wrong())?;
     let mut bytes = zlib.cache.buffer(len + window.len());
@@ -206,7 +206,7 @@ impl SegmentReader for IndexedReader {
     }
 
     fn weight(&self) -> u64 {
-        if self.alone.is_some() { INFLATE + WINDOW as u64 } else { 0 }
+        if self.decoder.is_some() { INFLATE + WINDOW as u64 } else { 0 }
     }
 
     fn uses_index(&self) -> bool {

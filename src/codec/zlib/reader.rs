@@ -42,15 +42,15 @@ pub(super) struct ZlibReader {
     /// Where the last checkpoint lies that it knows of.
     marked: u64,
     /// The piece that is being copied out.
-    giving: Option<Giving>,
+    copying: Option<PieceCopy>,
     /// What comes after the last segment.
-    then: Then,
+    then: NextStep,
     /// Its number in [`FairShare`](crate::cache::FairShare).
     number: u64,
 }
 
 /// A piece at the reader's position, copied out bit by bit.
-struct Giving {
+struct PieceCopy {
     piece: Box<Piece>,
     resolver: Box<Resolver>,
     /// The decoded offset of what comes next, and how much of the piece came before it.
@@ -60,7 +60,7 @@ struct Giving {
     checkpoints: VecDeque<Checkpoint>,
 }
 
-enum Then {
+enum NextStep {
     Begin,
     More,
     End,
@@ -82,8 +82,8 @@ impl ZlibReader {
             ahead: SegmentQueue::default(),
             depth: Depth::default(),
             marked: here.offset,
-            giving: None,
-            then: Then::Begin,
+            copying: None,
+            then: NextStep::Begin,
             number,
         }
     }
@@ -173,12 +173,12 @@ impl ZlibReader {
         let checkpoints = piece.checkpoints(offset, |passed| resolver.window_at(&piece, passed)).into();
         self.window = after;
         self.go_behind(&piece, piece.len());
-        let giving = Giving { piece, resolver, offset, given: 0, checkpoints };
+        let copying = PieceCopy { piece, resolver, offset, given: 0, checkpoints };
         // Zero bytes would mean the end of the stream.
-        if giving.piece.is_empty() {
-            self.take_back(giving)
+        if copying.piece.is_empty() {
+            self.take_back(copying)
         } else {
-            self.giving = Some(giving)
+            self.copying = Some(copying)
         }
         true
     }
@@ -188,32 +188,32 @@ impl ZlibReader {
         self.here = Position { offset: self.here.offset.saturating_add(len as u64), ..piece.end() };
         self.at_block = matches!(piece.ending(), Ending::Block);
         self.then = match piece.ending() {
-            Ending::End => Then::End,
-            Ending::Fault(fault) => Then::Fault(fault.clone()),
-            Ending::Block | Ending::Full => Then::More,
+            Ending::End => NextStep::End,
+            Ending::Fault(fault) => NextStep::Fault(fault.clone()),
+            Ending::Block | Ending::Full => NextStep::More,
         };
     }
 
     /// Copies out more of the current piece, as much as there is room for.
     fn give(&mut self, out: &mut [u8]) -> Option<usize> {
-        let giving = self.giving.as_mut()?;
-        let len = giving.resolver.write(&giving.piece, giving.given, out);
-        let offset = giving.offset;
-        giving.given += len;
-        giving.offset = offset.saturating_add(len as u64);
-        let is_last = giving.given == giving.piece.len();
-        let lies_there = |checkpoint: &Checkpoint| is_last || checkpoint.place.offset < giving.offset;
-        let count = giving.checkpoints.iter().take_while(|checkpoint| lies_there(checkpoint)).count();
-        let checkpoints = giving.checkpoints.drain(..count).collect();
+        let copying = self.copying.as_mut()?;
+        let len = copying.resolver.write(&copying.piece, copying.given, out);
+        let offset = copying.offset;
+        copying.given += len;
+        copying.offset = offset.saturating_add(len as u64);
+        let is_last = copying.given == copying.piece.len();
+        let lies_there = |checkpoint: &Checkpoint| is_last || checkpoint.place.offset < copying.offset;
+        let count = copying.checkpoints.iter().take_while(|checkpoint| lies_there(checkpoint)).count();
+        let checkpoints = copying.checkpoints.drain(..count).collect();
         self.note(checkpoints, offset, &out[..len]);
-        if is_last && let Some(giving) = self.giving.take() {
-            self.take_back(giving);
+        if is_last && let Some(copying) = self.copying.take() {
+            self.take_back(copying);
         }
         Some(len)
     }
 
     /// Returns the buffers of a piece for later use.
-    fn take_back(&self, Giving { piece, resolver, .. }: Giving) {
+    fn take_back(&self, PieceCopy { piece, resolver, .. }: PieceCopy) {
         ahead::give_back(&self.zlib, piece);
         self.zlib.cache.keep_scratch(resolver, RESOLVER);
     }
@@ -277,8 +277,8 @@ impl ZlibReader {
             out.extend_from_slice(bytes);
             made.extend(pass.take_checkpoint());
             match stop {
-                Ok(Stop::End) => self.then = Then::End,
-                Err(fault) => self.then = Then::Fault(fault),
+                Ok(Stop::End) => self.then = NextStep::End,
+                Err(fault) => self.then = NextStep::Fault(fault),
                 Ok(_) => continue,
             }
             break;
@@ -321,24 +321,24 @@ impl Drop for ZlibReader {
 
 impl SegmentReader for ZlibReader {
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
-        if let Some(giving) = &self.giving {
-            out.resize(giving.piece.len() - giving.given, 0);
+        if let Some(copying) = &self.copying {
+            out.resize(copying.piece.len() - copying.given, 0);
             self.give(out);
             return Ok(Some(0));
         }
         loop {
             match &self.then {
-                Then::Begin => {
+                NextStep::Begin => {
                     if self.here.offset == 0 {
                         zlib::Header::read(&*self.zlib.stored)?;
                     }
-                    self.then = Then::More;
+                    self.then = NextStep::More;
                 }
-                Then::More => {
+                NextStep::More => {
                     let Some(start) = self.stretch(out)? else {
                         // A piece of empty blocks is behind it already.
-                        let Some(giving) = &self.giving else { continue };
-                        self.depth.took(giving.piece.len(), self.here.offset);
+                        let Some(copying) = &self.copying else { continue };
+                        self.depth.took(copying.piece.len(), self.here.offset);
                         // It is read.
                         return Ok(Some(out.len()));
                     };
@@ -348,12 +348,12 @@ impl SegmentReader for ZlibReader {
                         return Ok(Some(start));
                     }
                 }
-                Then::End => {
+                NextStep::End => {
                     self.finish()?;
-                    self.then = Then::Ended;
+                    self.then = NextStep::Ended;
                 }
-                Then::Fault(fault) => return Err(fault.clone().into()),
-                Then::Ended => return Ok(None),
+                NextStep::Fault(fault) => return Err(fault.clone().into()),
+                NextStep::Ended => return Ok(None),
             }
         }
     }
@@ -372,13 +372,13 @@ impl SegmentReader for ZlibReader {
 
     fn weight(&self) -> u64 {
         let pass = if self.pass.is_some() { PASS } else { 0 };
-        let giving = self.giving.as_ref().map_or(0, |giving| giving.piece.weight() as u64 + RESOLVER);
-        pass + giving + self.window.capacity() as u64
+        let copying = self.copying.as_ref().map_or(0, |copying| copying.piece.weight() as u64 + RESOLVER);
+        pass + copying + self.window.capacity() as u64
     }
 
     fn bit(&self) -> Option<u64> {
         Some(match &self.then {
-            Then::Fault(fault) => fault.bit,
+            NextStep::Fault(fault) => fault.bit,
             _ => self.here.bit,
         })
     }

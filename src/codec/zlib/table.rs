@@ -95,10 +95,10 @@ impl ZlibTable {
     /// Adds checkpoints with the sums before them, on another thread if there is one.
     pub(super) fn note(self: &Arc<Self>, checkpoints: Vec<Checkpoint>, sums: Vec<Option<u32>>) {
         self.state().completion.begin();
-        let noting = Noting(self.clone());
+        let pending = PendingCheckpoints(self.clone());
         let note = move || {
             let sums = sums.into_iter().chain(std::iter::repeat(None));
-            checkpoints.iter().zip(sums).for_each(|(checkpoint, sum)| noting.0.add(checkpoint, sum));
+            checkpoints.iter().zip(sums).for_each(|(checkpoint, sum)| pending.0.add(checkpoint, sum));
         };
         if self.cache.threads() > 1 { self.cache.run(note) } else { note() }
     }
@@ -222,9 +222,9 @@ impl ZlibTable {
 }
 
 /// Checkpoints are being noted; the index may wait for them.
-struct Noting(Arc<ZlibTable>);
+struct PendingCheckpoints(Arc<ZlibTable>);
 
-impl Drop for Noting {
+impl Drop for PendingCheckpoints {
     fn drop(&mut self) {
         self.0.state().completion.done();
         self.0.keep();

@@ -201,12 +201,12 @@ impl Zstd {
         };
         let room = self.cache.reserve(content.capacity() as u64);
         let on_another_thread = room.is_some() && self.cache.threads() > 1;
-        let mut noting = Noting { zstd: self.clone(), number, dictionary: Dictionary::Lost };
+        let mut pending = PendingDictionary { zstd: self.clone(), number, dictionary: Dictionary::Lost };
         let note = move || {
             let output = content.get(start..).unwrap_or_default();
-            let aside = StoredDictionary::put(&head, output, &noting.zstd.cache);
-            noting.dictionary = aside.map_or(Dictionary::Lost, |aside| Dictionary::There(Arc::new(aside)));
-            noting.zstd.cache.used(Arc::new(content));
+            let aside = StoredDictionary::put(&head, output, &pending.zstd.cache);
+            pending.dictionary = aside.map_or(Dictionary::Lost, |aside| Dictionary::There(Arc::new(aside)));
+            pending.zstd.cache.used(Arc::new(content));
             drop(room);
         };
         if on_another_thread { self.cache.run(note) } else { note() }
@@ -282,13 +282,13 @@ impl Zstd {
 }
 
 /// A dictionary is being stored; the index may wait for it.
-struct Noting {
+struct PendingDictionary {
     zstd: Arc<Zstd>,
     number: usize,
     dictionary: Dictionary,
 }
 
-impl Drop for Noting {
+impl Drop for PendingDictionary {
     fn drop(&mut self) {
         {
             let mut state = self.zstd.state();

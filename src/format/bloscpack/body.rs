@@ -22,7 +22,7 @@ const WRONG: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sizes {
     /// As the header says: so many in each chunk but the last, so many in that one.
-    Told { each: u64, last: u64, chunks: u64 },
+    Stated { each: u64, last: u64, chunks: u64 },
     /// As the chunks say.
     Counted,
 }
@@ -78,8 +78,8 @@ impl Body {
     /// Bytes of the payload, if the header says so.
     pub fn told_size(&self) -> Option<u64> {
         match self.sizes {
-            Sizes::Told { chunks: 0, .. } => Some(0),
-            Sizes::Told { each, last, chunks } => Some((chunks - 1) * each + last),
+            Sizes::Stated { chunks: 0, .. } => Some(0),
+            Sizes::Stated { each, last, chunks } => Some((chunks - 1) * each + last),
             Sizes::Counted => None,
         }
     }
@@ -88,11 +88,11 @@ impl Body {
     pub fn chunk(&self, n: u64) -> Result<(Found, u64)> {
         let found = self.map.chunk(n)?;
         match self.sizes {
-            Sizes::Told { each, last, chunks } => {
-                let (told, nbytes) = (if n + 1 == chunks { last } else { each }, found.header.nbytes());
-                if told != u64::from(nbytes) {
+            Sizes::Stated { each, last, chunks } => {
+                let (stated, nbytes) = (if n + 1 == chunks { last } else { each }, found.header.nbytes());
+                if stated != u64::from(nbytes) {
                     return Err(Error::damaged(format!(
-                        "it decodes to {nbytes} bytes, where the header of the file says {told}"
+                        "it decodes to {nbytes} bytes, where the header of the file says {stated}"
                     ))
                     .at(found.at));
                 }
@@ -158,12 +158,12 @@ impl Body {
 
 /// The sizes of the header, unless the first or the last chunk contradicts them: Bloscpack itself goes by the chunks.
 fn sizes(header: &Header, map: &ChunkMap) -> Result<Sizes> {
-    let told = (u64::try_from(header.chunk_size), u64::try_from(header.last_chunk), header.chunks);
-    let (Ok(each), Ok(last), Some(chunks)) = told else { return Ok(Sizes::Counted) };
+    let stated = (u64::try_from(header.chunk_size), u64::try_from(header.last_chunk), header.chunks);
+    let (Ok(each), Ok(last), Some(chunks)) = stated else { return Ok(Sizes::Counted) };
     if header.kind == Kind::Variable || (chunks > 1 && (each == 0 || last > each)) {
         return Ok(Sizes::Counted);
     }
-    let told = Sizes::Told { each, last, chunks };
+    let stated = Sizes::Stated { each, last, chunks };
     let len = chunks.saturating_sub(1).checked_mul(each).and_then(|len| len.checked_add(last));
     if len.is_none_or(|len| len > i64::MAX as u64) {
         return Err(Error::damaged(format!(
@@ -172,20 +172,20 @@ fn sizes(header: &Header, map: &ChunkMap) -> Result<Sizes> {
         .at(8));
     }
     if chunks == 0 {
-        return Ok(told);
+        return Ok(stated);
     }
     let first = if chunks == 1 { last } else { each };
     let ends = [(map.first()?, first), (map.last_by_offset()?, last)];
-    let agree = |(found, told): &(Option<Found>, u64)| {
-        found.is_none_or(|found| u64::from(found.header.nbytes()) == *told)
+    let agree = |(found, stated): &(Option<Found>, u64)| {
+        found.is_none_or(|found| u64::from(found.header.nbytes()) == *stated)
     };
-    Ok(if ends.iter().all(agree) { told } else { Sizes::Counted })
+    Ok(if ends.iter().all(agree) { stated } else { Sizes::Counted })
 }
 
 impl Buffers for Body {
     fn place(&self, offset: u64) -> Result<Option<Place>> {
         match self.sizes {
-            Sizes::Told { each, last, chunks } => {
+            Sizes::Stated { each, last, chunks } => {
                 if self.told_size().is_none_or(|len| offset >= len) {
                     return Ok(None);
                 }

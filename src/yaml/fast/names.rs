@@ -1,7 +1,7 @@
 //! Directives, anchors, aliases and tags.
 
 use super::scanner::{Scanner, Token, is_blank_or_end};
-use super::{NotMine, Result};
+use super::{NeedsLibyaml, Result};
 
 /// More `%TAG` lines than this libyaml may read.
 const MOST_TAG_LINES: usize = 100;
@@ -30,14 +30,14 @@ impl<'t> Scanner<'t> {
         let token = match words {
             "%YAML 1.1" | "%YAML 1.2" => Token::Version,
             _ => {
-                let words = words.strip_prefix("%TAG ").ok_or(NotMine)?;
-                let (handle, prefix) = words.split_once(' ').ok_or(NotMine)?;
-                let name = handle.strip_prefix('!').ok_or(NotMine)?;
+                let words = words.strip_prefix("%TAG ").ok_or(NeedsLibyaml)?;
+                let (handle, prefix) = words.split_once(' ').ok_or(NeedsLibyaml)?;
+                let name = handle.strip_prefix('!').ok_or(NeedsLibyaml)?;
                 let named = name.strip_suffix('!').is_some_and(|name| name.bytes().all(is_word));
                 let is_prefix = !prefix.is_empty() && prefix.bytes().all(|byte| is_uri(byte, true));
                 self.tag_lines += 1;
                 if !(name.is_empty() || named) || !is_prefix || self.tag_lines > MOST_TAG_LINES {
-                    return Err(NotMine);
+                    return Err(NeedsLibyaml);
                 }
                 Token::TagLine(handle, prefix)
             }
@@ -60,7 +60,7 @@ impl<'t> Scanner<'t> {
         let ends =
             is_blank_or_end(after) || matches!(after, b'?' | b':' | b',' | b']' | b'}' | b'%' | b'@' | b'`');
         if name.is_empty() || !ends {
-            return Err(NotMine);
+            return Err(NeedsLibyaml);
         }
         self.push(if alias { Token::Alias(name) } else { Token::Anchor(name) }, 1 + name.len());
         Ok(())
@@ -78,7 +78,7 @@ impl<'t> Scanner<'t> {
             Some(_) => {
                 let end = uri(2, true);
                 if end == 2 || rest.as_bytes().get(end) != Some(&b'>') {
-                    return Err(NotMine);
+                    return Err(NeedsLibyaml);
                 }
                 ("", &rest[2..end], end + 1)
             }
@@ -88,7 +88,7 @@ impl<'t> Scanner<'t> {
                 let handle = &rest[..if named { word + 1 } else { 1 }];
                 let end = uri(handle.len(), false);
                 match &rest[handle.len()..end] {
-                    "" if named => return Err(NotMine),
+                    "" if named => return Err(NeedsLibyaml),
                     // The tag `!` itself.
                     "" => ("", handle, end),
                     suffix => (handle, suffix, end),
@@ -101,7 +101,7 @@ impl<'t> Scanner<'t> {
                 self.push(Token::Tag(handle, suffix), len);
                 Ok(())
             }
-            false => Err(NotMine),
+            false => Err(NeedsLibyaml),
         }
     }
 }

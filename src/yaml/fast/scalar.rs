@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::scanner::{At, Scanner, Token, is_blank_or_end};
-use super::{NotMine, Result};
+use super::scanner::{PositionedToken, Scanner, Token, is_blank_or_end};
+use super::{NeedsLibyaml, Result};
 use crate::yaml::event::{Mark, Style};
 
 /// A scalar's text: a piece of the whole text for as long as it is one.
@@ -75,11 +75,11 @@ const ENDS: [bool; 256] = {
 };
 
 impl<'t> Scanner<'t> {
-    fn scalar(value: Value<'t>, style: Style, start: Mark, end: Mark) -> At<'t> {
-        At { token: Token::Scalar(value.into_text(), style), start, end }
+    fn scalar(value: Value<'t>, style: Style, start: Mark, end: Mark) -> PositionedToken<'t> {
+        PositionedToken { token: Token::Scalar(value.into_text(), style), start, end }
     }
 
-    pub(super) fn plain_scalar(&mut self) -> Result<At<'t>> {
+    pub(super) fn plain_scalar(&mut self) -> Result<PositionedToken<'t>> {
         let (start, mut end) = (self.mark(), self.mark());
         let (indent, in_flow) = (self.indent + 1, self.in_flow());
         let mut value = Value::new(self.text, self.at);
@@ -135,7 +135,7 @@ impl<'t> Scanner<'t> {
                 match byte {
                     b' ' | b'\n' => break,
                     b':' if in_flow && matches!(next, b',' | b'?' | b'[' | b']' | b'{' | b'}') => {
-                        return Err(NotMine);
+                        return Err(NeedsLibyaml);
                     }
                     b':' if is_blank_or_end(next) => break,
                     b':' => {}
@@ -148,14 +148,14 @@ impl<'t> Scanner<'t> {
         Ok(to)
     }
 
-    pub(super) fn flow_scalar(&mut self, single: bool) -> Result<At<'t>> {
+    pub(super) fn flow_scalar(&mut self, single: bool) -> Result<PositionedToken<'t>> {
         let start = self.mark();
         let (quote, style) = if single { (b'\'', Style::SingleQuoted) } else { (b'"', Style::DoubleQuoted) };
         self.at += 1;
         let mut value = Value::new(self.text, self.at);
         loop {
             if self.at_document_indicator() || self.at >= self.text.len() {
-                return Err(NotMine);
+                return Err(NeedsLibyaml);
             }
             // Whether the line was joined with the next by a backslash.
             let joined = self.flow_run(&mut value, quote)?;
@@ -192,7 +192,7 @@ impl<'t> Scanner<'t> {
             // Blanks within a line stay as they are.
             let rest = &bytes[self.at..];
             let second = if quote == b'"' { b'\\' } else { quote };
-            let found = memchr::memchr3(quote, second, b'\n', rest).ok_or(NotMine)?;
+            let found = memchr::memchr3(quote, second, b'\n', rest).ok_or(NeedsLibyaml)?;
             let (to, byte) = (self.at + found, rest[found]);
             if byte == b'\n' {
                 // The blanks before it go with it.
@@ -244,20 +244,20 @@ impl<'t> Scanner<'t> {
                     b'u' => 4,
                     _ => 8,
                 };
-                let code = self.text.get(self.at + 2..self.at + 2 + digits).ok_or(NotMine)?;
+                let code = self.text.get(self.at + 2..self.at + 2 + digits).ok_or(NeedsLibyaml)?;
                 if !code.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-                    return Err(NotMine);
+                    return Err(NeedsLibyaml);
                 }
-                u32::from_str_radix(code, 16).ok().and_then(char::from_u32).ok_or(NotMine)?
+                u32::from_str_radix(code, 16).ok().and_then(char::from_u32).ok_or(NeedsLibyaml)?
             }
-            _ => return Err(NotMine),
+            _ => return Err(NeedsLibyaml),
         };
         value.own().push(meant);
         self.at += 2 + digits;
         Ok(())
     }
 
-    pub(super) fn block_scalar(&mut self, literal: bool) -> Result<At<'t>> {
+    pub(super) fn block_scalar(&mut self, literal: bool) -> Result<PositionedToken<'t>> {
         let start = self.mark();
         self.at += 1;
         let (mut chomping, mut increment) = (None, 0);
@@ -278,7 +278,7 @@ impl<'t> Scanner<'t> {
         match self.byte(0) {
             b'\n' => self.next_line(),
             0 => {}
-            _ => return Err(NotMine),
+            _ => return Err(NeedsLibyaml),
         }
         let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
         let mut value = Value::new(self.text, self.at);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use super::{NotMine, Result};
+use super::{NeedsLibyaml, Result};
 use crate::yaml::event::{Mark, Style};
 
 /// A key may be so many bytes before its `:`.
@@ -41,7 +41,7 @@ pub(super) enum Token<'t> {
 
 /// A token and where it stands.
 #[derive(Debug)]
-pub(super) struct At<'t> {
+pub(super) struct PositionedToken<'t> {
     pub(super) token: Token<'t>,
     pub(super) start: Mark,
     pub(super) end: Mark,
@@ -67,7 +67,7 @@ pub(super) struct Scanner<'t> {
     /// Where the line begins, and how many bytes of it so far are not the first of their character.
     line_start: usize,
     inner_bytes: usize,
-    tokens: VecDeque<At<'t>>,
+    tokens: VecDeque<PositionedToken<'t>>,
     /// How many tokens were taken.
     parsed: u64,
     simple_keys: Vec<SimpleKey>,
@@ -118,11 +118,11 @@ impl<'t> Scanner<'t> {
     }
 
     /// The next token.
-    pub(super) fn peek(&mut self) -> Result<&mut At<'t>> {
+    pub(super) fn peek(&mut self) -> Result<&mut PositionedToken<'t>> {
         while self.needs_more()? {
             self.fetch()?;
         }
-        self.tokens.front_mut().ok_or(NotMine)
+        self.tokens.front_mut().ok_or(NeedsLibyaml)
     }
 
     /// Goes past the next token.
@@ -191,7 +191,7 @@ impl<'t> Scanner<'t> {
         for key in self.simple_keys.iter_mut().filter(|key| key.possible) {
             if key.mark.line < line || key.mark.offset + LONGEST_KEY < at {
                 if key.required {
-                    return Err(NotMine);
+                    return Err(NeedsLibyaml);
                 }
                 key.possible = false;
             }
@@ -205,15 +205,15 @@ impl<'t> Scanner<'t> {
             let token_number = self.parsed + self.tokens.len() as u64;
             let key = SimpleKey { possible: true, required, token_number, mark: self.mark() };
             self.remove_simple_key()?;
-            *self.simple_keys.last_mut().ok_or(NotMine)? = key;
+            *self.simple_keys.last_mut().ok_or(NeedsLibyaml)? = key;
         }
         Ok(())
     }
 
     pub(super) fn remove_simple_key(&mut self) -> Result<()> {
-        let key = self.simple_keys.last_mut().ok_or(NotMine)?;
+        let key = self.simple_keys.last_mut().ok_or(NeedsLibyaml)?;
         if key.possible && key.required {
-            return Err(NotMine);
+            return Err(NeedsLibyaml);
         }
         key.possible = false;
         Ok(())
@@ -226,10 +226,10 @@ impl<'t> Scanner<'t> {
         }
         self.indents.push(self.indent);
         self.indent = column;
-        self.insert(number, At { token, start: mark, end: mark });
+        self.insert(number, PositionedToken { token, start: mark, end: mark });
     }
 
-    fn insert(&mut self, number: Option<u64>, token: At<'t>) {
+    fn insert(&mut self, number: Option<u64>, token: PositionedToken<'t>) {
         let index = number.and_then(|number| usize::try_from(number - self.parsed).ok());
         match index.filter(|index| *index < self.tokens.len()) {
             Some(index) => self.tokens.insert(index, token),
@@ -243,7 +243,7 @@ impl<'t> Scanner<'t> {
         }
         let mark = self.mark();
         while self.indent > column {
-            self.tokens.push_back(At { token: Token::BlockEnd, start: mark, end: mark });
+            self.tokens.push_back(PositionedToken { token: Token::BlockEnd, start: mark, end: mark });
             self.indent = self.indents.pop().unwrap_or(-1);
         }
     }
@@ -251,7 +251,7 @@ impl<'t> Scanner<'t> {
     /// Scans at least one more token.
     fn fetch(&mut self) -> Result<()> {
         if self.has_ended {
-            return Err(NotMine);
+            return Err(NeedsLibyaml);
         }
         self.pass_blanks();
         self.stale_simple_keys()?;
@@ -276,7 +276,7 @@ impl<'t> Scanner<'t> {
             b'}' => self.flow_end(Token::FlowMappingEnd),
             b',' => self.flow_entry(),
             b'-' if blank_follows => self.block_entry(),
-            b'?' if self.in_flow() || blank_follows => Err(NotMine),
+            b'?' if self.in_flow() || blank_follows => Err(NeedsLibyaml),
             b':' if self.in_flow() || blank_follows => self.value(),
             b'*' | b'&' => self.anchor(byte == b'*'),
             b'!' => self.tag(),
@@ -294,7 +294,7 @@ impl<'t> Scanner<'t> {
                 self.tokens.push_back(scalar);
                 Ok(())
             }
-            b'|' | b'>' | b'#' | b'%' | b'@' | b'`' => Err(NotMine),
+            b'|' | b'>' | b'#' | b'%' | b'@' | b'`' => Err(NeedsLibyaml),
             _ => {
                 self.save_simple_key()?;
                 self.simple_key_allowed = false;
@@ -327,7 +327,7 @@ impl<'t> Scanner<'t> {
     pub(super) fn push(&mut self, token: Token<'t>, len: usize) {
         let start = self.mark();
         self.at += len;
-        self.tokens.push_back(At { token, start, end: self.mark() });
+        self.tokens.push_back(PositionedToken { token, start, end: self.mark() });
     }
 
     fn stream_end(&mut self) -> Result<()> {
@@ -353,7 +353,7 @@ impl<'t> Scanner<'t> {
     fn flow_start(&mut self, token: Token<'t>) -> Result<()> {
         self.save_simple_key()?;
         if self.simple_keys.len() > DEEPEST_FLOW {
-            return Err(NotMine);
+            return Err(NeedsLibyaml);
         }
         self.simple_keys.push(SimpleKey::default());
         self.simple_key_allowed = true;
@@ -381,7 +381,7 @@ impl<'t> Scanner<'t> {
     fn block_entry(&mut self) -> Result<()> {
         if !self.in_flow() {
             if !self.simple_key_allowed {
-                return Err(NotMine);
+                return Err(NeedsLibyaml);
             }
             self.roll_indent(self.column(), None, Token::BlockSequenceStart, self.mark());
         }
@@ -392,17 +392,17 @@ impl<'t> Scanner<'t> {
     }
 
     fn value(&mut self) -> Result<()> {
-        let key = *self.simple_keys.last().ok_or(NotMine)?;
+        let key = *self.simple_keys.last().ok_or(NeedsLibyaml)?;
         if key.possible {
             let (number, mark) = (Some(key.token_number), key.mark);
-            self.insert(number, At { token: Token::Key, start: mark, end: mark });
+            self.insert(number, PositionedToken { token: Token::Key, start: mark, end: mark });
             self.roll_indent(mark.column as i64 - 1, number, Token::BlockMappingStart, mark);
-            self.simple_keys.last_mut().ok_or(NotMine)?.possible = false;
+            self.simple_keys.last_mut().ok_or(NeedsLibyaml)?.possible = false;
             self.simple_key_allowed = false;
         } else {
             if !self.in_flow() {
                 if !self.simple_key_allowed {
-                    return Err(NotMine);
+                    return Err(NeedsLibyaml);
                 }
                 self.roll_indent(self.column(), None, Token::BlockMappingStart, self.mark());
             }

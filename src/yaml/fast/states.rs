@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::scanner::Token;
-use super::{DEFAULT_TAGS, FastEvent, FastParser, Kind, NotMine, Properties, Result, State};
+use super::{DEFAULT_TAGS, FastEvent, FastParser, Kind, NeedsLibyaml, Properties, Result, State};
 use crate::yaml::event::{Mark, Style};
 
 impl<'t> FastParser<'t> {
@@ -56,7 +56,7 @@ impl<'t> FastParser<'t> {
                 let mark = self.scanner.peek()?.start;
                 Ok(self.empty(State::FlowMappingKey, mark))
             }
-            State::End => Err(NotMine),
+            State::End => Err(NeedsLibyaml),
         }
     }
 
@@ -82,7 +82,7 @@ impl<'t> FastParser<'t> {
     }
 
     fn pop(&mut self) -> Result<()> {
-        self.state = self.states.pop().ok_or(NotMine)?;
+        self.state = self.states.pop().ok_or(NeedsLibyaml)?;
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl<'t> FastParser<'t> {
         match first.token {
             Token::StreamEnd => return self.stream_end(),
             Token::Version | Token::TagLine(..) | Token::DocumentStart => {}
-            Token::DocumentEnd => return Err(NotMine),
+            Token::DocumentEnd => return Err(NeedsLibyaml),
             _ => {
                 self.handles.extend(DEFAULT_TAGS);
                 self.states.push(State::DocumentEnd);
@@ -107,12 +107,12 @@ impl<'t> FastParser<'t> {
                 Token::Version if !has_version => has_version = true,
                 Token::TagLine(handle, prefix) => {
                     if self.handles.iter().any(|(known, _)| *known == handle) {
-                        return Err(NotMine);
+                        return Err(NeedsLibyaml);
                     }
                     self.handles.push((handle, prefix));
                 }
                 Token::DocumentStart => break,
-                _ => return Err(NotMine),
+                _ => return Err(NeedsLibyaml),
             }
             self.scanner.skip();
         }
@@ -137,7 +137,7 @@ impl<'t> FastParser<'t> {
             | Token::DocumentStart
             | Token::DocumentEnd
             | Token::StreamEnd => {
-                let next = self.states.pop().ok_or(NotMine)?;
+                let next = self.states.pop().ok_or(NeedsLibyaml)?;
                 Ok(self.empty(next, mark))
             }
             _ => self.node(true, false),
@@ -161,7 +161,7 @@ impl<'t> FastParser<'t> {
         }
         match self.peek()? {
             Token::StreamEnd => self.stream_end(),
-            _ => Err(NotMine),
+            _ => Err(NeedsLibyaml),
         }
     }
 
@@ -226,7 +226,7 @@ impl<'t> FastParser<'t> {
                 self.pop()?;
                 return Ok((Kind::Scalar(Style::Plain, properties), start, end));
             }
-            _ => return Err(NotMine),
+            _ => return Err(NeedsLibyaml),
         };
         self.state = state;
         Ok((kind, start, past))
@@ -247,7 +247,7 @@ impl<'t> FastParser<'t> {
                 }
             }
             Token::BlockEnd => self.end(Kind::SequenceEnd),
-            _ => Err(NotMine),
+            _ => Err(NeedsLibyaml),
         }
     }
 
@@ -287,7 +287,7 @@ impl<'t> FastParser<'t> {
                 }
             }
             Token::BlockEnd => self.end(Kind::MappingEnd),
-            _ => Err(NotMine),
+            _ => Err(NeedsLibyaml),
         }
     }
 
@@ -315,7 +315,7 @@ impl<'t> FastParser<'t> {
         }
         if !first {
             if !matches!(token, Token::FlowEntry) {
-                return Err(NotMine);
+                return Err(NeedsLibyaml);
             }
             self.scanner.skip();
         }
@@ -341,7 +341,7 @@ impl<'t> FastParser<'t> {
     fn flow_sequence_entry_mapping_key(&mut self) -> Result<FastEvent<'t>> {
         match self.peek()? {
             // libyaml loses a token here.
-            Token::Value | Token::FlowEntry | Token::FlowSequenceEnd => Err(NotMine),
+            Token::Value | Token::FlowEntry | Token::FlowSequenceEnd => Err(NeedsLibyaml),
             _ => {
                 self.states.push(State::FlowSequenceEntryMappingValue);
                 self.node(false, false)

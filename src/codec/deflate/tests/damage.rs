@@ -21,8 +21,8 @@ fn compare(raw: &[u8], what: &str) {
     let (out, stop) = decode(&stored, 0, || 20_000);
     match (&stop, verdict) {
         (Ok(_), Ok(true)) => assert!(out == reference, "{what}"),
-        (Err(Fault { why: Why::Cut, .. }), Ok(false)) => assert!(out == reference, "{what}"),
-        (Err(Fault { why: Why::Broken(_), .. }), Err(())) => {
+        (Err(Fault { why: Cause::Cut, .. }), Ok(false)) => assert!(out == reference, "{what}"),
+        (Err(Fault { why: Cause::Broken(_), .. }), Err(())) => {
             let common = out.len().min(reference.len());
             assert!(out[..common] == reference[..common], "{what}");
         }
@@ -87,7 +87,7 @@ fn decoding_goes_on_when_the_input_grows() {
     for len in 0..writer.bytes.len() {
         let stop;
         (filled, stop) = inflate.decode(&Bytes::new(&writer.bytes[..len]), &mut out, filled);
-        assert!(matches!(stop.unwrap_err().why, Why::Cut), "{len}");
+        assert!(matches!(stop.unwrap_err().why, Cause::Cut), "{len}");
     }
     let stop;
     (filled, stop) = inflate.decode(&Bytes::new(&writer.bytes[..]), &mut out, filled);

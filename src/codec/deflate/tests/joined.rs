@@ -140,7 +140,7 @@ fn a_literal_is_given_whatever_is_wrong_behind_it() {
                 let stored = Bytes::new(bytes);
                 let (out, end) = decode(&stored, 0, || 9999);
                 let fault = end.unwrap_err();
-                assert!(matches!(fault.why, Why::Broken(why) if why == reason), "{fault}");
+                assert!(matches!(fault.why, Cause::Broken(why) if why == reason), "{fault}");
                 assert_eq!((out, fault.bit), (plain, bit), "{literal} and {length} bits");
             }
         }

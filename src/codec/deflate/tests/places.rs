@@ -120,5 +120,5 @@ fn a_match_before_the_window_is_broken() {
     let checkpoint = pass(&stream, 50_000).remove(3);
     let mut out = checkpoint.window[WINDOW - 100..].to_vec();
     let fault = Inflate::new().decode_from(&stream.stored, checkpoint.place, &mut out, 50_000).unwrap_err();
-    assert!(matches!(fault.why, Why::Broken(Reason::TooFar)), "{fault}");
+    assert!(matches!(fault.why, Cause::Broken(Reason::TooFar)), "{fault}");
 }

@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::error::Result as ReadResult;
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Commented, Standing};
+use crate::yaml::survey::{self, Commented, TextSample};
 
 mod arrays;
 mod core_schemas;
@@ -119,15 +119,15 @@ pub fn check<'n>(
     refuse(new, layout::problems(&draft))?;
     let (mut warnings, mut next) = (Vec::new(), None);
     if level != Validation::Off {
-        let before = old.facts.as_ref().ok().map(|facts| &facts.survey.standing);
+        let before = old.facts.as_ref().ok().map(|facts| &facts.survey.sample);
         let facts = facts(draft.text, before);
-        let meant = meaning::problems(&draft, &facts, old, blocks);
+        let judgement = meaning::problems(&draft, &facts, old, blocks);
         next = Some(Old::with_facts(draft.text, facts));
-        let mut told = meant.problems;
+        let mut told = judgement.problems;
         if level == Validation::Strict {
             refuse(new, std::mem::take(&mut told))?;
         }
-        told.extend(meant.warnings);
+        told.extend(judgement.warnings);
         warnings = first_warnings(new, told);
     }
     let restored = normalized.restored.clone();
@@ -150,7 +150,7 @@ fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
 }
 
 /// What is in a whole text, and what was lost since the old one.
-fn facts(text: &[u8], before: Option<&Standing>) -> Result<TreeFacts, Box<survey::Broken>> {
+fn facts(text: &[u8], before: Option<&TextSample>) -> Result<TreeFacts, Box<survey::Broken>> {
     let standard = Prologue::of(text).standard.and_then(|line| {
         let words = prologue::words(&text[line]);
         words.get(1).and_then(|word| std::str::from_utf8(word).ok())
@@ -209,7 +209,7 @@ impl Fault {
 
 /// Problems in the order of the text, and warnings.
 #[derive(Debug, Default)]
-struct Meant {
+struct Judgement {
     problems: Vec<Fault>,
     warnings: Vec<Fault>,
 }

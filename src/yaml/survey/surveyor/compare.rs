@@ -4,7 +4,7 @@ use super::{Surveyor, shorten};
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::readings::{Readings, reading};
 use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::standing::{Kind, step};
+use crate::yaml::survey::sample::{Kind, step};
 
 impl Surveyor<'_, '_> {
     /// The hash of the path of the node that comes.
@@ -48,7 +48,7 @@ impl Surveyor<'_, '_> {
             self.reread(place, text, weight);
         }
         if let Some(readings) = readings {
-            self.survey.standing.add_scalar(hash, readings, self.read);
+            self.survey.sample.add_scalar(hash, readings, self.read);
         }
     }
 
@@ -60,7 +60,7 @@ impl Surveyor<'_, '_> {
             self.reread(place, text, weight);
         }
         if let Some(readings) = plain.then(|| Readings::of(text, looks)).flatten() {
-            self.survey.standing.add_key(mapping, readings, self.read);
+            self.survey.sample.add_key(mapping, readings, self.read);
         }
     }
 
@@ -86,7 +86,7 @@ impl Surveyor<'_, '_> {
             }
         }
         if let Some(tag) = tag {
-            self.survey.standing.add_tagged(hash, kind, tag, self.read);
+            self.survey.sample.add_tagged(hash, kind, tag, self.read);
         }
     }
 }

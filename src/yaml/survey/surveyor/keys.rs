@@ -7,7 +7,7 @@ use crate::yaml::event::Mark;
 use crate::yaml::scalar::Type;
 use crate::yaml::scalar::readings;
 use crate::yaml::survey::Wrong;
-use crate::yaml::survey::standing::HASHER;
+use crate::yaml::survey::sample::HASHER;
 
 impl Surveyor<'_, '_> {
     /// Whether the node that comes is a key.

@@ -4,7 +4,7 @@ use super::{core_schemas, standard};
 use crate::format::asdf::ndarray::{self, Ndarray, Trouble};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Broken, PathId, Paths, Standing, Survey, Wanted, WantedNode};
+use crate::yaml::survey::{self, Broken, PathId, Paths, Survey, TextSample, Wanted, WantedNode};
 
 /// What a survey of a tree finds.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct ArrayNode {
 
 impl TreeFacts {
     /// Surveys a text in memory, if it is one that the fast parser reads.
-    pub(super) fn fast_of(text: &[u8], standard: Option<&str>, before: Option<&Standing>) -> Option<Self> {
+    pub(super) fn fast_of(text: &[u8], standard: Option<&str>, before: Option<&TextSample>) -> Option<Self> {
         Self::by(standard, before, |wanted, found| survey::survey_fast(text, wanted, found)).ok()
     }
 
@@ -38,14 +38,14 @@ impl TreeFacts {
     pub(super) fn of(
         events: Events<'_>,
         standard: Option<&str>,
-        before: Option<&Standing>,
+        before: Option<&TextSample>,
     ) -> Result<Self, Box<Broken>> {
         Self::by(standard, before, |wanted, found| survey::survey(events, wanted, found))
     }
 
     fn by<E>(
         standard: Option<&str>,
-        before: Option<&Standing>,
+        before: Option<&TextSample>,
         survey: impl FnOnce(Wanted<'_>, &mut dyn FnMut(&Paths, WantedNode<'_>)) -> Result<Survey, E>,
     ) -> Result<Self, E> {
         let (mut arrays, mut unfit) = (Vec::new(), Vec::new());

@@ -1,24 +1,24 @@
 //! What tools drop or change by habit: tags, and scalars that another version of YAML reads otherwise.
 
-use super::{Draft, Fault, Meant, offset};
+use super::{Draft, Fault, Judgement, offset};
 use crate::yaml::survey::Survey;
 
 /// Advice for lost tags.
 const PUT_BACK: &str = "put the tags back, or use a tool that keeps them: without its tag Python reads a node as \
-                        a plain dict, list or text. If they are meant to go, save with -o validate=warn, or \
+                        a plain dict, list or text. If they are judgement to go, save with -o validate=warn, or \
                         with asdf-mount --set-tree TREE --force FILE";
 /// Advice for scalars whose meaning changed.
-const QUOTE: &str = "write the scalar as it was, or in quotes if it is meant as text";
+const QUOTE: &str = "write the scalar as it was, or in quotes if it is judgement as text";
 
 /// Lost tags of nodes that still exist. If at least half of the tags are gone, a tool drops them.
-pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant) {
+pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judgement) {
     let (gone, stayed) = (&survey.changes.untagged, survey.changes.stayed);
     if gone.count == 0 {
         return;
     }
     let refused = gone.count.saturating_mul(2) >= stayed;
     // The root and arrays may have been told of already.
-    let told: Vec<_> = meant.problems.iter().filter_map(|fault| fault.offset).collect();
+    let told: Vec<_> = judgement.problems.iter().filter_map(|fault| fault.offset).collect();
     let mut faults = Vec::new();
     for (n, (path, place, tag)) in gone.first.iter().enumerate() {
         let name = survey.paths.show(*path);
@@ -32,12 +32,12 @@ pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant) {
         }
     }
     faults.extend(more(gone.count, gone.first.len(), "tags are gone", PUT_BACK));
-    let told = if refused { &mut meant.problems } else { &mut meant.warnings };
+    let told = if refused { &mut judgement.problems } else { &mut judgement.warnings };
     told.append(&mut faults);
 }
 
 /// Plain scalars that changed exactly as YAML 1.1 and 1.2 differ.
-pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant) {
+pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judgement) {
     let reread = &survey.changes.reread;
     for (path, place, text) in &reread.first {
         let name = survey.paths.show(*path);
@@ -45,9 +45,9 @@ pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, meant: &mut Meant
             "{name}: \"{text}\" is not what Python read here before: versions of YAML differ in y, n, yes, no, \
              on, off, 0o17, 190:20:30, dates and the like, and a tool has written what another version reads"
         );
-        meant.warnings.push(draft.fault(offset(*place), what, QUOTE));
+        judgement.warnings.push(draft.fault(offset(*place), what, QUOTE));
     }
-    meant.warnings.extend(more(reread.count, reread.first.len(), "scalars are read otherwise", QUOTE));
+    judgement.warnings.extend(more(reread.count, reread.first.len(), "scalars are read otherwise", QUOTE));
 }
 
 /// How many more there are than are listed.

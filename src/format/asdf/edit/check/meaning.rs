@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::arrays::{ArrayNode, TreeFacts};
 use super::lost;
 use super::prologue::{Prologue, words};
-use super::{BlockSizes, Class, Draft, Fault, Meant, Old, offset};
+use super::{BlockSizes, Class, Draft, Fault, Judgement, Old, offset};
 use crate::format::asdf::ndarray::{Ndarray, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Broken, Paths, Root, Wrong};
@@ -21,29 +21,29 @@ pub(super) fn problems(
     facts: &Result<TreeFacts, Box<Broken>>,
     old: &Old,
     blocks: &dyn BlockSizes,
-) -> Meant {
-    let mut meant = Meant::default();
+) -> Judgement {
+    let mut judgement = Judgement::default();
     if let (Err(error), true) = (std::str::from_utf8(draft.text), old.is_utf8) {
         let what = "the text is not in UTF-8";
-        meant.problems.push(draft.fault(error.valid_up_to(), what, "save it as UTF-8"));
-        return meant;
+        judgement.problems.push(draft.fault(error.valid_up_to(), what, "save it as UTF-8"));
+        return judgement;
     }
-    prologue(draft, old, &mut meant);
+    prologue(draft, old, &mut judgement);
     match (facts, &old.facts) {
         (Err(broken), was) => {
             let problem = broken_yaml(draft, broken);
             match was {
-                Ok(_) => meant.problems.push(problem),
+                Ok(_) => judgement.problems.push(problem),
                 // It is not worse than before.
-                Err(_) => meant.warnings.push(problem),
+                Err(_) => judgement.warnings.push(problem),
             }
         }
         (Ok(facts), was) => {
-            Comparison { draft, facts, was: was.as_ref().ok(), blocks }.compare(old, &mut meant)
+            Comparison { draft, facts, was: was.as_ref().ok(), blocks }.compare(old, &mut judgement)
         }
     }
-    meant.problems.sort_by_key(|fault| fault.offset.unwrap_or(usize::MAX));
-    meant
+    judgement.problems.sort_by_key(|fault| fault.offset.unwrap_or(usize::MAX));
+    judgement
 }
 
 fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
@@ -61,7 +61,7 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
 }
 
 /// The lines before the document: their versions must stay, and Python asdf must be able to read them.
-fn prologue(draft: &Draft<'_, '_>, old: &Old, meant: &mut Meant) {
+fn prologue(draft: &Draft<'_, '_>, old: &Old, judgement: &mut Judgement) {
     let (is, was) = (Prologue::of(draft.text), Prologue::of(&old.head));
     for (now, before, name) in
         [(&is.standard, &was.standard, "#ASDF_STANDARD"), (&is.yaml, &was.yaml, "%YAML")]
@@ -73,17 +73,17 @@ fn prologue(draft: &Draft<'_, '_>, old: &Old, meant: &mut Meant) {
             let what =
                 format!("the version in the line {name} was changed; it was \"{}\"", before.trim_end());
             let to_do = "put the line back: another version gives the tree another meaning";
-            meant.problems.push(draft.fault(now.start, what, to_do));
+            judgement.problems.push(draft.fault(now.start, what, to_do));
         }
     }
     let may_not_be_foreign = is.has_tree(draft.text) && !old.foreign;
     if let Some((at, what)) = may_not_be_foreign.then(|| is.foreign(draft.text)).flatten() {
         let to_do =
             "begin the tree with the line '%YAML 1.1', right after the comments that follow the header line";
-        meant.problems.push(draft.fault(at, what, to_do));
+        judgement.problems.push(draft.fault(at, what, to_do));
     }
     if !is.has_tree(draft.text) && old.has_tree {
-        meant.problems.push(Fault::of_all("the tree is gone", "put it back"));
+        judgement.problems.push(Fault::of_all("the tree is gone", "put it back"));
     }
 }
 
@@ -99,17 +99,17 @@ impl Comparison<'_> {
         self.draft.fault(offset(place), what, to_do)
     }
 
-    fn compare(&self, old: &Old, meant: &mut Meant) {
+    fn compare(&self, old: &Old, judgement: &mut Judgement) {
         if old.has_tree && Prologue::of(self.draft.text).has_tree(self.draft.text) {
-            meant.problems.extend(self.root());
+            judgement.problems.extend(self.root());
         }
-        meant.problems.extend(self.depth());
-        self.findings(meant);
-        meant.problems.extend(self.lost_tags());
-        lost::tags(self.draft, &self.facts.survey, meant);
-        lost::readings(self.draft, &self.facts.survey, meant);
-        self.arrays(meant);
-        self.other_types(meant);
+        judgement.problems.extend(self.depth());
+        self.findings(judgement);
+        judgement.problems.extend(self.lost_tags());
+        lost::tags(self.draft, &self.facts.survey, judgement);
+        lost::readings(self.draft, &self.facts.survey, judgement);
+        self.arrays(judgement);
+        self.other_types(judgement);
     }
 
     /// The root must stay what it is.
@@ -147,7 +147,7 @@ impl Comparison<'_> {
     }
 
     /// What is valid YAML, but refused by readers.
-    fn findings(&self, meant: &mut Meant) {
+    fn findings(&self, judgement: &mut Judgement) {
         let mut known = OldFaults::default();
         for finding in self.was.iter().flat_map(|was| &was.survey.findings) {
             known.add(finding.identity);
@@ -156,8 +156,8 @@ impl Comparison<'_> {
             let problem = self.fault(finding.place, finding.what.clone(), to_do(finding.wrong));
             match finding.wrong {
                 _ if known.take(finding.identity) => {}
-                Wrong::LargeInteger => meant.warnings.push(problem),
-                _ => meant.problems.push(problem),
+                Wrong::LargeInteger => judgement.warnings.push(problem),
+                _ => judgement.problems.push(problem),
             }
         }
     }
@@ -195,8 +195,8 @@ impl Comparison<'_> {
     }
 
     /// What is wrong with ndarrays.
-    fn arrays(&self, meant: &mut Meant) {
-        self.moved_out(meant);
+    fn arrays(&self, judgement: &mut Judgement) {
+        self.moved_out(judgement);
         let mut troubles: Vec<_> =
             self.facts.arrays.iter().filter_map(|node| Some((node, self.trouble(node)?))).collect();
         if troubles.is_empty() {
@@ -213,13 +213,13 @@ impl Comparison<'_> {
         });
         for (node, (place, what, to_do)) in troubles {
             let name = self.facts.survey.paths.show(node.path);
-            meant.problems.push(self.fault(place, format!("{name}: {what}"), to_do));
+            judgement.problems.push(self.fault(place, format!("{name}: {what}"), to_do));
         }
     }
 
     /// Arrays that were in a block and are to be in another file: hardly ever meant, as their data are
     /// not there.
-    fn moved_out(&self, meant: &mut Meant) {
+    fn moved_out(&self, judgement: &mut Judgement) {
         let external =
             |node: &&ArrayNode| matches!(&node.array, Ok(Ndarray { source: Source::External(_), .. }));
         let mut moved = self.facts.arrays.iter().filter(external).peekable();
@@ -235,7 +235,7 @@ impl Comparison<'_> {
         for node in moved.filter(|node| before.contains(&self.facts.survey.paths.identity(node.path, true))) {
             let name = self.facts.survey.paths.show(node.path);
             let what = format!("{name}: it was in a block of this file, and its source is another file now");
-            meant.problems.push(self.fault(node.place, what, "write the number of the block"));
+            judgement.problems.push(self.fault(node.place, what, "write the number of the block"));
         }
     }
 
@@ -262,7 +262,7 @@ impl Comparison<'_> {
     }
 
     /// What is wrong with nodes of the standard's other types.
-    fn other_types(&self, meant: &mut Meant) {
+    fn other_types(&self, judgement: &mut Judgement) {
         let mut known = OldFaults::default();
         for (was, (path, trouble)) in
             self.was.iter().flat_map(|was| was.unfit.iter().map(move |unfit| (was, unfit)))
@@ -273,7 +273,11 @@ impl Comparison<'_> {
             if !known.take((self.facts.survey.paths.identity(*path, false), trouble.what.as_str())) {
                 let name = self.facts.survey.paths.show(*path);
                 let to_do = "correct it: Python asdf opens no file with such a node";
-                meant.problems.push(self.fault(trouble.place, format!("{name}: {}", trouble.what), to_do));
+                judgement.problems.push(self.fault(
+                    trouble.place,
+                    format!("{name}: {}", trouble.what),
+                    to_do,
+                ));
             }
         }
     }
@@ -316,8 +320,8 @@ fn to_do(wrong: Wrong) -> &'static str {
         Wrong::UndefinedAlias => "define the anchor (&name) before it is mentioned (*name)",
         Wrong::RepeatedAnchor => "give one of the two anchors another name",
         Wrong::UnhashableKey => "write a text or a number; quotes make a text",
-        Wrong::Unfit => "correct it, or put it in quotes (and take its tag away) if it is meant as text",
-        Wrong::Merge => "give a mapping to merge, or quote the key if it is meant as text",
+        Wrong::Unfit => "correct it, or put it in quotes (and take its tag away) if it is judgement as text",
+        Wrong::Merge => "give a mapping to merge, or quote the key if it is judgement as text",
         Wrong::SecondDocument => "a tree is one document: take the second one out",
         Wrong::LargeInteger => "write it as !core/integer, or in quotes",
     }

@@ -1,8 +1,8 @@
-//! What stands where in a text, for a later text to be compared with: nodes that have tags, and plain
-//! scalars that not all readers take for the same.
+//! A sample of a text, to compare a later text with: nodes that have tags, and plain scalars that readers of
+//! different YAML versions read differently.
 //!
-//! A node is known by a hash of its path. Of more nodes than can be kept those are kept whose hashes end in
-//! enough zeros: of two texts the same ones.
+//! A node is known by a hash of its path. Where there are more nodes than can be kept, those are kept whose hashes
+//! end in enough zeros, which are the same nodes in both texts.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher, RandomState};
@@ -30,9 +30,9 @@ pub(super) enum Kind {
     Mapping,
 }
 
-/// What stands where in a text.
+/// Tagged nodes, scalars and keys of a text, to compare another text with: as many as can be kept.
 #[derive(Clone, Debug, Default)]
-pub struct Standing {
+pub struct TextSample {
     tagged: Sample<(Kind, u32)>,
     scalars: Sample<Readings>,
     /// What readers of other versions would make of keys, by the path of the mapping and that.
@@ -75,7 +75,7 @@ pub(super) fn step(path: u64, step: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-impl Standing {
+impl TextSample {
     /// Remembers the tag of a node; `at` is how far the text has been read.
     pub(super) fn add_tagged(&mut self, path: u64, kind: Kind, tag: &str, at: u64) {
         let known = self.known.get(tag).copied();
@@ -131,7 +131,7 @@ impl Standing {
 /// Some of many nodes, by the hashes of their paths.
 #[derive(Clone, Debug)]
 struct Sample<T> {
-    nodes: HashMap<u64, T, BuildHasherDefault<AsItIs>>,
+    nodes: HashMap<u64, T, BuildHasherDefault<IdentityHasher>>,
     /// Bits that are zero in the hashes of all that are kept.
     mask: u64,
 }
@@ -162,9 +162,9 @@ impl<T> Sample<T> {
 
 /// Takes a hash for its own hash.
 #[derive(Clone, Copy, Debug, Default)]
-struct AsItIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn write(&mut self, _: &[u8]) {}
 
     fn write_u64(&mut self, hash: u64) {
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn of_many_nodes_a_part_is_kept_the_same_of_each_text() {
-        let (mut one, mut other) = (Standing::default(), Standing::default());
+        let (mut one, mut other) = (TextSample::default(), TextSample::default());
         let paths = |n: u64| step(step(7, n), 3);
         for n in 0..500_000 {
             one.add_tagged(paths(n), Kind::Scalar, "!t", 0);
@@ -195,7 +195,7 @@ mod tests {
         assert!((480_000..520_000).contains(&weight), "{weight}");
         assert_eq!(one.tag(paths(1 << 40), Kind::Scalar), None);
         // A longer text may keep more.
-        let mut long = Standing::default();
+        let mut long = TextSample::default();
         (0..500_000).for_each(|n| long.add_tagged(paths(n), Kind::Scalar, "!t", n * 100));
         assert_eq!(long.tagged.nodes.len(), 500_000);
     }
