@@ -11,9 +11,9 @@
 //! - `file`: a file of the overlay, and how much all of them may take
 //! - `write_handle`, `change`, `naming`, `xattr`: what programs do with them
 //! - `draft`: how a text is tried as a save; `appended`: texts behind the line `...`
-//! - `refusal`: what is told of a text that was not saved; `verbatim`: the saved text as it was written
-//! - `pristine`, `idle`: when `tree.yaml` shows the source again; what is given back when no program writes
-//! - `lazy`: an overlay is made when a program opens `tree.yaml`, and goes when it is not needed
+//! - `refusal`: what the user is told of a text that was not saved; `verbatim`: the saved text as it was written
+//! - `pristine`, `idle`: when `tree.yaml` shows the source again; what is released when no program writes
+//! - `lazy`: an overlay is made when a program opens `tree.yaml`, and dropped when it is not needed
 //! - `state_dir`, `beside`: the user's state directory, and which files are kept there
 
 pub(crate) mod appended;

@@ -1,19 +1,19 @@
 //! What a kernel may ask of the mount, neutral of its interface and of every format.
 //!
-//! A [`Vfs`] answers which node is at a name, what is said of it, and what is in it. A single file is the root's
+//! A [`Vfs`] finds the node at a name, its attributes, and its contents. A single file is the root's
 //! folder; a single directory is mirrored by the root; several sources stand side by side in it.
-//! The module decides which subject answers, and nothing else.
+//! The module decides which other module answers, and nothing else.
 //!
 //! - `node`: inode numbers, and which nodes the kernel knows
 //! - `entry`: entries of mirrored directories
 //! - `sources`, `lookup`: what the root is, and which node is at a name
 //! - `read_handle`, `listing`: open files and directories
-//! - `write`: what programs change, handed to the overlay of the folder
-//! - `attr`, `xattr`: what is said of a node
+//! - `write`: changes by programs, passed to the overlay of the folder
+//! - `attr`, `xattr`: the attributes of a node
 //! - `slow`: which requests take long
-//! - `kernel_cache`: what the kernel is given to keep, or told to forget
+//! - `kernel_cache`: bytes that the daemon stores into the kernel's cache, or has it drop
 //!
-//! The kernel may believe what it is told for [`TTL`]: a file that comes, goes or changes is seen within a second.
+//! The kernel may rely on an answer for [`TTL`]: a file that comes, goes or changes is seen within a second.
 
 mod attr;
 mod entry;

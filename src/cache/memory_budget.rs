@@ -1,9 +1,9 @@
 //! The memory that work in flight may take.
 //!
-//! Read-ahead starts only when memory is free. A foreground decode starts when memory is free or nothing
-//! else runs, so it always makes progress, however much it takes. A thread that holds a reservation never
-//! blocks on another one (a stream within a stream), nor does a thread that others may wait for: threads
-//! that hold memory and wait for each other's would wait for ever.
+//! Read-ahead starts only when memory is free. A foreground decode starts when memory is free or nothing else
+//! runs, so it always makes progress, however much it takes. A thread that holds a reservation never blocks on
+//! another one (a stream within a stream), nor does a thread that others may wait for. Otherwise threads that
+//! hold memory could wait for each other for ever.
 
 use std::cell::Cell;
 use std::fmt;

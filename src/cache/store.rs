@@ -1,11 +1,11 @@
-//! What outlives a mount: the seek tables of compressed streams.
+//! The seek tables of compressed streams, which outlive a mount.
 //!
-//! A table is known by a [`Key`] and is a file's worth of bytes; what they mean is its codec's affair.
-//! Nothing depends on one being there: without a directory nothing is stored, and a table that is gone or wrong
-//! costs its reader a pass over the stream, which makes a new one.
+//! A table is found by a [`Key`], and is the bytes of one file; their meaning is the codec's. Nothing depends
+//! on a table: without a directory none is stored, and a table that is missing or wrong costs its reader a pass
+//! over the stream, which makes a new one.
 //!
-//! Tables are written by the threads that decode ahead. A [`PendingWrite`] says that one is going to be, so
-//! that the end of a mount can wait for it.
+//! The threads that decode ahead write the tables. A [`PendingWrite`] announces one, so that the end of a mount
+//! can wait for it.
 
 mod directory;
 #[cfg(test)]

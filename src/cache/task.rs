@@ -1,8 +1,8 @@
-//! A job that another thread may do ahead of the reader of its result.
+//! A job that another thread may do before the reader of its result asks for it.
 //!
-//! A reader that comes before a thread has begun does the job itself, so that no reader ever waits for a
-//! thread to become free: a job may itself wait for another one. A task that is dropped before it has
-//! begun is never done.
+//! A reader that comes before a thread has begun does the job itself. So no reader waits for a thread to become
+//! free, which could never happen if that thread waits for another job. A task that is dropped before it has
+//! begun is not done.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
 //! Segments of an unnamed temporary file, for small data that would take memory.
 //!
-//! The file lies in the directory for large temporary files and is gone with the process. Each owner fills
-//! a [`SegmentList`]; a segment that is dropped is punched out of the file. Where
-//! such a file can't be had, or is full, nothing is stored.
+//! The file lies in the directory for large temporary files and ends with the process. Each owner fills a
+//! [`SegmentList`]; a segment that is dropped is punched out of the file. Where no such file can be made, or
+//! the disk is full, nothing is stored.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

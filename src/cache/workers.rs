@@ -1,7 +1,7 @@
 //! A few threads for long work, so that other requests are answered meanwhile.
 //!
-//! They are started with the first job, and not before: a daemon forks between making its file
-//! system and serving it, and threads do not survive that.
+//! They start with the first job: a daemon forks between making its file system and serving it, and threads do
+//! not survive that.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,13 +1,13 @@
-//! The features of the CPU that are not every CPU's, found when the program runs.
+//! Features of the CPU that not every CPU has, found when the program runs.
 //!
-//! A program for x86-64 is compiled for CPUs of 2003. Those of 2013 and later shift by a variable count
-//! and cut bits out in one instruction each (BMI1, BMI2), and move 32 bytes at once (AVX2): worth some 6
-//! percent in the loop of inflate. What is [`dispatched`] is compiled twice, and the CPU decides which one
-//! runs. Other architectures have one version only.
+//! A program for x86-64 is compiled for CPUs of 2003. Those of 2013 and later shift by a variable count and
+//! extract bits in one instruction each (BMI1, BMI2), and move 32 bytes at once (AVX2): this is worth some 6
+//! percent in the loop of inflate. A function that is [`dispatched`] is compiled twice, and the CPU decides
+//! which one runs. Other architectures have one version only.
 //!
 //! Measured and not worth it: the search for deflate blocks, replacing markers, all of bzip2.
 //!
-//! The `unsafe` that this takes is fearless_simd's; nothing else of it is used.
+//! The `unsafe` that this takes is in fearless_simd; nothing else of it is used.
 
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::{Level, Simd};

@@ -1,4 +1,4 @@
-//! What a library decodes, from the start of a stream, step by step: the second opinion.
+//! Decoding by a library, from the start of a stream, step by step: the second opinion.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `asdf-mount -u`.
+//! `asdf-mount -u`: unmounts, and waits for the daemon to end.
 
 use std::ffi::OsString;
 use std::io::Read;

@@ -1,14 +1,14 @@
 //! The decoded bytes of an encoded content, read at any offset with bounded memory.
 //!
-//! What is decoded is cut into units: windows of [`UNIT`] bytes in a stream, or a piece as a whole
-//! where the codec has pieces that can be decoded apart. A read takes its units out of the mount's
-//! cache, or has them decoded (`decoded/job.rs`); a unit that several readers want is decoded once.
-//! A stream's decoders are kept where they stand ([`IdleDecoders`](super::IdleDecoders)), so that reading on, or reading
-//! at a few places in turn, does not begin again at the start.
+//! They are cut into units: windows of [`UNIT`] bytes in a stream, or whole pieces where the codec has pieces
+//! that decode apart. A read takes its units from the mount's cache, or has them decoded (`decoded/job.rs`). A
+//! unit that several readers want is decoded once. The decoders of a stream are kept where they stand
+//! ([`IdleDecoders`](super::IdleDecoders)), so that the next reads there do not begin again at the start.
 //!
-//! Damage: every byte before it is given, the first one that can't be had is the error, and from
-//! there on it stays so, unless the pieces stand alone: then it is so up to the end of the piece. What a checksum at the end of a stream finds can't be placed: nothing that it is
-//! over can be had any more, whatever was given before that was known.
+//! Damage: all bytes before it can be read. The first byte that cannot be decoded is an error, and so are the
+//! bytes behind it, up to the end of the piece where pieces stand alone, else up to the end of the stream. A
+//! wrong checksum at the end of a stream has no place: from then on all bytes that it covers are errors, also
+//! those that were read before.
 
 mod damage;
 mod job;

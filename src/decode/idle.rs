@@ -1,7 +1,7 @@
-//! Decoders that stand somewhere in a stream and wait for the next read of it.
+//! Idle decoders: each stands somewhere in a stream and waits for the next read of it.
 //!
-//! There is one list for a whole mount, so that the memory of the decoders is bounded however
-//! many blocks are open. The least recently used goes first.
+//! One list serves the whole mount, so that the memory of the decoders is bounded however many blocks are open.
+//! The least recently used decoder goes first.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

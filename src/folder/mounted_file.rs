@@ -1,12 +1,11 @@
-//! The lives of a file behind a folder.
+//! The mounted file behind a folder, from the first look at it until another file takes its name.
 //!
-//! A [`MountedFile`] is one life of the file: from when it was first looked into until another file takes
-//! its name. Written in place it lives on, in a new generation: it is parsed anew. Replaced, the
-//! folder goes on with a new mounted file, whose parts have numbers of their own, and what is open of the
-//! old one can be read to its end.
+//! When the file is written in place, the [`MountedFile`] stays and is parsed anew: the next generation. When
+//! the file is replaced, the folder goes on with a new mounted file, with new serial numbers for all that it
+//! shows. What programs have open of the old one can be read to its end.
 //!
-//! A mounted file alone keeps nothing open: what was parsed is held by the handles that read it, and by the
-//! [`OpenFiles`].
+//! A mounted file keeps nothing open by itself. The handles that read it and the [`OpenFiles`] hold what was
+//! parsed.
 
 mod verification;
 

@@ -1,11 +1,10 @@
-//! The checksums of blocks, checked for their readers.
+//! Checks the checksums of blocks for their readers.
 //!
-//! The standard lets a reader check the checksum of a block or not. It is not done unless it is asked for:
-//! a single core hashes some 500 MB/s, a fraction of what blocks are read with, and most of a large block
-//! is never read at all. With `first-read` a block is checked beside its readers, from the first read on;
-//! once it is found wrong, reads are errors, and the kernel is told to forget what it has of it. With
-//! `always` the first reader waits until all of the block was found right. Blocks without a checksum are
-//! read as ever.
+//! The standard leaves it to a reader whether it checks them. The default is not to: a core hashes some 500
+//! MB/s, which is a fraction of the speed of reading, and most of a large block is never read. With
+//! `first-read` a block is checked beside its readers, from the first read on. Once it is found wrong, reads
+//! fail, and the kernel drops what it has of the block. With `always` the first reader waits until all of the
+//! block is found right. Blocks without a checksum are read as usual.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};

@@ -1,9 +1,8 @@
-//! What a format offers whose files can be changed: editors of their trees.
+//! What a format offers for files that can be changed: editors of their trees.
 //!
-//! [`Container::editor`](super::Container::editor) names the [`EditSupport`] of a file's format, which opens
-//! an [`Editor`] for one file. The editor holds the file's lock as long as it lives. It decides whether a
-//! text is accepted, how the text gets into the file, and what a crash leaves. The caller decides when a
-//! text is tried.
+//! [`Container::editor`](super::Container::editor) gives the [`EditSupport`] of a file's format, which opens an
+//! [`Editor`] for one file. The editor holds the file's lock as long as it lives. It decides whether a text is
+//! accepted, how the text gets into the file, and what a crash leaves. The caller decides when a text is tried.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! What the kernel is told without having asked.
+//! Notifications: what the daemon tells the kernel without a request.
 
 use std::os::fd::OwnedFd;
 

@@ -1,6 +1,8 @@
-//! Long work on files, on threads of its own: the requests about one file in turn, those about others beside it.
+//! Long work on files, on threads of its own: the requests about one file in turn, those about other files
+//! beside it.
 //!
-//! All requests about a file that is looked through wait for the same thing, and one thread is enough for that.
+//! All requests about a file that is being looked through wait for the same work, so one thread for each file
+//! is enough.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};

@@ -1,13 +1,12 @@
-//! Seams: lines `...` behind which something was appended.
+//! Text that was appended behind the line `...` with which a tree ends.
 //!
-//! `echo 'note: checked' >> tree.yaml` writes behind the line with which a tree ends, where YAML has no
-//! more to say of it. What is meant is clear: the line belongs behind what was added. So the text is
-//! joined before it is checked and saved. The file in the mount goes on showing what was written, as any
-//! file would. An editor that opens it there and saves it has the line `...` in the midst of the
-//! text, and so as many such lines as there were are taken for inner_ends in any text that follows, until one
-//! without them is saved.
+//! `echo 'note: checked' >> tree.yaml` writes behind that line, where YAML has no more content. The user means
+//! that the line `...` comes after the appended text. So the text is joined before it is checked and saved:
+//! inner lines `...` are left out. The file in the mount still shows the text as it was written. An editor that
+//! opens it there and saves it writes the inner lines again. Therefore each later text may have as many of
+//! them, until one without them is saved.
 //!
-//! Everywhere else a line `...` inside of a tree is refused: what stands behind it would be lost.
+//! Everywhere else a line `...` within a tree is refused, since readers would lose the text behind it.
 
 use std::ops::Range;
 

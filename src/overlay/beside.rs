@@ -1,16 +1,15 @@
-//! What becomes, at the end of a mount, of the files that programs made beside `tree.yaml`.
+//! What happens, at the end of a mount, to the files that programs made beside `tree.yaml`.
 //!
-//! They live in the state directory while the mount does, and what is worth keeping stays there. That is
-//! every file that is not empty, except
+//! They lie in the state directory while the mount lives. All files that are not empty stay there, except
 //!
-//! - the text that is saved: a file with the same bytes as the tree;
-//! - an editor's lock: `.#NAME` (emacs, joe, mcedit: a link, or a file where links are not to be had),
+//! - a file with the same bytes as the saved tree;
+//! - an editor's lock: `.#NAME` (emacs, joe, mcedit: a link, or a file where links can't be made),
 //!   `.~lock.NAME#` (LibreOffice);
-//! - an editor's swap file: `.NAME.swp`, `.swo` … (vim; nano's lock has the same name), `.NAME.kate-swp`.
-//!   vim's is kept if it says that it holds changes that were not saved.
+//! - an editor's swap file: `.NAME.swp`, `.swo` … (vim; nano's lock has the same name), `.NAME.kate-swp`. That
+//!   of vim stays if it says that it holds unsaved changes.
 //!
-//! So an editor's emergency and automatic copies are kept, which hold unsaved work (`#NAME#`, `NAME.save`,
-//! `DEADJOE`), and its backups (`NAME~`, `NAME.bak`, `NAME.orig`), which hold what was saved before.
+//! So these stay: an editor's emergency and automatic copies, which hold unsaved work (`#NAME#`, `NAME.save`,
+//! `DEADJOE`), and its backups (`NAME~`, `NAME.bak`, `NAME.orig`), which hold an older save.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

@@ -1,11 +1,11 @@
-//! Drafts: how a text is tried as a save, and what becomes of it.
+//! Drafts: how a text is tried as a save, and what follows.
 //!
-//! When it is tried is the [`WriteHandle`](crate::overlay::write_handle::WriteHandle)'s to say, and a rename's.
+//! The [`WriteHandle`](crate::overlay::write_handle::WriteHandle) and renames decide when a text is tried.
 //!
-//! An empty text is never tried: the shell flushes the file that `>` made empty before anything is
-//! written to it. The text that is saved already costs no save and keeps its time. What was refused is
-//! refused again, untried, until the text changes. A text whose writer was killed by a signal is not
-//! tried: half a tree may be a sound tree.
+//! An empty text is never tried: the shell flushes the file that `>` emptied before the program writes to it. A
+//! text equal to the saved one needs no save, and keeps its time. A refused text is refused again without
+//! another check, until it changes. A text whose writer was killed by a signal is not tried, since half a tree
+//! may be a valid tree.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

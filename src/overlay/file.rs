@@ -1,9 +1,9 @@
 //! Overlay files: the files of a folder that can be written, `tree.yaml` among them.
 //!
-//! An overlay file is what an inode is elsewhere: it has one text and one size, whatever names and handles it
-//! has. What it is written on ([`Backing`]) is a file of the state directory, or the source itself: a
-//! `tree.yaml` that no program has written to shows the head of the source, and takes a file of its own
-//! with the first change.
+//! An overlay file is what an inode is in other file systems: it has one text and one size, whatever names and
+//! handles it has. Its bytes ([`Backing`]) lie in a file of the state directory, or in the source itself: a
+//! `tree.yaml` that no program has written to shows the head of the source, and gets a file of its own with the
+//! first change.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

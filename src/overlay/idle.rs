@@ -1,4 +1,4 @@
-//! What an overlay gives back when no program writes: the lock, descriptors, and at last itself.
+//! What an overlay releases when no program writes: the lock, file descriptors, and in the end itself.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, TryLockError};

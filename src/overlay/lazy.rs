@@ -1,8 +1,8 @@
-//! The folder that stands for a file: the file's present life, and what is written beside it.
+//! The folder of a file: the mounted file that it shows now, and the overlay, if there is one.
 //!
-//! A file to which no program writes has no overlay: that would take memory for each file that was looked at.
-//! Opening its `tree.yaml` makes one. It goes with the last handle if nothing was written, and otherwise when
-//! many others were written since.
+//! A file to which no program writes has no overlay, which would take memory for each file that was looked at.
+//! Opening `tree.yaml` makes one. If nothing was written, it is dropped with the last handle; otherwise when
+//! many other files were written since.
 
 use std::sync::{Arc, Mutex, OnceLock};
 

@@ -1,8 +1,9 @@
-//! The pristine, the overlay file that shows the source: which one it is, and when `tree.yaml` becomes it again.
+//! The pristine file, which is the overlay file that shows the source: which one it is, and when `tree.yaml`
+//! becomes it again.
 //!
-//! A `tree.yaml` that is gone, or that was left unsaved by its last writer, comes back after a while
-//! ([`GONE`], [`PENDING`]): it was never a tree that was deleted. Both are looked after whenever
-//! a request asks for a name, so that no thread has to.
+//! A `tree.yaml` that was deleted, or that its last writer left unsaved, comes back after a while ([`GONE`],
+//! [`PENDING`]), since a tree is never deleted. Each request that asks for a name checks this, so that no
+//! thread has to.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};

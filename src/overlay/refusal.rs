@@ -1,8 +1,8 @@
-//! Texts that were not saved: what is told of them, and where they are kept.
+//! Refused and unsaved texts: what the user is told, and where they are kept.
 //!
-//! Of a refused text the program hears an errno; the reason stands beside `tree.yaml` in one generated
-//! file, the text in another. It is kept in the state directory too, as is a text that its program left
-//! unsaved: neither goes with the mount.
+//! The program that wrote a refused text gets an errno. Two generated files beside `tree.yaml` have the reason
+//! and the text. The state directory keeps the text, too, and also a text that its program left unsaved, so
+//! that neither is lost when the mount ends.
 
 use std::ffi::OsStr;
 use std::fs::File;

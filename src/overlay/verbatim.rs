@@ -1,8 +1,8 @@
-//! What was saved, as it was written: where something was put back into a text, the source has more.
+//! A saved text as its program wrote it. The source has more where the save put something back.
 //!
-//! `tree.yaml` goes on showing what was written, since the editor that saved it knows its size; and so it
-//! does again when it was written over and that was refused, or left. A copy is kept for that, which
-//! nothing names, until another text is saved or another program changes the source.
+//! `tree.yaml` still shows the text as it was written, since the editor that saved it knows its size. It shows
+//! that text again after another one was refused or left unsaved. For this an unnamed copy is kept, until
+//! another text is saved or another program changes the source.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::FileExt;

@@ -1,17 +1,17 @@
-//! Write handles: open files that can be written, and which request has a text tried as a save.
+//! Write handles: open files that can be written, and which requests try a text as a save.
 //!
 //! | request | what happens |
 //! |---|---|
 //! | WRITE, SETATTR, OPEN with O_TRUNC, CREATE | never a save |
 //! | FLUSH of a handle that wrote, by the process that opened it | the text is tried |
-//! | FLUSH by any other process | nothing is saved: `{ a; b; } > tree.yaml` flushes with the end of each; but a text that ends with the line `...` is checked, and refused if that is in vain |
+//! | FLUSH by any other process | no save: `{ a; b; } > tree.yaml` flushes when each program ends. But a text that ends with the line `...` is checked, and refused if it is wrong |
 //! | FSYNC of a handle that wrote | the text is tried |
-//! | RENAME of another file onto `tree.yaml` | its text is tried first; refused, nothing is renamed |
-//! | RELEASE of the last handle that may write | what was never tried is tried; refused text gives way to the saved one |
+//! | RENAME of another file onto `tree.yaml` | its text is tried first; if it is refused, nothing is renamed |
+//! | RELEASE of the last handle that may write | a text that was never tried is tried; a refused one gives way to the saved one |
 //!
-//! Why another process's flush is heard at all: in `cat text > tree.yaml` some shells (dash since 0.5.11)
-//! open the file themselves and look at no answer of close; only `cat` does. Nothing that it or another
-//! could append makes a text sound that has ended and is not.
+//! The flush of another process matters in `cat text > tree.yaml`: some shells (dash since 0.5.11) open the file
+//! themselves and ignore what close returns; only `cat` looks at it. A text that has ended and is wrong stays wrong
+//! whatever is appended.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

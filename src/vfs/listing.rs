@@ -1,8 +1,8 @@
-//! Open directories: what is in them, at positions that stay.
+//! Open directories: their entries, at positions that stay the same.
 //!
-//! Position 0 is `.`, 1 is `..`, then the names in the order in which they were found. A mirrored
-//! directory is read when it is opened, names only, and again when a program goes back to its start;
-//! what a name stands for is found out when it is handed out. What a file shows is listed by the file's format.
+//! Position 0 is `.`, 1 is `..`, then come the names in the order in which they were found. The names of a
+//! mirrored directory are read when it is opened, and again when a program goes back to its start. The kind of
+//! an entry is found when the entry is returned. The format of a file lists what the file shows.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,9 +1,9 @@
 //! Inode numbers, and which nodes the kernel knows.
 //!
-//! Each thing that is met in a source, or shown of a file, has a serial number when it is looked up: an entry of a
-//! mirrored directory, a name in the folder of a file, a file that a program makes there. Its inode number comes
-//! from that. Serials are counted up and never used again within a mount. What the kernel forgets is dropped: a
-//! view with ten million entries costs nothing but for those that the kernel knows.
+//! Each entry has a serial number once it is looked up: an entry of a mirrored directory, a name in the folder
+//! of a file, a file that a program makes there. Its inode number comes from that. Serial numbers only grow,
+//! and are not used again within a mount. What the kernel forgets is dropped: a view of ten million entries
+//! costs only those that the kernel knows.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

@@ -1,8 +1,8 @@
 //! Which requests take long, so that no thread that answers the kernel waits for them.
 //!
-//! A file is parsed when it is first looked into, and looked through when its folders are first listed. Of a
-//! large file, or of one that lies on a server, that may take seconds. While a save moves bytes, what reads them
-//! waits for it.
+//! A file is parsed when a program first looks into its folder, and its blocks are looked for when they are
+//! first listed. That may take seconds for a large file, or for one on a server. While a save moves bytes,
+//! their readers wait for it.
 
 use std::ffi::OsStr;
 

@@ -1,4 +1,4 @@
-//! How a stream of zstd frames is cut between them.
+//! How a stream of several zstd frames is cut at their boundaries.
 
 use std::fmt;
 use std::sync::Arc;

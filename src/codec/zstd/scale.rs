@@ -1,4 +1,4 @@
-//! How far apart the places of a table are.
+//! The distance between the checkpoints of a table.
 
 use super::header::Header;
 

@@ -1,4 +1,4 @@
-//! What of a content can't be had, and why.
+//! Which bytes of a content cannot be decoded, and why.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,10 @@
 //! Decoding for readers: which thread decodes, which ones wait, and which units are kept.
 //!
-//! A job is one thread that decodes from where a decoder stands up to the unit that its reader wants.
-//! A reader whose unit lies between the two waits, and gets the unit handed over when the job reaches
-//! it, whether or not the cache has room for it. A reader whose unit lies a little after it waits for
-//! the decoder, since requests of one reader come slightly out of order. Any other reader takes the
-//! idle decoder nearest before its unit, or starts a new one.
+//! A job is one thread that decodes from the position of a decoder up to the unit that its reader wants. A
+//! reader whose unit lies between the two waits, and gets the unit when the job reaches it, whether or not the
+//! cache has room for it. A reader whose unit lies a little behind waits for the decoder, since the requests of
+//! one reader come slightly out of order. Any other reader takes the nearest idle decoder before its unit, or
+//! starts a new one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};

@@ -1,9 +1,9 @@
-//! Read-ahead: what is decoded before a sequential reader asks for it.
+//! Read-ahead: decodes units before a sequential reader asks for them.
 //!
-//! Sequential readers are detected from their offsets. After a few units in a row more are decoded on the cache's
-//! threads, as many as [`depth`] says, and no more than half of the cache's budget holds. Pieces
-//! are decoded apart, one a thread; the units of a stream one after the other, by one thread. A read
-//! elsewhere drops the work that has not begun.
+//! Sequential readers are detected from their offsets. After a few units in a row, further units are decoded on
+//! the cache's threads: as many as [`depth`] says, and no more than fit in half of the cache's budget. Pieces
+//! are decoded apart, each by a thread; the units of a stream by one thread, in order. A read elsewhere drops
+//! the work that has not begun.
 
 use std::sync::{Arc, RwLockReadGuard};
 

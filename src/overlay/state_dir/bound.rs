@@ -1,8 +1,8 @@
 //! How much the state directory keeps, and for how long.
 //!
-//! What was kept longer than [`LONGEST`] is removed; while all of it takes more than [`MOST`] bytes the
-//! oldest is. Nothing else is: not what a daemon that lives has there, and no journal, which a file that a
-//! crash left halfway needs.
+//! Files are removed after [`LONGEST`]. While all of them take more than [`MOST`] bytes, the oldest one is
+//! removed. Two things are never removed: the files of a daemon that runs, and journals, which a half-saved
+//! file needs.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -1,8 +1,8 @@
-//! What earlier mounts left in the state directory, for the next one to tell of.
+//! What earlier mounts left in the state directory, so that the next one can report it.
 //!
-//! A mount that ends writes what it kept into a report, which `asdf-mount -u` tells, or else the next
-//! mount; whichever does removes it. A mount whose daemon was killed leaves its scratch files, of which
-//! each mount of the same source tells until they are removed.
+//! A mount that ends writes a report of what it kept. `asdf-mount -u` or the next mount prints the report and
+//! removes it. A mount whose daemon was killed leaves its scratch files; each later mount of the same source
+//! reports them until they are removed.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,10 +1,9 @@
-//! Whether a text may become the tree: before anything is written.
+//! Checks a text before anything is written: whether it may become the tree.
 //!
-//! A text is refused if Python asdf could no longer open the file as the same data: see `check/meaning.rs`
-//! for what that takes, and `check/layout.rs` for what would break the file's layout whatever a tree means.
-//! Only what the text makes worse counts; a tree that was odd before stays as odd. What a tool
-//! dropped that users don't miss (the prologue, the last newline, `...`) is put back; everything
-//! else is taken byte for byte.
+//! A text is refused if Python asdf could no longer open the file as the same data (`check/meaning.rs`), or if
+//! it would break the file's layout, whatever the tree means (`check/layout.rs`). Only what the text makes
+//! worse counts: defects that the tree had before may stay. What tools drop and users do not miss (the
+//! prologue, the last newline, `...`) is put back; everything else is taken byte for byte.
 
 use std::borrow::Cow;
 

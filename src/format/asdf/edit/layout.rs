@@ -1,4 +1,4 @@
-//! Where things lie in the file that is to be saved, as far as a save needs it.
+//! The layout of the file that is to be saved, as far as a save needs it.
 
 use std::path::Path;
 

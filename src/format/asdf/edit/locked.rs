@@ -1,6 +1,6 @@
 //! A file that is locked and recovered, before its layout is read.
 //!
-//! Reading takes the longer the more blocks there are, so a mount reads the layout with the first save.
+//! Reading the layout takes longer the more blocks there are, so a mount reads it with the first save.
 
 use std::path::{Path, PathBuf};
 

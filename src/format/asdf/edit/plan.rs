@@ -1,9 +1,9 @@
-//! From an accepted text to what the file will be, byte by byte, and the ways of getting there.
+//! Plans a save: from an accepted text to the bytes of the new file, and the ways of getting there.
 //!
-//! The new file is: the text, spaces up to the first block, the blocks as they are, the index. If the
-//! text fits before the first block nothing moves; otherwise everything from the first block on moves
-//! by a multiple of 4096, so that each block keeps its place within its page. The bytes do not depend
-//! on the way in which they get into the file.
+//! The new file is: the text, spaces up to the first block, the blocks as they are, the index. If the text fits
+//! before the first block, nothing moves. Otherwise everything from the first block on moves by a multiple of
+//! 4096, so that each block keeps its place within its page. The bytes do not depend on the way in which they
+//! get into the file.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
-//! After a crash: finishes or undoes the save that was under way, and removes what it left behind.
+//! After a crash: finishes or undoes the save that was in progress, and removes the files of that save.
 //!
-//! Doing it twice is harmless, and so is a crash while it is done.
+//! Recovery may itself be interrupted, and be repeated.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,7 @@
-//! Where a save may keep what it needs for a while: the journal, and a new file that is to take the
-//! source's place.
+//! Where a save puts its files: the journal, and a new file that is to take the source's place.
 //!
-//! Both lie beside the source, or, where nothing can be made there, in the user's state directory
-//! under a name made from the source's path.
+//! Both lie beside the source or, where nothing can be created there, in the user's state directory under a
+//! name made from the source's path.
 
 use std::ffi::{OsStr, OsString};
 use std::io;

@@ -1,4 +1,4 @@
-//! Opens editors of ASDF files, and looks after saves that a crash interrupted.
+//! Opens editors of ASDF files, and recovers files after interrupted saves.
 
 use std::ffi::OsStr;
 use std::path::Path;

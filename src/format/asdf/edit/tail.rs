@@ -1,9 +1,8 @@
-//! The block index of a file whose blocks move, where other bytes stand beside it that are not ours.
+//! The block index of a file whose blocks move, where other bytes that are not ours stand beside it.
 //!
-//! Those bytes stay. An index among them would name the places where the blocks were, and readers
-//! believe it: it is written anew where it stands. Where blocks are damaged, or it lists more than are
-//! found, the index knows best which blocks there are: it keeps its list, and the offsets
-//! move with the blocks.
+//! Those bytes stay. An index among them would name the old places of the blocks, and readers would believe it.
+//! So it is written anew where it stands. Where blocks are damaged, or the index lists more blocks than are
+//! found, the index is the better list: it stays, and its offsets move with the blocks.
 
 use std::ops::Range;
 use std::path::Path;

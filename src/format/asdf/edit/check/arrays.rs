@@ -1,4 +1,4 @@
-//! What is in a tree as far as a save must know.
+//! What a save must know of a tree: its arrays, and all that its checks need.
 
 use super::{core_schemas, standard};
 use crate::format::asdf::ndarray::{self, Ndarray, Trouble};

@@ -1,6 +1,5 @@
-//! The standard's own types beside ndarrays, and the root's two keys, as far as their schemas can be
-//! failed: Python asdf up to version 5 opens no file with a node that fails them, and later versions
-//! stumble over some.
+//! The standard's own types beside ndarrays, and the two keys of the root, as far as a node can violate their
+//! schemas. Python asdf up to version 5 opens no file with such a node, and later versions fail on some.
 
 use crate::format::asdf::ndarray::Trouble;
 use crate::yaml::scalar::Type;

@@ -1,4 +1,4 @@
-//! What tools drop or change by habit: tags, and scalars that another version of YAML reads otherwise.
+//! What tools drop or change by habit: tags, and scalars that another version of YAML reads differently.
 
 use super::{Draft, Fault, Judgement, offset};
 use crate::yaml::survey::Survey;

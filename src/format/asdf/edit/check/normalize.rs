@@ -1,4 +1,4 @@
-//! What a tool dropped and is put back without a word: the prologue, the last newline, `...`.
+//! What a tool dropped and a save puts back without a message: the prologue, the last newline, `...`.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Which versions of the core's types an edition of the standard has: readers take a node with another
+//! Which versions of the core's types each version of the standard has. Readers take a node with another
 //! version of a tag for a plain dict.
 
 /// Types whose version differs between editions.

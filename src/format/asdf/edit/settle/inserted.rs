@@ -1,12 +1,11 @@
 //! How far a range was inserted when a crash came.
 //!
-//! ext4 and XFS make the file longer first, and then move its extents, the last one first, in
-//! transactions of their own (`ext4_ext_shift_extents`, `xfs_insert_file_space`); taking a range out
-//! works the other way round, from the first extent on, and shortens the file at the end. So a crash
-//! leaves a file whose extents before some place are where they were and whose extents behind it are
-//! moved, with a hole between: the range is inserted, only further back than it should be. Moving
-//! does not change where the extents lie on the disk. That is how each is recognised, whatever its
-//! bytes are, and without reading them.
+//! ext4 and XFS first make the file longer, and then move its extents, the last one first, in transactions of
+//! their own (`ext4_ext_shift_extents`, `xfs_insert_file_space`). Removing a range works the other way round,
+//! from the first extent on, and shortens the file at the end. So a crash leaves a file whose extents before
+//! some place are where they were and whose extents behind it are moved, with a hole between: the range is
+//! inserted, only further back than it should be. Moving does not change where the extents lie on the disk. By
+//! that each extent is recognised, without reading its bytes.
 
 use std::collections::BTreeMap;
 

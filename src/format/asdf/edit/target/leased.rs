@@ -1,4 +1,4 @@
-//! A source to whose end other programs may write is written while none does.
+//! Writes a source to whose end other programs may write, while none of them has it open.
 
 use crate::error::Result;
 use crate::format::asdf::edit::apply::not_leased;
