@@ -1,4 +1,4 @@
-//! Bloscpack, versions 1 to 3, and the proposal of 2012 for items of variable length (document 004).
+//! Bloscpack, versions 1 to 3, and the proposal of 2012 for items of variable length.
 //!
 //! A file is a header, metadata, the offsets of the chunks, and the chunks: Blosc buffers, each with its checksum
 //! behind it. Opening reads the header, and the headers of two chunks.

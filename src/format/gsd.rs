@@ -1,4 +1,4 @@
-//! GSD, the trajectories of HOOMD-blue: file layer 0.3, 1.x and 2.x (document 003, and `file-layer.rst` of gsd 2.0).
+//! GSD, the trajectories of HOOMD-blue: file layer 0.3, 1.x and 2.x (`file-layer.rst` of gsd 1.0 and 2.0).
 //!
 //! A file is a header, a list of names, chunks of data, and an index with an entry for each chunk: its frame, its
 //! name, its type and shape, and where its data lie. Opening reads header and names; entries are looked for when a

@@ -1,5 +1,5 @@
 //! `preview/`: a small picture of each array that is an image, `PATH.png`, and `preview.png`: that of the array at the
-//! key `data` of the root, which document 002 calls the one to be displayed.
+//! key `data` of the root, which the standard of 2014 calls the one to be displayed.
 //!
 //! | module | what it does |
 //! |---|---|

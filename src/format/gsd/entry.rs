@@ -1,4 +1,4 @@
-//! An entry of the index, and the types of elements (document 003, "Index block"; types as `gsd.h` numbers them).
+//! An entry of the index, and the types of elements (`file-layer.rst` of gsd 1.0, "Index block"; types as in `gsd.h`).
 //!
 //! ```text
 //!   0 frame u64    16 location i64   28 id u16    31 flags u8

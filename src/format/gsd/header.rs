@@ -1,4 +1,4 @@
-//! The header: the first 256 bytes (document 003, "Header block"; the same in all versions).
+//! The header: the first 256 bytes (`file-layer.rst` of gsd 1.0, "Header block"; the same in all versions).
 //!
 //! ```text
 //!   0 magic u64                     40 schema_version u32

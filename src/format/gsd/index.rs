@@ -1,4 +1,4 @@
-//! The index: one entry of 32 bytes a chunk (document 003, "Index block").
+//! The index: one entry of 32 bytes a chunk (`file-layer.rst` of gsd 1.0, "Index block").
 //!
 //! The index is read with `pread`, in pages that are kept in a bounded cache, and never mapped: a file that is cut
 //! short gives an error. Nothing here depends on the number of slots but by its logarithm; only an index of at most

@@ -1,4 +1,4 @@
-//! The list of names (document 003, "Namelist block"; `file-layer.rst` of gsd 2.0 for the newer form).
+//! The list of names (`file-layer.rst` of gsd 1.0, "Namelist block"; that of gsd 2.0 for the newer form).
 //!
 //! Up to version 1.x a name is a slot of 64 bytes, filled up with zeros. From 2.0 on names are texts of any length,
 //! each with a zero behind it. The list ends at the first empty name. An entry names its chunk by the number of the

@@ -1,4 +1,4 @@
-//! A node `fits/fits` (document 002): a FITS file as the tree describes it.
+//! A node `fits/fits` of the standard of 2014: a FITS file as the tree describes it.
 //!
 //! Each header/data unit has a `header`, a list of cards `[keyword, value, comment]`, and `data`: an array, or a table.
 //! Cards that say how the data are stored are made from the data, whatever the tree says; all others are as they are
@@ -43,7 +43,7 @@ pub(super) struct Unit {
     /// The `EXTEND` that the tree has.
     pub(super) extend: Option<bool>,
     pub(super) data: Data,
-    /// Where `data` stands if the keys of the array stand beside it, as in the example of document 002.
+    /// Where `data` stands if the keys of the array stand beside it, as in the example of the standard of 2014.
     bare: Option<Mark>,
 }
 
@@ -343,8 +343,8 @@ impl Data {
         }
     }
 
-    /// Where `data` stands if it is nothing but a tag. So it is in the example of document 002, as it is printed: the
-    /// keys of the array stand beside it.
+    /// Where `data` stands if it is nothing but a tag. So it is in the example of the standard of 2014, as it is
+    /// printed: the keys of the array stand beside it.
     fn is_bare(unit: &Value) -> Option<Mark> {
         let data = unit.get("data")?;
         matches!(&data.target().node, Node::Scalar { text, .. } if text.is_empty()).then_some(data.place)

@@ -70,7 +70,7 @@ fn dimensions(array: &Ndarray) -> Option<Vec<u64>> {
 }
 
 impl Table {
-    /// Reads a table of the standard (document 002), or of asdf-astropy.
+    /// Reads a table of the standard, or of asdf-astropy.
     pub(super) fn read(node: &Value) -> Reading<Self> {
         let columns =
             node.get("columns").and_then(Value::items).ok_or("its data are no array, and no table")?;
