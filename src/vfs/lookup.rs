@@ -15,6 +15,7 @@ use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Node, ViewNode};
 use crate::vfs::write::writing;
 use crate::view::root::Root;
+use crate::view::shown::is_file;
 use crate::view::{ABOUT, BLOCKS, STATUS, TREE};
 
 /// What lies at a name.
@@ -72,6 +73,8 @@ impl Vfs {
                 }
                 Class::Folder(_) => {
                     let mounted = self.mounted(&entry)?;
+                    let held = mounted.clone();
+                    let _still = is_moved(None, name).then(|| held.hold_still());
                     let snapshot = mounted.opened()?;
                     if [TREE, BLOCKS].iter().any(|known| name == *known) {
                         // Says why there is none.
@@ -182,7 +185,10 @@ fn present(mounted: &MountedFile) -> Result<Option<Arc<Snapshot>>> {
 /// Whether what is shown at a name is read where a save may move bytes: `tree.yaml`, `status.yaml` and the folders at
 /// the top are not, so that they answer meanwhile.
 pub(crate) fn is_moved(parent: Option<&Arc<ViewNode>>, name: &OsStr) -> bool {
-    parent.is_some() && name != STATUS
+    match parent {
+        Some(_) => name != STATUS,
+        None => is_file(name),
+    }
 }
 
 fn no_entry() -> Error {

@@ -42,11 +42,12 @@ impl Vfs {
             (Node::Tree(entry) | Node::OverlayFile(entry, _), _) => (self.mounted(&entry).ok()?, None),
             (Node::Entry(_), _) => return None,
         };
-        let moved = view.as_ref().is_some_and(|view| match asked {
-            Asked::Itself => is_moved(view.parent.as_ref(), &view.name),
-            Asked::Name(name) => is_moved(Some(view), name),
-            Asked::Names => true,
-        });
+        let moved = match (&view, asked) {
+            (Some(view), Asked::Itself) => is_moved(view.parent.as_ref(), &view.name),
+            (view, Asked::Name(name)) => is_moved(view.as_ref(), name),
+            (view, Asked::Names) => view.is_some(),
+            (None, Asked::Itself) => false,
+        };
         let mut path = view.as_ref().map_or_else(Vec::new, |view| view.path());
         let name = match asked {
             Asked::Itself => path.pop(),

@@ -1,5 +1,7 @@
 //! Which of the views that a format offers are in the folder of a file (`-o views=`).
 
+use std::ffi::OsStr;
+
 /// The names of all views, of all formats, as they lie beside `tree.yaml` and `blocks/`.
 pub const NAMES: [&str; 11] = [
     "arrays",
@@ -14,6 +16,11 @@ pub const NAMES: [&str; 11] = [
     "tree.json",
     "tree.tagged.json",
 ];
+
+/// Whether the view of this name is a file beside `tree.yaml`.
+pub fn is_file(name: &OsStr) -> bool {
+    NAMES.iter().any(|known| known.contains('.') && name == *known)
+}
 
 /// The views that are shown.
 #[derive(Clone, Debug, PartialEq, Eq)]

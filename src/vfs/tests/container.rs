@@ -39,6 +39,22 @@ fn a_file_alone_is_the_root() {
 }
 
 #[test]
+fn files_made_of_the_tree_wait_while_a_save_moves_it() {
+    let test = Test::new();
+    test.write("a.asdf", FILE);
+    let tree = test.tree("a.asdf");
+    let Node::Entry(entry) = tree.node(Ino::ROOT).unwrap() else { panic!("no entry") };
+    let mounted = tree.mounted(&entry).unwrap();
+    mounted.opened().unwrap();
+    let waits = |name: &str| tree.slow_file(Ino::ROOT, crate::vfs::Asked::Name(OsStr::new(name))).is_some();
+    let files = ["tree.json", "tree.tagged.json", "imploded.asdf", "preview.png"];
+    assert!(files.iter().all(|name| !waits(name)));
+    let _off = mounted.hold_off();
+    assert!(files.iter().all(|name| waits(name)));
+    assert!(["tree.yaml", "arrays", "tree.txt"].iter().all(|name| !waits(name)));
+}
+
+#[test]
 fn parts_carry_what_the_file_has() {
     let test = Test::new();
     let path = test.write("a.asdf", FILE);
