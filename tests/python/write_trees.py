@@ -22,6 +22,13 @@ folded: >
 shared: &shared {list: &list [1, 2], 'a/b~c': &deep {x: y}}
 again: [*shared, *list, *deep, &scalar word, *scalar]
 anchored: {&key k: 1, other: *key}
+twice: {a: [2], b: 1, a: &twice [1], 1: x, c: *twice}
+meant: {$tag: a, $value: 1, $$ref: 2}
+merged: {one: &one {a: 1, l: [1]}, two: &two {b: 2, <<: *one, a: !foo 3}}
+merges:
+  after: {<<: *two, b: 4}
+  before: {b: 4, <<: *two}
+  list: {<<: [*two, *one], <<: *one}
 set: !!set {x, y}
 empty: [{}, [], ]
 """

@@ -1,13 +1,15 @@
 //! `tree.json` and `tree.tagged.json`: the tree for programs that read JSON.
 //!
-//! A pass over the events of the tree measures both. A text of up to [`SMALL`] bytes is then made whole for each
-//! handle; a longer one is made again from the start of the tree while it is read, and its units are cached as those
-//! of a compressed block are. `docs/views.md` has the rules.
+//! A pass over the events of the tree measures both. Texts of up to [`SMALL`] bytes are kept from that pass; a longer
+//! one is made again from the start of the tree while it is read, and its units are cached as those of a compressed
+//! block are. `docs/views.md` has the rules.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`writer`] | events to JSON, in memory that does not grow with the tree |
 //! | [`scalar`] | one scalar as JSON |
+//! | [`pointers`] | which references still lead to their node |
+//! | [`merges`] | the members that merge keys bring |
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -20,18 +22,24 @@ use crate::content::{Content, Text};
 use crate::decode::{Decoded, Decoder, Sequential};
 use crate::error::{Error, Result};
 use crate::format::{Container, Defect, Severity};
+use crate::yaml::event::Event;
 use crate::yaml::parser::Events;
 use crate::yaml::survey::Commented;
+use merges::Merges;
 use writer::Writer;
 
+mod merges;
+mod pointers;
 mod scalar;
 mod writer;
 
 /// The names of the files.
 pub(super) const FILES: [&str; 2] = ["tree.json", "tree.tagged.json"];
 
-/// A text of up to so many bytes is held by each handle.
-const SMALL: u64 = 1 << 20;
+/// A text of up to so many bytes is kept as long as the file is.
+const SMALL: usize = 256 << 10;
+/// What anchors and merge keys make the daemon remember, and what they add to the text, is at most so long.
+const MOST_HELD: usize = 16 << 20;
 
 /// Whether tags are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,31 +60,33 @@ impl Tags {
 }
 
 /// What a pass over the tree tells of a text.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Measured {
     len: u64,
     hash: u64,
+    /// All of it, if it is small.
+    text: Option<Text>,
 }
 
 /// What a pass over the tree tells of both texts: without tags, and with them.
 #[derive(Debug)]
-pub(super) struct BothMeasured([Measured; 2]);
+pub(super) struct BothMeasured {
+    texts: [Measured; 2],
+    merges: Arc<Merges>,
+}
 
 impl AsdfFile {
     /// The file with this name, if it is one of [`FILES`].
     pub(super) fn json_file(&self, name: &str) -> Option<File> {
         let tags = Tags::of(name)?;
-        let measured = match self.measured_json() {
-            Ok(both) => both.0[tags as usize],
+        let (measured, merges) = match self.measured_json() {
+            Ok(both) => (&both.texts[tags as usize], both.merges.clone()),
             Err(error) => return Some(unreadable(error.clone())),
         };
-        let stream = JsonStream { tree: self.tree(), tags };
-        if measured.len <= SMALL {
-            return Some(match stream.whole() {
-                Ok(text) => File { renewal: Renewal::Never, ..File::new(Arc::new(text), Keeping::All) },
-                Err(error) => unreadable(error),
-            });
+        if let Some(text) = &measured.text {
+            return Some(File { renewal: Renewal::Never, ..File::new(Arc::new(text.clone()), Keeping::All) });
         }
+        let stream = JsonStream { tree: self.tree(), tags, merges };
         let content = Decoded::stream(stream, measured.len, &self.context.cache);
         let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", measured.len, measured.hash)));
         Some(File { renewal, ..File::new(Arc::new(content), Keeping::All) })
@@ -104,24 +114,52 @@ fn unreadable(error: Error) -> File {
 }
 
 fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
+    let merges = Arc::new(Merges::of(&*tree)?);
     let commented = Commented(&*tree);
     let mut events = Events::of(&commented);
-    let mut texts = [Tags::Dropped, Tags::Kept].map(|tags| (Writer::new(tags), XxHash64::with_seed(0), 0));
+    let mut texts = [Tags::Dropped, Tags::Kept].map(|tags| Measuring::new(Writer::new(tags, merges.clone())));
     loop {
         let event = events.next_event()?;
-        let is_end = event.is_none();
-        for (writer, hasher, len) in &mut texts {
-            match event {
-                Some(event) => writer.take(event)?,
-                None => writer.finish(),
-            }
-            *len += writer.out.len() as u64;
-            hasher.write(&writer.out);
-            writer.out.clear();
+        for text in &mut texts {
+            text.take(event)?;
         }
-        if is_end {
-            return Ok(BothMeasured(texts.map(|(_, hasher, len)| Measured { len, hash: hasher.finish() })));
+        if event.is_none() {
+            return Ok(BothMeasured { texts: texts.map(Measuring::end), merges });
         }
+    }
+}
+
+/// A text that is measured.
+struct Measuring {
+    writer: Writer,
+    hasher: XxHash64,
+    len: u64,
+    text: Option<Vec<u8>>,
+}
+
+impl Measuring {
+    fn new(writer: Writer) -> Self {
+        Self { writer, hasher: XxHash64::with_seed(0), len: 0, text: Some(Vec::new()) }
+    }
+
+    fn take(&mut self, event: Option<Event<'_>>) -> Result<()> {
+        match event {
+            Some(event) => self.writer.take(event)?,
+            None => self.writer.finish(),
+        }
+        let more = &self.writer.out;
+        self.len += more.len() as u64;
+        self.hasher.write(more);
+        self.text = self.text.take().filter(|text| text.len() + more.len() <= SMALL);
+        if let Some(text) = &mut self.text {
+            text.extend_from_slice(more);
+        }
+        self.writer.out.clear();
+        Ok(())
+    }
+
+    fn end(self) -> Measured {
+        Measured { len: self.len, hash: self.hasher.finish(), text: self.text.map(Text::new) }
     }
 }
 
@@ -130,18 +168,14 @@ fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
 struct JsonStream {
     tree: Arc<dyn Content>,
     tags: Tags,
+    merges: Arc<Merges>,
 }
 
 impl JsonStream {
     fn decoder(&self) -> JsonDecoder {
         let tree = Arc::new(Head(self.tree.clone()));
-        JsonDecoder { events: Events::keeping(tree), writer: Writer::new(self.tags), given: 0, ended: false }
-    }
-
-    fn whole(&self) -> Result<Text> {
-        let mut decoder = self.decoder();
-        while decoder.more()? {}
-        Ok(Text::new(decoder.writer.out))
+        let writer = Writer::new(self.tags, self.merges.clone());
+        JsonDecoder { events: Events::keeping(tree), writer, given: 0, ended: false }
     }
 }
 
@@ -174,17 +208,16 @@ struct JsonDecoder {
 }
 
 impl JsonDecoder {
-    /// Adds what the next event gives; whether there was one.
-    fn more(&mut self) -> Result<bool> {
+    /// Adds what the next event gives.
+    fn more(&mut self) -> Result<()> {
         match self.events.next_event()? {
-            Some(event) => self.writer.take(event)?,
-            None if self.ended => return Ok(false),
+            Some(event) => self.writer.take(event),
             None => {
                 self.ended = true;
                 self.writer.finish();
+                Ok(())
             }
         }
-        Ok(!self.ended)
     }
 }
 
@@ -224,7 +257,8 @@ pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
     let tags = if tagged { Tags::Kept } else { Tags::Dropped };
     let tree: Arc<dyn Content> = Arc::new(Text::new(text));
     let mut bytes = Vec::new();
-    let mut decoder = JsonStream { tree: tree.clone(), tags }.decoder();
+    let measured = measure(tree.clone())?;
+    let mut decoder = JsonStream { tree, tags, merges: measured.merges.clone() }.decoder();
     let mut piece = [0; 1000];
     loop {
         match decoder.read(&mut piece)? {
@@ -232,7 +266,7 @@ pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
             read => bytes.extend_from_slice(&piece[..read]),
         }
     }
-    debug_assert_eq!(measure(tree)?.0[tags as usize].len, bytes.len() as u64);
+    debug_assert_eq!(measured.texts[tags as usize].len, bytes.len() as u64);
     Ok(bytes)
 }
 

@@ -28,7 +28,7 @@ pub(super) fn of(text: &str, style: Style, tag: Option<&str>) -> Json {
             Some(truth) => Json::Bare(truth.to_string()),
             None => as_text(),
         },
-        Type::Int => integer(text).map_or_else(as_text, Json::Bare),
+        Type::Int => integer(text).map_or_else(|| Json::Typed(text.to_owned(), "int"), Json::Bare),
         Type::Float => match scalar::float(text) {
             Some(value) if value.is_finite() => Json::Bare(format!("{value:?}")),
             Some(_) => Json::NotFinite(text.to_owned()),

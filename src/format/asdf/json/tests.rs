@@ -1,7 +1,13 @@
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cache::Cache;
+use crate::format::Context;
+use crate::source::{MemorySource, Source, SourceStat};
 
 const HEAD: &str = "#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- ";
 
@@ -70,7 +76,7 @@ fn scalars_are_what_python_asdf_reads() {
 
 #[test]
 fn keys_are_strings() {
-    let value = json("{1: a, true: b, ~: c, 1.5: d, 2001-12-14: e, 0x10: f, .nan: g, <<: h, !!str 2: i}");
+    let value = json("{1: a, true: b, ~: c, 1.5: d, 2001-12-14: e, 0x10: f, .nan: g, '<<': h, !!str 2: i}");
     let expected = json!({"1": "a", "true": "b", "null": "c", "1.5": "d", "2001-12-14": "e", "16": "f", ".nan": "g",
                           "<<": "h", "2": "i"});
     assert_eq!(value, expected);
@@ -107,6 +113,147 @@ fn tags_are_kept_on_request() {
         "g": tag("tag:stsci.edu:asdf/y", json!("z")),
     });
     assert_eq!(value, tag("tag:stsci.edu:asdf/core/asdf-1.1.0", inner));
+}
+
+/// A source that counts how often it is read.
+#[derive(Debug)]
+struct Counted(MemorySource, AtomicUsize);
+
+impl Source for Counted {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn stat(&self) -> Result<SourceStat> {
+        self.0.stat()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read_at(offset, buf)
+    }
+}
+
+#[test]
+fn a_look_at_the_files_reads_the_tree_only_once() {
+    for nodes in ["{a: 1}".to_owned(), format!("[{}]", "long text, ".repeat(SMALL))] {
+        let tree = format!("{HEAD}{nodes}\n...\n").into_bytes();
+        let source = Arc::new(Counted(MemorySource(tree), AtomicUsize::new(0)));
+        let file = AsdfFile::open(source.clone(), &Context::new(Arc::new(Cache::new(1 << 20)))).unwrap();
+        assert!(file.measures_json_slowly());
+        let lens = || FILES.map(|name| file.json_file(name).unwrap().content.unwrap().len());
+        let (first, reads) = (lens(), source.1.load(Ordering::Relaxed));
+        assert_eq!((lens(), source.1.load(Ordering::Relaxed)), (first, reads));
+        assert!(!file.measures_json_slowly() && first[0] > 2);
+    }
+}
+
+#[test]
+fn own_keys_are_told_from_those_of_the_tagged_form() {
+    let nodes = "{$tag: a, $value: !x 1, $$ref: 2, $ref: '#/x', $other: 3, ref: 4, $: &s [5], $$tag: *s}";
+    let expected = json!({"$$tag": "a", "$$value": {"$tag": "tag:stsci.edu:asdf/x", "$value": "1"}, "$$$ref": 2,
+                          "$$ref": "#/x", "$other": 3, "ref": 4, "$": [5], "$$$tag": {"$ref": "#/$"}});
+    assert_eq!(tagged(nodes), expected);
+    assert_eq!(json(nodes)["$ref"], "#/x", "the standard's own references stay");
+}
+
+#[test]
+fn a_large_integer_keeps_its_type() {
+    let large = format!("0x1{}", "0".repeat(40));
+    assert_eq!(json(&large), json!(large));
+    assert_eq!(tagged(&large), json!({"$tag": "tag:yaml.org,2002:int", "$value": large}));
+}
+
+#[test]
+fn no_reference_leads_to_another_value_than_its_own() {
+    let first_value = "the alias *x is of the first value of a key that comes again";
+    let later = "a key comes again whose first value has an anchor with aliases";
+    for (nodes, why) in [
+        ("{a: &x [1], a: [2], c: *x}", first_value),
+        ("{1: &x [1], '1': [2], c: *x}", first_value),
+        ("{a: {b: [0, &x [1]]}, a: {b: [0, [2]]}, c: *x}", first_value),
+        ("{a: &x [1], a: &y [2], c: *x}", first_value),
+        ("{a: &x {b: 1}, a: 2, c: {<<: *x}}", first_value),
+        ("{a: &x [1], c: *x, a: [2]}", later),
+        ("{a: &x [1], c: *x, d: &x [3], a: [2]}", later),
+        ("{a: {b: &x [1]}, c: *x, a: [2]}", later),
+        ("{a: &x {b: [1]}, c: {<<: *x}, a: [2]}", later),
+    ] {
+        let error = text(nodes, false).unwrap_err().to_string();
+        assert!(error.contains(why), "{nodes}: {error}");
+    }
+    for (nodes, expected) in [
+        ("{a: [2], a: &x [1], c: *x}", json!({"a": [1], "c": {"$ref": "#/a"}})),
+        ("{a: &x [1], a: [2], c: &x [3], d: *x}", json!({"a": [2], "c": [3], "d": {"$ref": "#/c"}})),
+        ("{a: &x 1, a: [2], c: *x}", json!({"a": [2], "c": 1})),
+        (
+            "{a: {b: &x [1]}, a/b: 1, a0: 1, ab: {b: 1}, c: *x}",
+            json!({"a": {"b": [1]}, "a/b": 1, "a0": 1, "ab": {"b": 1}, "c": {"$ref": "#/a/b"}}),
+        ),
+        (
+            "{b: {a: &x [1]}, c: {a: 1, a: 2}, d: *x}",
+            json!({"b": {"a": [1]}, "c": {"a": 2}, "d": {"$ref": "#/b/a"}}),
+        ),
+    ] {
+        assert_eq!(json(nodes), expected, "{nodes}");
+    }
+}
+
+#[test]
+fn merge_keys_bring_the_members_of_other_mappings() {
+    let base = "x: &x {a: 1, l: [1], t: !y 2}, z: &z {a: 3, b: 4}";
+    let list = json!({"$ref": "#/x/l"});
+    for (nodes, expected) in [
+        ("{<<: *x}", json!({"a": 1, "l": list, "t": "2"})),
+        ("{<<: *x, a: 5}", json!({"a": 5, "l": list, "t": "2"})),
+        ("{a: 5, <<: *x}", json!({"a": 5, "l": list, "t": "2"})),
+        ("{<<: [*x, *z]}", json!({"a": 1, "l": list, "t": "2", "b": 4})),
+        ("{<<: [*z, *x]}", json!({"a": 3, "l": list, "t": "2", "b": 4})),
+        ("{<<: *x, <<: *z}", json!({"a": 3, "l": list, "t": "2", "b": 4})),
+        ("{b: 0, <<: [], q: {<<: *z}, <<: *z}", json!({"b": 0, "q": {"a": 3, "b": 4}, "a": 3})),
+        ("!!set {<<: *z}", json!({"a": 3, "b": 4})),
+        ("{!!merge m: *z}", json!({"a": 3, "b": 4})),
+        ("{'<<': 1}", json!({"<<": 1})),
+        ("[<<]", json!(["<<"])),
+    ] {
+        assert_eq!(json(&format!("{{{base}, y: {nodes}}}"))["y"], expected, "{nodes}");
+    }
+    let twice = json("{x: &x {k: [1], l: 1}, y: &y {<<: *x, l: [2]}, z: {<<: *y}}");
+    assert_eq!(twice["z"], json!({"k": {"$ref": "#/x/k"}, "l": {"$ref": "#/y/l"}}));
+    let value = tagged(&format!("{{{base}, y: {{<<: *x}}}}"));
+    assert_eq!(value["y"]["t"], json!({"$tag": "tag:stsci.edu:asdf/y", "$value": "2"}));
+    // The members of one that comes again are those of the last.
+    assert_eq!(json("{x: &x {a: 1, a: 2}, y: {<<: *x}}")["y"], json!({"a": 2}));
+}
+
+#[test]
+fn merge_keys_that_can_not_be_followed_are_refused() {
+    for (nodes, why) in [
+        ("{<<: 5}", "a merge key has a value that is no alias at line 4"),
+        ("{<<: {a: 1}}", "a merge key has a value that is no alias"),
+        ("{x: &x {}, y: {<<: [*x, {a: 1}]}}", "a merge key has a value that is no alias"),
+        ("{x: &x [1], y: {<<: *x}}", "a merge key is for a node that is no mapping"),
+        ("{x: &x {}, y: {<<: [[*x]]}}", "a merge key has a value that is no alias"),
+        ("{y: {<<: *x}}", "the alias *x has no anchor"),
+        ("&x {a: {<<: *x}}", "a merge key is for a mapping that has not ended"),
+        ("{&m <<: 1}", "a merge key has an anchor"),
+    ] {
+        let error = text(nodes, false).unwrap_err().to_string();
+        assert!(error.contains(why), "{nodes}: {error}");
+    }
+}
+
+/// Neither many merge keys for one mapping nor many references to a deep node make a small tree into a large text.
+#[test]
+fn what_aliases_add_is_bounded() {
+    let keys: Vec<String> = (0..5000).map(|n| format!("k{n}: {n}")).collect();
+    let merges = format!("{{x: &x {{{}}}, y: [{}]}}", keys.join(", "), "{<<: *x}, ".repeat(5000));
+    let key = "long".repeat(10_000);
+    let deep = format!("{{? {key} : &x [1], y: [{}]}}", "*x, ".repeat(5000));
+    for nodes in [merges, deep] {
+        let error = text(&nodes, false).unwrap_err().to_string();
+        assert!(error.contains("make the text longer by 16 MiB"), "{error}");
+    }
 }
 
 #[test]
@@ -168,12 +315,20 @@ fn yaml_of(tree: &Value) -> String {
         }
         Value::Array(items) => format!("[{}]", items.iter().map(yaml_of).collect::<Vec<_>>().join(", ")),
         Value::Object(members) => {
-            let member = |(name, value): (&String, &Value)| format!("{}: {}", json!(name), yaml_of(value));
+            let member = |(name, value): (&String, &Value)| format!("{}: {}", quoted(name), yaml_of(value));
             let members: Vec<_> = members.iter().map(member).collect();
             format!("{{{}}}", members.join(", "))
         }
+        Value::String(text) => quoted(text),
         other => other.to_string(),
     }
+}
+
+/// A text in double quotes. JSON does not escape all line breaks of YAML.
+fn quoted(text: &str) -> String {
+    let breaks = ['\u{85}', '\u{2028}', '\u{2029}'];
+    let escaped = |text: String, char: char| text.replace(char, &format!("\\u{:04x}", u32::from(char)));
+    breaks.into_iter().fold(json!(text).to_string(), escaped)
 }
 
 proptest! {

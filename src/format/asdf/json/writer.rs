@@ -4,18 +4,21 @@
 //! by its JSON, everything else by its path.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::Tags;
+use super::merges::{Members, Merges, is_merge};
+use super::pointers::{Pointer, Pointers};
 use super::scalar::{self, Json, string};
+use super::{MOST_HELD, Tags};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Mark, What};
 
 /// The JSON of a scalar that is written again where its anchor is mentioned is at most so long.
 const SHORT: usize = 256;
-/// What anchors name takes at most so many bytes.
-const MOST_ANCHORED: usize = 16 << 20;
 /// Members are indented by so many levels at most.
 const DEEPEST_INDENT: usize = 40;
+/// The names that the tagged form has a meaning for, without the `$` that they begin with.
+const MEANT: [&str; 3] = ["ref", "tag", "value"];
 
 /// Writes JSON.
 #[derive(Debug)]
@@ -27,7 +30,16 @@ pub(super) struct Writer {
     /// The path of the node that comes next, as a JSON pointer without its `#`.
     path: String,
     anchors: HashMap<Box<str>, Anchored>,
-    anchored: usize,
+    pointers: Pointers,
+    merges: Arc<Merges>,
+    /// The members of mappings that have ended, by the numbers of these, for merge keys.
+    members: HashMap<u64, Arc<Members>>,
+    /// Mappings so far.
+    mappings: u64,
+    /// Bytes that are remembered.
+    held: usize,
+    /// Bytes that long references and merge keys have added.
+    added: usize,
     documents: usize,
 }
 
@@ -36,38 +48,58 @@ pub(super) struct Writer {
 enum Anchored {
     /// A short scalar: its JSON, and its text as a name.
     Scalar(Box<[u8]>, Box<str>),
-    /// The node at a path.
-    Path(Box<str>),
+    /// The node at a path; of a mapping its number.
+    Node(Pointer, Option<u64>),
 }
 
 /// A collection that has begun.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Level {
-    is_mapping: bool,
+    /// Of a mapping its number.
+    mapping: Option<u64>,
     /// Keys, values and items so far.
     count: u64,
+    /// Whether a member or item was written.
+    written: bool,
     /// Whether a tag stands around it.
     wrapped: bool,
+    /// Whether it has an anchor.
+    anchored: bool,
+    /// Mappings around it, and itself.
+    mappings: usize,
     /// The length of the path of the collection itself.
     path: usize,
+    /// What is merged: the value of a merge key, or the items of that.
+    merging: bool,
+    /// Merge keys so far.
+    merges: u64,
+    /// The members so far, if a merge key needs them.
+    members: Option<Members>,
+    /// The name of the last key, likewise.
+    key: Box<str>,
 }
 
 impl Writer {
-    pub(super) fn new(tags: Tags) -> Self {
+    pub(super) fn new(tags: Tags, merges: Arc<Merges>) -> Self {
         Self {
             tags,
             out: Vec::new(),
             levels: Vec::new(),
             path: String::new(),
             anchors: HashMap::new(),
-            anchored: 0,
+            pointers: Pointers::default(),
+            merges,
+            members: HashMap::new(),
+            mappings: 0,
+            held: 0,
+            added: 0,
             documents: 0,
         }
     }
 
     /// Bytes of memory that it takes up, roughly.
     pub(super) fn weight(&self) -> u64 {
-        (self.anchored + self.out.capacity() + self.path.capacity()) as u64
+        (self.held + self.out.capacity() + self.path.capacity()) as u64
     }
 
     /// Ends the text.
@@ -92,6 +124,23 @@ impl Writer {
                 self.documents += 1;
                 Ok(())
             }
+            What::Alias(anchor) if self.is_merging() => self.merge(anchor, place),
+            What::SequenceStart { .. } if self.is_merging() && self.expects_value() => {
+                let level = Level { merging: true, path: self.path.len(), ..Level::default() };
+                self.levels.push(level);
+                Ok(())
+            }
+            What::SequenceEnd if self.is_merging() => {
+                self.levels.pop();
+                self.merged();
+                Ok(())
+            }
+            _ if self.is_merging() => refused("a merge key has a value that is no alias", place),
+            What::Scalar { value, style, tag, anchor }
+                if self.expects_key() && is_merge(value, style, tag) =>
+            {
+                self.merge_key(anchor, place)
+            }
             What::Scalar { value, style, tag, anchor } => {
                 let json = scalar::of(value, style, tag);
                 self.scalar(&json, tag, anchor, place)
@@ -107,29 +156,57 @@ impl Writer {
     }
 
     fn expects_key(&self) -> bool {
-        self.levels.last().is_some_and(|level| level.is_mapping && level.count.is_multiple_of(2))
+        self.levels.last().is_some_and(|level| level.mapping.is_some() && level.count.is_multiple_of(2))
     }
 
-    fn key(&mut self, name: &str) {
-        let Some(level) = self.levels.last_mut() else { return };
-        if level.count > 0 {
-            self.out.push(b',');
-        }
+    fn expects_value(&self) -> bool {
+        self.levels.last().is_some_and(|level| level.mapping.is_some() && !level.count.is_multiple_of(2))
+    }
+
+    fn is_merging(&self) -> bool {
+        self.levels.last().is_some_and(|level| level.merging)
+    }
+
+    fn key(&mut self, name: &str, place: Mark) -> Result<()> {
+        let Some(level) = self.levels.last_mut() else { return Ok(()) };
         level.count += 1;
-        self.new_line();
-        string(name, &mut self.out);
-        self.out.extend_from_slice(b": ");
+        if level.members.is_some() {
+            level.key = name.into();
+        }
+        self.member(name);
         self.path.push('/');
         // RFC 6901, section 3.
         self.path.push_str(&name.replace('~', "~0").replace('/', "~1"));
+        match self.pointers.replace(&self.path) {
+            true => Ok(()),
+            false => refused("a key comes again whose first value has an anchor with aliases", place),
+        }
+    }
+
+    /// The name of a member and what stands before it.
+    fn member(&mut self, name: &str) {
+        let Some(level) = self.levels.last_mut() else { return };
+        if level.written {
+            self.out.push(b',');
+        }
+        level.written = true;
+        self.new_line();
+        let bare = name.trim_start_matches('$');
+        let escaped = self.tags == Tags::Kept && bare.len() < name.len() && MEANT.contains(&bare);
+        match escaped {
+            true => string(&format!("${name}"), &mut self.out),
+            false => string(name, &mut self.out),
+        }
+        self.out.extend_from_slice(b": ");
     }
 
     /// What stands before a value: its path, a comma between items.
     fn begin_value(&mut self) {
-        if let Some(level) = self.levels.last_mut().filter(|level| !level.is_mapping) {
-            if level.count > 0 {
+        if let Some(level) = self.levels.last_mut().filter(|level| level.mapping.is_none()) {
+            if level.written {
                 self.out.extend_from_slice(b", ");
             }
+            level.written = true;
             self.path.push('/');
             self.path.push_str(&level.count.to_string());
         }
@@ -147,21 +224,28 @@ impl Writer {
         if self.expects_key() {
             let mut bytes = Vec::new();
             json.write(&mut bytes);
-            self.key(name);
+            self.key(name, place)?;
             return match anchor {
+                None => Ok(()),
                 Some(_) if bytes.len() > SHORT => refused("a long key has an anchor", place),
-                anchor => self.remember(anchor, Anchored::Scalar(bytes.into(), name.into()), place),
+                Some(anchor) => self.remember(anchor, Anchored::Scalar(bytes.into(), name.into()), place),
             };
         }
         self.begin_value();
         let begun = self.out.len();
         self.scalar_value(json, tag);
-        let bytes = &self.out[begun..];
-        let anchored = match bytes.len() <= SHORT && name.len() <= SHORT {
-            true => Anchored::Scalar(bytes.into(), name.into()),
-            false => self.here(),
-        };
-        self.remember(anchor, anchored, place)?;
+        let is_short = self.out.len() - begun <= SHORT && name.len() <= SHORT;
+        match is_short {
+            true => self.hold_member(Some(begun), place)?,
+            false => self.hold_member(None, place)?,
+        }
+        if let Some(anchor) = anchor {
+            let anchored = match is_short {
+                true => Anchored::Scalar(self.out[begun..].into(), name.into()),
+                false => Anchored::Node(self.pointers.add(&self.path), None),
+            };
+            self.remember(anchor, anchored, place)?;
+        }
         self.end_value();
         Ok(())
     }
@@ -186,28 +270,44 @@ impl Writer {
     }
 
     fn alias(&mut self, anchor: &str, place: Mark) -> Result<()> {
-        let Some(anchored) = self.anchors.get(anchor).cloned() else {
-            return refused(&format!("the alias *{anchor} has no anchor"), place);
-        };
+        let anchored = self.anchored(anchor, place)?;
+        if self.expects_key() {
+            return match anchored {
+                Anchored::Scalar(_, name) => self.key(&name, place),
+                Anchored::Node(..) => refused("a key is no scalar, or a long one", place),
+            };
+        }
+        self.begin_value();
+        let begun = self.out.len();
         match anchored {
-            Anchored::Scalar(_, name) if self.expects_key() => self.key(&name),
-            Anchored::Path(_) if self.expects_key() => {
-                return refused("a key is no scalar, or a long one", place);
-            }
-            Anchored::Scalar(json, _) => {
-                self.begin_value();
-                self.out.extend_from_slice(&json);
-                self.end_value();
-            }
-            Anchored::Path(path) => {
-                self.begin_value();
-                self.out.extend_from_slice(b"{\"$ref\": ");
-                string(&format!("#{path}"), &mut self.out);
-                self.out.push(b'}');
-                self.end_value();
+            Anchored::Scalar(json, _) => self.out.extend_from_slice(&json),
+            Anchored::Node(pointer, _) => {
+                self.mention(anchor, &pointer, place)?;
+                reference(&pointer.path, &mut self.out);
             }
         }
+        self.hold_member(Some(begun), place)?;
+        self.add((self.out.len() - begun).saturating_sub(SHORT), place)?;
+        self.end_value();
         Ok(())
+    }
+
+    fn anchored(&self, anchor: &str, place: Mark) -> Result<Anchored> {
+        match self.anchors.get(anchor) {
+            Some(anchored) => Ok(anchored.clone()),
+            None => refused(&format!("the alias *{anchor} has no anchor"), place),
+        }
+    }
+
+    /// Notes that a reference to a node is written.
+    fn mention(&mut self, anchor: &str, pointer: &Pointer, place: Mark) -> Result<()> {
+        match self.pointers.mention(pointer) {
+            true => Ok(()),
+            false => refused(
+                &format!("the alias *{anchor} is of the first value of a key that comes again"),
+                place,
+            ),
+        }
     }
 
     fn begin(
@@ -221,54 +321,156 @@ impl Writer {
             return refused("a key is no scalar", place);
         }
         self.begin_value();
-        self.remember(anchor, self.here(), place)?;
+        self.hold_member(None, place)?;
+        self.mappings += u64::from(is_mapping);
+        let mapping = is_mapping.then_some(self.mappings);
+        if let Some(anchor) = anchor {
+            let anchored = Anchored::Node(self.pointers.add(&self.path), mapping);
+            self.remember(anchor, anchored, place)?;
+        }
         let tag = tag.filter(|tag| *tag != "!" && self.tags == Tags::Kept);
         if let Some(tag) = tag {
             self.open_tag(tag);
         }
         self.out.push(if is_mapping { b'{' } else { b'[' });
-        let wrapped = tag.is_some();
-        self.levels.push(Level { is_mapping, count: 0, wrapped, path: self.path.len() });
+        self.levels.push(Level {
+            mapping,
+            wrapped: tag.is_some(),
+            anchored: anchor.is_some(),
+            mappings: self.levels.last().map_or(0, |level| level.mappings) + usize::from(is_mapping),
+            path: self.path.len(),
+            members: mapping.filter(|mapping| self.merges.has(*mapping)).map(|_| Members::default()),
+            ..Level::default()
+        });
         Ok(())
     }
 
     fn end(&mut self) {
         let Some(level) = self.levels.pop() else { return };
-        if level.is_mapping && level.count > 0 {
+        if level.mapping.is_some() && level.written {
             self.new_line();
         }
-        self.out.push(if level.is_mapping { b'}' } else { b']' });
+        self.out.push(if level.mapping.is_some() { b'}' } else { b']' });
         if level.wrapped {
             self.out.push(b'}');
+        }
+        if let Some((mapping, members)) = level.mapping.zip(level.members) {
+            match level.anchored {
+                true => drop(self.members.insert(mapping, Arc::new(members))),
+                // No merge key can name it.
+                false => self.held = self.held.saturating_sub(members.total_weight()),
+            }
         }
         self.end_value();
     }
 
     fn new_line(&mut self) {
-        let depth = self.levels.iter().filter(|level| level.is_mapping).take(DEEPEST_INDENT).count();
+        let depth = self.levels.last().map_or(0, |level| level.mappings).min(DEEPEST_INDENT);
         self.out.push(b'\n');
         self.out.extend(std::iter::repeat_n(b' ', 2 * depth));
     }
 
-    /// The node at the path.
-    fn here(&self) -> Anchored {
-        Anchored::Path(self.path.as_str().into())
+    fn merge_key(&mut self, anchor: Option<&str>, place: Mark) -> Result<()> {
+        if anchor.is_some() {
+            return refused("a merge key has an anchor", place);
+        }
+        let Some(level) = self.levels.last_mut() else { return Ok(()) };
+        level.count += 1;
+        level.merges += 1;
+        level.merging = true;
+        Ok(())
+    }
+
+    /// The value of a merge key has ended.
+    fn merged(&mut self) {
+        if let Some(level) = self.levels.last_mut() {
+            level.count += 1;
+            level.merging = false;
+        }
+    }
+
+    /// Writes the members of the mapping that an anchor names into the one that has the merge key.
+    fn merge(&mut self, anchor: &str, place: Mark) -> Result<()> {
+        let Anchored::Node(pointer, Some(mapping)) = self.anchored(anchor, place)? else {
+            return refused("a merge key is for a node that is no mapping", place);
+        };
+        self.mention(anchor, &pointer, place)?;
+        let Some(members) = self.members.get(&mapping).cloned() else {
+            return refused("a merge key is for a mapping that has not ended", place);
+        };
+        let list = self.levels.pop_if(|level| level.mapping.is_none());
+        for (name, json) in members.in_order() {
+            self.add(Members::weight(name, json), place)?;
+            let Some(level) = self.levels.last_mut() else { continue };
+            let merge = level.merges;
+            match &mut level.members {
+                Some(known) if known.keeps_out(name, merge) => continue,
+                Some(known) => known.set(name, json, Some(merge)),
+                None => {}
+            }
+            self.hold(Members::weight(name, json), place)?;
+            self.member(name);
+            self.out.extend_from_slice(json);
+        }
+        match list {
+            Some(list) => self.levels.push(list),
+            None => self.merged(),
+        }
+        Ok(())
+    }
+
+    /// Holds the JSON of a member, from an offset of the text on, or a reference to it, where a merge key needs it.
+    fn hold_member(&mut self, begun: Option<usize>, place: Mark) -> Result<()> {
+        let Some(level) = self.levels.last_mut() else { return Ok(()) };
+        let Some(members) = &mut level.members else { return Ok(()) };
+        let name = std::mem::take(&mut level.key);
+        let mut bytes = Vec::new();
+        let json = match begun {
+            Some(begun) => &self.out[begun..],
+            None => {
+                reference(&self.path, &mut bytes);
+                &bytes
+            }
+        };
+        members.set(&name, json, None);
+        let weight = Members::weight(&name, json);
+        self.hold(weight, place)
     }
 
     /// Notes what an anchor names.
-    fn remember(&mut self, anchor: Option<&str>, anchored: Anchored, place: Mark) -> Result<()> {
-        let Some(anchor) = anchor else { return Ok(()) };
-        self.anchored += anchor.len()
-            + match &anchored {
-                Anchored::Scalar(json, name) => json.len() + name.len(),
-                Anchored::Path(path) => path.len(),
-            };
-        if self.anchored > MOST_ANCHORED {
-            return refused("the anchors of the tree take more than 16 MiB", place);
-        }
+    fn remember(&mut self, anchor: &str, anchored: Anchored, place: Mark) -> Result<()> {
+        let weight = match &anchored {
+            Anchored::Scalar(json, name) => json.len() + name.len(),
+            Anchored::Node(pointer, _) => pointer.path.len(),
+        };
+        self.hold(anchor.len() + weight, place)?;
         self.anchors.insert(anchor.into(), anchored);
         Ok(())
     }
+
+    fn hold(&mut self, bytes: usize, place: Mark) -> Result<()> {
+        self.held += bytes;
+        match self.held > MOST_HELD {
+            true => refused("the anchors and merge keys of the tree take more than 16 MiB", place),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts what an alias makes the text longer by.
+    fn add(&mut self, bytes: usize, place: Mark) -> Result<()> {
+        self.added += bytes;
+        match self.added > MOST_HELD {
+            true => refused("long references and merge keys make the text longer by 16 MiB", place),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A reference to the node at a path.
+fn reference(path: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"$ref\": ");
+    string(&format!("#{path}"), out);
+    out.push(b'}');
 }
 
 fn refused<T>(what: &str, place: Mark) -> Result<T> {

@@ -1,0 +1,193 @@
+//! Merge keys (`<<: *a`): the members of one mapping as members of another.
+//!
+//! The text of the tree is searched for one first. If there is any, a pass finds which mappings they are about, and
+//! only of these the members are remembered while the JSON is written.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::MOST_HELD;
+use crate::content::{Content, read_exact_at};
+use crate::error::{Error, Result};
+use crate::yaml::event::{Event, Style, What};
+use crate::yaml::parser::Events;
+use crate::yaml::scalar::{self, Type};
+use crate::yaml::survey::Commented;
+
+/// Bytes of a text that are looked at at once.
+const PIECE: usize = 256 << 10;
+/// Bytes that a number takes in a set, roughly.
+const NUMBER: usize = 32;
+
+/// The numbers of the mappings that are merged into others, and of those that others are merged into. Mappings are
+/// counted in the order in which they begin.
+#[derive(Debug, Default)]
+pub(super) struct Merges(HashSet<u64>);
+
+impl Merges {
+    /// Those of a tree.
+    pub(super) fn of(tree: &dyn Content) -> Result<Self> {
+        let mut finder = Finder::default();
+        if !has_merge_key(tree)? {
+            return Ok(finder.merges);
+        }
+        let commented = Commented(tree);
+        let mut events = Events::of(&commented);
+        while let Some(event) = events.next_event()? {
+            finder.take(&event)?;
+        }
+        Ok(finder.merges)
+    }
+
+    /// Whether the members of this mapping are needed.
+    pub(super) fn has(&self, mapping: u64) -> bool {
+        self.0.contains(&mapping)
+    }
+}
+
+/// Whether a scalar is a merge key, where it stands as a key.
+pub(super) fn is_merge(text: &str, style: Style, tag: Option<&str>) -> bool {
+    scalar::type_of(text, style == Style::Plain, tag.filter(|tag| *tag != "!")) == Type::Merge
+}
+
+/// Whether a text may have one.
+fn has_merge_key(text: &dyn Content) -> Result<bool> {
+    let finders = ["<<", "merge"].map(memchr::memmem::Finder::new);
+    // A piece begins with the end of the one before it.
+    let (mut piece, mut at, mut kept) = (vec![0; PIECE], 0, 0);
+    while at < text.len() {
+        let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
+        read_exact_at(text, at, &mut piece[kept..kept + more])?;
+        at += more as u64;
+        let read = kept + more;
+        if finders.iter().any(|finder| finder.find(&piece[..read]).is_some()) {
+            return Ok(true);
+        }
+        kept = read.min(4);
+        piece.copy_within(read - kept..read, 0);
+    }
+    Ok(false)
+}
+
+#[derive(Default)]
+struct Finder {
+    merges: Merges,
+    frames: Vec<Frame>,
+    /// The numbers of the mappings that anchors name.
+    anchors: HashMap<Box<str>, u64>,
+    mappings: u64,
+    held: usize,
+}
+
+/// A collection that has begun.
+#[derive(Clone, Copy)]
+struct Frame {
+    /// The number of a mapping.
+    mapping: Option<u64>,
+    /// Whether the next node is the value of a key.
+    is_value: bool,
+    /// Whether the next node is merged: the value of a merge key, or an item of that.
+    is_merged: bool,
+}
+
+impl Finder {
+    fn take(&mut self, event: &Event<'_>) -> Result<()> {
+        match event.what {
+            What::Scalar { value, style, tag, anchor } => {
+                if let Some(anchor) = anchor {
+                    self.anchors.remove(anchor);
+                }
+                self.node(is_merge(value, style, tag));
+            }
+            What::Alias(anchor) => {
+                let is_merged = self.frames.last().is_some_and(|frame| frame.is_merged);
+                if let Some(mapping) = self.anchors.get(anchor).filter(|_| is_merged) {
+                    self.merges.0.insert(*mapping);
+                    self.held += NUMBER;
+                }
+                self.node(false);
+            }
+            What::SequenceStart { anchor, .. } => {
+                if let Some(anchor) = anchor {
+                    self.anchors.remove(anchor);
+                }
+                let is_merged =
+                    self.frames.last().is_some_and(|frame| frame.mapping.is_some() && frame.is_merged);
+                self.frames.push(Frame { mapping: None, is_value: false, is_merged });
+            }
+            What::MappingStart { anchor, .. } => {
+                self.mappings += 1;
+                if let Some(anchor) = anchor {
+                    self.held += anchor.len() + NUMBER;
+                    self.anchors.insert(anchor.into(), self.mappings);
+                }
+                self.frames.push(Frame { mapping: Some(self.mappings), is_value: false, is_merged: false });
+            }
+            What::SequenceEnd | What::MappingEnd => {
+                self.frames.pop();
+                self.node(false);
+            }
+            _ => {}
+        }
+        match self.held > MOST_HELD {
+            true => Err(Error::unsupported("the merge keys of the tree take more than 16 MiB")),
+            false => Ok(()),
+        }
+    }
+
+    /// A node has ended in the collection around it.
+    fn node(&mut self, is_merge: bool) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        let Some(mapping) = frame.mapping else { return };
+        frame.is_merged = !frame.is_value && is_merge;
+        if frame.is_merged {
+            self.merges.0.insert(mapping);
+            self.held += NUMBER;
+        }
+        frame.is_value = !frame.is_value;
+    }
+}
+
+/// The members of a mapping, as JSON.
+#[derive(Debug, Default)]
+pub(super) struct Members(BTreeMap<Box<str>, Member>);
+
+#[derive(Debug)]
+struct Member {
+    /// The JSON of its value, or a reference to it.
+    json: Box<[u8]>,
+    /// Where it stands among the others.
+    place: usize,
+    /// Of one that was merged, the number of the merge key.
+    merge: Option<u64>,
+}
+
+impl Members {
+    /// Sets a member; by which merge key it came, if by one.
+    pub(super) fn set(&mut self, name: &str, json: &[u8], merge: Option<u64>) {
+        let place = self.0.len();
+        self.0.insert(name.into(), Member { json: json.into(), place, merge });
+    }
+
+    /// Whether a member that comes by a merge key has to give way: to one that is written, or that came by the same
+    /// merge key before it.
+    pub(super) fn keeps_out(&self, name: &str, merge: u64) -> bool {
+        self.0.get(name).is_some_and(|member| member.merge.is_none_or(|known| known == merge))
+    }
+
+    /// Names and values in their order.
+    pub(super) fn in_order(&self) -> Vec<(&str, &[u8])> {
+        let mut members: Vec<_> = self.0.iter().collect();
+        members.sort_by_key(|(_, member)| member.place);
+        members.into_iter().map(|(name, member)| (&**name, &*member.json)).collect()
+    }
+
+    /// Bytes that all of them take, roughly.
+    pub(super) fn total_weight(&self) -> usize {
+        self.0.iter().map(|(name, member)| Self::weight(name, &member.json)).sum()
+    }
+
+    /// Bytes that a member takes, roughly.
+    pub(super) fn weight(name: &str, json: &[u8]) -> usize {
+        name.len() + json.len() + 64
+    }
+}
