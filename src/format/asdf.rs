@@ -13,11 +13,11 @@ use self::block::Blocks;
 use self::chain::Chain;
 use self::head::Head;
 use self::header::{Header, LONGEST_FIELDS, Layout};
+use self::views::Views;
 use super::editor::EditSupport;
 use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Format, Verified};
 use crate::codec::{self, Codec};
 use crate::content::folder::{Attributes, File, Node};
-use crate::content::path_folder::Items;
 use crate::content::{Content, Slice, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Source, SourceStat, read_up_to};
@@ -45,6 +45,7 @@ pub mod quantize;
 mod same_paths;
 mod tables;
 pub mod tile;
+mod views;
 
 /// The format's name.
 pub const NAME: &str = "asdf";
@@ -96,21 +97,8 @@ pub struct AsdfFile {
     context: Context,
     head: Head,
     blocks: OnceLock<Result<Blocks>>,
-    surveyed: OnceLock<arrays::Found>,
-    arrays: OnceLock<arrays::Found>,
-    externals: external::Externals,
-    /// What the exploded form and its reverse are made of.
-    exploded: exploded::Kept,
-    /// The pictures of arrays.
-    previews: OnceLock<Items<same_paths::Same>>,
-    /// The tables of the tree.
-    tables: OnceLock<tables::Found>,
-    /// Whether the text of the tree may have an array that is to be displayed.
-    may_display: OnceLock<bool>,
-    /// How long the tree is in JSON.
-    json: OnceLock<Result<json::BothMeasured>>,
-    /// What `fits/` shows.
-    fits: OnceLock<Items<fits::Shown>>,
+    /// What its views are made of.
+    views: Views,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// What was wrong with the data of blocks that are no longer among `contents`.
     troubles: Mutex<BTreeMap<usize, Trouble>>,
@@ -136,15 +124,7 @@ impl AsdfFile {
             context: context.clone(),
             head,
             blocks: OnceLock::new(),
-            surveyed: OnceLock::new(),
-            arrays: OnceLock::new(),
-            externals: external::Externals::default(),
-            exploded: exploded::Kept::default(),
-            previews: OnceLock::new(),
-            tables: OnceLock::new(),
-            may_display: OnceLock::new(),
-            fits: OnceLock::new(),
-            json: OnceLock::new(),
+            views: Views::default(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         })
@@ -165,15 +145,7 @@ impl AsdfFile {
             context: context.clone(),
             head,
             blocks: OnceLock::from(Ok(Blocks { offsets, ..Blocks::default() })),
-            surveyed: OnceLock::new(),
-            arrays: OnceLock::new(),
-            externals: external::Externals::default(),
-            exploded: exploded::Kept::default(),
-            previews: OnceLock::new(),
-            tables: OnceLock::new(),
-            may_display: OnceLock::new(),
-            fits: OnceLock::new(),
-            json: OnceLock::new(),
+            views: Views::default(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
         }
@@ -190,12 +162,12 @@ impl AsdfFile {
 
     /// The arrays of the tree, and those in other files that it refers to, found at the first call.
     fn found(&self) -> &arrays::Found {
-        self.arrays.get_or_init(|| arrays::resolved(self, self.surveyed()))
+        self.views.arrays.get_or_init(|| arrays::resolved(self, self.surveyed()))
     }
 
     /// The arrays of the tree, found at the first call.
     fn surveyed(&self) -> &arrays::Found {
-        self.surveyed.get_or_init(|| {
+        self.views.surveyed.get_or_init(|| {
             let size = |n| {
                 let header = self.header(self.offset(n).ok()?).ok()?;
                 match header.streamed() {
@@ -397,7 +369,7 @@ impl Container for AsdfFile {
     }
 
     fn knows_arrays(&self) -> bool {
-        self.arrays.get().is_some()
+        self.views.arrays.get().is_some()
     }
 
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
@@ -429,7 +401,7 @@ impl Container for AsdfFile {
             None => self.finds_displayed_slowly() || self.finds_external_slowly(),
             Some(preview::FILE) => self.finds_displayed_slowly(),
             // The other files are opened.
-            Some(imploded::FILE) => self.exploded.may_be_external.get() != Some(&false),
+            Some(imploded::FILE) => self.views.exploded.may_be_external.get() != Some(&false),
             Some(name) if json::FILES.contains(&name) => self.measures_json_slowly(),
             Some(_) => false,
         }
@@ -456,13 +428,13 @@ impl Container for AsdfFile {
         let mut defects = self.head.defects.clone();
         defects.extend(blocks.iter().flat_map(|blocks| blocks.defects.iter().cloned()));
         defects.extend(self.troubles());
-        if let Some(found) = self.arrays.get() {
+        if let Some(found) = self.views.arrays.get() {
             defects.extend(found.defects.iter().cloned());
             defects.extend(arrays::defects_of_externals(self, found));
         }
         defects.extend(self.exploded_defect());
         defects.extend(self.json_defect());
-        defects.extend(self.tables.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
+        defects.extend(self.views.tables.get().into_iter().flat_map(|found| found.defects.iter().cloned()));
         defects
     }
 

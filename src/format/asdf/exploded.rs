@@ -130,14 +130,14 @@ impl Folder for Exploded {
     }
 
     fn is_slow_at(&self, _: &OsStr) -> bool {
-        self.file.is_slow() || self.file.exploded.parts.get().is_none()
+        self.file.is_slow() || self.file.views.exploded.parts.get().is_none()
     }
 }
 
 impl AsdfFile {
     /// The parts of the exploded form, made at the first call.
     fn parts(&self) -> Result<&Parts> {
-        let made = self.exploded.parts.get_or_init(|| {
+        let made = self.views.exploded.parts.get_or_init(|| {
             let found = self.sources()?;
             let stem = stem(self.source.path().file_name().unwrap_or_default().as_bytes());
             let tree = exploded_tree(self, found, stem)?;
@@ -148,7 +148,7 @@ impl AsdfFile {
 
     /// Why there is no exploded form, if it was asked for.
     pub(super) fn exploded_defect(&self) -> Option<Defect> {
-        let error = self.exploded.parts.get()?.as_ref().err()?;
+        let error = self.views.exploded.parts.get()?.as_ref().err()?;
         let what = format!("exploded/ can't be read: {}", error.message());
         Some(Defect { severity: Severity::Note, offset: 0, block: None, what })
     }
@@ -168,7 +168,7 @@ impl AsdfFile {
 
     /// Where the arrays of the tree name their blocks, found at the first call.
     pub(super) fn sources(&self) -> Result<&Sources> {
-        self.exploded.sources.get_or_init(|| find(&*self.tree())).as_ref().map_err(Clone::clone)
+        self.views.exploded.sources.get_or_init(|| find(&*self.tree())).as_ref().map_err(Clone::clone)
     }
 
     /// The head of the file with other texts in some places; the rest is lent from where it lies.

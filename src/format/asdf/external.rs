@@ -51,7 +51,7 @@ impl AsdfFile {
             surroundings.ok_or_else(|| Error::unsupported("the folder of the file is not known"))?;
         let source = surroundings.open(&path, &self.context.reach)?;
         let stat = source.stat()?;
-        let mut kept = self.externals.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.views.externals.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = kept.get(name).filter(|file| file.source_stat.version == stat.version) {
             return Ok(file.clone());
         }

@@ -69,7 +69,7 @@ impl Fits {
                 Shown::Link(target) => Node::Link(OsString::from(&**target)),
             })
         };
-        let items = self.file.fits.get_or_init(|| shown(&self.file));
+        let items = self.file.views.fits.get_or_init(|| shown(&self.file));
         PathFolder::new(items, make).with_links(|shown| matches!(shown, Shown::Link(_)))
     }
 }
@@ -86,7 +86,7 @@ impl Folder for Fits {
     fn is_slow(&self) -> bool {
         // The numbers of world coordinates may lie in blocks that have to be decoded.
         let is_slow = |items: &Items<Shown>| items.is_empty() || !self.file.found().fits.solutions.is_empty();
-        self.file.is_slow() || self.file.fits.get().is_none_or(is_slow)
+        self.file.is_slow() || self.file.views.fits.get().is_none_or(is_slow)
     }
 }
 

@@ -41,14 +41,14 @@ impl AsdfFile {
 
     /// Whether it takes long now to find that out.
     pub(super) fn finds_external_slowly(&self) -> bool {
-        match self.exploded.may_be_external.get() {
-            Some(may) => *may && self.exploded.sources.get().is_none(),
+        match self.views.exploded.may_be_external.get() {
+            Some(may) => *may && self.views.exploded.sources.get().is_none(),
             None => true,
         }
     }
 
     fn may_have_external(&self) -> bool {
-        *self.exploded.may_be_external.get_or_init(|| names_files(&*self.tree()).unwrap_or(false))
+        *self.views.exploded.may_be_external.get_or_init(|| names_files(&*self.tree()).unwrap_or(false))
     }
 
     /// The file `imploded.asdf`, if there is one.

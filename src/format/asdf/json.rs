@@ -94,16 +94,16 @@ impl AsdfFile {
 
     /// Whether the tree was not measured yet.
     pub(super) fn measures_json_slowly(&self) -> bool {
-        self.json.get().is_none()
+        self.views.json.get().is_none()
     }
 
     fn measured_json(&self) -> &Result<BothMeasured> {
-        self.json.get_or_init(|| measure(self.tree()))
+        self.views.json.get_or_init(|| measure(self.tree()))
     }
 
     /// Why there is no JSON, if that was found.
     pub(super) fn json_defect(&self) -> Option<Defect> {
-        let error = self.json.get()?.as_ref().err()?;
+        let error = self.views.json.get()?.as_ref().err()?;
         let what = format!("{} and {} can't be read: {}", FILES[0], FILES[1], error.message());
         Some(Defect { severity: Severity::Note, offset: 0, block: None, what })
     }

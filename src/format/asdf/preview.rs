@@ -48,7 +48,7 @@ impl Previews {
             Same::Array(number) => Ok(Node::File(picture_file(&file, *number))),
             Same::Link(target) => Ok(Node::Link(OsString::from(&**target))),
         };
-        let items = self.file.previews.get_or_init(|| previews(&self.file));
+        let items = self.file.views.previews.get_or_init(|| previews(&self.file));
         PathFolder::new(items, make).with_links(|same| matches!(same, Same::Link(_)))
     }
 }
@@ -63,7 +63,7 @@ impl Folder for Previews {
     }
 
     fn is_slow(&self) -> bool {
-        self.file.is_slow() || self.file.previews.get().is_none()
+        self.file.is_slow() || self.file.views.previews.get().is_none()
     }
 }
 
@@ -115,15 +115,15 @@ impl AsdfFile {
 
     /// Whether it takes long now to find out whether there is an array to be displayed.
     pub(super) fn finds_displayed_slowly(&self) -> bool {
-        match self.may_display.get() {
-            Some(may) => *may && self.arrays.get().is_none(),
-            None => self.arrays.get().is_none(),
+        match self.views.may_display.get() {
+            Some(may) => *may && self.views.arrays.get().is_none(),
+            None => self.views.arrays.get().is_none(),
         }
     }
 
     /// Whether the key may be there, by the text of the tree.
     fn may_have_displayed(&self) -> bool {
-        *self.may_display.get_or_init(|| has_line(&*self.tree()).unwrap_or(false))
+        *self.views.may_display.get_or_init(|| has_line(&*self.tree()).unwrap_or(false))
     }
 }
 

@@ -53,13 +53,13 @@ impl Folder for Tables {
     }
 
     fn is_slow(&self) -> bool {
-        self.file.is_slow() || self.file.tables.get().is_none()
+        self.file.is_slow() || self.file.views.tables.get().is_none()
     }
 }
 
 impl AsdfFile {
     /// The tables of the tree, found at the first call.
     fn tables(&self) -> &Found {
-        self.tables.get_or_init(|| find(&*self.tree()))
+        self.views.tables.get_or_init(|| find(&*self.tree()))
     }
 }
