@@ -169,6 +169,22 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     }
 }
 
+/// Fills a buffer step by step. `step` writes to the start of what it is given, with the number of bytes that are
+/// there already, and returns how many it wrote; 0 ends the reading. An error after the first bytes ends it, too:
+/// these bytes are right, and the next read meets the error again.
+pub(crate) fn fill(buf: &mut [u8], mut step: impl FnMut(usize, &mut [u8]) -> Result<usize>) -> Result<usize> {
+    let mut done = 0;
+    while done < buf.len() {
+        match step(done, &mut buf[done..]) {
+            Ok(0) => break,
+            Ok(written) => done += written,
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
 /// Reads exactly `buf.len()` bytes; an error if there are fewer.
 pub fn read_exact_at(content: &dyn Content, offset: u64, buf: &mut [u8]) -> Result<()> {
     let mut done = 0;

@@ -59,6 +59,24 @@ pub(super) fn check(content: &dyn Content, truth: &[u8], at: usize, count: usize
     assert!(buf[..read] == right[..right.len().min(count)], "{count} bytes at {at}");
 }
 
+/// Reads the first `upto` bytes, or those before the first error.
+pub(super) fn read_first(content: &dyn Content, upto: usize) {
+    let (mut buf, mut at) = (vec![0; upto], 0);
+    while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
+        at += read;
+    }
+}
+
+/// A table with damage at a byte: in each round another kind of damage.
+pub(super) fn damaged(good: &[u8], at: usize, round: usize) -> Vec<u8> {
+    let mut bad = good.to_vec();
+    match round % 4 {
+        3 => bad.truncate(at),
+        way => bad[at] ^= [1, 0x80, 0xff][way],
+    }
+    bad
+}
+
 /// Reads all of it "on" or "back", its end ("far"), or here and there.
 #[track_caller]
 pub(super) fn read_in(order: &str, content: &dyn Content, truth: &[u8], dice: &mut Dice) {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Soundness, read_exact_at};
+use super::{Content, Soundness, fill, read_exact_at};
 use crate::error::{Error, Result};
 use crate::source::RelocationLock;
 
@@ -103,16 +103,10 @@ impl Content for Gather {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
-        let mut done = 0;
-        while done < wanted {
+        fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
-            match self.run(at / self.item, at % self.item, &mut buf[done..wanted]) {
-                Ok(more) => done += more,
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+            self.run(at / self.item, at % self.item, rest)
+        })
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Soundness, read_exact_at};
+use super::{Content, Soundness, fill, read_exact_at};
 use crate::error::{Error, Result};
 use crate::source::RelocationLock;
 
@@ -67,32 +67,20 @@ impl Content for Interleaved {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
-        let mut done = 0;
-        while done < wanted {
+        fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
             let (n, within) = (at / self.row, at % self.row);
-            let rest = (wanted - done) as u64;
-            let count = (within + rest).div_ceil(self.row).min((SPAN / self.row).max(1));
-            match self.rows(n, count) {
-                Ok(rows) => {
-                    let from = &rows[within as usize..];
-                    let len = from.len().min(rest as usize);
-                    buf[done..done + len].copy_from_slice(&from[..len]);
-                    done += len;
-                }
+            let count = (within + rest.len() as u64).div_ceil(self.row).min((SPAN / self.row).max(1));
+            let rows = match self.rows(n, count) {
                 // Rows before the one that can't be read may be among them.
-                Err(_) if count > 1 => {
-                    match self.read_at(at, &mut buf[done..done + (self.row - within) as usize]) {
-                        Ok(read) => done += read,
-                        Err(_) if done > 0 => break,
-                        Err(error) => return Err(error),
-                    }
-                }
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+                Err(_) if count > 1 => self.rows(n, 1)?,
+                rows => rows?,
+            };
+            let from = &rows[within as usize..];
+            let len = from.len().min(rest.len());
+            rest[..len].copy_from_slice(&from[..len]);
+            Ok(len)
+        })
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use self::layout::{Group, Page};
 use self::values::Shape;
-use super::{Content, Shared, Soundness, Stored, read_exact_at};
+use super::{Content, Shared, Soundness, Stored, fill, read_exact_at};
 use crate::error::{Error, Result};
 use crate::source::RelocationLock;
 
@@ -219,17 +219,7 @@ impl Content for Table {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let mut done = 0;
-        while done < buf.len() {
-            match self.read_part(offset.saturating_add(done as u64), &mut buf[done..]) {
-                Ok(0) => break,
-                Ok(more) => done += more,
-                // The bytes before are right; the next read meets the error again.
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        fill(buf, |done, rest| self.read_part(offset.saturating_add(done as u64), rest))
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Shared, Soundness, Stored};
+use super::{Content, Shared, Soundness, Stored, fill};
 use crate::error::{Error, Result};
 use crate::source::RelocationLock;
 
@@ -59,25 +59,16 @@ impl Content for Pieces {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let mut done = 0;
-        while let Some((piece, within)) = self.at(offset.saturating_add(done as u64)) {
-            let rest = piece.content.len() - within;
-            let wanted = rest.min((buf.len() - done) as u64) as usize;
+        fill(buf, |done, room| {
+            let Some((piece, within)) = self.at(offset.saturating_add(done as u64)) else { return Ok(0) };
             // At the end of the whole the last piece is asked for bytes that it does not have: it may
             // know that its end is not in order.
-            let wanted = if rest == 0 { buf.len() - done } else { wanted };
-            if wanted == 0 {
-                break;
-            }
-            match piece.content.read_at(within, &mut buf[done..done + wanted]) {
-                Ok(0) => break,
-                Ok(read) => done += read.min(wanted),
-                // The bytes before are right; the next read meets the error again.
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+            let wanted = match piece.content.len() - within {
+                0 => room.len(),
+                rest => rest.min(room.len() as u64) as usize,
+            };
+            Ok(piece.content.read_at(within, &mut room[..wanted])?.min(wanted))
+        })
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Content, Soundness};
+use super::{Content, Soundness, fill};
 use crate::error::{Error, Result};
 use crate::source::RelocationLock;
 
@@ -257,29 +257,19 @@ impl Content for Recoded {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
         let after = self.after as u64;
-        let mut done = 0;
-        while done < wanted {
+        fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
             let (n, within) = (at / after, (at % after) as usize);
-            let rest = wanted - done;
-            let read = if within > 0 || rest < self.after {
-                let mut record = vec![0; self.after];
-                self.read_records(n, &mut record).map(|_| {
-                    let len = (self.after - within).min(rest);
-                    buf[done..done + len].copy_from_slice(&record[within..within + len]);
-                    len
-                })
-            } else {
-                let whole = rest - rest % self.after;
-                self.read_records(n, &mut buf[done..done + whole])
-            };
-            match read {
-                Ok(read) => done += read,
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
+            if within == 0 && rest.len() >= self.after {
+                let whole = rest.len() - rest.len() % self.after;
+                return self.read_records(n, &mut rest[..whole]);
             }
-        }
-        Ok(done)
+            let mut record = vec![0; self.after];
+            self.read_records(n, &mut record)?;
+            let len = (self.after - within).min(rest.len());
+            rest[..len].copy_from_slice(&record[within..within + len]);
+            Ok(len)
+        })
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {

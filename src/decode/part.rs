@@ -3,48 +3,36 @@
 use std::sync::Arc;
 
 use super::Decoded;
-use crate::content::{Content, Shared, Soundness};
+use crate::content::{Content, Shared, Soundness, Window};
 use crate::error::{Error, Result};
 use crate::source::RelocationLock;
 
-/// A range of a decoded content.
+/// A window on a decoded content that tells which of its own bytes are right.
 #[derive(Debug)]
 pub struct Part {
     whole: Arc<Decoded>,
     start: u64,
-    len: u64,
+    window: Window,
 }
 
 impl Part {
     /// `len` bytes from `start` on, as many as there are.
     pub fn new(whole: Arc<Decoded>, start: u64, len: u64) -> Self {
-        let len = len.min(whole.len().saturating_sub(start));
-        Self { whole, start, len }
-    }
-
-    /// How much of `wanted` bytes at `offset` there is.
-    fn there(&self, offset: u64, wanted: usize) -> usize {
-        usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX).min(wanted)
+        Self { window: Window::new(whole.clone(), start, len), whole, start }
     }
 }
 
 impl Content for Part {
     fn len(&self) -> u64 {
-        self.len
+        self.window.len()
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        match self.there(offset, buf.len()) {
-            0 => Ok(0),
-            there => self.whole.read_at(self.start + offset, &mut buf[..there]),
-        }
+        self.window.read_at(offset, buf)
     }
 
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
-        match self.there(offset, len) {
-            0 => None,
-            there => self.whole.share(self.start + offset, there, at_any_cost),
-        }
+        self.window.share(offset, len, at_any_cost)
     }
 
     fn relocation_lock(&self) -> Option<RelocationLock> {
@@ -56,7 +44,7 @@ impl Content for Part {
     }
 
     fn soundness(&self) -> Soundness {
-        self.whole.soundness_of(self.start, self.start + self.len)
+        self.whole.soundness_of(self.start, self.start + self.len())
     }
 
     fn trouble(&self) -> Option<Error> {

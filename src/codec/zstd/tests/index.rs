@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cache::store::Store;
-use crate::codec::samples::{first_mount, lying, next_mount, slot};
+use crate::codec::samples::{damaged, first_mount, lying, next_mount, read_first, slot};
 
 /// The table that a mount leaves which reads all of a stream.
 fn made(truth: &[u8], stored: &[u8]) -> Vec<u8> {
@@ -49,11 +49,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
     let is_kept = |stored: &[u8], len: usize, upto: usize| {
         let cache = first_mount(2);
         let (content, _) = opened(stored, len, &cache);
-        let mut buf = vec![0; upto];
-        let mut at = 0;
-        while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
-            at += read;
-        }
+        read_first(&content, upto);
         slot(IndexKind::Zstd, stored, len, &cache).bytes().is_some()
     };
     assert!(is_kept(&stored, truth.len(), truth.len()));
@@ -117,11 +113,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
     // All of the header and the places, and some of the records.
     let places: Vec<_> = (0..400).chain((0..800).map(|_| dice.roll(good.len()))).collect();
     for (n, at) in places.into_iter().enumerate() {
-        let mut bad = good.clone();
-        match n % 4 {
-            3 => bad.truncate(at),
-            way => bad[at] ^= [1, 0x80, 0xff][way],
-        }
+        let bad = damaged(&good, at, n);
         let cache = first_mount(1);
         slot(IndexKind::Zstd, &stored, truth.len(), &cache).put(&bad);
         let (content, _) = opened(&stored, truth.len(), &cache);

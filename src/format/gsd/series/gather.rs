@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::super::entry::Entry;
 use super::super::file::GsdFile;
 use super::pass::Chunks;
-use crate::content::{Content, Soundness, Stored};
+use crate::content::{Content, Soundness, Stored, fill};
 use crate::error::{Error, Kind, Result};
 use crate::source::read_up_to;
 
@@ -207,27 +207,11 @@ impl Content for Gather {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let mut done = 0;
-        while done < buf.len() {
-            let at = offset.saturating_add(done as u64);
-            if at >= self.len() {
-                break;
-            }
-            let wanted = (self.len() - at).min((buf.len() - done) as u64) as usize;
-            let room = &mut buf[done..done + wanted];
-            let read = match self.of {
-                Of::Data(unit) => self.read_data(at, room, unit),
-                Of::Frames => self.read_frames(at, room),
-            };
-            match read {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                // The bytes before are right; the next read meets the error again.
-                Err(_) if done > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+        let wanted = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
+        fill(&mut buf[..wanted], |done, room| match self.of {
+            Of::Data(unit) => self.read_data(offset + done as u64, room, unit),
+            Of::Frames => self.read_frames(offset + done as u64, room),
+        })
     }
 
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
