@@ -57,6 +57,11 @@ pub trait Format: Sync + std::fmt::Debug {
     /// What its files begin with, for messages: `#ASDF`.
     fn magic(&self) -> &'static str;
 
+    /// The names of all that its files may have beside `tree.yaml` and `blocks/`, for `-o views=`.
+    fn view_names(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether a file that begins with `head`, its first [`HEAD`] bytes, is of this format.
     fn recognise(&self, head: &[u8]) -> bool;
 
@@ -82,6 +87,11 @@ fn format_of(head: &[u8]) -> Option<&'static dyn Format> {
 /// The name of the format that `head`, the first [`HEAD`] bytes of a file, belongs to.
 pub fn recognise(head: &[u8]) -> Option<&'static str> {
     format_of(head).map(Format::name)
+}
+
+/// The names of the views of all formats. Several formats may have the same one.
+pub fn view_names() -> impl Iterator<Item = &'static str> {
+    FORMATS.iter().flat_map(|format| format.view_names()).copied()
 }
 
 /// Whether the file at `path` is of a format that can be opened, by its first bytes.

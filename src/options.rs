@@ -6,13 +6,15 @@
 mod list;
 mod names;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use crate::error::{Error, Kind, Result};
 use crate::folder::verify::Verify;
 use crate::format::editor::{EditOptions, Validation};
-use crate::view::{ShownViews, shown};
+use crate::format::view_names;
+use crate::view::ShownViews;
 use list::{Item, split};
 pub(crate) use names::{KnownOption, all};
 pub use names::{Row, TABLE};
@@ -248,8 +250,8 @@ fn views(value: &[u8]) -> Result<ShownViews> {
     let mut views = ShownViews::none();
     for name in value.split(|byte| *byte == b',') {
         if !std::str::from_utf8(name).is_ok_and(|name| views.add(name)) {
-            let names = format!("all, none, or one of {}", shown::NAMES.join(", "));
-            return Err(bad("views", name, &names));
+            let names: Vec<_> = view_names().collect::<BTreeSet<_>>().into_iter().collect();
+            return Err(bad("views", name, &format!("all, none, or one of {}", names.join(", "))));
         }
     }
     Ok(views)

@@ -43,6 +43,7 @@ use crate::folder::mounted_file::{CurrentFile, MountedFile};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
 use crate::format::editor::{EditContext, EditSupport, Editor, TextVersion};
+use crate::format::view_names;
 use crate::host::detect::Position;
 use crate::host::stat::{Kind, Stat, Time};
 use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, now};
@@ -456,5 +457,5 @@ impl Overlay {
 
 /// Whether a name is one that the folder itself has, so that no file can.
 pub(crate) fn is_reserved(name: &OsStr) -> bool {
-    [BLOCKS, ABOUT].iter().chain(&crate::view::shown::NAMES).any(|reserved| name == *reserved)
+    [BLOCKS, ABOUT].into_iter().chain(view_names()).any(|reserved| name == reserved)
 }

@@ -101,7 +101,7 @@ fn spare_buffers_are_bounded() {
 }
 
 #[test]
-fn a_buffer_serves_again_only_when_nobody_reads_it() {
+fn a_buffer_is_used_again_only_when_no_reader_holds_it() {
     let cache = Cache::new(0);
     let bytes = chunk(10);
     cache.used(bytes.clone());

@@ -76,6 +76,20 @@ impl Format for Asdf {
         "#ASDF"
     }
 
+    fn view_names(&self) -> &'static [&'static str] {
+        &[
+            "arrays",
+            "exploded",
+            "fits",
+            "imploded.asdf",
+            "preview",
+            "preview.png",
+            "tables",
+            "tree.json",
+            "tree.tagged.json",
+        ]
+    }
+
     fn recognise(&self, head: &[u8]) -> bool {
         recognises(head)
     }

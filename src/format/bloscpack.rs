@@ -53,6 +53,10 @@ impl Format for Bloscpack {
         "blpk"
     }
 
+    fn view_names(&self) -> &'static [&'static str] {
+        &["arrays", "data.bin", "meta.json"]
+    }
+
     fn recognise(&self, head: &[u8]) -> bool {
         head.starts_with(header::MAGIC)
     }

@@ -60,6 +60,10 @@ impl Format for Gsd {
         r"\xdfe\xdfe\xdfe\xdfe"
     }
 
+    fn view_names(&self) -> &'static [&'static str] {
+        &["arrays"]
+    }
+
     fn recognise(&self, head: &[u8]) -> bool {
         head.starts_with(&header::MAGIC)
     }

@@ -2,48 +2,30 @@
 
 use std::ffi::OsStr;
 
-/// The names of all views, of all formats, as they lie beside `tree.yaml` and `blocks/`.
-pub const NAMES: [&str; 11] = [
-    "arrays",
-    "data.bin",
-    "exploded",
-    "fits",
-    "imploded.asdf",
-    "meta.json",
-    "preview",
-    "preview.png",
-    "tables",
-    "tree.json",
-    "tree.tagged.json",
-];
+use crate::format::view_names;
 
 /// Whether the view of this name is a file beside `tree.yaml`.
 pub fn is_file(name: &OsStr) -> bool {
-    NAMES.iter().any(|known| known.contains('.') && name == *known)
+    view_names().any(|known| known.contains('.') && name == known)
 }
 
-/// The views that are shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShownViews(Vec<&'static str>);
-
-impl Default for ShownViews {
-    fn default() -> Self {
-        Self(NAMES.to_vec())
-    }
-}
+/// The views that are shown: those of a list, or all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShownViews(Option<Vec<&'static str>>);
 
 impl ShownViews {
     /// Only `tree.yaml` and `blocks/`.
     pub fn none() -> Self {
-        Self(Vec::new())
+        Self(Some(Vec::new()))
     }
 
     /// Adds the view of this name, or all of them (`all`), or nothing (`none`); whether there is such a view.
     pub fn add(&mut self, name: &str) -> bool {
-        match (name, NAMES.into_iter().find(|known| *known == name)) {
-            ("all", _) => *self = Self::default(),
+        let known = view_names().find(|known| *known == name);
+        match (name, known) {
+            ("all", _) => self.0 = None,
             ("none", _) => {}
-            (_, Some(known)) => self.0.push(known),
+            (_, Some(known)) => self.0.iter_mut().for_each(|shown| shown.push(known)),
             (_, None) => return false,
         }
         true
@@ -51,6 +33,19 @@ impl ShownViews {
 
     /// Whether the view of this name is shown.
     pub fn has(&self, name: &str) -> bool {
-        self.0.contains(&name)
+        self.0.as_ref().is_none_or(|shown| shown.contains(&name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_of_any_name_is_shown_unless_others_are_named() {
+        let mut shown = ShownViews::none();
+        assert!(!shown.has("arrays") && !shown.add("note.txt") && shown.add("arrays"));
+        assert!(shown.has("arrays") && !shown.has("note.txt"));
+        assert!(ShownViews::default().has("note.txt"));
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use asdf_mount::view::shown;
+use asdf_mount::format::view_names;
 
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::mount::{Mounted, fresh_folder};
@@ -110,7 +110,8 @@ impl Case {
         let mut names: Vec<_> =
             names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
-        let is_view = |name: &str| matches!(name, "blocks" | ".asdf-mount") || shown::NAMES.contains(&name);
+        let is_view =
+            |name: &str| matches!(name, "blocks" | ".asdf-mount") || view_names().any(|view| view == name);
         names.retain(|name| !is_view(name));
         names
     }

@@ -74,3 +74,18 @@ pub(crate) fn assert_holds(case: &str, opened: &Opened, built: &Built) {
     }
     assert!(container.block(built.blocks.len()).is_err(), "{case}: a block past the last");
 }
+
+#[test]
+fn each_view_has_a_name_that_the_option_knows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for path in
+        ["examples/sample.asdf", "examples/trajectory.gsd", "tests/fixtures/bloscpack/bcolz1.2.1_f8__0.blp"]
+    {
+        let container = open_path(&root.join(path)).unwrap();
+        let derived = container.derived_files();
+        let views = container.views().into_iter().map(|(name, _)| name).chain(derived);
+        let unknown: Vec<_> =
+            views.filter(|name| !format::view_names().any(|known| known == *name)).collect();
+        assert!(unknown.is_empty(), "{path}: {unknown:?}");
+    }
+}
