@@ -166,7 +166,7 @@ fn handle(number: i32) -> Option<(i32, OwnedFd)> {
 
 /// Waits until the daemon of an unmounted mount has ended; prints the reason if that takes long.
 ///
-/// A copy of the mount in another mount namespace keeps the daemon alive. Then the daemon is told to end; it
+/// A copy of the mount in another mount namespace keeps the daemon alive. Then the daemon gets a signal to end; it
 /// finishes its saves, and the copy becomes a dead mount.
 fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<bool> {
     if ended(daemon, SOON)? {

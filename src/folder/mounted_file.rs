@@ -28,10 +28,10 @@ use crate::view::status::Writing;
 
 /// A source is looked at again no more often than this.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// So many different troubles of a file are told in its status.
+/// Different troubles of a file that its status lists.
 const TROUBLES: usize = 64;
 
-/// The present life of a file behind a folder.
+/// The mounted file behind a folder, at present.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentFile(Mutex<Option<Arc<MountedFile>>>);
 
@@ -65,7 +65,7 @@ impl CurrentFile {
     }
 }
 
-/// One life of the file behind a folder.
+/// The file behind a folder, until another one takes its name.
 #[derive(Debug)]
 pub(crate) struct MountedFile {
     pub(crate) serial: u64,
@@ -349,7 +349,7 @@ impl MountedFile {
         is_new
     }
 
-    /// The folder that stands for the file, as it was parsed; `writing` tells how it is written.
+    /// The folder of the file, as it was parsed; `writing` says how it is written.
     pub(crate) fn root(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,

@@ -1,4 +1,4 @@
-//! What an ACL takes from the mode that stat tells.
+//! What an ACL takes away from the mode that stat returns.
 //!
 //! The mount shows modes and no ACLs, and the kernel lets users in by the mode alone. On a file with an
 //! ACL the mode's group bits are the ACL's mask, and an entry for one user or group may give less than

@@ -71,7 +71,7 @@ pub(crate) struct FormatDetector {
     remembered: Remembered,
     /// Looks after what a crash left halfway: its first bytes may be none of any format.
     recovery: RecoveryPolicy,
-    /// Whether the log tells of a shortage.
+    /// Whether the log has named a shortage.
     told: AtomicBool,
 }
 
@@ -116,7 +116,7 @@ impl FormatDetector {
     }
 
     /// The kind that programs see of a name in the mirrored directory `parent`, which is open as `dir`. `told` is
-    /// what the directory itself says of it: then no stat is needed.
+    /// its kind as the directory has it, so that no stat is needed.
     pub(crate) fn kind(
         &self,
         parent: &Position,

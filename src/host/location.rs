@@ -35,7 +35,7 @@ pub(crate) struct Origin {
     pub(crate) key: Key,
     /// Its path as the user gave it, for messages.
     label: PathBuf,
-    /// Whether users other than the one that mounts may look: then modes are told as ACLs leave them.
+    /// Whether users other than the one that mounts may look. Then modes are shown as ACLs leave them.
     pub(crate) shared: bool,
 }
 
@@ -61,7 +61,7 @@ impl Origin {
         self.stat_in(self.fd(), OsStr::new("."))
     }
 
-    /// What is to be told of `name` in `dir`, which came from here; a link is not followed.
+    /// The stat to show for `name` in `dir`, which came from here; a link is not followed.
     pub(crate) fn stat_in(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
         if self.shared { acl::stat_in(dir, name) } else { stat_in(dir, name) }
     }

@@ -50,9 +50,9 @@ impl Overlay {
         locked(&self.state).touched
     }
 
-    /// Gives up everything but what the source has too, if no program made anything that lies here, or has
-    /// anything open; whether it did. The facts of the last save go, too, and the files that tell of it or of
-    /// a refusal: unless this is `old`, only those of them that take room.
+    /// Drops everything that the source has too, unless a program has something open or made a file here; returns
+    /// whether it did. The facts of the last save are dropped, too, and the files that report it or a refusal. If this
+    /// is not `old`, only those of them are dropped that take room.
     pub(crate) fn put_away(&self, old: bool) -> bool {
         let mut editor = match self.editor.try_lock() {
             Ok(editor) => editor,

@@ -92,8 +92,8 @@ impl LazyOverlay {
         }
     }
 
-    /// Puts the overlay away if no handle uses it, and with it what tells of a save or refusal if it is `old`;
-    /// whether there is none now.
+    /// Drops the overlay if no handle uses it, with the reports of a save or refusal if it is `old`. Returns whether
+    /// there is none now.
     pub(crate) fn put_away(&self, old: bool) -> bool {
         let mut overlay = locked(&self.overlay);
         let unused = |overlay: &Arc<Overlay>| Arc::strong_count(overlay) == 1 && overlay.put_away(old);

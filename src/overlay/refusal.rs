@@ -22,10 +22,10 @@ use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 use crate::view::status::{LastRefusal, instant};
 
-/// The generated files that tell of a refusal.
+/// The generated files that report a refusal.
 pub(crate) const ERROR: &str = "tree.yaml.error";
 pub(crate) const REJECTED: &str = "tree.yaml.rejected";
-/// The generated file that tells of the warnings of the save that was made last.
+/// The generated file with the warnings of the last save.
 pub(crate) const WARNING: &str = "tree.yaml.warning";
 /// A generated text up to this size is held in memory, and takes no room.
 const SMALL: usize = 16 << 10;
@@ -75,7 +75,7 @@ impl Overlay {
         errno(answer)
     }
 
-    /// A save was made: what tells of an earlier refusal goes, and warnings are told in a file, or go.
+    /// After a save: removes the files of an earlier refusal, and writes or removes that of the warnings.
     pub(crate) fn tell_saved(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, report: &str) {
         self.forget_refusal(state, overlay_file);
         let result = match report.is_empty() {
@@ -87,8 +87,8 @@ impl Overlay {
         }
     }
 
-    /// A text that is saved already was saved again: what tells of an earlier refusal goes, unless it is an
-    /// editor that puts back the text that it could not replace.
+    /// After the saved text was saved again: removes the files of an earlier refusal, unless an editor puts back the
+    /// text that it could not replace.
     pub(crate) fn tell_same(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
         if state.refused_at.is_none_or(|refused| refused.elapsed() > ROLLED_BACK) {
             self.forget_refusal(state, overlay_file);
@@ -110,7 +110,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Puts generated text at a name; in a file if it is large, or is told nowhere else.
+    /// Shows generated text under a name; it lies in a scratch file if it is large, or shown nowhere else.
     fn put_text(&self, state: &mut State, name: &str, text: &[u8], told_elsewhere: bool) -> Result<()> {
         self.take(state, OsStr::new(name));
         let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;

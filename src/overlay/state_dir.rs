@@ -6,7 +6,7 @@
 //!     .tree.yaml.swp  tree.yaml                   as they are called in the mount
 //!   survey-galaxy.asdf-1763650000-4711-1.files/   what was made beside tree.yaml, after the mount's end
 //!   survey-galaxy.asdf-1763650000-4711-1.rejected.yaml   0600: a text that was refused
-//!   report-1763650000-4711.txt                    what a mount kept at its end, until that was told
+//!   report-1763650000-4711.txt                    what a mount kept at its end, until that is reported
 //! ```
 //!
 //! Names begin with those of the source's folder and file. How much is kept is bounded, see [`bound`].
@@ -87,7 +87,7 @@ impl StateDir {
         Ok(Self { dir, path, next, held, report, news })
     }
 
-    /// Where what is kept at the end of the mount is told of, if anything is.
+    /// The file that reports what is kept at the end of the mount, if anything is.
     pub(crate) fn report_path(&self) -> PathBuf {
         self.path.join(&self.report)
     }
@@ -98,7 +98,7 @@ impl StateDir {
         locked(&self.news).push(line);
     }
 
-    /// Writes the report, if there is anything to tell.
+    /// Writes the report, if there is anything to report.
     pub(crate) fn write_report(&self) {
         let lines: Vec<String> = locked(&self.news).iter().map(|line| one_line(line) + "\n").collect();
         if !lines.is_empty()

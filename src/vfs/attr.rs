@@ -6,8 +6,8 @@ use crate::decode::UNIT;
 use crate::host::stat::{Kind, Stat, Time};
 use crate::vfs::node::Ino;
 
-/// Bytes that programs are told to read at once: what is decoded and handed on together. Left to themselves
-/// older versions of `cat` and `cp` ask for less, and spend as much on asking as on copying.
+/// Bytes that programs should read at once: a unit, which is decoded as a whole. By default, older versions of `cat`
+/// and `cp` ask for less, and then a request costs as much as the copy.
 const BLOCK_SIZE: u32 = UNIT as u32;
 
 /// What the mount says of a node.

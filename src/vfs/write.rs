@@ -78,8 +78,7 @@ impl Vfs {
         what.into_iter().chain(self.notices.iter().cloned()).collect()
     }
 
-    /// How long the kernel may believe what it was told of a node: of files that can be written not at
-    /// all.
+    /// How long the kernel may rely on the attributes of a node: not at all for files that can be written.
     pub fn ttl(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
             Ok(Node::OverlayFile(..) | Node::Tree(_)) => std::time::Duration::ZERO,
