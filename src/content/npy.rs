@@ -24,7 +24,8 @@ pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     // Version 1.0 is Latin-1 and counts with 16 bits, 2.0 counts with 32, 3.0 is UTF-8.
     let latin: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
     let (version, mut bytes) = match latin {
-        Some(latin) if latin.len() + ALIGNMENT < usize::from(u16::MAX) => (1, latin),
+        // The magic, the length, a blank and the end of the line are 12 bytes.
+        Some(latin) if latin.len() + 12 <= 1 << 16 => (1, latin),
         Some(latin) => (2, latin),
         None => (3, text.into_bytes()),
     };
@@ -60,14 +61,22 @@ pub fn literal(text: &str) -> String {
             '\r' => literal.push_str("\\r"),
             '\t' => literal.push_str("\\t"),
             _ if c == quote => literal.extend(['\\', c]),
-            _ if c.is_control() && u32::from(c) < 0x100 => {
-                literal.push_str(&format!("\\x{:02x}", u32::from(c)))
-            }
-            _ => literal.push(c),
+            _ if is_printable(c) => literal.push(c),
+            _ => literal.push_str(&match u32::from(c) {
+                code @ ..0x100 => format!("\\x{code:02x}"),
+                code @ ..0x1_0000 => format!("\\u{code:04x}"),
+                code => format!("\\U{code:08x}"),
+            }),
         }
     }
     literal.push(quote);
     literal
+}
+
+/// Whether `repr` writes a character as it is. Rust goes by the same classes of Unicode.
+fn is_printable(c: char) -> bool {
+    // Behind a letter, since a combining character that comes first is escaped.
+    !c.is_control() && !format!("a{c}").escape_debug().skip(1).collect::<String>().starts_with("\\u")
 }
 
 /// A file of one array: the header, then `data` as they are.
@@ -140,6 +149,9 @@ mod tests {
         assert_eq!((foreign[6], foreign.len() % 64), (3, 0));
         let latin = header("[('é', '<f4')]", false, &[1]);
         assert_eq!((latin[6], latin.len() % 64), (1, 0));
+        // The longest text that version 1.0 has room for.
+        let version = |len| header(&"x".repeat(len), false, &[])[6];
+        assert_eq!((version(65_474), version(65_475)), (1, 2));
         assert!(latin.contains(&0xe9));
     }
 
@@ -149,6 +161,10 @@ mod tests {
         assert_eq!(literal("it's"), r#""it's""#);
         assert_eq!(literal(r#"it's "x""#), r#"'it\'s "x"'"#);
         assert_eq!(literal("a\\\n\u{7}é"), r"'a\\\n\x07é'");
+        assert_eq!(
+            literal("\0\u{a0}\u{2028}e\u{301}😀\u{e0001}"),
+            r"'\x00\xa0\u2028é😀\U000e0001'".replace('é', "e\u{301}")
+        );
     }
 
     #[test]
