@@ -31,17 +31,24 @@ pub const TELLING_KEYS: [&str; 2] = ["source", "shape"];
 /// More dimensions than numpy can have.
 const MOST_DIMENSIONS: usize = 64;
 
-const TAG: &str = "tag:stsci.edu:asdf/core/ndarray-1.";
+const TAG: &str = "tag:stsci.edu:asdf/core/ndarray-";
 const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/core/ndarray";
+/// Files of 2014 and 2015 have this one.
+const OLD_VERSION: &str = "0.1.0";
 
 /// Whether a resolved tag is that of an ndarray.
 pub fn is_tag(tag: &str) -> bool {
-    tag.starts_with(TAG) || tag == OLD_TAG
+    tag.strip_prefix(TAG).is_some_and(|version| version.starts_with("1.")) || is_old(tag)
 }
 
 /// Whether a resolved tag is that of an ndarray in a version that was published.
 pub fn is_known_tag(tag: &str) -> bool {
-    tag == OLD_TAG || tag.strip_prefix(TAG).is_some_and(|version| matches!(version, "0.0" | "1.0" | "2.0"))
+    is_old(tag) || tag.strip_prefix(TAG).is_some_and(|version| matches!(version, "1.0.0" | "1.1.0" | "1.2.0"))
+}
+
+/// Whether the node may have a `dtype`, and no byte order.
+fn is_old(tag: &str) -> bool {
+    tag == OLD_TAG || tag.strip_prefix(TAG) == Some(OLD_VERSION)
 }
 
 /// What a survey is to look for, to find all ndarrays.
@@ -160,7 +167,7 @@ impl Ndarray {
         let Node::Mapping(_) = &node.target().node else {
             return trouble(node, "an ndarray is neither a mapping nor a sequence");
         };
-        let old = tag == OLD_TAG;
+        let old = is_old(tag);
         let datatype = node.get("datatype").or_else(|| node.get("dtype").filter(|_| old));
         let datatype = datatype.map(|value| Datatype::read(value, old)).transpose()?;
         let shape = node.get("shape").map(Shape::read).transpose()?;
@@ -195,9 +202,14 @@ impl Ndarray {
         Ok(array)
     }
 
-    /// Reads a node with this tag, and what it is masked by.
+    /// Reads a node with this tag, and what it is masked by, as far as the schema allows it.
     pub fn read(tag: &str, node: &Value) -> Result<Self> {
         let mut array = Self::read_unmasked(tag, node)?;
+        if let (Some(true), Some(strides)) =
+            (array.strides.as_ref().map(|all| all.contains(&0)), node.get("strides"))
+        {
+            return trouble(strides, "a stride of an ndarray is not a number other than 0");
+        }
         if let (Node::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
             array.mask = Mask::read(mask)?;
             masks::fits(&array, mask)?;
@@ -205,7 +217,8 @@ impl Ndarray {
         Ok(array)
     }
 
-    /// Reads a node with this tag, whatever it is masked by; and what is wrong with its mask.
+    /// Reads a node with this tag, whatever it is masked by, also if it repeats elements by strides of 0; and what is
+    /// wrong with its mask.
     pub fn read_any_mask(tag: &str, node: &Value) -> Result<(Self, Option<Trouble>)> {
         let mut array = Self::read_unmasked(tag, node)?;
         let mut wrong = None;
@@ -362,7 +375,7 @@ fn strides(value: &Value) -> Result<Vec<i64>> {
         return trouble(value, "the \"strides\" of an ndarray are not a list");
     };
     let stride = |item: &Value| match item.integer().map(i64::try_from) {
-        Some(Ok(stride)) if stride != 0 => Ok(stride),
+        Some(Ok(stride)) => Ok(stride),
         _ => trouble(item, "a stride of an ndarray is not a number other than 0"),
     };
     items.iter().map(stride).collect()

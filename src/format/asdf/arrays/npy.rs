@@ -28,9 +28,8 @@ fn descr(datatype: &Datatype, byteorder: Byteorder) -> Option<String> {
 }
 
 fn field_descr(n: usize, field: &Field, byteorder: Byteorder) -> Option<String> {
-    // numpy's names for fields that have none.
-    let name = if field.name.is_empty() { format!("f{n}") } else { field.name.clone() };
-    let (name, descr) = (npy::literal(&name), descr(&field.datatype, field.byteorder.unwrap_or(byteorder))?);
+    let (name, descr) =
+        (npy::literal(&field.name_at(n)), descr(&field.datatype, field.byteorder.unwrap_or(byteorder))?);
     if field.shape.is_empty() {
         return Some(format!("({name}, {descr})"));
     }

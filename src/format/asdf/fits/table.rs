@@ -96,7 +96,7 @@ impl Table {
             let Datatype::Scalar(scalar) = field.datatype else {
                 return Err("a column of its table has fields itself".to_owned());
             };
-            let name = if field.name.is_empty() { format!("f{n}") } else { field.name.clone() };
+            let name = field.name_at(n).into_owned();
             let form = Form { name, scalar, byteorder: field.byteorder, shape: field.shape.clone() };
             form.check()?;
             columns.push(form);

@@ -1,5 +1,6 @@
 //! The types of an ndarray's elements, in the standard's names.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::{Result, trouble};
@@ -151,14 +152,16 @@ impl Datatype {
         }
         let mut names = HashSet::new();
         let mut fields = Vec::with_capacity(items.len());
-        for item in items {
+        for (n, item) in items.iter().enumerate() {
             let field = Field::read(item, old, depth)?;
-            if !field.name.is_empty() && !names.insert(field.name.clone()) {
+            let name = field.name_at(n);
+            if names.contains(&*name) {
                 return trouble(
                     item,
-                    format!("two fields of a datatype are named \"{}\"", field.name.escape_debug()),
+                    format!("two fields of a datatype are named \"{}\"", name.escape_debug()),
                 );
             }
+            names.insert(name.into_owned());
             fields.push(field);
         }
         Ok(Self::Structured(fields))
@@ -181,6 +184,14 @@ fn text_of_length(items: &[Value]) -> Result<Option<Scalar>> {
 }
 
 impl Field {
+    /// The name that the field with this number has: numpy's, if it has none of its own.
+    pub fn name_at(&self, n: usize) -> Cow<'_, str> {
+        match self.name.is_empty() {
+            true => Cow::Owned(format!("f{n}")),
+            false => Cow::Borrowed(&self.name),
+        }
+    }
+
     fn read(value: &Value, old: bool, depth: usize) -> Result<Self> {
         let Node::Mapping(_) = value.target().node else {
             let datatype = Datatype::read_within(value, old, depth)?;

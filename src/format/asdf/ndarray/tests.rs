@@ -105,6 +105,10 @@ fn what_is_wrong_is_told_with_its_place() {
             "{source: 0, shape: [2], datatype: [{name: a, datatype: int8}, {name: a, datatype: int8}], byteorder: big}",
             "two fields",
         ),
+        (
+            "{source: 0, shape: [2], datatype: [{name: f1, datatype: int8}, int8], byteorder: big}",
+            "named \"f1\"",
+        ),
         ("{source: 0, shape: [2], datatype: [{name: 5, datatype: int8}], byteorder: big}", "not a name"),
         ("{source: 0, shape: [2], datatype: int8, byteorder: middle}", "neither \"big\" nor"),
         (&format!("{{{fine}, offset: -1}}"), "\"offset\""),
@@ -122,6 +126,10 @@ fn what_is_wrong_is_told_with_its_place() {
         assert_eq!(trouble.place.line, 5, "{fields}");
     }
     assert!(read("!core/ndarray-1.1.0 {data: [], shape: [0, 3]}").is_ok());
+    for tag in ["!core/ndarray-0.1.0", "!o!core/ndarray"] {
+        let old = read(&format!("{tag} {{source: 0, shape: [2], dtype: int8}}"));
+        assert!(old.is_ok(), "{tag}: {old:?}");
+    }
     let complex = fine.replace("int8", "complex64");
     assert!(read(&format!("!core/ndarray-1.1.0 {{{complex}, mask: !core/complex-1.0.0 1+1j}}")).is_ok());
 }

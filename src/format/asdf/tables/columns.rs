@@ -206,7 +206,7 @@ impl Array {
         let (mut columns, mut offset) = (Vec::with_capacity(fields.len()), 0);
         for (n, field) in fields.iter().enumerate() {
             // numpy's name for a field that has none.
-            let name = if field.name.is_empty() { format!("f{n}") } else { field.name.clone() };
+            let name = field.name_at(n).into_owned();
             let bytes = size(field).unwrap_or_default();
             let items = field.shape.iter().product::<u64>();
             let byteorder = field.byteorder.unwrap_or(self.byteorder);
