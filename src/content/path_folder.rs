@@ -58,6 +58,11 @@ impl<T> Items<T> {
         self.0.get(number)
     }
 
+    /// All of them, in order.
+    pub fn all(&self) -> &[Item<T>] {
+        &self.0
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -67,6 +72,13 @@ impl<T> Items<T> {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Of items that have the same components up to `depth`, those with this one there.
+pub fn below<'i, T>(items: &'i [Item<T>], depth: usize, name: &str) -> &'i [Item<T>] {
+    let start = items.partition_point(|item| item.component(depth) < Some(name));
+    let rest = items.get(start..).unwrap_or_default();
+    &rest[..rest.partition_point(|item| item.component(depth) == Some(name))]
 }
 
 /// Makes the node of an item.

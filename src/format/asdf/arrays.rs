@@ -54,7 +54,7 @@ impl Arrays {
             Ok(match entry {
                 Entry::Array(array) => Node::File(file_of(&file, array, npy::content)),
                 Entry::Mask(masked) => Node::File(file_of_mask(&file, masked, npy::content)),
-                Entry::Reference(uri) => Node::File(unreadable(&file, uri)),
+                Entry::Reference(_, uri) => Node::File(unreadable(&file, uri)),
                 Entry::Link(target) => Node::Link(OsString::from(&**target)),
             })
         };
@@ -62,13 +62,14 @@ impl Arrays {
     }
 }
 
-/// What is wrong with other files that arrays lie in.
+/// What is wrong with arrays in other files.
 pub(super) fn defects_of_externals(file: &AsdfFile, found: &Found) -> Vec<Defect> {
-    let defect = |external: &survey::ExternalFile| {
+    let defect = |external: &survey::ExternalArray| {
         let block = file.external(&external.uri).and_then(|other| other.block(0));
-        block.and_then(|block| block.content).err().map(|why| external.defect(&why))
+        let array = block.and_then(|block| Elements::in_block(&external.array, &block));
+        array.err().map(|why| external.defect(&why))
     };
-    found.externals.iter().filter_map(defect).collect()
+    found.externals.iter().filter_map(defect).take(survey::MOST_DEFECTS).collect()
 }
 
 /// The file of a reference that can't be followed.

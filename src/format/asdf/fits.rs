@@ -96,7 +96,7 @@ fn shown(file: &AsdfFile) -> Items<Shown> {
     let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
         Entry::Array(array) => image::can_be(array),
         Entry::Mask(masked) => image::has_axes(&masked.of),
-        Entry::Link(_) | Entry::Reference(_) => false,
+        Entry::Link(_) | Entry::Reference(..) => false,
     });
     let mut items: Vec<Item<Shown>> = of_arrays
         .iter()
@@ -170,7 +170,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
     let mut made = match &item.what {
         Entry::Array(array) => file_of(file, array, make),
         Entry::Mask(masked) => file_of_mask(file, masked, make),
-        Entry::Link(_) | Entry::Reference(_) => return nothing(),
+        Entry::Link(_) | Entry::Reference(..) => return nothing(),
     };
     tell_apart(&mut made, &header);
     made

@@ -10,6 +10,7 @@ mod common;
 mod access;
 mod acl;
 mod adapter;
+mod arrays_folder;
 mod blocks_yaml;
 mod bloscpack_folder;
 mod broken;

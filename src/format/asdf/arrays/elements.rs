@@ -42,7 +42,7 @@ pub(in super::super) enum Order {
 
 impl Elements {
     /// The elements of an array in `block`.
-    fn in_block(array: &Ndarray, block: &Block) -> Result<Self> {
+    pub(super) fn in_block(array: &Ndarray, block: &Block) -> Result<Self> {
         let data = block.content.clone()?;
         let damaged = |what: String| Error::damaged(what).at(block.facts.offset);
         let extent = array.extent(data.len()).ok_or_else(Self::unknown_type)?;

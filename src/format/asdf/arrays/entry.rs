@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::super::ndarray::{Ndarray, Number};
+use crate::yaml::event::Mark;
 
 /// What lies at a path.
 #[derive(Clone, Debug)]
@@ -11,8 +12,8 @@ pub(in super::super) enum Entry {
     Array(Arc<Ndarray>),
     /// Which elements of an array are masked, where that is no array of the same shape.
     Mask(Masked),
-    /// A reference into another file that can't be followed. Its file can't be opened.
-    Reference(Box<str>),
+    /// A reference into another file that can't be followed, and where it is in the tree. Its file can't be opened.
+    Reference(Mark, Box<str>),
     /// A symbolic link with this text: a node that is mentioned by its anchor, or by a reference.
     Link(Box<str>),
 }

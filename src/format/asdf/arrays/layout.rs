@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::super::ndarray::{Datatype, Mask, Ndarray, Scalar, Source};
 use super::entry::{Entry, Masked, MaskedBy};
+use super::masks::can_be_broadcast;
 use super::places::{Path, Places, components, components_of_pointer};
 use crate::content::path_folder::Item;
 use crate::yaml::event::Mark;
@@ -20,10 +21,24 @@ pub(super) struct FoundArray {
     pub(super) array: Ndarray,
 }
 
-/// What is shown of the arrays, and where.
-pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> Vec<Item<Entry>> {
-    let mut layout =
-        Layout { paths: &survey.paths, places: Places::default(), arrays: HashMap::new(), items: Vec::new() };
+/// A mask that is not shown.
+pub(super) struct LostMask {
+    /// The array's path, in words.
+    pub(super) of: String,
+    pub(super) place: Mark,
+    pub(super) why: &'static str,
+}
+
+/// What is shown of the arrays, and where; and the masks that are not.
+pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> (Vec<Item<Entry>>, Vec<LostMask>) {
+    let mut layout = Layout {
+        paths: &survey.paths,
+        places: Places::default(),
+        arrays: HashMap::new(),
+        masks: HashMap::new(),
+        items: Vec::new(),
+        lost_masks: Vec::new(),
+    };
     let mut masks = Vec::new();
     let at: HashMap<Vec<&Step>, ()> =
         arrays.iter().map(|found| (survey.paths.steps(found.path), ())).collect();
@@ -32,19 +47,16 @@ pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> Vec<Item<Entry>
         .map(|found| above_mask(&survey.paths.steps(found.path)).is_some_and(|above| at.contains_key(above)))
         .collect();
     for (found, is_mask) in arrays.into_iter().zip(is_mask) {
-        let (steps, array) = (survey.paths.steps(found.path), Arc::new(found.array));
-        match above_mask(&steps).filter(|_| is_mask) {
-            Some(above) => masks.push((components(above), array)),
-            None => layout.take(components(&steps), array),
+        match is_mask {
+            true => masks.push(found),
+            false => layout.take(found),
         }
     }
-    for (path, mask) in masks {
-        if let Some(of) = layout.arrays.get(&path).cloned() {
-            layout.show_mask(path, mask_entry(&of, &mask));
-        }
+    for mask in masks {
+        layout.take_mask(mask);
     }
     layout.take_mentions(survey);
-    layout.items
+    (layout.items, layout.lost_masks)
 }
 
 /// The steps to the node whose mask a node would be, if its path ends so.
@@ -60,15 +72,24 @@ struct Layout<'p> {
     places: Places,
     /// The arrays that have files of their own.
     arrays: HashMap<Path, Arc<Ndarray>>,
+    /// The masks of those, and whether the file of the mask shows just them.
+    masks: HashMap<Path, (Arc<Ndarray>, bool)>,
     items: Vec<Item<Entry>>,
+    lost_masks: Vec<LostMask>,
 }
 
 impl Layout<'_> {
     /// Shows an array, and the mask that it has without another node.
-    fn take(&mut self, path: Path, array: Arc<Ndarray>) {
+    fn take(&mut self, found: FoundArray) {
+        let (path, array) = (components(&self.paths.steps(found.path)), Arc::new(found.array));
         self.places.announce(&path);
-        if let Some(by) = own_mask(&array) {
-            self.show_mask(path.clone(), Entry::Mask(Masked { of: array.clone(), by }));
+        match (own_mask(&array), array.mask) {
+            (Some(by), _) => self.show_mask(path.clone(), Entry::Mask(Masked { of: array.clone(), by })),
+            (None, Mask::Value(place, _)) => {
+                let (of, why) = (self.paths.show(found.path), "it is no number, or the elements are none");
+                self.lost_masks.push(LostMask { of, place, why });
+            }
+            _ => {}
         }
         self.items.extend(self.places.file(path.clone(), false, Entry::Array(array.clone())));
         self.arrays.insert(path, array);
@@ -78,40 +99,80 @@ impl Layout<'_> {
         self.items.extend(self.places.file(path, true, what));
     }
 
+    /// Notes that the mask at a path is not shown.
+    fn lose(&mut self, path: Option<PathId>, place: Mark, why: &'static str) {
+        let mask = self.paths.show(path);
+        let of = mask.strip_suffix("/mask").unwrap_or(&mask).to_owned();
+        self.lost_masks.push(LostMask { of, place, why });
+    }
+
+    /// Shows an array that is the mask of another one.
+    fn take_mask(&mut self, found: FoundArray) {
+        let path = self.paths.steps(found.path);
+        let (Some(above), mask) = (above_mask(&path).map(components), Arc::new(found.array)) else { return };
+        let Some(of) = self.arrays.get(&above) else { return };
+        let Some(entry) = mask_entry(of, &mask) else {
+            return self.lose(found.path, found.place, "it does not fit the shape of its array");
+        };
+        let path = components(&path);
+        self.places.announce_mask(&path);
+        self.masks.insert(path, (mask, matches!(entry, Entry::Array(_))));
+        self.show_mask(above, entry);
+    }
+
     /// Shows nodes that are mentioned by an anchor, or by a reference within the file.
     fn take_mentions(&mut self, survey: &Survey) {
         let aliases = survey
             .aliases
             .iter()
-            .map(|alias| (self.paths.steps(alias.path), components(&self.paths.steps(alias.target))));
+            .map(|alias| (alias.path, alias.place, components(&self.paths.steps(alias.target))));
         let references = survey.references.iter().filter_map(|reference| {
             let target = reference.uri.strip_prefix('#').and_then(components_of_pointer)?;
-            Some((self.paths.steps(reference.path), target))
+            Some((reference.path, reference.place, target))
         });
         let mentions: Vec<_> = aliases.chain(references).collect();
         for reference in survey.references.iter().filter(|reference| !reference.uri.starts_with('#')) {
             let from = self.paths.steps(reference.path);
+            let (path, place) = (reference.path, reference.place);
             if above_mask(&from).is_none_or(|above| !self.arrays.contains_key(&components(above))) {
-                let what = Entry::Reference(reference.uri.clone());
+                let what = Entry::Reference(place, reference.uri.clone());
                 self.items.extend(self.places.file(components(&from), false, what));
+            } else {
+                self.lose(path, place, "it is in another file");
             }
         }
-        for (from, to) in &mentions {
-            self.places.mention(components(from), to.clone());
+        for (from, _, to) in &mentions {
+            self.places.mention(components(&self.paths.steps(*from)), to.clone());
         }
-        for (from, to) in mentions {
-            let masked = above_mask(&from).map(components).filter(|above| self.arrays.contains_key(above));
-            let Some(above) = masked else {
-                self.items.extend(self.places.link(components(&from), &to, false));
-                continue;
-            };
-            let mask = self.places.resolve(&to).and_then(|to| self.arrays.get(&to));
-            let Some((of, mask)) = self.arrays.get(&above).zip(mask) else { continue };
-            match mask_entry(of, mask) {
-                Entry::Array(_) => self.items.extend(self.places.link(above, &to, true)),
-                entry => self.show_mask(above, entry),
+        for (path, place, to) in mentions {
+            if let Err(why) = self.take_mention(path, &to) {
+                self.lose(path, place, why);
             }
         }
+    }
+
+    /// Shows a node that is mentioned; or says why it can't be shown, if it is a mask.
+    fn take_mention(&mut self, path: Option<PathId>, to: &[String]) -> Result<(), &'static str> {
+        let from = self.paths.steps(path);
+        let target = self.places.resolve(to);
+        let mask = target.as_ref().and_then(|target| self.masks.get(target)).cloned();
+        // A mask that is shown as it is broadcast has no file of its own.
+        let (mask, has_file) = mask.map_or((None, true), |(mask, has_file)| (Some(mask), has_file));
+        let Some(above) = above_mask(&from).map(components).filter(|above| self.arrays.contains_key(above))
+        else {
+            self.items.extend(match mask.filter(|_| !has_file) {
+                Some(mask) => self.places.file(components(&from), false, Entry::Array(mask)),
+                None => self.places.link(components(&from), to, false),
+            });
+            return Ok(());
+        };
+        let mask = mask.or_else(|| self.arrays.get(&target?).cloned());
+        let (of, mask) = self.arrays.get(&above).zip(mask).ok_or("it leads to no array")?;
+        match mask_entry(of, &mask).ok_or("it does not fit the shape of its array")? {
+            Entry::Array(_) if has_file => self.items.extend(self.places.link(above, to, true)),
+            entry => self.show_mask(above, entry),
+        }
+        Ok(())
     }
 }
 
@@ -130,11 +191,18 @@ fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
     }
 }
 
-/// The mask that an array is of another one: itself, if it is one as numpy has it.
-fn mask_entry(of: &Arc<Ndarray>, mask: &Arc<Ndarray>) -> Entry {
+/// The mask that an array is of another one: itself, if it is one as numpy has it; `None` if it does not fit.
+fn mask_entry(of: &Arc<Ndarray>, mask: &Arc<Ndarray>) -> Option<Entry> {
     let is_bool = mask.datatype == Some(Datatype::Scalar(Scalar::Bool8));
-    match is_bool && mask.shape == of.shape {
-        true => Entry::Array(mask.clone()),
-        false => Entry::Mask(Masked { of: of.clone(), by: MaskedBy::Array(mask.clone()) }),
+    if is_bool && mask.shape == of.shape {
+        return Some(Entry::Array(mask.clone()));
     }
+    if let (Some(from), Some(to)) = (&mask.shape, &of.shape)
+        && !from.streamed
+        && !to.streamed
+        && !can_be_broadcast(&from.dimensions, &to.dimensions)
+    {
+        return None;
+    }
+    Some(Entry::Mask(Masked { of: of.clone(), by: MaskedBy::Array(mask.clone()) }))
 }

@@ -34,6 +34,11 @@ pub(super) fn broadcast(mask: Arc<dyn Content>, from: &[u64], to: &[u64]) -> Res
     Ok(Arc::new(Gather::new(mask, 0, 1, to.iter().copied().zip(strides).collect())?))
 }
 
+/// Whether a mask of one shape fits an array of another.
+pub(super) fn can_be_broadcast(from: &[u64], to: &[u64]) -> bool {
+    strides(from, to).is_some()
+}
+
 /// The strides by which elements of one byte are broadcast, as numpy does it for masks; `None` if they can't be.
 fn strides(from: &[u64], to: &[u64]) -> Option<Vec<i64>> {
     let mut step = 1_i64;

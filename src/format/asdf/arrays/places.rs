@@ -25,11 +25,22 @@ const NAMES: Names = Names { endings: &[ENDING, ".mask"] };
 /// The components of a node's path.
 pub(super) type Path = Vec<String>;
 
+/// What is shown for a node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// The file of an array.
+    Array,
+    /// The file of an array's mask, which lies beside that of the array.
+    Mask,
+    /// The folder of the arrays below it.
+    Folder,
+}
+
 /// Where things are shown.
 #[derive(Default)]
 pub(super) struct Places {
-    /// What is shown for the node at a path: an array's file (true) or the folder of those below it.
-    nodes: HashMap<Path, bool>,
+    /// What is shown for the node at a path.
+    nodes: HashMap<Path, Shown>,
     /// Paths at which another node is mentioned, and that node's path.
     mentions: HashMap<Path, Path>,
     taken: HashSet<Path>,
@@ -41,9 +52,14 @@ impl Places {
     /// Notes that an array is shown at `path`.
     pub(super) fn announce(&mut self, path: &[String]) {
         for depth in 1..path.len() {
-            self.nodes.entry(path[..depth].to_vec()).or_insert(false);
+            self.nodes.entry(path[..depth].to_vec()).or_insert(Shown::Folder);
         }
-        self.nodes.insert(path.to_vec(), true);
+        self.nodes.insert(path.to_vec(), Shown::Array);
+    }
+
+    /// Notes that the mask of an array is at `path`.
+    pub(super) fn announce_mask(&mut self, path: &[String]) {
+        self.nodes.insert(path.to_vec(), Shown::Mask);
     }
 
     /// The file of the array, or the array's mask, at `path`; `None` if that is too long.
@@ -83,15 +99,25 @@ impl Places {
     /// A link from the place where a node is mentioned to the one where it is, if something is shown there.
     pub(super) fn link(&mut self, from: Path, to: &[String], is_mask: bool) -> Option<Item<Entry>> {
         let mut to = self.resolve(to)?;
-        let is_file = *self.nodes.get(&to)?;
-        let ending = if is_file { ENDING } else { "" };
-        to.last_mut()?.push_str(ending);
+        let shown = *self.nodes.get(&to)?;
+        if shown == Shown::Mask {
+            to.pop();
+        }
+        to.last_mut()?.push_str(match shown {
+            Shown::Array => ENDING,
+            Shown::Mask => MASK_ENDING,
+            Shown::Folder => "",
+        });
         // Nothing lies below both but what they share.
         let shared = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
         let shared = shared.min(from.len() - 1).min(to.len() - 1);
         let up = std::iter::repeat_n("..", from.len() - 1 - shared);
         let text = up.chain(to[shared..].iter().map(String::as_str)).collect::<Vec<_>>().join("/");
-        let ending = if is_mask && is_file { MASK_ENDING } else { ending };
+        let ending = match shown {
+            Shown::Folder => "",
+            _ if is_mask => MASK_ENDING,
+            _ => ENDING,
+        };
         self.item(from, ending, Entry::Link(text.into()))
     }
 

@@ -7,13 +7,14 @@ use super::super::external::split;
 use super::super::ndarray::{Elsewhere, Ndarray};
 use super::entry::Entry;
 use super::places::components_of_pointer;
-use crate::content::path_folder::{Item, Items};
+use crate::content::path_folder::{Item, Items, below};
 use crate::error::{Error, Kind, Result};
 
 /// References to references that are followed.
 const LONGEST_CHAIN: usize = 16;
 /// The ending of the files of arrays.
 pub(super) const ENDING: &str = ".npy";
+const MASK_ENDING: &str = ".mask.npy";
 
 /// An array, and its path from where a reference leads on; none for the array itself.
 pub(super) type Below = (Vec<String>, Arc<Ndarray>);
@@ -25,16 +26,17 @@ pub(super) fn path_of(item: &Item<Entry>) -> Vec<String> {
 
 /// Finds the array again that a reference leads to.
 pub(super) fn array_of(file: &AsdfFile, elsewhere: &Elsewhere) -> Result<(Arc<AsdfFile>, Arc<Ndarray>)> {
-    let (other, arrays) = follow(file, &elsewhere.uri)?;
-    let array = arrays.into_iter().find(|(path, _)| *path == elsewhere.path);
+    let (other, arrays) = follow(file, &elsewhere.uri, &elsewhere.path)?;
+    let array = arrays.into_iter().find(|(path, _)| path.is_empty());
     let gone = || Error::new(Kind::Unrecognised, format!("no array is at \"{}\" any more", elsewhere.uri));
     Ok((other, array.ok_or_else(gone)?.1))
 }
 
-/// Follows a reference that `file` has into another one: that file, and the arrays there.
-pub(super) fn follow(file: &AsdfFile, uri: &str) -> Result<(Arc<AsdfFile>, Vec<Below>)> {
+/// Follows a reference that `file` has into another one, and from there on `more`: that file, and the arrays there.
+pub(super) fn follow(file: &AsdfFile, uri: &str, more: &[String]) -> Result<(Arc<AsdfFile>, Vec<Below>)> {
     let mut other = file.external(uri)?;
-    let mut path = split(uri).1.and_then(components_of_pointer).unwrap_or_default();
+    let mut path = path_in(uri);
+    path.extend_from_slice(more);
     for _ in 0..LONGEST_CHAIN {
         let next = match look(&other.surveyed().items, &path) {
             There::Arrays(arrays) => return Ok((other, arrays)),
@@ -43,7 +45,7 @@ pub(super) fn follow(file: &AsdfFile, uri: &str) -> Result<(Arc<AsdfFile>, Vec<B
                 continue;
             }
             There::Reference(uri, more) => {
-                path = split(&uri).1.and_then(components_of_pointer).unwrap_or_default();
+                path = path_in(&uri);
                 path.extend(more);
                 uri
             }
@@ -51,6 +53,11 @@ pub(super) fn follow(file: &AsdfFile, uri: &str) -> Result<(Arc<AsdfFile>, Vec<B
         other = other.external(&next)?;
     }
     Err(Error::new(Kind::Unrecognised, "references lead to references without end"))
+}
+
+/// The path in the other file that a reference leads to.
+fn path_in(uri: &str) -> Vec<String> {
+    split(uri).1.and_then(components_of_pointer).unwrap_or_default()
 }
 
 /// What lies at a path, or below it.
@@ -62,21 +69,24 @@ enum There {
 }
 
 fn look(items: &Items<Entry>, path: &[String]) -> There {
-    let mut arrays = Vec::new();
-    for item in items.iter() {
-        let stem = stem_of(item);
-        match (&item.what, path.strip_prefix(&*stem)) {
-            (Entry::Link(text), Some(more)) => {
-                let mut path = target(&stem, text);
-                path.extend_from_slice(more);
-                return There::Link(path);
+    let (mut here, mut arrays) = (items.all(), Vec::new());
+    for (depth, name) in path.iter().enumerate() {
+        let folder = below(here, depth, name);
+        let file = below(here, depth, &format!("{name}{ENDING}"));
+        let (way, rest) = path.split_at(depth + 1);
+        for item in [file, folder].into_iter().flatten().filter(|item| item.path.len() == way.len()) {
+            match &item.what {
+                Entry::Link(text) => return There::Link([&target(way, text), rest].concat()),
+                Entry::Reference(_, uri) => return There::Reference(uri.clone(), rest.to_vec()),
+                Entry::Array(array) if rest.is_empty() => arrays.push((Vec::new(), array.clone())),
+                _ => {}
             }
-            (Entry::Reference(uri), Some(more)) => return There::Reference(uri.clone(), more.to_vec()),
-            (Entry::Array(array), _) if item.file.ends_with(ENDING) && !item.file.ends_with(".mask.npy") => {
-                let rest = stem.strip_prefix(path);
-                arrays.extend(rest.map(|rest| (rest.to_vec(), array.clone())));
-            }
-            _ => {}
+        }
+        here = folder;
+    }
+    for item in here {
+        if let (Entry::Array(array), false) = (&item.what, item.file.ends_with(MASK_ENDING)) {
+            arrays.push((stem_of(item).split_off(path.len()), array.clone()));
         }
     }
     There::Arrays(arrays)

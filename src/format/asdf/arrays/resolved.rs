@@ -13,7 +13,7 @@ use crate::content::path_folder::{Item, Items};
 /// What was found in the tree of a file, with what its references into other files lead to.
 pub(in super::super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
     let mut resolved = found.clone();
-    let is_reference = |item: &Item<Entry>| matches!(item.what, Entry::Reference(_));
+    let is_reference = |item: &Item<Entry>| matches!(item.what, Entry::Reference(..));
     if !found.items.iter().any(is_reference) {
         return resolved;
     }
@@ -21,22 +21,25 @@ pub(in super::super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
         found.items.iter().filter(|item| !is_reference(item)).cloned().collect();
     let mut taken: HashSet<Vec<String>> = items.iter().map(path_of).collect();
     for item in found.items.iter() {
-        let Entry::Reference(uri) = &item.what else { continue };
+        let Entry::Reference(place, uri) = &item.what else { continue };
         let shown = item.path.join("/");
-        let mut new = match follow(file, uri) {
+        let mut new = match follow(file, uri, &[]) {
             Ok((_, arrays)) if arrays.is_empty() => {
-                resolved.note(0, format!("arrays/ leaves out {shown}: \"{uri}\" leads to no array"));
+                resolved.note(*place, format!("arrays/ leaves out {shown}: \"{uri}\" leads to no array"));
                 continue;
             }
             Ok((_, arrays)) => arrays.into_iter().map(|below| referred(item, uri, below)).collect(),
             Err(error) => {
-                resolved.note(0, format!("{shown} can't be read: {}", error.message()));
+                resolved.note(*place, format!("{shown} can't be read: {}", error.message()));
                 vec![item.clone()]
             }
         };
         if items.len() + new.len() > MOST_ARRAYS {
-            resolved.note(0, format!("arrays/ leaves out {shown}: there are more than {MOST_ARRAYS} arrays"));
-            continue;
+            let what = format!(
+                "arrays/ leaves out {shown}, and what follows: there are more than {MOST_ARRAYS} arrays"
+            );
+            resolved.note(*place, what);
+            break;
         }
         new.retain(|item| taken.insert(path_of(item)));
         items.extend(new);

@@ -1,0 +1,188 @@
+use super::*;
+use crate::content::Text;
+
+fn tree(nodes: &str) -> Arc<dyn Content> {
+    let text =
+        format!("#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{nodes}...\n");
+    Arc::new(Text::new(text.into_bytes()))
+}
+
+fn paths_of(tree: &Arc<dyn Content>, blocks: usize) -> ArrayPaths {
+    find(tree, blocks, &|_| None).of_blocks
+}
+
+fn array(source: i64) -> String {
+    format!("!core/ndarray-1.1.0 {{source: {source}, datatype: int8, byteorder: little, shape: [1]}}")
+}
+
+#[test]
+fn each_block_has_the_paths_of_its_arrays() {
+    let nodes = format!(
+        "roman: {{data: {}, err: {}}}\nlist:\n- {}\n- {}\ninline: !core/ndarray-1.1.0 [1]\nnone: {}\n",
+        array(0),
+        array(1),
+        array(0),
+        array(-1),
+        array(7)
+    );
+    let found = paths_of(&tree(&nodes), 3);
+    assert!(found.complete);
+    let of = |n| found.found.get(&n).map(|paths| paths.join(" "));
+    assert_eq!(of(0).as_deref(), Some("roman.data list.0"));
+    assert_eq!(of(1).as_deref(), Some("roman.err"));
+    assert_eq!(of(2).as_deref(), Some("list.1"));
+    assert_eq!(found.found.len(), 3);
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_a_broken_tree_says_so() {
+    let many: String = (0..1000).map(|n| format!("array{n:03}: {}\n", array(0))).collect();
+    let found = paths_of(&tree(&many), 1);
+    assert!(found.complete && found.found[&0].len() == 8, "{found:?}");
+    let long = format!("{}: {}\n", "long".repeat(100), array(0));
+    assert_eq!(paths_of(&tree(&long), 1).found[&0], [format!("...{}", "long".repeat(16))]);
+    assert!(!paths_of(&tree("a: [\n"), 1).complete);
+    let too_many: String = (0..MOST_ARRAYS + 9).map(|n| format!("a{n}: {}\n", array(n as i64))).collect();
+    let found = paths_of(&tree(&too_many), usize::MAX);
+    assert!(!found.complete && found.found.len() >= MOST_ARRAYS);
+}
+
+/// Files and links, listed.
+fn shown(nodes: &str) -> Vec<String> {
+    let found = find(&tree(nodes), 9, &|_| Some(4));
+    let shown = found.items.iter().map(|item| match &item.what {
+        Entry::Array(_) | Entry::Mask(_) | Entry::Reference(..) => {
+            item.components().collect::<Vec<_>>().join("/")
+        }
+        Entry::Link(text) => format!("{} -> {text}", item.components().collect::<Vec<_>>().join("/")),
+    });
+    shown.collect()
+}
+
+#[test]
+fn arrays_lie_at_the_paths_of_their_keys() {
+    let nodes = format!("a: {0}\n'x/y': {{'..': {0}, x.npy: {0}}}\nl:\n- {0}\n", array(0));
+    assert_eq!(shown(&nodes), ["a.npy", "l/0.npy", "x%2Fy/%2E%2E.npy", "x%2Fy/x%2Enpy.npy"]);
+    // A number and a text are different keys, and look the same.
+    assert_eq!(shown(&format!("1: {0}\n'1': {0}\n", array(0))), ["1.npy", "1~1.npy"]);
+}
+
+#[test]
+fn what_is_mentioned_again_is_a_link() {
+    let nodes = format!(
+        "a: {{b: &array {0}, c: &folder {{d: {0}}}}}\nx: *array\ny: {{z: *folder}}\nw: &word text\nv: *word\n\
+         same: [*array]\n",
+        array(0)
+    );
+    let expected = ["a/b.npy", "a/c/d.npy", "same/0.npy -> ../a/b.npy", "x.npy -> a/b.npy", "y/z -> ../a/c"];
+    assert_eq!(shown(&nodes), expected);
+    let within = format!("a: {{b: &array {0}, c: *array}}\n", array(0));
+    assert_eq!(shown(&within), ["a/b.npy", "a/c.npy -> b.npy"]);
+}
+
+#[test]
+fn a_mask_stands_beside_its_array() {
+    let node = "!core/ndarray-1.1.0 {source: 0, datatype: int8, byteorder: little, shape: [1], mask: MASK}";
+    let nodes =
+        format!("image: {}\nmask: {}\n", node.replace("MASK", &array(1).replace("int8", "bool8")), array(2));
+    assert_eq!(shown(&nodes), ["image.mask.npy", "image.npy", "mask.npy"]);
+}
+
+#[test]
+fn references_within_the_file_are_links() {
+    let nodes = format!(
+        "a: {{b/c: {0}, '~': {{d: [{0}]}}}}\nw: {{$ref: '#/a/b~1c'}}\nx: {{$ref: '#/w'}}\n\
+         y: {{$ref: '#/a/~0'}}\nz: {{$ref: '#/y/d/0'}}\nround: {{$ref: '#/circle'}}\ncircle: {{$ref: '#/round'}}\n\
+         self: {{$ref: '#/self/self'}}\nall: {{$ref: '#'}}\nnone: {{$ref: '#/nothing'}}\nfar: {{$ref: 'o.asdf#/a'}}\n",
+        array(0)
+    );
+    let expected = [
+        "a/b%2Fc.npy",
+        "a/~/d/0.npy",
+        "far.npy",
+        "w.npy -> a/b%2Fc.npy",
+        "x.npy -> a/b%2Fc.npy",
+        "y -> a/~",
+        "z.npy -> a/~/d/0.npy",
+    ];
+    assert_eq!(shown(&nodes), expected);
+}
+
+#[test]
+fn masks_are_arrays_numbers_nulls_and_references() {
+    let node = |mask: &str| {
+        format!(
+            "!core/ndarray-1.1.0 {{source: 0, datatype: float32, byteorder: big, shape: [1], mask: {mask}}}"
+        )
+    };
+    let bools = array(1).replace("int8", "bool8");
+    let nodes = format!(
+        "number: {}\nbroadcast: {}\nm: &m {bools}\nalias: {}\nref: {}\nnulls: !core/ndarray-1.1.0 [1, ~]\n\
+         wide: {}\n",
+        node("0"),
+        node(&bools.replace("shape: [1]", "shape: []")),
+        node("*m"),
+        node("{$ref: '#/m'}"),
+        node("{$ref: '#/number'}"),
+    );
+    let expected = [
+        "alias.mask.npy -> m.npy",
+        "alias.npy",
+        "broadcast.mask.npy",
+        "broadcast.npy",
+        "m.npy",
+        "nulls.mask.npy",
+        "nulls.npy",
+        "number.mask.npy",
+        "number.npy",
+        "ref.mask.npy -> m.npy",
+        "ref.npy",
+        "wide.mask.npy",
+        "wide.npy",
+    ];
+    assert_eq!(shown(&nodes), expected);
+}
+
+#[test]
+fn masks_are_shared_and_lost_ones_are_told() {
+    let node = |mask: &str| array(0).replace("[1]}", &format!("[1], mask: {mask}}}"));
+    let bools = array(1).replace("int8", "bool8");
+    let nodes = format!(
+        "a: {}\nb: {}\nc: *m\nd: {}\ne: *s\nf: {}\ng: {}\nh: {}\ni: {}\nj: {}\n",
+        node(&format!("&m {bools}")),
+        node("*m"),
+        node(&format!("&s {}", bools.replace("[1]", "[1, 1, 1]"))),
+        node("*s"),
+        node("{$ref: 'other.asdf#/x'}"),
+        node("{$ref: '#/nowhere'}"),
+        node(&bools.replace("[1]", "[2]")),
+        node("3").replace("int8", "[ascii, 1]"),
+    );
+    let mut expected: Vec<String> = "abdfghij".chars().map(|name| format!("{name}.npy")).collect();
+    let masks = ["a.mask.npy", "b.mask.npy -> a.mask.npy", "c.npy -> a.mask.npy", "d.mask.npy"];
+    expected.extend(masks.map(str::to_owned));
+    // A mask that is broadcast in one place is a file of its own in another.
+    expected.extend(["e.npy".to_owned(), "f.mask.npy".to_owned()]);
+    expected.sort();
+    assert_eq!(shown(&nodes), expected);
+    let found = find(&tree(&nodes), 9, &|_| Some(4));
+    let told: Vec<_> = found.defects.iter().map(|defect| defect.what.as_str()).collect();
+    let expected = [
+        "line 14: arrays/ leaves out the mask of j: it is no number, or the elements are none",
+        "line 13: arrays/ leaves out the mask of i: it does not fit the shape of its array",
+        "line 11: arrays/ leaves out the mask of g: it is in another file",
+        "line 12: arrays/ leaves out the mask of h: it leads to no array",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_cannot_be_shown_is_left_out_with_its_reason() {
+    let nodes = format!("gone: {}\nlarge: {}\nhere: [1]\nin: !core/ndarray-1.1.0 [1]\n", array(9), array(1));
+    let found = find(&tree(&nodes), 3, &|_| Some(0));
+    assert_eq!(found.items.len(), 1);
+    let told: Vec<_> = found.defects.iter().map(|defect| defect.what.as_str()).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0], "line 5: arrays/ leaves out gone: there is no block 9");
+    assert_eq!(told[1], "line 6: arrays/ leaves out large: it takes 1 bytes, and block 1 has 0");
+}
