@@ -22,7 +22,7 @@ fn elements_may_come_again_by_strides_of_zero() {
     let text = format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n{text}...\n");
     let folder = fresh_folder();
     let file = AsdfBuilder::new().tree(text).block(Block::new(b"abcdefgh".to_vec())).build();
-    let mounted = Mounted::file(&file.save(folder.path(), "main.asdf"));
+    let mounted = Mounted::file(file.save(folder.path(), "main.asdf"));
     for (key, _, expected) in nodes {
         let bytes = fs::read(mounted.path(format!("arrays/{key}.npy"))).unwrap();
         assert_eq!(&bytes[128..], expected, "{key}");
