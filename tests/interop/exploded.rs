@@ -137,6 +137,28 @@ fn a_save_shows_in_the_tree_and_spares_the_blocks() {
     mounted.unmount();
 }
 
+/// An array in another file is not taken for a block of this one that has the same name in the folder.
+#[test]
+fn no_array_leads_to_a_block_of_the_same_name() {
+    let folder = fresh_folder();
+    let tree = |source: &str| {
+        format!(
+            "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+             a: !core/ndarray-1.0.0 {{source: 0, datatype: uint8, byteorder: big, shape: [8]}}\n\
+             b: !core/ndarray-1.0.0 {{source: {source}, datatype: uint8, byteorder: big, shape: [8]}}\n...\n"
+        )
+    };
+    for (source, expected) in [("x0000.asdf", Some(5)), ("x%30000.asdf", Some(5)), ("y0000.asdf", None)] {
+        let built = AsdfBuilder::new().tree(tree(source)).block(Block::new(b"01234567".to_vec())).build();
+        let mounted = Mounted::file(built.save(folder.path(), "x.asdf"));
+        let error = fs::read(mounted.path("exploded/x.asdf")).err().and_then(|error| error.raw_os_error());
+        assert_eq!(error, expected, "{source}");
+        let status = fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
+        assert_eq!(status.contains("use imploded.asdf"), expected.is_some(), "{status}");
+        mounted.unmount();
+    }
+}
+
 #[test]
 fn blocks_in_other_files_come_into_one() {
     let (folder, copies) = (fresh_folder(), fresh_folder());

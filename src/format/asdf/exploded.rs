@@ -11,10 +11,11 @@ use std::sync::{Arc, OnceLock};
 
 use self::sources::{Mention, Sources, Target, find};
 use super::AsdfFile;
+use super::external::{split, unescaped};
 use super::header::{Generation, Header};
 use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::content::{Content, Pieces, Slice, Text};
-use crate::error::{self, Result};
+use crate::error::{self, Error, Result};
 use crate::format::{Container, Defect, Severity};
 
 pub(super) mod sources;
@@ -201,11 +202,32 @@ fn exploded_tree(file: &AsdfFile, found: &Sources, stem: &[u8]) -> Result<Arc<dy
         Target::Block(n) => ndarray_block(n, count),
         Target::External(_) => None,
     };
+    for mention in &found.mentions {
+        if let Target::External(uri) = &mention.target
+            && is_taken(stem, count, split(uri).0)
+        {
+            let what = format!(
+                "an array lies in another file that is called like one of these, {uri:?}: use imploded.asdf"
+            );
+            return Err(Error::unsupported(what));
+        }
+    }
     let replaced = found.mentions.iter().filter_map(|mention| {
         let name = block_name(stem, block(mention)? as u64);
         Some((mention, escaped(&name)))
     });
     file.replaced(replaced)
+}
+
+/// Whether a relative URI leads to a file of the exploded form.
+fn is_taken(stem: &[u8], blocks: usize, uri: &str) -> bool {
+    let name = unescaped(uri);
+    let name = name.strip_prefix(b"./").unwrap_or(&name);
+    match parse(stem, name) {
+        Some(Name::Tree) => true,
+        Some(Name::Block(n)) => n < blocks,
+        None => false,
+    }
 }
 
 /// The number of the block that an array names.
@@ -274,6 +296,13 @@ mod tests {
         assert_eq!(stem(b"x.dat"), b"x.dat");
         assert_eq!(stem("é".repeat(125).as_bytes()).len(), 240);
         assert_eq!(stem(format!("x{}", "é".repeat(125)).as_bytes()).len(), 239);
+    }
+
+    #[test]
+    fn uris_that_lead_into_the_folder_are_known() {
+        let is_taken = |uri: &str| is_taken(b"a b", 2, uri);
+        assert!(["a%20b0001.asdf", "./a b0000.asdf", "a%20b.asdf"].into_iter().all(is_taken));
+        assert!(!["a%20b0002.asdf", "sub/a b0000.asdf", "b0000.asdf", ""].into_iter().any(is_taken));
     }
 
     #[test]
