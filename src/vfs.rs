@@ -33,6 +33,7 @@ mod xattr;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ use crate::view::ShownViews;
 use entry::{Class, Entry};
 use kernel_cache::KernelCache;
 use lookup::FoundNode;
-use node::{KnownNodes, Node};
+use node::{KnownNodes, Node, ViewNode};
 
 /// How long the kernel may believe what it was told of a name or a node.
 pub const TTL: Duration = Duration::from_millis(500);
@@ -261,7 +262,7 @@ impl Vfs {
             Node::Tree(entry) => self.attr_of_tree(entry),
             Node::View(entry, mounted, view) => {
                 let shown = self.shown(entry, mounted, view)?;
-                self.attr_of_view(node.ino(), mounted, &shown.snapshot, &shown.what)
+                self.attr_of_view(view, mounted, &shown.snapshot, &shown.what)
             }
             Node::OverlayFile(entry, overlay_file) => {
                 self.attr_of_overlay_file(entry, &*entry.folder()?.overlay_of(overlay_file)?, overlay_file)
@@ -271,8 +272,8 @@ impl Vfs {
 
     fn attr_of_found(&self, found: &FoundNode) -> Result<Attr> {
         match (&found.node, &found.shown) {
-            (Node::View(_, mounted, _), Some(shown)) => {
-                self.attr_of_view(found.node.ino(), mounted, &shown.snapshot, &shown.what)
+            (Node::View(_, mounted, view), Some(shown)) => {
+                self.attr_of_view(view, mounted, &shown.snapshot, &shown.what)
             }
             (node, _) => self.attr_of(node),
         }
@@ -281,11 +282,12 @@ impl Vfs {
     /// What is said of something that a mounted file shows.
     pub(crate) fn attr_of_view(
         &self,
-        ino: Ino,
+        view: &ViewNode,
         mounted: &MountedFile,
         snapshot: &Snapshot,
         shown: &folder::Node,
     ) -> Result<Attr> {
+        let ino = Ino::of(view.serial);
         let stat = mounted.look().stat;
         let own = |kind, size| self.ownership.attr(ino, kind, size, &stat);
         Ok(match shown {
@@ -296,6 +298,7 @@ impl Vfs {
                     // What can't be read may be there no more: that is no reason to say that it is empty.
                     return Err(errno(libc::ESTALE));
                 }
+                view.told.store(file.len(), Ordering::Relaxed);
                 Attr { grows: file.grows, ..own(Kind::File, file.len()) }
             }
         })

@@ -18,6 +18,7 @@ use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Node, ViewNode};
+use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
 
 /// One name of a directory that is read.
@@ -188,9 +189,14 @@ impl Vfs {
                 let ino = self.known.view(within, name).map_or(Ino::UNKNOWN, |view| Ino::of(view.serial));
                 return Ok(Some((ino, kind_of(kind), None)));
             }
+            if kind == folder::Kind::File && folder.is_slow_at(name) {
+                let (attr, node) = self.unmade(entry, mounted, view, name)?;
+                return Ok(Some((attr.ino, attr.kind, Some((attr, node)))));
+            }
             let Some(what) = folder.lookup(name)? else { return Ok(None) };
             let node = self.view_node(entry.clone(), mounted.clone(), view, name)?;
-            let attr = self.attr_of_view(node.ino(), mounted, &snapshot, &what)?;
+            let Node::View(_, _, shown) = &node else { return Ok(None) };
+            let attr = self.attr_of_view(shown, mounted, &snapshot, &what)?;
             Ok(Some((attr.ino, attr.kind, Some((attr, node)))))
         };
         let (mut next, mut outcome) = (first + 2, Handed::default());
@@ -200,6 +206,37 @@ impl Vfs {
             self.hand_item(name, next, found, &mut outcome, take)
         })?;
         outcome.result
+    }
+
+    /// A file that only a lookup makes. The kernel asks anew for what is said of it; until then its size is the one
+    /// that it was told last, so that it drops nothing of what programs have mapped.
+    fn unmade(
+        &self,
+        entry: &Arc<Entry>,
+        mounted: &Arc<MountedFile>,
+        view: Option<&Arc<ViewNode>>,
+        name: &OsStr,
+    ) -> Result<(Attr, Node)> {
+        let node = self.view_node(entry.clone(), mounted.clone(), view, name)?;
+        let size = match &node {
+            Node::View(_, _, view) => view.told.load(Ordering::Relaxed),
+            _ => 0,
+        };
+        let attr = self.ownership.attr(node.ino(), Kind::File, size, &mounted.look().stat);
+        Ok((Attr { grows: true, ..attr }, node))
+    }
+
+    /// The same of a view in the folder of a file that can be written, if it is such a file.
+    fn unmade_in(&self, entry: &Arc<Entry>, name: &OsStr) -> Result<Option<(Attr, Node)>> {
+        if !is_file(name) {
+            return Ok(None);
+        }
+        let mounted = self.mounted(entry)?;
+        let snapshot = mounted.opened()?;
+        match self.root_of(entry, &mounted, &snapshot).is_slow_at(name) {
+            true => self.unmade(entry, &mounted, None, name).map(Some),
+            false => Ok(None),
+        }
     }
 
     fn list_names(
@@ -220,10 +257,14 @@ impl Vfs {
         for (next, name) in (3..).zip(names).skip(usize::try_from(first).unwrap_or(usize::MAX)) {
             let found = match &dir {
                 Some(dir) => self.item_in(entry, dir.as_fd(), name, attrs),
-                None => self.find(ino, &name.name).and_then(|found| {
-                    let attr = self.attr_of_found(&found)?;
-                    Ok((attr.ino, attr.kind, attrs.then_some((attr, found.node))))
-                }),
+                None => match self.unmade_in(entry, &name.name) {
+                    Ok(Some((attr, node))) => Ok((attr.ino, attr.kind, attrs.then_some((attr, node)))),
+                    Ok(None) => self.find(ino, &name.name).and_then(|found| {
+                        let attr = self.attr_of_found(&found)?;
+                        Ok((attr.ino, attr.kind, attrs.then_some((attr, found.node))))
+                    }),
+                    Err(error) => Err(error),
+                },
             };
             if !self.hand_item(&name.name, next, found, &mut outcome, take) {
                 break;

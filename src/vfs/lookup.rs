@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use crate::content::folder::{self, Folder};
 use crate::error::{self, Error, Result, errno};
@@ -124,7 +125,12 @@ impl Vfs {
             Some(view) => view,
             None => {
                 let serial = self.serials.next()?;
-                Arc::new(ViewNode { serial, parent: parent.cloned(), name: name.into() })
+                Arc::new(ViewNode {
+                    serial,
+                    parent: parent.cloned(),
+                    name: name.into(),
+                    told: AtomicU64::new(0),
+                })
             }
         };
         Ok(Node::View(entry, mounted, view))

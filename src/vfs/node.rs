@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use crate::folder::mounted_file::MountedFile;
@@ -65,6 +66,8 @@ pub(crate) struct ViewNode {
     /// The folder that it lies in; none for what lies in the folder of the file itself.
     pub(crate) parent: Option<Arc<ViewNode>>,
     pub(crate) name: Box<OsStr>,
+    /// The size that the kernel was told last.
+    pub(crate) told: AtomicU64,
 }
 
 impl ViewNode {

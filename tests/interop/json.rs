@@ -74,6 +74,29 @@ fn an_open_text_stays_as_it_was_when_the_tree_is_saved() {
     mounted.unmount();
 }
 
+/// The kernel asks for all attributes when a folder is listed first; the tree is read when a program asks for them.
+#[test]
+fn listing_a_folder_makes_no_json() {
+    let folder = fresh_folder();
+    fs::write(folder.path().join("a.asdf"), "#ASDF 1.0.0\n%YAML 1.1\n---\n{[1]: 2}\n...\n").unwrap();
+    fs::write(folder.path().join("b.asdf"), "#ASDF 1.0.0\n%YAML 1.1\n---\n{c: d}\n...\n").unwrap();
+    let mounted = Mounted::file(folder.path());
+    let is_made = || {
+        let status = fs::read_to_string(mounted.path("a.asdf/.asdf-mount/status.yaml")).unwrap();
+        status.contains("tree.json")
+    };
+    for name in ["a.asdf", "b.asdf"] {
+        let entries = fs::read_dir(mounted.path(name)).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(entries.filter(|name| name.to_string_lossy().contains(".json")).count() == 2);
+    }
+    assert!(!is_made());
+    assert!(fs::metadata(mounted.path("a.asdf/tree.json")).unwrap().is_file());
+    assert!(is_made());
+    assert_eq!(fs::metadata(mounted.path("b.asdf/tree.json")).unwrap().len(), 15);
+    assert_eq!(fs::read(mounted.path("b.asdf/tree.json")).unwrap().len(), 15);
+    mounted.unmount();
+}
+
 /// A tree that has no JSON can be edited, and the status says why there is none.
 #[test]
 fn what_has_no_json_is_an_error_with_its_reason() {
