@@ -9,6 +9,8 @@ use crate::source::RelocationLock;
 
 /// Bytes that are read at once; more only for a single element.
 const SPAN: u64 = 256 << 10;
+/// Bytes from one element to the next, up to which what lies between them is read, too.
+const APART: u64 = 4 << 10;
 
 /// The elements of an array with strides, in C order.
 #[derive(Debug)]
@@ -76,7 +78,8 @@ impl Gather {
             return Ok(len * count);
         }
         let step = stride.unsigned_abs();
-        let in_span = 1 + SPAN.saturating_sub(self.item) / step;
+        // What lies far apart is read one by one.
+        let in_span = if step > APART { 1 } else { 1 + SPAN.saturating_sub(self.item) / step };
         let count = (out.len() as u64 / self.item).min(follow + 1).min(in_span);
         let reach = (count - 1) * step;
         let len = (count * self.item) as usize;
@@ -135,6 +138,8 @@ impl Content for Gather {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use crate::content::Text;
 
@@ -174,12 +179,29 @@ mod tests {
         }
     }
 
+    /// Counts the bytes that are read.
+    #[derive(Debug)]
+    struct Counted(Text, AtomicU64);
+
+    impl Content for Counted {
+        fn len(&self) -> u64 {
+            self.0.len()
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            self.1.fetch_add(buf.len() as u64, Ordering::Relaxed);
+            self.0.read_at(offset, buf)
+        }
+    }
+
     #[test]
     fn far_elements_are_read_one_by_one() {
         let whole: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
         let expected: Vec<u8> = (0..30).map(|n| whole[n * 100_000]).collect();
-        let far = Gather::new(Arc::new(Text::new(whole)), 0, 1, vec![(30, 100_000)]).unwrap();
+        let counted = Arc::new(Counted(Text::new(whole), AtomicU64::new(0)));
+        let far = Gather::new(counted.clone(), 0, 1, vec![(30, 100_000)]).unwrap();
         assert_eq!(all(&far, 64), expected);
+        assert_eq!(counted.1.load(Ordering::Relaxed), 30);
     }
 
     #[test]

@@ -27,3 +27,12 @@ fn described_files_and_world_coordinates_are_those_of_astropy_and_gwcs() {
     mounted.unmount();
     assert_eq!(counts, [14, 24], "headers and world coordinates");
 }
+
+#[test]
+fn compressed_blocks_are_mapped_and_a_stream_grows() {
+    let folder = fresh_folder();
+    run(&python(), "map_fits.py", ["write".as_ref(), folder.path().as_os_str()]);
+    let mounted = Mounted::file(folder.path());
+    run(&python(), "map_fits.py", ["read".as_ref(), folder.path().as_os_str(), mounted.root().as_os_str()]);
+    mounted.unmount();
+}

@@ -122,4 +122,8 @@ except OSError:
 with open(os.path.join(mountpoint, "standard.asdf", ".asdf-mount", "status.yaml")) as file:
     status = file.read()
 assert 'tables/ leaves out the column "short" of catalog' in status.replace("\\", ""), status
+assert "tables/ leaves out nothing: it has no columns" in status, status
+twice = pq.read_table(os.path.join(mountpoint, "standard.asdf", "tables", "twice.parquet"))
+assert twice.schema.names == ["a", "a~2", "a~1", "a~3"], twice.schema.names
+assert twice.to_pylist()[2] == {"a": 3, "a~2": 3, "a~1": 2.0, "a~3": 3}, twice.to_pylist()
 print(compared)

@@ -43,12 +43,16 @@ def few(dtype):
 
 TYPES = ["i1", "u1", "?", *(order + kind for kind in ["i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
                             for order in "<>")]
+SKY = sky(1300, 1100)
 tree = {
     "data": sky(300, 200),
     "large": holes(sky(2050, 1030)),
     "types": {name.replace("<", "little ").replace(">", "big "): few(name) for name in TYPES},
     "cube": np.arange(3 * 40 * 50, dtype=">i2").reshape(3, 40, 50),
     "fortran": {"plane": np.asfortranarray(sky(60, 70)), "cube": np.asfortranarray(RNG.normal(0, 1, (4, 20, 30)))},
+    # Elements of a column lie closer together than those of a row.
+    "turned": {"base": SKY, "columns": SKY.T[::2, ::-3], "backwards": SKY.T[::-1, ::2],
+               "cube": np.arange(4 * 60 * 50, dtype="i4").reshape(4, 60, 50).transpose(0, 2, 1)[::2, :, ::2]},
     "every second": sky(60, 70)[::2, ::2],
     "constant": np.full((10, 20), 3),
     "no number": np.full((5, 6), np.nan),

@@ -89,6 +89,17 @@ catalog: !core/table-1.0.0
   - !core/column-1.0.0
     name: short
     data: !core/ndarray-1.0.0 {source: 0, datatype: int32, byteorder: big, shape: [3]}
+twice: !core/table-1.0.0
+  columns:
+  - &same !core/column-1.0.0
+    name: a
+    data: !core/ndarray-1.0.0 {source: 0, datatype: int32, byteorder: big, shape: [3]}
+  - *same
+  - !core/column-1.0.0
+    name: a~1
+    data: !core/ndarray-1.0.0 {source: 1, datatype: float64, byteorder: little, shape: [3]}
+  - *same
+nothing: !core/table-1.0.0 {columns: []}
 ...
 """
     ids, flux = np.arange(1, 50001, dtype=">i4").tobytes(), np.arange(50000.0).tobytes()

@@ -11,8 +11,8 @@ use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
 use super::AsdfFile;
-use super::arrays::{Elements, Entry, file_of};
-use super::ndarray::{Datatype, Ndarray, Scalar};
+use super::arrays::{Entry, file_of};
+use super::ndarray::{Datatype, Ndarray, Scalar, Source};
 use super::same_paths::{Same, is_mask, with_ending};
 use crate::content::folder::{File, Folder, Keeping, Kind, Node};
 use crate::content::path_folder::{Item, Items, PathFolder};
@@ -83,13 +83,35 @@ fn is_image(array: &Ndarray) -> bool {
 
 /// The file of the picture of the array with this number.
 fn picture_file(file: &Arc<AsdfFile>, number: usize) -> File {
-    let make = |elements: &Elements| {
-        let picture = picture::Picture::new(elements, &file.context.cache)?;
-        Ok(Arc::new(picture) as Arc<dyn Content>)
+    let Some(Entry::Array(array)) = file.found().items.get(number).map(|item| &item.what) else {
+        return File::new(Arc::new(Text::default()), Keeping::Nothing);
     };
-    match file.found().items.get(number).map(|item| &item.what) {
-        Some(Entry::Array(array)) => file_of(file, array, make),
-        _ => File::new(Arc::new(Text::default()), Keeping::Nothing),
+    let turned = turned(array);
+    file_of(file, turned.as_ref().unwrap_or(array), |elements| {
+        let picture = picture::Picture::new(elements, turned.is_some(), &file.context.cache)?;
+        Ok(Arc::new(picture) as Arc<dyn Content>)
+    })
+}
+
+/// An array with rows and columns exchanged, if the elements of a column lie closer together than those of a row: then
+/// it is read as it lies.
+fn turned(array: &Ndarray) -> Option<Ndarray> {
+    let (Some(shape), Source::Block(_) | Source::External(_)) = (&array.shape, &array.source) else {
+        return None;
+    };
+    let [.., down, across] = array.strides.as_deref()? else { return None };
+    if shape.dimensions.len() < 2 || down.unsigned_abs() >= across.unsigned_abs() {
+        return None;
+    }
+    let mut turned = array.clone();
+    exchange_last_two(&mut turned.shape.as_mut()?.dimensions);
+    exchange_last_two(turned.strides.as_mut()?);
+    Some(turned)
+}
+
+fn exchange_last_two<T>(items: &mut [T]) {
+    if let [.., one, other] = items {
+        std::mem::swap(one, other);
     }
 }
 

@@ -3,6 +3,8 @@
 //! udev gives `/dev/fuse` mode 0666 on an installed system, containers often don't: so the tests bring a
 //! device node of their own, in a mount namespace of their own.
 
+use std::path::Path;
+
 use crate::common::daemon::Bench;
 
 pub(crate) const PROLOGUE: &str = r#"
@@ -43,6 +45,27 @@ fn mounts_and_unmounts_in_every_way() {
             test ! -e home/m
         done"#,
     );
+}
+
+#[test]
+fn views_are_read_without_a_cache_directory() {
+    let bench = Bench::new();
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sample.asdf");
+    std::fs::copy(sample, bench.path("sample.asdf")).unwrap();
+    let script = r#"
+        mkdir -m 700 closed
+        asdf-mount sample.asdf mnt
+        user env XDG_CACHE_HOME=$T/closed/cache XDG_STATE_HOME=$T/closed/state asdf-mount sample.asdf home/m
+        for view in arrays fits tables preview; do
+            test $(find mnt/$view -type f | wc -l) -gt 0
+            (cd mnt; find $view -type f -exec sha1sum {} +) >expected
+            user sh -c 'cd home/m; sha1sum --quiet -c ../../expected'
+        done
+        user asdf-mount -u home/m
+        asdf-mount -u mnt"#;
+    let output = bench.script(&format!("{PROLOGUE}{script}"));
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
 }
 
 #[test]

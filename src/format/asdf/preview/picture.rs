@@ -24,8 +24,9 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    pub(super) fn new(elements: &Elements, cache: &Arc<Cache>) -> Result<Self> {
-        let (plane, id) = (Plane::first(elements)?, cache.id());
+    /// The picture of the first plane; `turned` if rows and columns of the elements are exchanged.
+    pub(super) fn new(elements: &Elements, turned: bool, cache: &Arc<Cache>) -> Result<Self> {
+        let (plane, id) = (Plane::first(elements, turned)?, cache.id());
         Ok(Self { plane, cache: cache.clone(), id, making: Mutex::default(), made: OnceLock::new() })
     }
 

@@ -32,8 +32,8 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// The first plane of an array.
-    pub(super) fn first(of: &Elements) -> Result<Self> {
+    /// The first plane of an array; `turned` if rows and columns of the elements are exchanged.
+    pub(super) fn first(of: &Elements, turned: bool) -> Result<Self> {
         let none = || Error::unsupported("the array is not an image");
         let Datatype::Scalar(scalar) = of.datatype else { return Err(none()) };
         let to_number = to_number(scalar, of.byteorder).ok_or_else(none)?;
@@ -43,8 +43,8 @@ impl Plane {
         if of.dimensions.contains(&0) {
             return Err(Error::unsupported("the array has no elements to show"));
         }
-        let transposed = of.order == Order::Fortran;
-        let content = match (transposed, planes) {
+        let by_columns = of.order == Order::Fortran;
+        let content = match (by_columns, planes) {
             (true, [_, ..]) => {
                 let apart = |count: u64| -> Option<i64> {
                     let before =
@@ -58,9 +58,9 @@ impl Plane {
             }
             _ => of.content.clone(),
         };
-        let (lines, elements) = if transposed { (width, height) } else { (height, width) };
+        let (lines, elements) = if by_columns { (width, height) } else { (height, width) };
         let block = height.max(width).div_ceil(LARGEST);
-        Ok(Self { content, to_number, item, lines, elements, transposed, block })
+        Ok(Self { content, to_number, item, lines, elements, transposed: by_columns != turned, block })
     }
 
     /// How many numbers there are in a line of the averages, and how many lines.
@@ -201,7 +201,7 @@ mod tests {
             order,
             content: Arc::new(Text::new(bytes)),
         };
-        Plane::first(&elements).unwrap()
+        Plane::first(&elements, false).unwrap()
     }
 
     /// The lines of the picture, the upper one first.
@@ -220,6 +220,16 @@ mod tests {
         assert_eq!(shown(&plane(&[4, 2, 3], Order::C, (0..24).collect())), expected);
         let cube: Vec<u8> = [0, 3, 1, 4, 2, 5].into_iter().flat_map(|value| [value, 99, 99, 99]).collect();
         assert_eq!(shown(&plane(&[4, 2, 3], Order::Fortran, cube)), expected);
+    }
+
+    #[test]
+    fn turned_elements_make_the_same_picture() {
+        let turned = |dimensions: &[u64], order, bytes| {
+            shown(&Plane { transposed: order == Order::C, ..plane(dimensions, order, bytes) })
+        };
+        let expected = [[3.0, 4.0, 5.0], [0.0, 1.0, 2.0]];
+        assert_eq!(turned(&[3, 2], Order::C, vec![0, 3, 1, 4, 2, 5]), expected);
+        assert_eq!(turned(&[3, 2], Order::Fortran, (0..6).collect()), expected);
     }
 
     #[test]
@@ -262,7 +272,7 @@ mod tests {
                 order: Order::C,
                 content: content.clone(),
             };
-            let plane = Plane::first(&elements).unwrap();
+            let plane = Plane::first(&elements, false).unwrap();
             let (width, height) = plane.size();
             assert!(width <= 1024 && height <= 1024, "{dimensions:?}");
             let averages = plane.averages().unwrap();

@@ -1,5 +1,6 @@
 //! A table as a file, from the elements of its arrays.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::AsdfFile;
@@ -20,12 +21,32 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
         if columns.iter().any(|(others, _)| *others != rows) {
             return Err(Error::damaged("the columns of the table are not of one length"));
         }
-        let columns: Vec<_> = columns.into_iter().flat_map(|(_, columns)| columns).collect();
+        let columns = distinct(columns.into_iter().flat_map(|(_, columns)| columns).collect());
         Ok(Arc::new(Table::new(&columns, rows)?) as Arc<dyn Content>)
     });
     let renewal = parts.signature.map_or(Renewal::Always, Renewal::WhileSame);
     let Parts { blocks, grows, .. } = parts;
     File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
+}
+
+/// Columns of which no two have the same name: readers find a column by its name. The second `a` is `a~1`.
+fn distinct(mut columns: Vec<(String, Column)>) -> Vec<(String, Column)> {
+    let mut taken: HashSet<String> = columns.iter().map(|(name, _)| name.clone()).collect();
+    // How often each name came.
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for (name, _) in &mut columns {
+        let count = seen.entry(name.clone()).or_insert(0);
+        let first = name.clone();
+        while *count > 0 {
+            *name = format!("{first}~{count}");
+            if taken.insert(name.clone()) {
+                break;
+            }
+            *count += 1;
+        }
+        *count += 1;
+    }
+    columns
 }
 
 /// What the file of a table depends on.
@@ -215,7 +236,7 @@ impl Array {
             columns.push((name, part.column(&field.datatype, &[lists, &field.shape].concat())?));
             offset += bytes;
         }
-        Ok(columns)
+        Ok(distinct(columns))
     }
 
     /// `size` bytes at an offset of each element.

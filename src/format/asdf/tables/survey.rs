@@ -150,6 +150,10 @@ impl Finder {
             self.leave_out(node.value.place, what);
             return Vec::new();
         };
+        if listed.is_empty() {
+            let what = format!("tables/ leaves out {}: it has no columns", paths.show(node.path));
+            self.leave_out(node.value.place, what);
+        }
         let names = node.value.get("colnames").and_then(Value::items).unwrap_or_default();
         let mut columns = Vec::new();
         for (n, column) in listed.iter().enumerate() {
