@@ -176,7 +176,16 @@ impl Members {
 
     /// Names and values in their order.
     pub(super) fn in_order(&self) -> Vec<(&str, &[u8])> {
-        let mut members: Vec<_> = self.0.iter().collect();
+        self.sorted(|_| true)
+    }
+
+    /// Those that came by a merge key.
+    pub(super) fn merged(&self) -> Vec<(&str, &[u8])> {
+        self.sorted(|member| member.merge.is_some())
+    }
+
+    fn sorted(&self, wanted: impl Fn(&Member) -> bool) -> Vec<(&str, &[u8])> {
+        let mut members: Vec<_> = self.0.iter().filter(|(_, member)| wanted(member)).collect();
         members.sort_by_key(|(_, member)| member.place);
         members.into_iter().map(|(name, member)| (&**name, &*member.json)).collect()
     }

@@ -222,6 +222,9 @@ fn merge_keys_bring_the_members_of_other_mappings() {
     assert_eq!(twice["z"], json!({"k": {"$ref": "#/x/k"}, "l": {"$ref": "#/y/l"}}));
     let value = tagged(&format!("{{{base}, y: {{<<: *x}}}}"));
     assert_eq!(value["y"]["t"], json!({"$tag": "tag:stsci.edu:asdf/y", "$value": "2"}));
+    // No name comes twice.
+    let shown = text("{x: &x {a: 1, b: 2}, y: {<<: *x, a: 3, <<: *x}}", false).unwrap();
+    assert_eq!((shown.matches("\"a\"").count(), shown.matches("\"b\"").count()), (2, 2), "{shown}");
     // The members of one that comes again are those of the last.
     assert_eq!(json("{x: &x {a: 1, a: 2}, y: {<<: *x}}")["y"], json!({"a": 2}));
 }

@@ -346,6 +346,11 @@ impl Writer {
     }
 
     fn end(&mut self) {
+        let members = self.levels.last_mut().and_then(|level| level.members.take());
+        for (name, json) in members.iter().flat_map(Members::merged) {
+            self.member(name);
+            self.out.extend_from_slice(json);
+        }
         let Some(level) = self.levels.pop() else { return };
         if level.mapping.is_some() && level.written {
             self.new_line();
@@ -354,7 +359,7 @@ impl Writer {
         if level.wrapped {
             self.out.push(b'}');
         }
-        if let Some((mapping, members)) = level.mapping.zip(level.members) {
+        if let Some((mapping, members)) = level.mapping.zip(members) {
             match level.anchored {
                 true => drop(self.members.insert(mapping, Arc::new(members))),
                 // No merge key can name it.
@@ -389,7 +394,8 @@ impl Writer {
         }
     }
 
-    /// Writes the members of the mapping that an anchor names into the one that has the merge key.
+    /// Adds the members of the mapping that an anchor names to the one that has the merge key. They are written at its
+    /// end: a key that is written later comes before them, and readers such as DuckDB refuse names that come twice.
     fn merge(&mut self, anchor: &str, place: Mark) -> Result<()> {
         let Anchored::Node(pointer, Some(mapping)) = self.anchored(anchor, place)? else {
             return refused("a merge key is for a node that is no mapping", place);
@@ -409,8 +415,6 @@ impl Writer {
                 None => {}
             }
             self.hold(Members::weight(name, json), place)?;
-            self.member(name);
-            self.out.extend_from_slice(json);
         }
         match list {
             Some(list) => self.levels.push(list),
