@@ -21,6 +21,8 @@ use crate::source::{FileSource, Reach, Source, Surroundings};
 
 /// To hold whatever lies at a path.
 const HOLD_ANY: OFlags = HOLD.difference(OFlags::DIRECTORY).difference(OFlags::NOFOLLOW);
+/// Links that are followed, as many as the system follows.
+const MOST_LINKS: usize = 40;
 /// How often a path is resolved again that changes meanwhile.
 const TRIES: usize = 8;
 
@@ -65,12 +67,8 @@ impl Beside {
                     .advise("-o external=anywhere allows that")),
                 Reach::Anywhere { mountpoint } => {
                     let folder = folder.ok_or_else(|| Self::refused("its folder has no path"))?;
-                    let path = plain(&folder.join(path));
-                    // The daemon would wait for its own answer.
-                    if mountpoint.as_ref().is_some_and(|mountpoint| path.starts_with(mountpoint)) {
-                        return Err(Self::refused("it lies in this mount"));
-                    }
-                    Ok(open_at(rustix::fs::CWD, &path, ResolveFlags::NO_MAGICLINKS)?)
+                    let path = without_links(folder, path, mountpoint.as_deref())?;
+                    Ok(open_at(rustix::fs::CWD, &path, ResolveFlags::NO_SYMLINKS)?)
                 }
             },
             Err(errno) => Err(errno.into()),
@@ -117,17 +115,35 @@ fn real_path(dir: BorrowedFd<'_>) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// A path without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => drop(plain.pop()),
-            Component::CurDir => {}
-            other => plain.push(other),
+/// A path, from a folder on that has none, without `.`, `..` and links. Nothing in the mount is looked at on the way: the
+/// daemon would wait for its own answer.
+fn without_links(folder: PathBuf, path: &Path, mountpoint: Option<&Path>) -> Result<PathBuf> {
+    let (mut plain, mut left, mut links) = (folder, path.to_owned(), 0);
+    loop {
+        let mut components = left.components();
+        let Some(component) = components.next() else { return Ok(plain) };
+        let rest = components.as_path().to_owned();
+        plain = match component {
+            Component::ParentDir => plain.parent().map_or(plain.clone(), Path::to_owned),
+            Component::CurDir => {
+                left = rest;
+                continue;
+            }
+            other => plain.join(other),
+        };
+        if mountpoint.is_some_and(|mountpoint| plain.starts_with(mountpoint)) {
+            return Err(Beside::refused("it lies in this mount"));
         }
+        left = match std::fs::read_link(&plain) {
+            Ok(_) if links == MOST_LINKS => return Err(Errno::LOOP.into()),
+            Ok(target) => {
+                links += 1;
+                plain.pop();
+                target.join(rest)
+            }
+            Err(_) => rest,
+        };
     }
-    plain
 }
 
 impl Surroundings for Beside {
@@ -188,8 +204,20 @@ mod tests {
         for path in ["none", "sub", "fifo", "/proc/self/fd/0", ""] {
             assert!(open(path, &Reach::Below).is_err(), "{path}");
         }
-        let covered = Reach::Anywhere { mountpoint: Some(dir.path().canonicalize().unwrap()) };
-        assert!(open("../outside", &covered).unwrap_err().message().contains("this mount"));
+        fs::create_dir(dir.path().join("mount")).unwrap();
+        fs::write(dir.path().join("mount/file"), "file").unwrap();
+        symlink("../mount/file", folder.join("into")).unwrap();
+        symlink("..", folder.join("up")).unwrap();
+        symlink("round", dir.path().join("round")).unwrap();
+        let covered = Reach::Anywhere { mountpoint: Some(dir.path().join("mount").canonicalize().unwrap()) };
+        for path in ["../mount/file", "into", "up/mount/file", "up/folder/up/folder/into"] {
+            assert!(open(path, &anywhere).is_ok(), "{path}");
+            assert!(open(path, &covered).unwrap_err().message().contains("this mount"), "{path}");
+        }
+        assert!(open("up/outside", &covered).is_ok() && open("../round", &anywhere).is_err());
+        // A mount over the folder itself.
+        let covered = Reach::Anywhere { mountpoint: Some(folder.canonicalize().unwrap()) };
+        assert!(open("./../outside", &covered).is_ok() && open("../folder/other", &covered).is_err());
         // What the other file names begins at its own folder.
         let deep = open("sub/deep", &Reach::Below).unwrap();
         assert!(deep.surroundings().unwrap().open(Path::new("../other"), &Reach::Below).is_ok());
