@@ -54,6 +54,9 @@ table: !core/ndarray-1.1.0
   data:
   - [M110, 110, 205, And]
   - [ M31,  31, 224, And]
+square: !core/ndarray-1.1.0
+  datatype: [[ascii, 4], uint16, uint16, [ascii, 4]]
+  data: [[M110, 110, 205, And], [M31, 31, 224, And], [M32, 32, 221, And], [M103, 103, 581, Cas]]
 shapes: !core/ndarray-1.1.0
   datatype: [{name: a, datatype: int8}, {name: b, datatype: int16, shape: [2]}, {name: c, datatype: bool8}]
   data: [[1, [2, 3], true], [4, [5, 6], false]]

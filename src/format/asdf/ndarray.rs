@@ -160,9 +160,10 @@ fn trouble<T>(value: &Value, what: impl Into<String>) -> Result<T> {
 }
 
 impl Ndarray {
-    fn read_unmasked(tag: &str, node: &Value) -> Result<Self> {
+    /// Reads a node with this tag. If `strict`, it has to be one that Python asdf reads.
+    fn read_unmasked(tag: &str, node: &Value, strict: bool) -> Result<Self> {
         if let Node::Sequence(_, shape) | Node::LargeSequence(shape) = &node.target().node {
-            return Self::inline(node, shape.clone(), None, None);
+            return Self::inline(node, shape.clone(), (None, None), strict);
         }
         let Node::Mapping(_) = &node.target().node else {
             return trouble(node, "an ndarray is neither a mapping nor a sequence");
@@ -177,7 +178,7 @@ impl Ndarray {
             (None, None) => return trouble(node, "an ndarray has neither \"source\" nor \"data\""),
             (None, Some(data)) => match &data.target().node {
                 Node::Sequence(_, lengths) | Node::LargeSequence(lengths) => {
-                    Self::inline(data, lengths.clone(), shape, datatype)?
+                    Self::inline(data, lengths.clone(), (shape, datatype), strict)?
                 }
                 _ => return trouble(data, "the \"data\" of an ndarray is not a sequence"),
             },
@@ -197,19 +198,14 @@ impl Ndarray {
         };
         array.byteorder = byteorder;
         array.offset = node.get("offset").map_or(Ok(0), offset)?;
-        array.strides = node.get("strides").map(strides).transpose()?;
+        array.strides = node.get("strides").map(|value| strides(value, strict)).transpose()?;
         array.dimensions_fit(node)?;
         Ok(array)
     }
 
-    /// Reads a node with this tag, and what it is masked by, as far as the schema allows it.
+    /// Reads a node with this tag, and what it is masked by, as strictly as Python asdf.
     pub fn read(tag: &str, node: &Value) -> Result<Self> {
-        let mut array = Self::read_unmasked(tag, node)?;
-        if let (Some(true), Some(strides)) =
-            (array.strides.as_ref().map(|all| all.contains(&0)), node.get("strides"))
-        {
-            return trouble(strides, "a stride of an ndarray is not a number other than 0");
-        }
+        let mut array = Self::read_unmasked(tag, node, true)?;
         if let (Node::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
             array.mask = Mask::read(mask)?;
             masks::fits(&array, mask)?;
@@ -217,10 +213,10 @@ impl Ndarray {
         Ok(array)
     }
 
-    /// Reads a node with this tag, whatever it is masked by, also if it repeats elements by strides of 0; and what is
-    /// wrong with its mask.
-    pub fn read_any_mask(tag: &str, node: &Value) -> Result<(Self, Option<Trouble>)> {
-        let mut array = Self::read_unmasked(tag, node)?;
+    /// Reads a node with this tag, whatever it is masked by, and also if Python asdf does not read it: with strides of
+    /// 0, or a table in the tree with as many rows as fields. And what is wrong with its mask.
+    pub fn read_leniently(tag: &str, node: &Value) -> Result<(Self, Option<Trouble>)> {
+        let mut array = Self::read_unmasked(tag, node, false)?;
         let mut wrong = None;
         if let (Node::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
             match Mask::read(mask) {
@@ -236,8 +232,8 @@ impl Ndarray {
     fn inline(
         data: &Value,
         lengths: survey::Shape,
-        shape: Option<Shape>,
-        datatype: Option<Datatype>,
+        (shape, datatype): (Option<Shape>, Option<Datatype>),
+        strict: bool,
     ) -> Result<Self> {
         let structured = matches!(datatype, Some(Datatype::Structured(_) | Datatype::Unknown));
         match (&lengths, &shape) {
@@ -262,7 +258,7 @@ impl Ndarray {
         let mut shape = shape;
         // With aliases of rows there may be far more of them than the text is long.
         if let (Some(Datatype::Structured(fields)), false) = (&datatype, lengths == survey::Shape::Unknown)
-            && let Some(dimensions) = records::fit(data, shape.as_ref(), fields)?
+            && let Some(dimensions) = records::fit(data, shape.as_ref(), fields, strict)?
         {
             shape = Some(Shape { streamed: false, dimensions });
         }
@@ -370,12 +366,12 @@ fn offset(value: &Value) -> Result<u64> {
     }
 }
 
-fn strides(value: &Value) -> Result<Vec<i64>> {
+fn strides(value: &Value, strict: bool) -> Result<Vec<i64>> {
     let Some(items) = value.items() else {
         return trouble(value, "the \"strides\" of an ndarray are not a list");
     };
     let stride = |item: &Value| match item.integer().map(i64::try_from) {
-        Some(Ok(stride)) => Ok(stride),
+        Some(Ok(stride)) if stride != 0 || !strict => Ok(stride),
         _ => trouble(item, "a stride of an ndarray is not a number other than 0"),
     };
     items.iter().map(stride).collect()

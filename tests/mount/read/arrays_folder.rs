@@ -6,7 +6,7 @@ use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::mount::{Mounted, fresh_folder};
 
 #[test]
-fn elements_may_come_again_by_strides_of_zero() {
+fn arrays_that_python_refuses_are_shown() {
     let node = |shape: &str, strides: &str| {
         format!(
             "!core/ndarray-1.1.0 {{source: 0, datatype: uint8, byteorder: little, shape: {shape}, strides: {strides}}}"
@@ -16,6 +16,11 @@ fn elements_may_come_again_by_strides_of_zero() {
         ("rows", node("[2, 3]", "[0, 1]"), &b"abcabc"[..]),
         ("columns", node("[3, 2]", "[1, 0]"), b"aabbcc"),
         ("one", node("[2, 2]", "[0, 0]"), b"aaaa"),
+        (
+            "table",
+            "!core/ndarray-1.1.0 {data: [[97, 98], [99, 100]], datatype: [uint8, uint8]}".to_owned(),
+            b"abcd",
+        ),
         ("old", "!core/ndarray-0.1.0 {source: 0, dtype: int16, shape: [2]}".to_owned(), b"abcd"),
     ];
     let text: String = nodes.iter().map(|(key, node, _)| format!("{key}: {node}\n")).collect();

@@ -117,7 +117,7 @@ pub(in super::super) fn find(
         if finder.arrays.len() >= MOST_ARRAYS {
             enough.store(true, Ordering::Relaxed);
         } else if let Some(tag) = node.tag.filter(|tag| ndarray::is_tag(tag)) {
-            match Ndarray::read_any_mask(tag, node.value) {
+            match Ndarray::read_leniently(tag, node.value) {
                 // A FITS file that the tree describes may say what it is.
                 Err(trouble) if is_bare(node.value) && finder.bare.len() < MOST_BARE => {
                     finder.bare.push((node.path, node.value.place, trouble.what));

@@ -8,7 +8,7 @@ pub(super) fn fits(array: &Ndarray, mask: &Value) -> Result<()> {
     let target = mask.target();
     match (array.mask, target.tag.as_deref().filter(|tag| is_tag(tag))) {
         (Mask::Ndarray(_), Some(tag)) => {
-            let read = Ndarray::read_unmasked(tag, target)?;
+            let read = Ndarray::read_unmasked(tag, target, true)?;
             if !matches!(read.datatype, None | Some(Datatype::Scalar(Scalar::Bool8))) {
                 return trouble(
                     mask,

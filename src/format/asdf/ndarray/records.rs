@@ -1,25 +1,34 @@
 //! Whether the records of a structured array in the tree are what its fields can hold, as Python reads them.
 //!
 //! Python takes for a record the first sequence with as many items as there are fields, going down the first
-//! items. So an array with as many rows as fields can't be read.
+//! items, that numpy does not refuse. So it can't read some arrays with as many rows as fields.
 
-use super::{Datatype, Field, Result, Shape, elements, trouble};
+use super::{Datatype, Field, Result, Scalar, Shape, elements, trouble};
 use crate::yaml::scalar::Type;
 use crate::yaml::survey::{Leaves, Node, Value};
 
 /// Whether an array is whole, and every value fits its field; how long its dimensions are then. Of one that is too
-/// large, and of an empty one, nothing is known.
-pub(super) fn fit(data: &Value, shape: Option<&Shape>, fields: &[Field]) -> Result<Option<Vec<u64>>> {
+/// large, and of an empty one, nothing is known. If `strict`, what Python can't read is wrong, however clear it is.
+pub(super) fn fit(
+    data: &Value,
+    shape: Option<&Shape>,
+    fields: &[Field],
+    strict: bool,
+) -> Result<Option<Vec<u64>>> {
     if data.items().is_none_or(<[_]>::is_empty) {
         return Ok(None);
     }
     let mut lengths = Vec::new();
     let mut line = data;
-    let first = loop {
+    loop {
         match line.items() {
-            Some(items) if items.len() == fields.len() => break items,
-            Some([first, ..]) => {
-                lengths.push(line.items().map_or(0, <[_]>::len));
+            Some(items) if items.len() == fields.len() && !are_rows(items, fields) => break,
+            Some(items @ [first, ..]) => {
+                if strict && items.len() == fields.len() && !python_looks_below(fields) {
+                    let what = "an array in the tree has as many rows as its datatype has fields, which Python can't read";
+                    return trouble(line, what);
+                }
+                lengths.push(items.len());
                 line = first;
             }
             None if !line.is_whole() => return Ok(None),
@@ -29,12 +38,6 @@ pub(super) fn fit(data: &Value, shape: Option<&Shape>, fields: &[Field]) -> Resu
                 return trouble(line, what);
             }
         }
-    };
-    let is_row = |(value, field): (&Value, &Field)| value.items().is_some() && is_plain(field);
-    if first.iter().zip(fields).all(is_row) {
-        let what =
-            "an array in the tree has as many rows as its datatype has fields, which Python can't read";
-        return trouble(line, what);
     }
     rows_fit(data, &lengths, fields)?;
     let lengths: Vec<u64> = lengths.into_iter().map(|length| length as u64).collect();
@@ -48,6 +51,23 @@ pub(super) fn fit(data: &Value, shape: Option<&Shape>, fields: &[Field]) -> Resu
         }
         _ => Ok(Some(lengths)),
     }
+}
+
+/// Whether values can't be those of fields, as they are sequences.
+fn are_rows(values: &[Value], fields: &[Field]) -> bool {
+    let is_row = |(value, field): (&Value, &Field)| value.items().is_some() && is_plain(field);
+    !values.is_empty() && values.iter().zip(fields).all(is_row)
+}
+
+/// Whether Python looks for records within a sequence of as many sequences as there are fields. numpy takes any
+/// sequence for a truth value; then floats and texts are refused, and Python goes on, but not after other numbers.
+fn python_looks_below(fields: &[Field]) -> bool {
+    use Scalar::{Ascii, Bool8, Float16, Float32, Float64, Ucs4};
+    let first = fields.iter().find(|field| field.datatype != Datatype::Scalar(Bool8));
+    let is_refused = |field: &Field| {
+        matches!(field.datatype, Datatype::Scalar(Float16 | Float32 | Float64 | Ascii(_) | Ucs4(_)))
+    };
+    first.is_some_and(is_refused)
 }
 
 /// Whether a field is a single number or text.

@@ -118,6 +118,8 @@ fn what_is_wrong_is_told_with_its_place() {
         (&format!("{{{fine}, mask: {{source: 0}}}}"), "without the tag"),
         ("{data: [[1, 2], [3]]}", "not of the same length"),
         ("{data: [1, 2], shape: [3]}", "has the shape [2], and its \"shape\" is [3]"),
+        ("{data: [[1, 2], [3, 4]], datatype: [bool8, int8]}", "as many rows as"),
+        ("{data: [[true, true], [true, true]], datatype: [bool8, bool8]}", "as many rows as"),
         ("{data: 5}", "not a sequence"),
         ("5", "neither a mapping nor a sequence"),
     ] {
@@ -126,6 +128,8 @@ fn what_is_wrong_is_told_with_its_place() {
         assert_eq!(trouble.place.line, 5, "{fields}");
     }
     assert!(read("!core/ndarray-1.1.0 {data: [], shape: [0, 3]}").is_ok());
+    let table = read("!core/ndarray-1.1.0 {data: [[a, 2], [b, 4]], datatype: [[ascii, 2], int8]}").unwrap();
+    assert_eq!(table.shape, Some(Shape { streamed: false, dimensions: vec![2] }));
     for tag in ["!core/ndarray-0.1.0", "!o!core/ndarray"] {
         let old = read(&format!("{tag} {{source: 0, shape: [2], dtype: int8}}"));
         assert!(old.is_ok(), "{tag}: {old:?}");

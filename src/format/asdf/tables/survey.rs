@@ -331,13 +331,13 @@ impl Search {
 
     fn take(&mut self, tag: &str, value: &Value) {
         // What is wrong with an array is told of `arrays/`.
-        let Ok((mut array, _)) = Ndarray::read_any_mask(tag, value) else { return };
+        let Ok((mut array, _)) = Ndarray::read_leniently(tag, value) else { return };
         if array.settle_inline().is_err() {
             return;
         }
         let mask = value.get("mask").map(Value::target).and_then(|mask| {
             let tag = mask.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
-            let (mut mask, _) = Ndarray::read_any_mask(tag, mask).ok()?;
+            let (mut mask, _) = Ndarray::read_leniently(tag, mask).ok()?;
             mask.settle_inline().ok().map(|()| mask)
         });
         // The array of a quantity is its only one, more or less.
