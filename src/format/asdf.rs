@@ -215,7 +215,9 @@ impl AsdfFile {
     fn stored(&self, n: usize, header: &Header) -> Result<Slice> {
         let start = header.data_offset();
         if header.streamed() {
-            let size = self.source.stat()?.size;
+            // As of this version: all that is open of it has one length, and goes on to the next version together. The
+            // kernel takes a short answer to one reader for the end of the file for all.
+            let size = self.source_stat.size;
             return Ok(Slice::new(self.source.clone(), start, size.saturating_sub(start)));
         }
         let next = self.blocks()?.offsets.get(n + 1).copied().unwrap_or(u64::MAX);
