@@ -66,10 +66,19 @@ impl Change {
     /// Changes whole elements in place, if they stay as long as they are.
     fn in_place(self, bytes: &mut [u8]) {
         match self {
-            Self::Number { width: 1, flip: true, .. } => bytes.iter_mut().for_each(|byte| *byte ^= 0x80),
-            Self::Number { width: 2, reverse, flip } => numbers::<2>(bytes, reverse, flip),
-            Self::Number { width: 4, reverse, flip } => numbers::<4>(bytes, reverse, flip),
-            Self::Number { width: 8, reverse, flip } => numbers::<8>(bytes, reverse, flip),
+            Self::Number { width: 1, flip: true, .. } => each(bytes, |[byte]| [byte ^ 0x80]),
+            Self::Number { width: 2, reverse: true, flip } => {
+                each(bytes, |number| (u16::from_le_bytes(number) ^ u16::from(flip) << 15).to_be_bytes());
+            }
+            Self::Number { width: 4, reverse: true, flip } => {
+                each(bytes, |number| (u32::from_le_bytes(number) ^ u32::from(flip) << 31).to_be_bytes());
+            }
+            Self::Number { width: 8, reverse: true, flip } => {
+                each(bytes, |number| (u64::from_le_bytes(number) ^ u64::from(flip) << 63).to_be_bytes());
+            }
+            Self::Number { width: width @ (2 | 4 | 8), reverse: false, flip: true } => {
+                bytes.chunks_exact_mut(width).for_each(|number| number[0] ^= 0x80);
+            }
             Self::Letter => bytes.iter_mut().for_each(|byte| *byte = if *byte == 0 { b'F' } else { b'T' }),
             _ => {}
         }
@@ -105,17 +114,10 @@ impl Change {
     }
 }
 
-fn numbers<const WIDTH: usize>(bytes: &mut [u8], reverse: bool, flip: bool) {
-    let top = if flip { 0x80 } else { 0 };
-    // Loops without a condition inside: so the compiler changes several numbers at once.
-    match reverse {
-        true => bytes.as_chunks_mut::<WIDTH>().0.iter_mut().for_each(|number| {
-            number.reverse();
-            number[0] ^= top;
-        }),
-        false if flip => bytes.as_chunks_mut::<WIDTH>().0.iter_mut().for_each(|number| number[0] ^= top),
-        false => {}
-    }
+/// Changes each number. Without a condition inside, and with the order turned as that of an integer, the compiler
+/// changes several numbers at once.
+fn each<const WIDTH: usize>(bytes: &mut [u8], change: impl Fn([u8; WIDTH]) -> [u8; WIDTH]) {
+    bytes.as_chunks_mut().0.iter_mut().for_each(|number| *number = change(*number));
 }
 
 /// The number that sixteen bits stand for (IEEE 754 binary16).
