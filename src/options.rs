@@ -18,7 +18,7 @@ use crate::view::ShownViews;
 use list::{Item, split};
 pub(crate) use names::{KnownOption, all};
 pub use names::{Row, TABLE};
-use names::{find, is_comment};
+use names::{find, is_comment, is_option};
 
 /// The type of our mounts in mount(8) and /proc/self/mountinfo.
 pub const FILE_SYSTEM_TYPE: &str = "fuse.asdf-mount";
@@ -129,8 +129,13 @@ impl Options {
             // The names of views are separated by commas, as options are.
             let mut in_views = false;
             for item in split(list.as_bytes())? {
-                if in_views && item.value.is_none() && options.views.add(&item.name) {
-                    continue;
+                if in_views && item.value.is_none() {
+                    if options.views.add(&item.name) {
+                        continue;
+                    }
+                    if !is_option(&item.name) {
+                        return Err(no_view(item.name.as_bytes()));
+                    }
                 }
                 options.take(&item)?;
                 in_views = item.name == "views";
@@ -250,11 +255,15 @@ fn views(value: &[u8]) -> Result<ShownViews> {
     let mut views = ShownViews::none();
     for name in value.split(|byte| *byte == b',') {
         if !std::str::from_utf8(name).is_ok_and(|name| views.add(name)) {
-            let names: Vec<_> = view_names().collect::<BTreeSet<_>>().into_iter().collect();
-            return Err(bad("views", name, &format!("all, none, or one of {}", names.join(", "))));
+            return Err(no_view(name));
         }
     }
     Ok(views)
+}
+
+fn no_view(name: &[u8]) -> Error {
+    let names: Vec<_> = view_names().collect::<BTreeSet<_>>().into_iter().collect();
+    bad("views", name, &format!("all, none, or one of {}", names.join(", ")))
 }
 
 /// A value that can be passed to a system call.
@@ -343,7 +352,9 @@ mod tests {
         }
         assert!(!has("views=arrays,views=fits", "arrays"), "the last one counts");
         assert!(refusal("views=fit").contains("-o views=fit is not all, none, or one of arrays, "));
-        assert!(refusal("views=fits,tabels").contains("unknown option -o tabels"));
+        assert!(
+            refusal("views=fits,tabels").contains("-o views=tabels is not all, none, or one of arrays, ")
+        );
         assert!(refusal("fits").contains("unknown option -o fits"));
         assert!(refusal("views=fits,ro,arrays").contains("unknown option"));
         assert_eq!(refusal("views"), "-o views needs a value: views=…");

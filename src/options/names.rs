@@ -129,6 +129,11 @@ pub(super) fn is_comment(name: &str) -> bool {
     name.starts_with("x-") || name.starts_with("X-")
 }
 
+/// Whether an option has this name.
+pub(super) fn is_option(name: &str) -> bool {
+    is_comment(name) || all().any(|known| known.name == name)
+}
+
 /// The error for an unknown name.
 fn unknown(name: &str) -> Error {
     let nearest = all()
