@@ -389,7 +389,7 @@ impl Overlay {
         let mut body = locked(&overlay_file.body);
         body.nlink = body.nlink.saturating_sub(1);
         body.ctime = now();
-        body.free_if_gone();
+        body.give_back_if_gone();
         drop(body);
         state.changed = Some(now());
         if name == TREE {

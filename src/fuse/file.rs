@@ -97,7 +97,7 @@ impl Server {
             });
         }
         match &*file {
-            OpenFile::Writer(writer) => read::answer_from_writer(writer, offset, size, reply),
+            OpenFile::Writer(writer) => read::answer_from_writer(writer, offset, size, purpose, reply),
             OpenFile::Reader(reader) if reader.is_slow() => {
                 let Some(reply) = read::answer_at_hand(reader, offset, size, reply) else { return };
                 self.decoding.run(move || {

@@ -20,13 +20,19 @@ thread_local! {
 }
 
 /// Answers a read through a handle that can write.
-pub(super) fn answer_from_writer(writer: &Writer, offset: u64, size: u32, reply: ReplyData) {
+pub(super) fn answer_from_writer(
+    writer: &Writer,
+    offset: u64,
+    size: u32,
+    purpose: Purpose,
+    reply: ReplyData,
+) {
     BUFFER.with_borrow_mut(|buffer| {
         let wanted = size as usize;
         if buffer.len() < wanted {
             buffer.resize(wanted, 0);
         }
-        match writer.read(offset, &mut buffer[..wanted]) {
+        match writer.read(offset, &mut buffer[..wanted], purpose == Purpose::Cache) {
             Ok(read) => reply.data(&buffer[..read.min(wanted)]),
             Err(error) => reply.error(reply::errno(&error)),
         }

@@ -246,15 +246,12 @@ impl Body {
         std::mem::replace(&mut self.backing, Backing::Source)
     }
 
-    /// Frees what it takes if no name and no handle reaches it any more.
-    pub(crate) fn free_if_gone(&mut self) {
+    /// Gives its part of the budget back if no name and no handle reaches it any more.
+    ///
+    /// The bytes stay until the kernel forgets the node: a program that has just looked the name up may still open it.
+    pub(crate) fn give_back_if_gone(&mut self) {
         if self.nlink == 0 && self.handles == 0 {
             self.share = None;
-            if let Backing::File(file) = &self.backing {
-                // It goes with the last descriptor; this only makes room sooner.
-                let _ = file.set_len(0);
-                self.size = 0;
-            }
         }
     }
 

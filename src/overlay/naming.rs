@@ -297,7 +297,7 @@ fn move_name(overlay: &Overlay, state: &mut State, name: &OsStr, new_name: &OsSt
     if let Some(gone) = state.names.get(new_name).cloned() {
         let mut body = locked(&gone.body);
         body.nlink = body.nlink.saturating_sub(1);
-        body.free_if_gone();
+        body.give_back_if_gone();
     }
     state.names.remove(name);
     if name == TREE {

@@ -1,9 +1,8 @@
 //! The pristine file, which is the overlay file that shows the source: which one it is, and when `tree.yaml`
 //! becomes it again.
 //!
-//! A `tree.yaml` that was deleted, or that its last writer left unsaved, comes back after a while ([`GONE`],
-//! [`PENDING`]), since a tree is never deleted. Each request that asks for a name checks this, so that no
-//! thread has to.
+//! A `tree.yaml` that was deleted, or that its last writer left empty, comes back after a while ([`GONE`]), since a
+//! tree is never deleted. Each request that asks for a name checks this, so that no thread has to.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
@@ -18,11 +17,10 @@ use crate::source::storage::close_later;
 use crate::sync::locked;
 use crate::view::TREE;
 
-/// After this time a `tree.yaml` that was removed or renamed away is there again: longer than any
-/// program takes between moving the old one out of the way and making the new one.
+/// After this time a `tree.yaml` that was removed, renamed away or left empty shows the saved text again: longer
+/// than any program takes between that and writing the new text.
 const GONE: Duration = Duration::from_secs(10);
-/// After this time a `tree.yaml` that was left empty, or cut without being open, shows the saved text.
-const PENDING: Duration = Duration::from_secs(60);
+
 impl Overlay {
     /// Gives the pristine a file of its own, unless it is `except`.
     pub(crate) fn copy_up_pristine(
@@ -132,7 +130,7 @@ impl Overlay {
         };
         let (late, outdated, size) = {
             let body = locked(&tree.body);
-            let late = body.pending.is_some_and(|since| since.elapsed() > PENDING) && body.writers == 0;
+            let late = body.pending.is_some_and(|since| since.elapsed() > GONE) && body.writers == 0;
             let own = matches!(body.backing, Backing::File(_)) && body.is_clean() && body.writers == 0;
             (late, own && !self.as_saved(state), body.size)
         };

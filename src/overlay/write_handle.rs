@@ -13,13 +13,14 @@
 //! themselves and ignore what close returns; only `cat` looks at it. A text that has ended and is wrong stays wrong
 //! whatever is appended.
 
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::content::Content;
 use crate::error::{Result, errno};
-use crate::overlay::file::{Backing, OverlayFile};
+use crate::overlay::file::{Backing, Body, OverlayFile};
 use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 
@@ -47,6 +48,26 @@ pub struct WriteHandle {
     /// How often others had changed the tree when this handle was opened, or last read it from its start:
     /// a text that it writes began from that one.
     pub(crate) base_version: AtomicU64,
+    /// The text that it reads, from its first read on; renewed by a read at offset 0.
+    reading: Mutex<Option<ReadText>>,
+}
+
+/// A text that stays as it is, whatever is saved meanwhile.
+#[derive(Clone, Debug)]
+enum ReadText {
+    /// The saved text, or one that this program made.
+    Content(Arc<dyn Content>),
+    /// A draft, or a file beside the tree.
+    File(Arc<File>),
+}
+
+impl ReadText {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        match self {
+            Self::Content(content) => content.read_at(offset, buf),
+            Self::File(file) => Ok(file.read_at(buf, offset)?),
+        }
+    }
 }
 
 /// For what a file is opened.
@@ -97,6 +118,7 @@ impl Overlay {
             appends: open.appending,
             wrote: AtomicBool::new(truncates),
             base_version: AtomicU64::new(state.base_version),
+            reading: Mutex::default(),
         };
         if open.writing {
             writer.begin_from_now(&mut state);
@@ -107,21 +129,33 @@ impl Overlay {
 }
 
 impl WriteHandle {
-    /// Reads at an offset.
-    pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+    /// Reads at an offset; `mapped` says that the bytes are for a mapping, of whatever handle.
+    ///
+    /// A program that has begun to read a text reads it to its end, also if another text is saved meanwhile. It gets the
+    /// new one when it reads from the start again, or writes.
+    pub fn read(&self, offset: u64, buf: &mut [u8], mapped: bool) -> Result<usize> {
         let mut state = locked(&self.overlay.state);
         if offset == 0 && self.writes {
             self.begin_from_now(&mut state);
         }
         let body = locked(&self.overlay_file.body);
+        let mut reading = locked(&self.reading);
+        let goes_on = offset > 0 && !mapped && !body.mapped && !self.wrote.load(Ordering::Relaxed);
+        let begun = reading.clone().filter(|_| goes_on);
+        let text = begun.map_or_else(|| self.text_of(&body), Ok)?;
+        if !mapped {
+            *reading = Some(text.clone());
+        }
+        drop((reading, body, state));
+        text.read_at(offset, buf)
+    }
+
+    /// The text of the file as it is now.
+    fn text_of(&self, body: &Body) -> Result<ReadText> {
         match &body.backing {
-            Backing::Source => self.overlay.saved_text()?.read_at(offset, buf),
-            Backing::File(file) => {
-                let rest = body.size.saturating_sub(offset).min(buf.len() as u64) as usize;
-                file.read_exact_at(&mut buf[..rest], offset)?;
-                Ok(rest)
-            }
-            Backing::Text(text) => text.read_at(offset, buf),
+            Backing::Source => self.overlay.saved_text().map(ReadText::Content),
+            Backing::File(file) => Ok(ReadText::File(file.clone())),
+            Backing::Text(text) => Ok(ReadText::Content(Arc::new(text.clone()))),
             Backing::Link(_) => Err(errno(libc::EINVAL)),
         }
     }
@@ -247,7 +281,7 @@ impl WriteHandle {
             let _state = locked(&overlay.state);
             let mut body = locked(&self.overlay_file.body);
             body.handles = body.handles.saturating_sub(1);
-            body.free_if_gone();
+            body.give_back_if_gone();
         }
         if !self.writes {
             return;

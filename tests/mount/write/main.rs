@@ -11,6 +11,7 @@
 //! | `preserved` | what a save leaves as it was: holes, owners, ACLs, links |
 //! | `kinds` | files of every kind and layout |
 //! | `moving` | reading while blocks move |
+//! | `readers` | reading `tree.yaml` while others save it |
 //! | `writers`, `shared` | two writers of one file, and changes by other programs and users |
 //! | `trouble` | full disks, failing ones, closed directories, limits |
 //! | `killed` | kill -9 during saves, for each plan |
@@ -48,6 +49,7 @@ mod place;
 mod plans;
 mod preserved;
 mod random_edits;
+mod readers;
 mod refusals;
 mod requests;
 mod scratch;
