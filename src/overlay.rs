@@ -27,18 +27,20 @@ pub mod naming;
 pub(crate) mod pristine;
 pub(crate) mod refusal;
 pub(crate) mod state_dir;
+#[cfg(test)]
+mod tests;
 pub(crate) mod verbatim;
 pub mod write_handle;
 pub(crate) mod xattr;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use crate::content::Content;
-use crate::error::Result;
-use crate::error::errno;
+use crate::error::{Error, Result, errno};
 use crate::folder::mounted_file::{CurrentFile, MountedFile};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
@@ -46,7 +48,7 @@ use crate::format::editor::{EditContext, EditSupport, Editor, TextVersion};
 use crate::format::view_names;
 use crate::host::detect::Position;
 use crate::host::stat::{Kind, Stat, Time};
-use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, now};
+use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quota, copy, now};
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
 use crate::source::SourceVersion;
@@ -270,13 +272,40 @@ impl Overlay {
         MOST_BYTES.saturating_add(tree.saturating_mul(4))
     }
 
-    /// A file of an overlay file's own; `name` is where it is found after a crash.
-    pub(crate) fn backing(&self, state: &mut State, name: Option<&OsStr>) -> Result<std::fs::File> {
+    /// A file of an overlay file's own; `name` is where it is found after a crash. It is in memory if the state
+    /// directory can't be used.
+    pub(crate) fn backing(&self, state: &mut State, name: Option<&OsStr>) -> Result<File> {
         let Some(state_dir) = &self.shared.state_dir else { return in_memory() };
-        if state.scratch_dir.is_none() {
-            state.scratch_dir = Some(state_dir.scratch_dir(&self.stem())?);
+        if state.scratch_dir.as_ref().is_some_and(ScratchDir::is_gone) {
+            state.scratch_dir = None;
         }
-        state.scratch_dir.as_ref().map_or_else(in_memory, |scratch_dir| scratch_dir.file(name))
+        if state.scratch_dir.is_none() {
+            match state_dir.scratch_dir(&self.stem()) {
+                Ok(made) => state.scratch_dir = Some(made),
+                Err(error) => state_dir.tell_in_memory(&error),
+            }
+        }
+        let made = state.scratch_dir.as_ref().map_or_else(in_memory, |scratch_dir| scratch_dir.file(name));
+        made.or_else(|error| {
+            state_dir.tell_in_memory(&error);
+            in_memory()
+        })
+    }
+
+    /// A file like that of [`backing`](Self::backing), with this text.
+    pub(crate) fn filled(&self, state: &mut State, name: Option<&OsStr>, text: &dyn Content) -> Result<File> {
+        let file = self.backing(state, name)?;
+        copy(text, &file).map(|()| file).or_else(|error| self.in_memory_instead(text, &error))
+    }
+
+    /// A file in memory with this text, as the state directory could not take it.
+    pub(crate) fn in_memory_instead(&self, text: &dyn Content, error: &Error) -> Result<File> {
+        let file = in_memory()?;
+        copy(text, &file)?;
+        if let Some(state_dir) = &self.shared.state_dir {
+            state_dir.tell_in_memory(error);
+        }
+        Ok(file)
     }
 
     /// What the source's head is, and how often others changed it.

@@ -54,10 +54,8 @@ impl UserDir {
     /// # Errors
     /// The user has no such place.
     pub fn path(&self) -> Result<PathBuf> {
-        let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from(self.of_root));
-        // A home that does not exist (`/nonexistent`) means that there is none. It is not created.
-        let home = || Some(set("HOME").filter(|home| home.is_dir())?.join(self.in_home));
+        let home = || Some(home()?.join(self.in_home));
         let base = set(self.variable).or_else(home).or_else(root);
         Ok(base.ok_or_else(|| self.nowhere())?.join(NAME))
     }
@@ -150,6 +148,27 @@ impl UserDir {
             format!("there is no {} directory: neither {} nor HOME is a folder", self.what, self.variable);
         Error::new(Kind::System(libc::ENOENT), what)
     }
+}
+
+/// An absolute path in the environment.
+fn set(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// The home of the effective user: `HOME`, or that of the user database if `HOME` is another user's or not set. mount(8)
+/// and sudo may leave another user's there.
+///
+/// A home that does not exist (`/nonexistent`) means that there is none. It is not created.
+fn home() -> Option<PathBuf> {
+    let uid = rustix::process::geteuid().as_raw();
+    let set = set("HOME").filter(|home| home.is_dir());
+    let is_ours = |home: &PathBuf| home.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);
+    if set.as_ref().is_some_and(is_ours) {
+        return set;
+    }
+    let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+    let known = user.map(|user| user.dir).filter(|home| home.is_absolute() && home.is_dir());
+    known.clone().filter(is_ours).or(set).or(known)
 }
 
 fn is_roots_or_ours(uid: u32) -> bool {

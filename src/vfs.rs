@@ -59,7 +59,7 @@ use crate::format::Context;
 use crate::format::editor::EditContext;
 use crate::host::detect::FormatDetector;
 use crate::host::stat::{Kind, Stat};
-use crate::overlay::file::{Backing, MOST_BYTES, OverlayFile};
+use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::{Overlay, Shared};
 use crate::sync::locked;
 use crate::view::ShownViews;
@@ -147,9 +147,9 @@ pub struct Vfs {
 pub struct Space {
     /// Bytes of a block.
     pub block_size: u32,
-    /// Blocks that scratch files may take; where nothing can be written, those of the source's file system.
+    /// Blocks of the source's file system.
     pub blocks: u64,
-    /// Blocks of these that are free.
+    /// Blocks that programs may take.
     pub free: u64,
     /// Nodes in all.
     pub files: u64,
@@ -235,10 +235,9 @@ impl Vfs {
     /// The space of the file system that the mount's first source lies on.
     pub fn space(&self) -> Result<Space> {
         let stat = self.root.position.location.file_system()?;
-        let size = stat.f_frsize.max(1);
-        // As full as its scratch files make it; one that has none is empty.
-        let scratch = self.shared.as_ref().map(|shared| (MOST_BYTES / size, shared.quota.free() / size));
-        let (blocks, free) = scratch.unwrap_or((stat.f_blocks, stat.f_blocks));
+        // Saves go to the file system of the source. A mount that writes nothing is never full.
+        let free = if self.is_read_only() { stat.f_blocks } else { stat.f_bavail };
+        let blocks = stat.f_blocks;
         Ok(Space {
             block_size: u32::try_from(stat.f_frsize).unwrap_or(4096),
             blocks,
@@ -351,10 +350,7 @@ impl Vfs {
                 }
             }
             Class::Directory { key, .. } => own(Kind::Directory, 0, &entry::stat_entry(entry, *key)?),
-            Class::File { first, .. } => {
-                let stat = entry::stat_entry(entry, first.key)?;
-                own(Kind::File, stat.source.size, &stat)
-            }
+            Class::File { first, .. } => self.ownership.mirrored(ino, &entry::stat_entry(entry, first.key)?),
             Class::Link { key, text } => own(Kind::Link, text.len() as u64, &entry::stat_entry(entry, *key)?),
             Class::Special { key, kind } => own(*kind, 0, &entry::stat_entry(entry, *key)?),
         })

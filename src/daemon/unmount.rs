@@ -21,6 +21,8 @@ use crate::options::{PID_ATTRIBUTE, SUBTYPE};
 
 /// The extended attribute of a mount's root with the path of the report that its daemon writes at its end.
 const REPORT_ATTRIBUTE: &str = "user.asdf-mount.report";
+/// The extended attribute of a mount's root with what is lost when it ends, a line each.
+const UNKEPT_ATTRIBUTE: &str = "user.asdf-mount.unkept";
 /// The longest path.
 const LONGEST_PATH: usize = 4096;
 /// The bytes of a report that are printed.
@@ -56,9 +58,9 @@ pub fn unmount(wanted: &Path) -> Result<()> {
         Some(mount) => mount,
     };
     let (device, owner) = (mount.device.clone(), mount.owner);
-    let (daemon, report) = match daemon_of(mount) {
-        Serving::By(daemon, report) => (Some(daemon), report),
-        Serving::Unknown => (None, None),
+    let (daemon, last_words) = match daemon_of(mount) {
+        Serving::By(daemon, last_words) => (Some(daemon), last_words),
+        Serving::Unknown => (None, LastWords::default()),
         Serving::Dead => return detach::detach(&path),
     };
     take_away(&path, false).map_err(|error| match error.errno() {
@@ -80,7 +82,11 @@ pub fn unmount(wanted: &Path) -> Result<()> {
         )
         .of(path)),
         _ => {
-            report.into_iter().for_each(|report| tell(&report, owner));
+            last_words
+                .unkept
+                .lines()
+                .for_each(|line| complain(format_args!("{SUBTYPE}: {}", one_line(line))));
+            last_words.report.into_iter().for_each(|report| tell(&report, owner));
             Ok(())
         }
     }
@@ -110,10 +116,18 @@ fn tell(report: &Path, owner: Option<(u32, u32)>) {
     }
 }
 
+/// What is to be said when a daemon has ended.
+#[derive(Default)]
+struct LastWords {
+    /// Where it writes its report.
+    report: Option<PathBuf>,
+    /// Lines of what it could not keep.
+    unkept: String,
+}
+
 /// The daemon of a mount.
 enum Serving {
-    /// This process, which writes its report to this path.
-    By((i32, OwnedFd), Option<PathBuf>),
+    By((i32, OwnedFd), LastWords),
     Unknown,
     Dead,
 }
@@ -127,21 +141,25 @@ fn daemon_of(mount: mountinfo::Mount) -> Serving {
         let ask = || {
             let mut digits = [0; 20];
             let length = rustix::fs::getxattr(path, PID_ATTRIBUTE, &mut digits)?;
-            let mut report = vec![0; LONGEST_PATH];
-            let report = rustix::fs::getxattr(path, REPORT_ATTRIBUTE, &mut report).ok().map(|length| {
-                report.truncate(length);
-                PathBuf::from(OsString::from_vec(report))
-            });
-            Ok((digits.get(..length).and_then(number), report))
+            let bytes = |attribute: &str, longest: usize| {
+                let mut value = vec![0; longest];
+                let length = rustix::fs::getxattr(path, attribute, &mut value).ok()?;
+                value.truncate(length);
+                Some(value)
+            };
+            let report = bytes(REPORT_ATTRIBUTE, LONGEST_PATH).map(|path| OsString::from_vec(path).into());
+            let unkept = bytes(UNKEPT_ATTRIBUTE, LONGEST_REPORT as usize).unwrap_or_default();
+            let unkept = String::from_utf8_lossy(&unkept).into_owned();
+            Ok((digits.get(..length).and_then(number), LastWords { report, unkept }))
         };
         let number = match ask() {
             Err(Errno::ACCESS) => mount.as_owner(ask).unwrap_or(Err(Errno::ACCESS)),
             number => number,
         };
         let serving = match number {
-            Ok((number, report)) => {
+            Ok((number, last_words)) => {
                 let daemon = number.and_then(handle);
-                daemon.map_or(Serving::Unknown, |daemon| Serving::By(daemon, report))
+                daemon.map_or(Serving::Unknown, |daemon| Serving::By(daemon, last_words))
             }
             Err(_) if mount.is_dead() => Serving::Dead,
             Err(_) => Serving::Unknown,

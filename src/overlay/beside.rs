@@ -21,13 +21,12 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::overlay::file::{Backing, OverlayFile, Whole, copy};
 use crate::overlay::refusal::REJECTED;
+use crate::overlay::state_dir::report::listed;
 use crate::overlay::state_dir::{ScratchDir, StateDir};
 use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 use crate::view::TREE;
 
-/// So many names stand in one line.
-const MOST_NAMES: usize = 20;
 /// Where vim's swap file says whether it holds changes that are not in the file, and what it says then
 /// (`b0_fname[B0_FNAME_SIZE_ORG - 1]` and `B0_DIRTY` of memline.c).
 const VIM_DIRTY_AT: u64 = 1007;
@@ -88,6 +87,35 @@ impl Overlay {
         }
     }
 
+    /// Says which files would be lost if the mount ended now, as the state directory can't take them.
+    pub(crate) fn unkept(&self) -> Option<String> {
+        let state = locked(&self.state);
+        if state.closed {
+            return None;
+        }
+        let is_on_disk = |name: &OsStr, file: &File| {
+            state.scratch_dir.as_ref().is_some_and(|scratch_dir| scratch_dir.has(name, file))
+        };
+        let mut room = self.shared.state_dir.as_ref().map_or(0, |state_dir| state_dir.room());
+        let mut lost = Vec::new();
+        for (name, overlay_file) in &state.names {
+            let Some((file, size)) = self.worth_keeping(&state, name, overlay_file) else { continue };
+            let body = locked(&overlay_file.body);
+            let is_kept = name == TREE && (body.is_clean() || body.refusal().is_some());
+            match room.checked_sub(size) {
+                _ if is_kept || is_on_disk(name, &file) => {}
+                Some(rest) => room = rest,
+                None => lost.push(name.as_os_str()),
+            }
+        }
+        let why = match &self.shared.state_dir {
+            Some(_) => "there is no room in the state directory",
+            None => "there is no state directory",
+        };
+        let lost = (!lost.is_empty()).then(|| listed(lost.into_iter()))?;
+        Some(format!("{}: {lost} could not be kept: {why}", self.label().display()))
+    }
+
     /// The file of an overlay file that is worth keeping, and its size.
     fn worth_keeping(
         &self,
@@ -116,6 +144,7 @@ impl Overlay {
         scratch_dir: Option<ScratchDir>,
         worth: &[(OsString, Arc<File>, u64)],
     ) -> Result<PathBuf> {
+        let scratch_dir = scratch_dir.filter(|scratch_dir| !scratch_dir.is_gone());
         let scratch_dir = scratch_dir.map_or_else(|| state_dir.scratch_dir(&self.stem()), Ok)?;
         for (name, file, size) in worth {
             // A name in the directory follows that in the mount as far as that was possible.
@@ -165,16 +194,6 @@ fn has_changes(swap: &File) -> bool {
         && dirty == [VIM_DIRTY]
 }
 
-/// Names in a line; of many only the first.
-pub(super) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a OsStr>) -> String {
-    let more = names.len().saturating_sub(MOST_NAMES);
-    let first: Vec<_> = names.take(MOST_NAMES).map(|name| name.display().to_string()).collect();
-    match more {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;
@@ -221,13 +240,5 @@ mod tests {
         ] {
             assert!(!is_editors_own(OsStr::new(name), &dirty), "{name}");
         }
-    }
-
-    #[test]
-    fn of_many_names_the_first_are_told() {
-        let names: Vec<OsString> = (0..23).map(|n| format!("f{n}").into()).collect();
-        let line = listed(names.iter().map(OsString::as_os_str));
-        assert!(line.starts_with("f0, f1, ") && line.ends_with("f19 and 3 more"), "{line}");
-        assert_eq!(listed(names[..1].iter().map(OsString::as_os_str)), "f0");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::{Result, errno};
 use crate::host::stat::Time;
-use crate::overlay::file::{Backing, OverlayFile, now, time_of};
+use crate::overlay::file::{Backing, OverlayFile, Whole, now, time_of};
 use crate::overlay::write_handle::WriteHandle;
 use crate::overlay::{Overlay, Shown, State};
 use crate::sync::locked;
@@ -101,8 +101,13 @@ impl Overlay {
             return Err(errno(libc::EFBIG));
         }
         body.take_room(&self.shared.quota, size, limit)?;
-        if let Backing::File(file) = &body.backing {
+        if let Backing::File(file) = &body.backing
+            && let Err(error) = file.set_len(size)
+        {
+            let kept = Whole(file, size.min(body.size));
+            let file = self.in_memory_instead(&kept, &error.into())?;
             file.set_len(size)?;
+            body.backing = Backing::File(Arc::new(file));
         }
         body.size = size;
         body.edited(false);

@@ -81,11 +81,6 @@ impl Quota {
             (self.bytes.load(Ordering::Relaxed), self.overlay_files.load(Ordering::Relaxed));
         bytes > MOST_BYTES / 2 || overlay_files > self.most_scratch_files / 2
     }
-
-    /// Bytes still free of [`MOST_BYTES`].
-    pub(crate) fn free(&self) -> u64 {
-        MOST_BYTES.saturating_sub(self.bytes.load(Ordering::Relaxed))
-    }
 }
 
 /// One overlay file's part of the budget; given back when it is dropped.
@@ -395,7 +390,7 @@ mod tests {
         two.resize(130, 150).unwrap();
         assert_eq!(two.resize(u64::MAX, u64::MAX).unwrap_err().errno(), libc::ENOSPC);
         drop((one, two));
-        assert_eq!(quota.free(), MOST_BYTES);
+        assert_eq!(quota.bytes.load(Ordering::Relaxed), 0);
         let all: Vec<_> = (0..MOST_FILES).map(|_| quota.one_more().unwrap()).collect();
         assert!(quota.one_more().is_err());
         drop(all);

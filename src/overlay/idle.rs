@@ -1,13 +1,13 @@
 //! What an overlay releases when no program writes: the lock, file descriptors, and in the end itself.
 
 use std::ffi::OsStr;
-use std::sync::{Arc, TryLockError};
+use std::sync::Arc;
 
 use crate::format::editor::Editor;
 use crate::overlay::file::{Backing, OverlayFile};
 use crate::overlay::refusal::REJECTED;
 use crate::overlay::{Overlay, State};
-use crate::sync::locked;
+use crate::sync::{locked, locked_at_once};
 use crate::view::TREE;
 
 impl Overlay {
@@ -54,12 +54,8 @@ impl Overlay {
     /// whether it did. The facts of the last save are dropped, too, and the files that report it or a refusal. If this
     /// is not `old`, only those of them are dropped that take room.
     pub(crate) fn put_away(&self, old: bool) -> bool {
-        let mut editor = match self.editor.try_lock() {
-            Ok(editor) => editor,
-            Err(TryLockError::Poisoned(editor)) => editor.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
-        };
-        let mut state = locked(&self.state);
+        let Some(mut editor) = locked_at_once(&self.editor) else { return false };
+        let Some(mut state) = locked_at_once(&self.state) else { return false };
         self.rest_in(&state, &mut editor);
         if editor.is_some() || state.busy || state.closed || state.keeps_editor {
             return false;

@@ -14,7 +14,7 @@ use crate::format::editor::EditSupport;
 use crate::host::detect::Position;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, Shared};
-use crate::sync::locked;
+use crate::sync::{locked, locked_at_once};
 
 /// The folder of an entry: its present life, and what is written in it.
 #[derive(Debug, Default)]
@@ -92,14 +92,38 @@ impl LazyOverlay {
         }
     }
 
-    /// Drops the overlay if no handle uses it, with the reports of a save or refusal if it is `old`. Returns whether
-    /// there is none now.
+    /// True if there is no overlay, and no thread makes one just now.
+    pub(crate) fn is_put_away(&self) -> bool {
+        locked_at_once(&self.overlay).is_some_and(|overlay| overlay.is_none())
+    }
+
+    /// Drops the overlay if no handle or thread uses it, with the reports of a save or refusal if it is `old`. Returns
+    /// whether there is none now. Waits for no other thread.
     pub(crate) fn put_away(&self, old: bool) -> bool {
-        let mut overlay = locked(&self.overlay);
+        let Some(mut overlay) = locked_at_once(&self.overlay) else { return false };
         let unused = |overlay: &Arc<Overlay>| Arc::strong_count(overlay) == 1 && overlay.put_away(old);
         if overlay.as_ref().is_some_and(unused) {
             *overlay = None;
         }
         overlay.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_a_thread_parses_is_not_waited_for() {
+        let folder = Arc::new(LazyOverlay::default());
+        let held = locked(&folder.overlay);
+        let (own, (done, is_done)) = (folder.clone(), mpsc::channel());
+        std::thread::spawn(move || done.send((own.put_away(true), own.is_put_away())));
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(20)), Ok((false, false)));
+        drop(held);
+        assert!(folder.put_away(true) && folder.is_put_away());
     }
 }

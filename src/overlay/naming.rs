@@ -236,7 +236,6 @@ fn snapshot(
 ) -> Result<Arc<OverlayFile>> {
     let attr_of = |body: &Body| (body.mode, body.uid, body.gid, body.atime, body.xattrs.clone());
     let copied = overlay.overlay_file(Backing::Source, state.base_version)?;
-    let file = overlay.backing(state, Some(name))?;
     let (limit, times, saved) = (overlay.limit(), overlay.times(state)?, overlay.saved_text()?);
     let body = locked(&overlay_file.body);
     let mut copy = locked(&copied.body);
@@ -245,11 +244,11 @@ fn snapshot(
         _ => (body.size, (body.mtime, body.ctime)),
     };
     copy.take_room(&overlay.shared.quota, len, limit)?;
-    match &body.backing {
-        Backing::Source => crate::overlay::file::copy(&*saved, &file)?,
-        Backing::File(own) => crate::overlay::file::copy(&Whole(own, len), &file)?,
+    let file = match &body.backing {
+        Backing::Source => overlay.filled(state, Some(name), &*saved)?,
+        Backing::File(own) => overlay.filled(state, Some(name), &Whole(own, len))?,
         Backing::Text(_) | Backing::Link(_) => return Err(errno(libc::EINVAL)),
-    }
+    };
     copy.backing = Backing::File(Arc::new(file));
     copy.size = len;
     (copy.mtime, copy.ctime) = times;

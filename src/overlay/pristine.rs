@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::content::Content;
 use crate::error::Result;
 use crate::host::stat::Time;
-use crate::overlay::file::{Backing, OverlayFile, copy, now};
+use crate::overlay::file::{Backing, OverlayFile, now};
 use crate::overlay::{Overlay, State};
 use crate::source::storage::close_later;
 use crate::sync::locked;
@@ -59,10 +59,10 @@ impl Overlay {
         let mut body = locked(&overlay_file.body);
         let len = text.as_ref().map_or(0, |text| text.len());
         body.take_room(&self.shared.quota, len, limit)?;
-        let file = self.backing(state, name.as_deref())?;
-        if let Some(text) = text {
-            copy(&*text, &file)?;
-        }
+        let file = match &text {
+            Some(text) => self.filled(state, name.as_deref(), &**text)?,
+            None => self.backing(state, name.as_deref())?,
+        };
         body.backing = Backing::File(Arc::new(file));
         body.size = len;
         body.base_version = base_version;
@@ -79,8 +79,7 @@ impl Overlay {
         let named = state.names.iter().find(|(_, named)| Arc::ptr_eq(named, overlay_file));
         let name = named.map(|(name, _)| name.clone());
         body.take_room(&self.shared.quota, text.len(), self.limit())?;
-        let file = self.backing(state, name.as_deref())?;
-        copy(&text, &file)?;
+        let file = self.filled(state, name.as_deref(), &text)?;
         body.backing = Backing::File(Arc::new(file));
         Ok(())
     }

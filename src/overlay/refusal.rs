@@ -5,8 +5,6 @@
 //! that neither is lost when the mount ends.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +15,6 @@ use crate::format::editor::TextVersion;
 use crate::format::refusal::Refusal;
 use crate::overlay::draft::Draft;
 use crate::overlay::file::{Backing, OverlayFile, now};
-use crate::overlay::state_dir::in_memory;
 use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 use crate::view::status::{LastRefusal, instant};
@@ -27,6 +24,8 @@ pub(crate) const ERROR: &str = "tree.yaml.error";
 pub(crate) const REJECTED: &str = "tree.yaml.rejected";
 /// The generated file with the warnings of the last save.
 pub(crate) const WARNING: &str = "tree.yaml.warning";
+/// The end of the name of a refused text in the state directory.
+const REFUSED: &str = ".rejected.yaml";
 /// A generated text up to this size is held in memory, and takes no room.
 const SMALL: usize = 16 << 10;
 /// An editor that could not save puts the saved text back, and that at once.
@@ -56,7 +55,7 @@ impl Overlay {
         if is_new || !told {
             let why = format!("tree.yaml was not saved: {summary}");
             let kept = match is_new {
-                true => self.keep(state, ".rejected.yaml", text, &why),
+                true => self.keep(state, REFUSED, text, &why),
                 false => state.last_refusal.as_ref().and_then(|last| last.kept_in.clone()),
             };
             if let Some(path) = &kept {
@@ -119,7 +118,7 @@ impl Overlay {
             true => Backing::Text(Text::new(text)),
             false => {
                 body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
-                Backing::File(Arc::new(self.text_file(state, name, text)?))
+                Backing::File(Arc::new(self.filled(state, Some(OsStr::new(name)), &Text::new(text))?))
             }
         };
         body.size = text.len() as u64;
@@ -127,19 +126,6 @@ impl Overlay {
         drop(body);
         self.put(state, OsStr::new(name), &overlay_file);
         Ok(())
-    }
-
-    /// A file with a generated text, on the disk if that is possible.
-    fn text_file(&self, state: &mut State, name: &str, text: &[u8]) -> Result<File> {
-        let file = self.backing(state, Some(OsStr::new(name))).and_then(|file| {
-            file.write_all_at(text, 0)?;
-            Ok(file)
-        });
-        file.or_else(|_| {
-            let file = in_memory()?;
-            file.write_all_at(text, 0)?;
-            Ok(file)
-        })
     }
 
     /// Keeps the text of a draft that will not be saved, and says where.
@@ -162,7 +148,11 @@ impl Overlay {
             tracing::error!("{}: {why}; it can't be kept: there is no state directory", label.display());
             return None;
         };
-        match state_dir.keep(&self.stem(), end, text) {
+        let kept = match end {
+            REFUSED => state_dir.keep_refused(&label, &self.stem(), text),
+            end => state_dir.keep(&self.stem(), end, text),
+        };
+        match kept {
             Ok(kept) => {
                 let path = kept.display().to_string();
                 let line = format!("{}: {why}; it is kept in {path}", label.display());

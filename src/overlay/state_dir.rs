@@ -21,7 +21,9 @@
 
 mod bound;
 pub(crate) mod left;
+pub(crate) mod report;
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
@@ -29,17 +31,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FlockOperation, MemfdFlags, Mode, OFlags, RenameFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::log::one_line;
 use crate::sync::locked;
-use crate::user_dirs::{self, STATE};
+use crate::user_dirs::STATE;
 
 /// What the name of a directory of scratch files begins with.
 const SCRATCH: &str = "scratch-";
@@ -52,6 +53,8 @@ const FILES: &str = ".files";
 /// So much of the names of a source's folder and file is taken into a name here.
 const FOLDER: usize = 50;
 const STEM: usize = 100;
+/// Refused texts of a file that a mount keeps.
+const REFUSED: usize = 16;
 /// Numbers tried for a name that is to be new.
 const ATTEMPTS: u64 = 10_000;
 
@@ -60,8 +63,14 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// The state directory, held open.
 #[derive(Debug)]
 pub(crate) struct StateDir {
-    dir: OwnedFd,
+    dir: Mutex<Arc<OwnedFd>>,
     path: PathBuf,
+    /// Whether the path leads into the mount, which would then wait for itself.
+    covered: bool,
+    /// Whether the log says already that nothing can be written.
+    told: AtomicBool,
+    /// The names of the refused texts that this mount keeps, by the label of their source, oldest first.
+    refused: Mutex<BTreeMap<PathBuf, Vec<OsString>>>,
     next: AtomicU64,
     /// Bytes kept, as far as this mount knows.
     held: AtomicU64,
@@ -72,8 +81,11 @@ pub(crate) struct StateDir {
 
 impl StateDir {
     /// Opens the state directory of this user, and makes it if there is none.
-    pub(crate) fn open() -> Result<Self> {
-        Self::open_at(&STATE.path()?)
+    pub(crate) fn open(mountpoint: Option<&Path>) -> Result<Self> {
+        let state_dir = Self::open_at(&STATE.path()?)?;
+        let full = state_dir.path.canonicalize().unwrap_or_default();
+        let is_below = |mountpoint| [&full, &state_dir.path].iter().any(|path| path.starts_with(mountpoint));
+        Ok(Self { covered: mountpoint.is_some_and(is_below), ..state_dir })
     }
 
     /// Opens `path` as the state directory, and makes it if it is missing.
@@ -84,50 +96,76 @@ impl StateDir {
         let held = AtomicU64::new(bound::trim(dir.as_fd(), bound::MOST, None));
         let report = format!("{REPORT}{}-{}.txt", seconds(), std::process::id()).into();
         let (path, next, news) = (path.to_owned(), AtomicU64::new(1), Mutex::default());
-        Ok(Self { dir, path, next, held, report, news })
+        let (dir, covered, told) = (Mutex::new(Arc::new(dir)), false, AtomicBool::new(false));
+        Ok(Self { dir, path, covered, told, refused: Mutex::default(), next, held, report, news })
     }
 
-    /// The file that reports what is kept at the end of the mount, if anything is.
-    pub(crate) fn report_path(&self) -> PathBuf {
-        self.path.join(&self.report)
-    }
-
-    /// Says in the log, and in the report, what is kept.
-    pub(crate) fn tell(&self, line: String) {
-        tracing::warn!("{line}");
-        locked(&self.news).push(line);
-    }
-
-    /// Writes the report, if there is anything to report.
-    pub(crate) fn write_report(&self) {
-        let lines: Vec<String> = locked(&self.news).iter().map(|line| one_line(line) + "\n").collect();
-        if !lines.is_empty()
-            && let Err(error) = user_dirs::write(&self.dir, &self.report, lines.concat().as_bytes())
+    /// The directory; made again if it was removed.
+    fn dir(&self) -> Arc<OwnedFd> {
+        let mut dir = locked(&self.dir);
+        if is_removed(&**dir)
+            && !self.covered
+            && let Ok(made) = STATE.open(&self.path)
         {
-            tracing::warn!("{}: {error}", self.report_path().display());
+            *dir = Arc::new(made);
+            self.held.store(0, Ordering::Relaxed);
         }
+        dir.clone()
+    }
+
+    /// Bytes that can be written here now.
+    pub(crate) fn room(&self) -> u64 {
+        let dir = self.dir();
+        let stat = rustix::fs::fstatvfs(&*dir).ok().filter(|_| !is_removed(&*dir));
+        stat.filter(|stat| !stat.f_flag.contains(StatVfsMountFlags::RDONLY))
+            .map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    /// Says once in the log that a scratch file is held in memory because of an error.
+    pub(crate) fn tell_in_memory(&self, error: &Error) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "{}: {error}: files beside tree.yaml and drafts are held in memory, and are lost if the daemon is \
+                 killed; make room there",
+                self.path.display()
+            );
+        }
+    }
+
+    /// Keeps a refused text of the source that messages call `label`, and the last [`REFUSED`] of its others.
+    pub(crate) fn keep_refused(&self, label: &Path, stem: &OsStr, text: &[u8]) -> Result<PathBuf> {
+        let path = self.keep(stem, ".rejected.yaml", text)?;
+        let mut refused = locked(&self.refused);
+        let names = refused.entry(label.to_owned()).or_default();
+        names.extend(path.file_name().map(OsStr::to_owned));
+        let dir = self.dir();
+        for old in names.drain(..names.len().saturating_sub(REFUSED)) {
+            let _ = rustix::fs::unlinkat(&dir, old, AtFlags::empty());
+        }
+        Ok(path)
     }
 
     /// Counts what is newly kept, and makes room for it.
     fn grown(&self, by: u64, newest: &OsStr) {
         if self.held.fetch_add(by, Ordering::Relaxed).saturating_add(by) > bound::MOST {
-            let held = bound::trim(self.dir.as_fd(), bound::MOST, Some(newest));
+            let held = bound::trim(self.dir().as_fd(), bound::MOST, Some(newest));
             self.held.store(held, Ordering::Relaxed);
         }
     }
 
     /// Keeps `text` durably under a new name made from `stem` and `what`, and says where.
     pub(crate) fn keep(&self, stem: &OsStr, what: &str, text: &[u8]) -> Result<PathBuf> {
+        let dir = self.dir();
         for _ in 0..ATTEMPTS {
             let name = self.new_name(stem, &format!("-{}", seconds()), what);
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            match rustix::fs::openat(&self.dir, &name, flags, Mode::RUSR | Mode::WUSR) {
+            match rustix::fs::openat(&dir, &name, flags, Mode::RUSR | Mode::WUSR) {
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(Error::from(error).of(self.path.join(name))),
                 Ok(file) => {
                     let mut file = File::from(file);
                     let written = file.write_all(text).and_then(|()| file.sync_data());
-                    let _ = rustix::fs::fsync(&self.dir);
+                    let _ = rustix::fs::fsync(&dir);
                     let path = self.path.join(&name);
                     return match written {
                         Ok(()) => {
@@ -135,7 +173,7 @@ impl StateDir {
                             Ok(path)
                         }
                         Err(error) => {
-                            let _ = rustix::fs::unlinkat(&self.dir, &name, AtFlags::empty());
+                            let _ = rustix::fs::unlinkat(&dir, &name, AtFlags::empty());
                             Err(Error::from(error).of(path))
                         }
                     };
@@ -147,14 +185,15 @@ impl StateDir {
 
     /// Makes a directory for the scratch files of one folder.
     pub(crate) fn scratch_dir(&self, stem: &OsStr) -> Result<ScratchDir> {
+        let state_dir = self.dir();
         for _ in 0..ATTEMPTS {
             let mut name = OsString::from(SCRATCH);
             name.push(self.new_name(stem, "", ""));
-            match rustix::fs::mkdirat(&self.dir, &name, Mode::RWXU) {
+            match rustix::fs::mkdirat(&state_dir, &name, Mode::RWXU) {
                 Err(Errno::EXIST) => continue,
                 made => made.map_err(|error| Error::from(error).of(self.path.join(&name)))?,
             }
-            let dir = rustix::fs::openat(&self.dir, &name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+            let dir = rustix::fs::openat(&state_dir, &name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
                 .map_err(|error| Error::from(error).of(self.path.join(&name)))?;
             // Another mount has it locked for a moment at most, while it looks whether a daemon has it, and may
             // have removed it as empty. Without locks no mount takes it for one that was left.
@@ -170,14 +209,15 @@ impl StateDir {
 
     /// Makes a directory of scratch files one that stays, and says where.
     pub(crate) fn keep_scratch_dir(&self, scratch_dir: &ScratchDir, stem: &OsStr) -> Result<PathBuf> {
+        let dir = self.dir();
         let old = scratch_dir.path.file_name().ok_or_else(|| Error::from(Errno::NOENT))?;
         for _ in 0..ATTEMPTS {
             let name = self.new_name(stem, &format!("-{}", seconds()), FILES);
-            match rustix::fs::renameat_with(&self.dir, old, &self.dir, &name, RenameFlags::NOREPLACE) {
+            match rustix::fs::renameat_with(&dir, old, &dir, &name, RenameFlags::NOREPLACE) {
                 Err(Errno::EXIST) => continue,
                 renamed => renamed.map_err(|error| Error::from(error).of(&scratch_dir.path))?,
             }
-            let _ = rustix::fs::fsync(&scratch_dir.dir).and_then(|()| rustix::fs::fsync(&self.dir));
+            let _ = rustix::fs::fsync(&scratch_dir.dir).and_then(|()| rustix::fs::fsync(&dir));
             self.grown(scratch_dir.size(), &name);
             return Ok(self.path.join(name));
         }
@@ -192,7 +232,7 @@ impl StateDir {
             }
         }
         if let Some(name) = scratch_dir.path.file_name() {
-            let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::REMOVEDIR);
+            let _ = rustix::fs::unlinkat(self.dir(), name, AtFlags::REMOVEDIR);
         }
     }
 
@@ -215,6 +255,11 @@ pub(crate) fn stem_of(path: &Path) -> OsString {
         Some(folder) => [cut(folder, FOLDER), file].join(OsStr::new("-")),
         None => file,
     }
+}
+
+/// True if an open directory was removed.
+fn is_removed(dir: impl AsFd) -> bool {
+    rustix::fs::fstat(dir).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
 /// Seconds since 1970.
@@ -242,6 +287,11 @@ impl ScratchDir {
             self.remove(used);
         }
         Ok(file.into())
+    }
+
+    /// Whether the directory was removed.
+    pub(crate) fn is_gone(&self) -> bool {
+        is_removed(&self.dir)
     }
 
     /// Whether this file has this name.
@@ -334,5 +384,42 @@ mod tests {
         other.file(Some(OsStr::new("z"))).unwrap();
         state_dir.clear(other);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_removed_directory_is_made_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/state");
+        let state_dir = StateDir::open_at(&path).unwrap();
+        let scratch_dir = state_dir.scratch_dir(OsStr::new("a.asdf")).unwrap();
+        std::fs::remove_dir_all(folder.path().join("a")).unwrap();
+        assert!(scratch_dir.is_gone());
+        let kept = state_dir.keep(OsStr::new("a.asdf"), ".yaml", b"text").unwrap();
+        assert_eq!(std::fs::read(kept).unwrap(), b"text");
+        assert!(!state_dir.scratch_dir(OsStr::new("a.asdf")).unwrap().is_gone() && state_dir.room() > 0);
+        // A path in the mount would lead to the mount itself.
+        let covered = StateDir { covered: true, ..StateDir::open_at(&path).unwrap() };
+        std::fs::remove_dir_all(&path).unwrap();
+        assert!(covered.keep(OsStr::new("a.asdf"), ".yaml", b"text").is_err());
+        assert!(!path.exists() && covered.room() == 0);
+    }
+
+    #[test]
+    fn of_the_refused_texts_of_a_file_the_last_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let state_dir = StateDir::open_at(dir.path()).unwrap();
+        let keep = |file: &str, n: usize| {
+            let path = Path::new(file);
+            state_dir.keep_refused(path, &stem_of(path), format!("{file} {n}").as_bytes()).unwrap()
+        };
+        let other = keep("/b/a.asdf", 0);
+        let kept: Vec<_> = (0..REFUSED + 3).map(|n| keep("/a/b/a.asdf", n)).collect();
+        let there = |paths: &[PathBuf]| paths.iter().filter(|path| path.exists()).count();
+        assert_eq!((there(&kept[..3]), there(&kept[3..])), (0, REFUSED));
+        assert!(other.exists());
+        state_dir.write_report();
+        let report = std::fs::read_to_string(state_dir.report_path()).unwrap();
+        assert!(report.contains("/b/a.asdf: refused texts are kept: "), "{report}");
+        assert_eq!(report.matches(".rejected.yaml").count(), REFUSED + 1, "{report}");
     }
 }

@@ -5,12 +5,12 @@
 //! another text is saved or another program changes the source.
 
 use std::ffi::OsStr;
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Weak};
 
+use crate::content::Text;
 use crate::error::Result;
 use crate::host::stat::Time;
-use crate::overlay::file::{Backing, Body, OverlayFile, Whole, copy};
+use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
 use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 use crate::view::TREE;
@@ -32,8 +32,8 @@ impl Overlay {
             Body { backing: Backing::File(text), size, .. } => (text.clone(), *size),
             _ => return self.make_pristine(state, overlay_file),
         };
-        let own = self.backing(state, self.is_tree(state, overlay_file).then_some(OsStr::new(TREE)))?;
-        copy(&Whole(&text, size), &own)?;
+        let name = self.is_tree(state, overlay_file).then_some(OsStr::new(TREE));
+        let own = self.filled(state, name, &Whole(&text, size))?;
         self.copy_up_pristine(state, Some(overlay_file))?;
         let mut body = locked(&overlay_file.body);
         body.take_room(&self.shared.quota, size, limit)?;
@@ -72,8 +72,7 @@ impl Overlay {
         let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
         let mut body = locked(&overlay_file.body);
         body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
-        let file = self.backing(state, None)?;
-        file.write_all_at(text, 0)?;
+        let file = self.filled(state, None, &Text::new(text))?;
         (body.backing, body.size) = (Backing::File(Arc::new(file)), text.len() as u64);
         drop(body);
         Ok(overlay_file)

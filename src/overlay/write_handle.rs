@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::content::Content;
 use crate::error::{Result, errno};
-use crate::overlay::file::{Backing, Body, OverlayFile};
+use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
 use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 
@@ -191,8 +191,12 @@ impl WriteHandle {
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= LONGEST);
         let size = body.size.max(end.ok_or_else(|| errno(libc::EFBIG))?);
         body.take_room(&self.overlay.shared.quota, size, limit)?;
-        if let Backing::File(file) = &body.backing {
+        if let Backing::File(file) = &body.backing
+            && let Err(error) = file.write_all_at(data, offset)
+        {
+            let file = self.overlay.in_memory_instead(&Whole(file, body.size), &error.into())?;
             file.write_all_at(data, offset)?;
+            body.backing = Backing::File(Arc::new(file));
         }
         body.size = size;
         body.mapped |= mapped;

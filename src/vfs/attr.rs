@@ -86,6 +86,12 @@ impl Ownership {
         Attr { mode: attr.mode | more, ..attr }
     }
 
+    /// What the mount says of a mirrored file with `stat`: programs can be executed.
+    pub(crate) fn mirrored(&self, ino: Ino, stat: &Stat) -> Attr {
+        let attr = self.attr(ino, Kind::File, stat.source.size, stat);
+        Attr { mode: attr.mode | self.mode_of(stat) & 0o111 & !self.umask, ..attr }
+    }
+
     /// The permissions in the source. Where it has another owner or group than the mount shows, these are
     /// among the others here, and those then get no more than these have.
     fn mode_of(&self, stat: &Stat) -> u16 {
@@ -161,6 +167,8 @@ mod tests {
         assert_eq!(mode(Kind::Directory, Kind::Directory, 0o1777), 0o555);
         assert_eq!(mode(Kind::Directory, Kind::Directory, 0o700), 0o500);
         assert_eq!(mode(Kind::Directory, Kind::File, 0o640), 0o550);
+        let mirrored = |mode| own.mirrored(Ino::ROOT, &stat(Kind::File, mode)).mode;
+        assert_eq!([0o4755, 0o750, 0o666].map(mirrored), [0o555, 0o550, 0o444]);
     }
 
     #[test]

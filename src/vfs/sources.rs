@@ -152,7 +152,7 @@ fn shared(
     open_files: &Arc<OpenFiles>,
 ) -> (Option<Arc<Shared>>, Option<String>) {
     let Some(edits) = options.edits.clone() else { return (None, None) };
-    let (state_dir, trouble) = match StateDir::open() {
+    let (state_dir, trouble) = match StateDir::open(options.mountpoint.as_deref()) {
         Ok(state_dir) => (Some(Arc::new(state_dir)), None),
         Err(error) => {
             let lost = "files made beside tree.yaml and refused texts are not kept when the mount ends";

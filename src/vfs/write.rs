@@ -11,6 +11,7 @@ use crate::folder::mounted_file::MountedFile;
 use crate::overlay::Overlay;
 use crate::overlay::change::Change;
 use crate::overlay::file::OverlayFile;
+use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::sync::locked;
@@ -117,22 +118,34 @@ impl Vfs {
     /// Keeps a folder in which something is to be written, and puts some away that were left long ago.
     pub(crate) fn keep_written(&self, entry: &Arc<Entry>) {
         let is_short = || self.shared.as_ref().is_some_and(|shared| shared.quota.is_short());
-        let mut written = locked(&self.written);
-        written.put(entry.serial, entry.clone());
-        let mut away = Vec::new();
-        for _ in 0..written.len().min(LOOKED_AT) {
-            let old = written.len() > RESTING;
-            if !old && !is_short() {
-                break;
+        let count = {
+            let mut written = locked(&self.written);
+            written.put(entry.serial, entry.clone());
+            written.len()
+        };
+        for _ in 0..count.min(LOOKED_AT) {
+            let (old, oldest) = {
+                let mut written = locked(&self.written);
+                let old = written.len() > RESTING;
+                if !old && !is_short() {
+                    break;
+                }
+                let Some((serial, oldest)) = written.pop_lru() else { break };
+                // It stays in the list meanwhile, so that the end of the mount finds it.
+                written.put(serial, oldest.clone());
+                (old, oldest)
+            };
+            if !oldest.folder().is_ok_and(|folder| folder.put_away(old)) {
+                continue;
             }
-            let Some((serial, oldest)) = written.pop_lru() else { break };
-            match oldest.folder().is_ok_and(|folder| folder.put_away(old)) {
-                true => away.push(oldest),
-                false => drop(written.put(serial, oldest)),
-            }
+            // A thread that makes another overlay adds the folder after that.
+            let mut written = locked(&self.written);
+            let noted =
+                oldest.folder().is_ok_and(LazyOverlay::is_put_away).then(|| written.pop(&oldest.serial));
+            drop(written);
+            drop(noted);
+            oldest.leave_parent();
         }
-        drop(written);
-        away.into_iter().for_each(Entry::leave_parent);
     }
 
     /// Why nothing can be written in the mount, if nothing can.
@@ -158,6 +171,13 @@ impl Vfs {
         if let Some(state_dir) = self.shared.as_ref().and_then(|shared| shared.state_dir.as_ref()) {
             state_dir.write_report();
         }
+    }
+
+    /// Says what would be lost if the mount ended now, a line for each folder.
+    pub(crate) fn unkept(&self) -> Vec<String> {
+        let written: Vec<_> = locked(&self.written).iter().map(|(_, entry)| entry.clone()).collect();
+        let overlays = written.iter().filter_map(|entry| entry.folder().ok()?.used_overlay());
+        overlays.filter_map(|overlay| overlay.unkept()).collect()
     }
 
     /// The overlay of a directory in which something is to change.

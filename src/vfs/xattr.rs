@@ -25,6 +25,11 @@ const PID: &str = "user.asdf-mount.pid";
 /// Where the daemon says at its end what it has kept, on the mount's root.
 const REPORT: &str = "user.asdf-mount.report";
 
+/// What would be lost if the mount ended now, on the mount's root.
+const UNKEPT: &str = "user.asdf-mount.unkept";
+/// Bytes of that.
+const LONGEST_UNKEPT: usize = 60 << 10;
+
 /// The value of an attribute.
 pub enum Xattr {
     /// It is at hand.
@@ -91,6 +96,11 @@ impl Vfs {
             let state_dir = self.shared.as_ref().and_then(|shared| shared.state_dir.as_ref());
             let path = state_dir.map(|state_dir| state_dir.report_path().into_os_string().into_vec());
             return Ok(path.map_or(Xattr::Absent, Xattr::Ready));
+        }
+        if name == UNKEPT && ino == Ino::ROOT {
+            let mut lines = self.unkept().join("\n").into_bytes();
+            lines.truncate(LONGEST_UNKEPT);
+            return Ok(if lines.is_empty() { Xattr::Absent } else { Xattr::Ready(lines) });
         }
         if name.as_bytes().ends_with(VERIFIED.as_bytes())
             && let Node::View(entry, mounted, view) = self.node(ino)?

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 
-use crate::overlay::beside::{is_vim_swap, listed};
+use crate::overlay::beside::is_vim_swap;
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::bound::{begins, names, remove};
+use crate::overlay::state_dir::report::listed;
 use crate::overlay::state_dir::{DIRECTORY, REPORT, SCRATCH};
 use crate::user_dirs::{self, STATE};
 

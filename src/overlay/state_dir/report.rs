@@ -1,0 +1,77 @@
+//! The report of what a mount keeps at its end. `asdf-mount -u` or the next mount prints it.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use rustix::fs::{Access, AtFlags};
+
+use crate::log::one_line;
+use crate::overlay::state_dir::StateDir;
+use crate::sync::locked;
+use crate::user_dirs;
+
+/// So many names stand in one line.
+const MOST_NAMES: usize = 20;
+
+impl StateDir {
+    /// The file that reports what is kept at the end of the mount, if anything is.
+    pub(crate) fn report_path(&self) -> PathBuf {
+        self.path.join(&self.report)
+    }
+
+    /// Says in the log, and in the report, what is kept.
+    pub(crate) fn tell(&self, line: String) {
+        tracing::warn!("{line}");
+        locked(&self.news).push(line);
+    }
+
+    /// Writes the report, if there is anything to report.
+    pub(crate) fn write_report(&self) {
+        self.tell_refused();
+        let lines: Vec<String> = locked(&self.news).iter().map(|line| one_line(line) + "\n").collect();
+        if !lines.is_empty()
+            && let Err(error) = user_dirs::write(self.dir(), &self.report, lines.concat().as_bytes())
+        {
+            tracing::warn!("{}: {error}", self.report_path().display());
+        }
+    }
+
+    /// Names the refused texts that stay here.
+    fn tell_refused(&self) {
+        let dir = self.dir();
+        for (label, mut names) in std::mem::take(&mut *locked(&self.refused)) {
+            names.retain(|name| rustix::fs::accessat(&dir, name, Access::EXISTS, AtFlags::empty()).is_ok());
+            if !names.is_empty() {
+                let names = listed(names.iter().map(OsString::as_os_str));
+                self.tell(format!(
+                    "{}: refused texts are kept: {names} in {}",
+                    label.display(),
+                    self.path.display()
+                ));
+            }
+        }
+    }
+}
+
+/// Names in a line; of many only the first.
+pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a OsStr>) -> String {
+    let more = names.len().saturating_sub(MOST_NAMES);
+    let first: Vec<_> = names.take(MOST_NAMES).map(|name| name.display().to_string()).collect();
+    match more {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_names_the_first_are_told() {
+        let names: Vec<OsString> = (0..23).map(|n| format!("f{n}").into()).collect();
+        let line = listed(names.iter().map(OsString::as_os_str));
+        assert!(line.starts_with("f0, f1, ") && line.ends_with("f19 and 3 more"), "{line}");
+        assert_eq!(listed(names[..1].iter().map(OsString::as_os_str)), "f0");
+    }
+}

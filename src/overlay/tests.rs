@@ -1,0 +1,211 @@
+//! An overlay without a mount, on a real ASDF file.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::*;
+use crate::cache::Cache;
+use crate::folder::verify::Verify;
+use crate::format::Context;
+use crate::format::editor::Saved;
+use crate::format::recovery::RecoveryPolicy;
+use crate::format::refusal::Refusal;
+use crate::host::location::link::LinkPolicy;
+use crate::host::location::{Location, Origin};
+use crate::overlay::lazy::LazyOverlay;
+use crate::overlay::naming::{Maker, Renaming};
+use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
+use crate::view::ShownViews;
+
+const OLD: &str = "Sample Galaxy";
+const MAKER: Maker = Maker { uid: 0, gid: 0, mode: 0o644 };
+const WRITING: OpenFor = OpenFor { writing: true, appending: false, truncating: true, only_new: false };
+
+/// The overlay of a copy of `examples/sample.asdf`.
+struct Test {
+    overlay: Arc<Overlay>,
+    source: PathBuf,
+    text: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Test {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("a.asdf");
+        std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf"), &source).unwrap();
+        let origin = Origin::of_source(folder.path(), false).unwrap();
+        let links = LinkPolicy::new(&origin, folder.path(), None, true).unwrap();
+        let position =
+            Position { location: Location::new(&origin, "a.asdf"), links, depth: 0, followed: false };
+        let (edits, context) = (Arc::new(EditContext::default()), Context::new(Arc::new(Cache::new(0))));
+        let open_files = OpenFiles::new(
+            Arc::new(move |source| crate::format::open(source, &context)),
+            NonZeroUsize::MIN,
+            RecoveryPolicy::Recover(edits.clone()),
+            Verify::default(),
+            Box::new(|_, _| ()),
+            ShownViews::default(),
+        );
+        let shared = Arc::new(Shared {
+            state_dir: None,
+            quota: Arc::new(Quota::new(100)),
+            edits,
+            serials: Arc::new(Serials::new()),
+            open_files: Arc::new(open_files),
+        });
+        let overlay = LazyOverlay::default().overlay(&position, &shared).unwrap().unwrap();
+        let saved = overlay.saved_text().unwrap();
+        let mut text = vec![0; saved.len() as usize];
+        crate::content::read_exact_at(&*saved, 0, &mut text).unwrap();
+        Self { overlay, source, text: String::from_utf8(text).unwrap(), _folder: folder }
+    }
+
+    fn named(&self, name: &str) -> String {
+        self.text.replace(OLD, name)
+    }
+
+    fn opened(&self, name: &str, open: OpenFor) -> WriteHandle {
+        self.overlay.create(OsStr::new(name), MAKER, open, Caller::default()).unwrap()
+    }
+
+    /// Writes a file as programs do.
+    fn write(&self, name: &str, text: &str) {
+        let handle = self.opened(name, WRITING);
+        handle.write(0, text.as_bytes(), false).unwrap();
+        handle.flush(Caller::default()).unwrap();
+        handle.release();
+    }
+
+    fn read(&self, name: &str) -> String {
+        let handle = self.opened(name, OpenFor::default());
+        let mut text = vec![0; 1 << 16];
+        let read = handle.read(0, &mut text, false).unwrap();
+        handle.release();
+        text.truncate(read);
+        String::from_utf8(text).unwrap()
+    }
+
+    /// Whether the source has this text.
+    fn is_saved(&self, text: &str) -> bool {
+        std::fs::read(&self.source).unwrap().starts_with(text.as_bytes())
+    }
+
+    fn rename(&self, name: &str, new_name: &str) -> Result<()> {
+        self.overlay.rename(OsStr::new(name), &self.overlay, OsStr::new(new_name), Renaming::Over)
+    }
+}
+
+/// An editor that lets a program do something while it saves.
+#[derive(Debug)]
+struct Interrupted {
+    editor: Box<dyn Editor>,
+    begins: mpsc::Sender<()>,
+    goes_on: mpsc::Receiver<()>,
+}
+
+impl Editor for Interrupted {
+    fn notices(&self) -> &[String] {
+        &[]
+    }
+
+    fn version(&mut self) -> Result<TextVersion> {
+        self.editor.version()
+    }
+
+    fn text(&mut self) -> Result<Vec<u8>> {
+        self.editor.text()
+    }
+
+    fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal> {
+        self.editor.check(text, base)
+    }
+
+    fn commit(
+        &mut self,
+        text: &[u8],
+        base: &TextVersion,
+        relocating: &mut dyn FnMut(),
+    ) -> std::result::Result<Saved, Refusal> {
+        self.begins.send(()).unwrap();
+        self.goes_on.recv().unwrap();
+        self.editor.commit(text, base, relocating)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        self.editor.settle()
+    }
+}
+
+#[test]
+fn a_text_written_during_a_save_is_not_taken_for_saved() {
+    let test = Test::new();
+    let handle = test.opened(TREE, WRITING);
+    handle.write(0, test.named("second").as_bytes(), false).unwrap();
+    let (begins, begun) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    {
+        let mut editor = locked(&test.overlay.editor);
+        test.overlay.open_editor(&mut editor).unwrap();
+        let own = editor.take().unwrap();
+        *editor = Some(Box::new(Interrupted { editor: own, begins, goes_on }));
+    }
+    std::thread::scope(|scope| {
+        let saving = scope.spawn(|| handle.flush(Caller::default()));
+        begun.recv().unwrap();
+        handle.write(0, test.named("latest").as_bytes(), false).unwrap();
+        go_on.send(()).unwrap();
+        saving.join().unwrap().unwrap();
+    });
+    assert!(test.is_saved(&test.named("second")));
+    assert_eq!(test.read(TREE), test.named("latest"));
+    assert!(test.overlay.writing().draft);
+    go_on.send(()).unwrap();
+    handle.flush(Caller::default()).unwrap();
+    handle.release();
+    assert!(test.is_saved(&test.named("latest")));
+    assert!(!test.overlay.writing().draft);
+}
+
+#[test]
+fn a_tree_that_was_renamed_away_keeps_its_text_over_saves() {
+    let test = Test::new();
+    test.rename(TREE, "backup").unwrap();
+    // The same text, which needs no save.
+    test.write(TREE, &test.text);
+    test.write(TREE, &test.named("second"));
+    assert!(test.is_saved(&test.named("second")));
+    assert_eq!(test.read("backup"), test.text);
+}
+
+#[test]
+fn a_rename_of_one_name_of_a_file_onto_another_does_nothing() {
+    let test = Test::new();
+    test.write("one", "text");
+    let file = test.overlay.lookup(OsStr::new("one")).unwrap();
+    test.overlay.link(&test.overlay, file, OsStr::new("two")).unwrap();
+    test.rename("one", "two").unwrap();
+    test.rename("two", "two").unwrap();
+    assert_eq!((test.read("one"), test.read("two")), ("text".into(), "text".into()));
+    test.rename(TREE, TREE).unwrap();
+    assert_eq!(test.read(TREE), test.text);
+}
+
+#[test]
+fn an_overlay_in_use_is_not_put_away_and_not_waited_for() {
+    let test = Test::new();
+    let put_away = || {
+        let (overlay, (done, is_done)) = (test.overlay.clone(), mpsc::channel());
+        std::thread::spawn(move || done.send(overlay.put_away(true)));
+        is_done.recv_timeout(Duration::from_secs(20))
+    };
+    let editor = locked(&test.overlay.editor);
+    assert_eq!(put_away(), Ok(false));
+    drop(editor);
+    let state = locked(&test.overlay.state);
+    assert_eq!(put_away(), Ok(false));
+    drop(state);
+    assert_eq!(put_away(), Ok(true));
+}
