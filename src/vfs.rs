@@ -60,6 +60,7 @@ use crate::format::editor::EditContext;
 use crate::host::detect::FormatDetector;
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::file::{Backing, OverlayFile};
+use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::{Overlay, Shared};
 use crate::sync::locked;
 use crate::view::ShownViews;
@@ -322,10 +323,14 @@ impl Vfs {
     }
 
     /// What is said of the folder of a file with `stat`.
-    fn own_folder(&self, ino: Ino, stat: &Stat) -> Attr {
-        match self.shared {
+    fn own_folder(&self, ino: Ino, folder: &LazyOverlay, stat: &Stat) -> Attr {
+        let attr = match self.shared {
             Some(_) => self.ownership.writable(ino, Kind::Directory, 0, stat),
             None => self.ownership.attr(ino, Kind::Directory, 0, stat),
+        };
+        match folder.used_overlay().and_then(|overlay| overlay.changed()) {
+            Some(time) => Attr { mtime: time.max(attr.mtime), ctime: time.max(attr.ctime), ..attr },
+            None => attr,
         }
     }
 
@@ -343,11 +348,7 @@ impl Vfs {
                     Err(_) if entry.serial == 0 => entry.position.location.origin().stat()?,
                     Err(error) => return Err(error),
                 };
-                let attr = self.own_folder(ino, &look);
-                match folder.used_overlay().and_then(|overlay| overlay.changed()) {
-                    Some(time) => Attr { mtime: time.max(attr.mtime), ctime: time.max(attr.ctime), ..attr },
-                    None => attr,
-                }
+                self.own_folder(ino, folder, &look)
             }
             Class::Directory { key, .. } => own(Kind::Directory, 0, &entry::stat_entry(entry, *key)?),
             Class::File { first, .. } => self.ownership.mirrored(ino, &entry::stat_entry(entry, first.key)?),

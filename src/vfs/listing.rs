@@ -319,9 +319,9 @@ impl Vfs {
         let ino = Ino::of(child.serial);
         let attr = match &child.class {
             // Just looked at: no need to ask again.
-            Class::File { .. } => self.ownership.attr(ino, kind, stat.source.size, &stat),
+            Class::File { .. } => self.ownership.mirrored(ino, &stat),
             Class::Directory { .. } | Class::Special { .. } => self.ownership.attr(ino, kind, 0, &stat),
-            Class::Folder(_) => self.own_folder(ino, &stat),
+            Class::Folder(folder) => self.own_folder(ino, folder, &stat),
             Class::Link { text, .. } => self.ownership.attr(ino, kind, text.len() as u64, &stat),
             Class::Sources { .. } => self.attr_of_entry(&child)?,
         };

@@ -12,6 +12,7 @@ mod completion;
 mod detached;
 mod documents;
 mod failures;
+mod folder;
 mod fstab;
 mod options;
 mod outputs;

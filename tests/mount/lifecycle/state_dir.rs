@@ -58,3 +58,119 @@ fn nothing_is_written_through_a_link_in_a_state_directory_of_another_user() {
     assert_eq!(fs::read_to_string(bench.path("precious/file")).unwrap(), "mine\n");
     bench.nothing_is_left();
 }
+
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
+
+/// Edits and saves, from `Sample Galaxy` on, whatever happens to the state directory.
+const FUNCTIONS: &str = r#"
+    name() { grep -a ^object "${2:-a.asdf}" | grep -q "name: $1}"; }
+    saves() {
+        sed -i "s/\(^object.*name: \)[^}]*/\1$1/" mnt/tree.yaml; name "$1"
+        sed "s/\(^object.*name: \)[^}]*/\1$1 too/" mnt/tree.yaml >new; cat new >mnt/tree.yaml; name "$1 too"
+    }
+    refuses() { sed 's/source: 0/source: 9/' mnt/tree.yaml >bad; not cp bad mnt/tree.yaml; cmp bad mnt/tree.yaml.rejected; }
+"#;
+
+#[track_caller]
+fn runs(script: &str) {
+    let bench = Bench::new();
+    fs::copy(SAMPLE, bench.source()).unwrap();
+    let output = bench.script(&format!("{FUNCTIONS}{script}"));
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
+}
+
+#[test]
+fn a_state_directory_that_is_removed_is_made_again() {
+    runs(
+        r#"
+        asdf-mount a.asdf mnt
+        saves one
+        echo early >mnt/early
+        # With a draft open, whose scratch file goes.
+        sed 's/one too/draft/' new | { head -c 200; rm -r state; cat; } >mnt/tree.yaml
+        name draft
+        saves two
+        echo late >mnt/late
+        refuses
+        cmp bad state/asdf-mount/*.rejected.yaml
+        rm -r state/asdf-mount/scratch-*
+        saves three
+        asdf-mount -u mnt 2>said
+        cat said
+        grep -q 'is kept: early, late in' said
+        cat state/asdf-mount/*.files/early state/asdf-mount/*.files/late >both; printf 'early\nlate\n' | cmp - both
+        grep -q 'a.asdf: refused texts are kept: .*rejected.yaml in' said"#,
+    );
+}
+
+#[test]
+fn saves_go_on_where_the_state_directory_is_full_and_u_says_what_is_lost() {
+    runs(
+        r#"
+        mkdir state; mount -t tmpfs -o size=256k,mode=700 none state
+        asdf-mount -v --log-file log a.asdf mnt
+        fill() { dd if=/dev/zero of=state/$1 bs=4k 2>/dev/null || true; }
+        fill full
+        for n in 1 2 3; do saves "full $n"; done
+        # A file that is open, and grows.
+        { echo one; fill more; seq 10000; } >mnt/notes.txt
+        { echo one; seq 10000; } | cmp - mnt/notes.txt
+        refuses
+        grep -q 'are held in memory' log
+        asdf-mount -u mnt 2>said
+        cat said
+        grep -q 'a.asdf: notes.txt, tree.yaml.rejected could not be kept: there is no room' said
+        umount state"#,
+    );
+}
+
+#[test]
+fn without_a_state_directory_u_says_what_is_lost() {
+    runs(
+        r#"
+        mkdir state; mount -t tmpfs -o ro none state
+        asdf-mount a.asdf mnt 2>said
+        grep -q 'are not kept when the mount ends' said
+        saves 'read only'
+        echo note >mnt/notes.txt
+        refuses
+        asdf-mount -u mnt 2>said
+        cat said
+        test $(wc -l <said) = 1
+        grep -q 'a.asdf: notes.txt, tree.yaml.rejected could not be kept: there is no state directory' said
+        asdf-mount a.asdf mnt 2>said
+        saves 'without loss'
+        asdf-mount -u mnt 2>said
+        test ! -s said
+        umount state"#,
+    );
+}
+
+#[test]
+fn the_home_is_that_of_the_effective_user_whatever_mount_leaves_in_home() {
+    let bench = Bench::new();
+    fs::copy(SAMPLE, bench.source()).unwrap();
+    let prologue = crate::user::PROLOGUE;
+    let script = r#"
+        unset XDG_STATE_HOME XDG_CACHE_HOME
+        mkdir own own/.local; chown -R 65534:65534 own a.asdf
+        sed "s|^\(nobody:.*:\)[^:]*:\([^:]*\)\$|\1$T/own:\2|" /etc/passwd >passwd
+        mount --bind passwd /etc/passwd
+        for home in /root '' /nonexistent; do
+            export HOME=$home
+            test "$home" || unset HOME
+            user asdf-mount a.asdf home/m 2>said
+            cat said
+            test ! -s said
+            user cp home/m/tree.yaml bad 2>/dev/null || user cat home/m/tree.yaml >bad
+            sed -i 's/source: 0/source: 9/' bad
+            not user dd if=bad of=home/m/tree.yaml 2>/dev/null
+            user asdf-mount -u home/m 2>said
+            ls own/.local/state/asdf-mount/*.rejected.yaml
+            rm -r own/.local/state
+        done"#;
+    let output = bench.script(&format!("{prologue}{script}"));
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
+}
