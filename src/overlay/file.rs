@@ -346,9 +346,14 @@ pub(crate) fn copy(text: &dyn Content, file: &File) -> Result<()> {
     Ok(())
 }
 
-/// The time as files have it.
+/// The time as files have it, in steps of 100 ns.
+///
+/// emacs takes finer times for a sign that `fstat` before close tells the final time and size, and asks no more
+/// after close: it would take those of a refused text for the file's, and find at its next save that the file has
+/// changed (`write-region` in fileio.c).
 pub(crate) fn now() -> Time {
-    time_of(SystemTime::now())
+    let (seconds, nanoseconds) = time_of(SystemTime::now());
+    (seconds, nanoseconds - nanoseconds % 100)
 }
 
 /// A time of the system's as files have it.

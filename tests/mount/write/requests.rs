@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, sy
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use crate::common::case::{Case, NEW, OLD, close, errno};
+use crate::common::case::{BAD, Case, NEW, OLD, close, errno};
 use crate::common::mount::wait_until;
 
 /// vim, emacs, helix, jed: the old file out of the way, a new one made, the old one removed.
@@ -54,6 +54,24 @@ fn emptied_while_opened_and_written() {
     let saved = fs::metadata(case.tree()).unwrap();
     assert_eq!((saved.mtime(), saved.mtime_nsec()), (written.mtime(), written.mtime_nsec()));
     assert_eq!(saved.ino(), written.ino());
+}
+
+/// emacs asks for time and size once more after close only if the time is one of a coarse clock. It has to, since a
+/// refusal puts the saved text back.
+#[test]
+fn the_time_of_a_draft_is_that_of_a_coarse_clock() {
+    let case = Case::new();
+    for n in 0..20 {
+        let mut file = File::create(case.tree()).unwrap();
+        file.write_all(case.named(&format!("{BAD} {n}")).as_bytes()).unwrap();
+        assert_eq!(file.metadata().unwrap().mtime_nsec() % 100, 0);
+        assert_eq!(errno(close(file)), libc::EINVAL);
+        let after = fs::metadata(case.tree()).unwrap();
+        assert_eq!(
+            (after.len(), after.mtime()),
+            (case.text.len() as u64, fs::metadata(&case.source).unwrap().mtime())
+        );
+    }
 }
 
 /// r+, rsync --inplace, busybox vi: written over, then cut.
