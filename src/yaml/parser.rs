@@ -323,12 +323,12 @@ unsafe fn value<'e>(text: *const u8, length: u64) -> std::result::Result<&'e str
 /// # Safety
 ///
 /// Null, or a literal of libyaml.
-unsafe fn literal(text: *const c_char) -> &'static str {
+unsafe fn literal(text: *const i8) -> &'static str {
     if text.is_null() {
         return "";
     }
     // SAFETY: as this function demands.
-    unsafe { CStr::from_ptr(text) }.to_str().unwrap_or_default()
+    unsafe { CStr::from_ptr(text.cast::<c_char>()) }.to_str().unwrap_or_default()
 }
 
 #[cfg(test)]
