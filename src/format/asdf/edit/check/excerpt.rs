@@ -13,8 +13,16 @@ const TAB: usize = 8;
 /// Bytes looked at on either side of the place: enough for the characters shown.
 const REACH: usize = 4 * WIDTH;
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread called [`at`], which counts lines from the start of the text.
+    pub(super) static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Line and column of a byte, from 1, and the excerpt there; columns are characters.
 pub(super) fn at(text: &[u8], offset: usize) -> (u64, u64, Excerpt) {
+    #[cfg(test)]
+    ASKED.with(|asked| asked.set(asked.get() + 1));
     let mut offset = offset.min(text.len());
     if offset > 0 && text[offset - 1] == b'\r' && text.get(offset) == Some(&b'\n') {
         offset -= 1;
