@@ -2,9 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// How long anything may take that the machine could hold up, before a test gives up on it.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -65,12 +68,28 @@ impl Mounted {
         Self::run(command, args, |_| {}).unwrap_or_else(|output| panic!("asdf-mount failed: {output:?}"))
     }
 
+    /// Mounts where other users may go: the build may lie in a folder that only root may enter.
+    pub fn for_all_users<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let mounted = Self::run_in(folder, Command::new(program()), args, |_| {});
+        mounted.unwrap_or_else(|output| panic!("asdf-mount failed: {output:?}"))
+    }
+
     fn run<S: AsRef<OsStr>>(
+        command: Command,
+        args: impl IntoIterator<Item = S>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Self, Output> {
+        Self::run_in(fresh_folder(), command, args, prepare)
+    }
+
+    fn run_in<S: AsRef<OsStr>>(
+        folder: tempfile::TempDir,
         mut command: Command,
         args: impl IntoIterator<Item = S>,
         prepare: impl FnOnce(&mut Command),
     ) -> Result<Self, Output> {
-        let folder = fresh_folder();
         let mountpoint = folder.path().join("mnt");
         fs::create_dir(&mountpoint).unwrap();
         let (stdout, stderr) = (folder.path().join("stdout"), folder.path().join("stderr"));
@@ -231,6 +250,6 @@ fn take_down(mountpoint: &Path) -> Option<String> {
         return None;
     }
     let pid = daemon_of(mountpoint)?;
-    let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+    let _ = kill_process(Pid::from_raw(pid.cast_signed())?, Signal::KILL);
     Some(format!("the daemon of {} did not end after the unmount", mountpoint.display()))
 }

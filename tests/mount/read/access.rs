@@ -6,6 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::sync::Barrier;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::encode::Encoding;
 use crate::common::mount::{Mounted, fresh_folder};
@@ -91,7 +93,7 @@ fn readers_that_are_killed_leave_nothing_behind() {
     for kind in Kind::ALL {
         let mounted = Mounted::file(large::file(folder.path(), kind, 300));
         let pattern = large::pattern();
-        for signal in ["-INT", "-KILL", "-TERM"] {
+        for signal in [Signal::INT, Signal::KILL, Signal::TERM] {
             let readers: Vec<_> = (0..4)
                 .map(|skip| {
                     let block = format!("if={}", mounted.block_path(0).display());
@@ -105,7 +107,8 @@ fn readers_that_are_killed_leave_nothing_behind() {
                 .collect();
             std::thread::sleep(std::time::Duration::from_millis(15));
             for mut reader in readers {
-                let _ = Command::new("kill").args([signal, &reader.id().to_string()]).status();
+                // One that has read all by then is a zombie, and can be sent it all the same.
+                kill_process(Pid::from_child(&reader), signal).unwrap();
                 reader.wait().unwrap();
             }
         }

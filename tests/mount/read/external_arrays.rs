@@ -179,7 +179,7 @@ fn index_len(path: &Path) -> u64 {
 
 #[test]
 fn other_users_read_no_other_file_that_they_could_not_read() {
-    let folder = fresh_folder();
+    let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     save_other(folder.path(), "open.asdf", b"readable");
     save_other(folder.path(), "secret.asdf", b"secret!!");
@@ -192,8 +192,7 @@ fn other_users_read_no_other_file_that_they_could_not_read() {
     mode("secret.asdf", 0o600);
     mode("main.asdf", 0o644);
     let options = "allow_other,external=anywhere";
-    let mounted = Mounted::new(["-o".as_ref(), options.as_ref(), source.as_os_str()]);
-    fs::set_permissions(mounted.scratch(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mounted = Mounted::for_all_users(["-o".as_ref(), options.as_ref(), source.as_os_str()]);
     let as_nobody = |name: &str| {
         let path = mounted.path(format!("arrays/{name}.npy"));
         let output = Command::new("setpriv")

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 pub(crate) struct Faults {
     control: std::fs::File,
     path: PathBuf,
+    library: PathBuf,
     under: PathBuf,
 }
 
@@ -28,33 +29,48 @@ pub(crate) enum Fault {
     KilledAfter,
 }
 
+/// More calls than any program makes that a test interrupts.
+const MOST_CALLS: i32 = 2000;
+
+/// The calls of a program, to be interrupted at each; fails where they don't end.
+pub(crate) fn calls() -> impl Iterator<Item = i32> {
+    (0..).inspect(|at| {
+        assert!(*at < MOST_CALLS, "it was interrupted at {at} calls, and never came to its end")
+    })
+}
+
 /// The layer, compiled once.
-fn library() -> &'static Path {
-    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+fn library() -> &'static [u8] {
+    static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mount/write/faults.c");
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("faults-{}.so", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("faults.so");
         let mut cc = Command::new("cc");
         cc.args(["-shared", "-fPIC", "-O1", "-Wall", "-o"]).arg(&path).arg(source);
         let compiled = cc.status().is_ok_and(|status| status.success());
         assert!(compiled, "cc can't compile tests/mount/write/faults.c: run scripts/test, which installs it");
-        path
+        std::fs::read(path).unwrap()
     })
 }
 
 impl Faults {
-    /// A layer that lets all calls through; `folder` takes its file, `under` is where calls may fail.
+    /// A layer that lets all calls through; `folder` takes its files, and its program may look there. `under` is
+    /// where calls may fail.
     pub(crate) fn new(folder: &Path, under: &Path) -> Self {
-        let path = folder.join("faults");
+        let (path, layer) = (folder.join("faults"), folder.join("faults.so"));
+        if !layer.exists() {
+            std::fs::write(&layer, library()).unwrap();
+        }
         let control = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path);
-        let faults = Self { control: control.unwrap(), path, under: under.to_owned() };
+        let faults = Self { control: control.unwrap(), path, library: layer, under: under.to_owned() };
         faults.set([-1, 0, 0, 0, 0, 0, 0]);
         faults
     }
 
     /// Puts the layer under a program that is about to be started.
     pub(crate) fn under(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", library()).env("FAULTS", &self.path).env("FAULTS_UNDER", &self.under);
+        command.env("LD_PRELOAD", &self.library).env("FAULTS", &self.path).env("FAULTS_UNDER", &self.under);
     }
 
     fn set(&self, numbers: [i32; 7]) {

@@ -13,7 +13,7 @@ use crate::common::dice::Dice;
 use crate::common::disk::run;
 use crate::common::encode::Encoding;
 use crate::common::mount::{Mounted, wait_until};
-use crate::faults::{Fault, Faults};
+use crate::faults::{Fault, Faults, calls};
 use crate::place::{Place, file, said, write};
 
 /// Moments at which the daemon is killed, for each way, beside those at each call.
@@ -105,7 +105,7 @@ fn at_each_call(way: Way) -> usize {
     write(&place.mount(), &before).unwrap();
     let (mut kills, mut n) = (0, 0);
     for fault in [Fault::KilledBefore, Fault::KilledAfter] {
-        for at in 0.. {
+        for at in calls() {
             let faults = Faults::new(place.folder(), &place.disk.path());
             let mount = place.try_mount_as(&place.source, &[], |command| faults.under(command)).unwrap();
             n += 1;
@@ -135,7 +135,7 @@ fn at_each_call(way: Way) -> usize {
 fn in_a_folder_of_files() {
     let way = WAYS[3];
     let mut halfway = 0;
-    for at in 0.. {
+    for at in calls() {
         let place = way.place();
         let faults = Faults::new(place.folder(), &place.disk.path());
         let folder = place.disk.path();
@@ -171,7 +171,7 @@ fn in_a_folder_of_files() {
 fn of_a_file_that_is_half_of_both_no_reader_sees_anything() {
     let mut halfway = [0; WAYS.len()];
     for (way, halfway) in WAYS.into_iter().zip(&mut halfway) {
-        for at in 0.. {
+        for at in calls() {
             let place = way.place();
             // So long that it takes several writes.
             let old = place.named(&if way.grows { "room ".repeat(200) } else { "a".repeat(150_000) });
@@ -257,7 +257,8 @@ fn at_random(way: Way, moments: usize) -> usize {
         let (last, tried) = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut last, said) = (before.clone(), said);
-                for n in 0.. {
+                // Far more than are made before the daemon is killed.
+                for n in 0..10_000 {
                     let new = way.next(&place, &last, moment * 1000 + n);
                     let answer = write(&mount, &new);
                     let failed = answer.is_err();
@@ -296,7 +297,7 @@ fn at_any_call_of_a_save() {
 #[test]
 fn of_a_journal_that_is_not_whole_nothing_stays() {
     let mut unfinished = 0;
-    for at in 0.. {
+    for at in calls() {
         let place = WAYS[7].place();
         let old = place.named(&"room ".repeat(80_000));
         write(&place.mount(), &old).unwrap();

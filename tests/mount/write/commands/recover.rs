@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
 use super::{Bench, failed, succeeded};
 use crate::common::disk::run;
-use crate::faults::{Fault, Faults};
+use crate::faults::{Fault, Faults, calls};
 
 /// Has the program killed in the midst of `--set-tree`; `false` if it came to its end before.
 fn interrupt(bench: &Bench, text: &str, at: i32) -> bool {
@@ -18,13 +19,15 @@ fn interrupt(bench: &Bench, text: &str, at: i32) -> bool {
         bench.command([OsStr::new("--set-tree"), tree.as_os_str(), bench.place.source.as_os_str()]);
     fs::set_permissions(bench.home().join("faults"), fs::Permissions::from_mode(0o666)).unwrap();
     faults.under(&mut command);
-    !command.status().unwrap().success()
+    let status = command.status().unwrap();
+    assert!(status.success() || status.signal() == Some(libc::SIGKILL), "{status}");
+    !status.success()
 }
 
 /// Has `--set-tree` killed when it had begun to change the file.
 fn leave_halfway(bench: &Bench, text: &str) {
     let before = fs::read(&bench.place.source).unwrap();
-    for at in 0.. {
+    for at in calls() {
         assert!(interrupt(bench, text, at), "it was never halfway");
         if fs::read(&bench.place.source).unwrap() != before {
             return;
@@ -42,7 +45,7 @@ fn what_was_interrupted_is_recovered_once() {
         bench.is_untouched();
         let mut seen = [0, 0];
         for closed in [false, true] {
-            for at in 0.. {
+            for at in calls() {
                 fs::write(&bench.place.source, &bench.place.built.bytes).unwrap();
                 let folder = bench.place.disk.path();
                 if closed {
