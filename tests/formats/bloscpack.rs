@@ -32,6 +32,7 @@ fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {
 fn read(content: &dyn Content) -> (Vec<u8>, Option<Error>) {
     let (mut all, mut piece) = (Vec::new(), vec![0; 77_777]);
     loop {
+        assert!(all.len() as u64 <= content.len(), "it goes on behind its end");
         match content.read_at(all.len() as u64, &mut piece) {
             Ok(0) => return (all, None),
             Ok(read) => all.extend(&piece[..read]),

@@ -40,6 +40,7 @@ fn read_what_can_be_read(case: &str, bytes: &[u8], truth: &Built) -> usize {
 fn read_prefix(content: &dyn asdf_mount::content::Content) -> (Vec<u8>, asdf_mount::Result<()>) {
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 1000]);
     loop {
+        assert!(bytes.len() as u64 <= content.len(), "it goes on behind its end");
         match content.read_at(bytes.len() as u64, &mut piece) {
             Ok(0) => return (bytes, Ok(())),
             Ok(n) => bytes.extend(&piece[..n]),

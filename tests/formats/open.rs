@@ -37,6 +37,7 @@ pub(crate) fn read(content: &dyn Content) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut piece = vec![0; 4099];
     loop {
+        assert!(bytes.len() as u64 <= content.len(), "it goes on behind its end");
         match content.read_at(bytes.len() as u64, &mut piece)? {
             0 => return Ok(bytes),
             n => bytes.extend(&piece[..n]),

@@ -48,6 +48,7 @@ fn shown(path: &Path) -> (Vec<u8>, bool) {
     let read = fs::File::open(path).and_then(|mut file| {
         let mut piece = [0; 512];
         loop {
+            assert!(bytes.len() < 1 << 20, "{} goes on behind its end", path.display());
             match file.read(&mut piece)? {
                 0 => return Ok(()),
                 read => bytes.extend(&piece[..read]),

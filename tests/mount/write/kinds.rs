@@ -11,7 +11,7 @@ use crate::common::asdf::{
     AsdfBuilder, Block, Built, HEAD, Header, Index, MAGIC, MAGIC_2014, index_text, sample,
 };
 use crate::common::dice::Dice;
-use crate::place::{OLD, Place, errno, tree, write};
+use crate::place::{Ended, OLD, Place, errno, tree, write};
 
 /// A tree that says [`OLD`] and names no block.
 const TREE: &str = "%YAML 1.1\n--- !core/asdf-1.1.0\nname: first light\n...\n";
@@ -244,15 +244,6 @@ fn append(source: &Path, done: &AtomicBool, mut dice: Dice) -> usize {
     appended
 }
 
-/// Tells other threads to end, also where a test fails.
-struct Ended<'a>(&'a AtomicBool);
-
-impl Drop for Ended<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn programs_that_open_a_stream_while_its_tree_grows_lose_nothing() {
     for kind in STREAM_KINDS {
@@ -310,6 +301,7 @@ fn a_live_writer_loses_nothing_while_the_tree_is_saved() {
             }
             all
         });
+        let ended = Ended(&done);
         for n in 0..40 {
             let text = place.named(&"x".repeat(1 + n * 70));
             write(&mount, &text).unwrap_or_else(|error| panic!("{error}: {}", place.log()));
@@ -319,7 +311,7 @@ fn a_live_writer_loses_nothing_while_the_tree_is_saved() {
                 assert_eq!(errno(write(&mount, &text)), libc::EFBIG);
             }
         }
-        done.store(true, Ordering::Relaxed);
+        drop(ended);
         appending.join().unwrap()
     });
     let text = place.saved();

@@ -10,7 +10,7 @@ use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::dice::Dice;
 use crate::common::encode::Encoding;
 use crate::common::mount::Mounted;
-use crate::place::{Place, file, write};
+use crate::place::{Ended, Place, file, write};
 
 /// So many reads each reader makes at least.
 const READS: usize = 400;
@@ -121,6 +121,7 @@ fn reads_rightly(kind: &str, linked: bool) {
                 })
             })
             .collect();
+        let _ended = Ended(&done);
         let ended = || readers.iter().any(std::thread::ScopedJoinHandle::is_finished);
         while !ended() && (began.elapsed() < LEAST || saves < 8) {
             saves += 1;
@@ -129,7 +130,6 @@ fn reads_rightly(kind: &str, linked: bool) {
             write(&mount, &text).unwrap_or_else(|error| panic!("{kind}: {error}: {}", place.log()));
             assert_eq!(place.saved(), text);
         }
-        done.store(true, Ordering::Relaxed);
     });
     println!("{kind}, {linked}: {saves} saves, {} reads", reads.load(Ordering::Relaxed));
     place.holds(&place.saved());

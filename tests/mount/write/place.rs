@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::os::fd::IntoRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::asdf::{AsdfBuilder, Block, Built, index_text, sample};
 use crate::common::disk::{Disk, run};
@@ -28,6 +29,15 @@ pub(crate) struct Place {
     pub(crate) source: PathBuf,
     pub(crate) built: Built,
     folder: tempfile::TempDir,
+}
+
+/// Tells other threads to end, also where a test fails.
+pub(crate) struct Ended<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A tree that names so many blocks, and says [`OLD`].
