@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use crate::common::case::{BAD, Case, NEW, build, close, errno};
 use crate::common::mount::{fresh_folder, program, wait_until};
@@ -53,14 +54,20 @@ fn a_save_without_change_takes_away_what_tells_of_a_refusal() {
         if seen {
             case.is_refused(&case.named(BAD));
         } else {
-            std::thread::sleep(std::time::Duration::from_millis(2100));
+            std::thread::sleep(Duration::from_millis(2100));
         }
         save(&case, &case.text).unwrap();
         assert_eq!((case.names(), case.saves()), (vec!["tree.yaml".to_owned()], 0));
     }
-    // An editor that puts the old text back after a refusal takes nothing away.
-    assert_eq!(errno(save(&case, &case.named(BAD))), libc::EINVAL);
-    save(&case, &case.text).unwrap();
+    // An editor that puts the old text back within two seconds of a refusal takes nothing away; a machine that is
+    // busy may be slower.
+    let at_once = |_| {
+        let begun = Instant::now();
+        assert_eq!(errno(save(&case, &case.named(BAD))), libc::EINVAL);
+        save(&case, &case.text).unwrap();
+        begun.elapsed() < Duration::from_secs(2)
+    };
+    assert!((0..30).any(at_once));
     case.is_refused(&case.named(BAD));
 }
 
