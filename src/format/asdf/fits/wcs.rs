@@ -13,6 +13,19 @@ const TRANSFORM: &str = "tag:stsci.edu:gwcs/fitswcs_imaging-1.";
 const CELESTIAL: &str = "tag:stsci.edu:gwcs/celestial_frame-1.";
 const PROJECTION: &str = "tag:stsci.edu:asdf/transform/";
 
+/// Keys of a projection that do not change where it leads to.
+const OF_ANY_TRANSFORM: [&str; 9] = [
+    "direction",
+    "name",
+    "inputs",
+    "outputs",
+    "inverse",
+    "bounding_box",
+    "fixed",
+    "bounds",
+    "input_units_equivalencies",
+];
+
 /// Whether a resolved tag is that of a gwcs.
 pub(super) fn is_tag(tag: &str) -> bool {
     tag.starts_with(TAG)
@@ -164,7 +177,7 @@ impl Projection {
         let (code, keys): (_, &[(&str, f64)]) = match name {
             "gnomonic" => ("TAN", &[]),
             "stereographic" => ("STG", &[]),
-            "slant_orthographic" => ("SIN", &[]),
+            "slant_orthographic" => ("SIN", &[("xi", 0.0), ("eta", 0.0)]),
             "zenithal_equal_area" => ("ZEA", &[]),
             "zenithal_equidistant" => ("ARC", &[]),
             "zenithal_perspective" => ("AZP", &[("mu", 0.0), ("gamma", 0.0)]),
@@ -173,6 +186,12 @@ impl Projection {
             _ => return None,
         };
         if value.get("direction").is_some_and(|direction| direction.text() != Some("pix2sky")) {
+            return None;
+        }
+        let is_known =
+            |key: &str| OF_ANY_TRANSFORM.contains(&key) || keys.iter().any(|(known, _)| *known == key);
+        let Node::Mapping(entries) = &value.target().node else { return None };
+        if !entries.iter().all(|(key, _)| key.text().is_some_and(is_known)) {
             return None;
         }
         let parameters = keys.iter().map(|(key, default)| match value.get(key) {
