@@ -37,7 +37,12 @@ pub enum Column {
     /// Values.
     Values(Values),
     /// Columns with names.
-    Group(Vec<(String, Column)>),
+    Group {
+        /// The columns.
+        columns: Vec<(String, Column)>,
+        /// True if a whole group may be missing. No column in it may be a list then, and each has the group's `missing`.
+        nullable: bool,
+    },
     /// Lists of so many items.
     List(u64, Box<Column>),
 }
@@ -170,7 +175,7 @@ impl Column {
     /// Adds the columns of values that it is made of.
     fn leaves(&self, path: &mut Vec<String>, lists: &mut Vec<u64>, leaves: &mut Vec<Leaf>) -> Result<()> {
         match self {
-            Self::Group(columns) => {
+            Self::Group { columns, .. } => {
                 for (name, column) in columns {
                     path.push(name.clone());
                     column.leaves(path, lists, leaves)?;

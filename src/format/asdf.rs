@@ -182,15 +182,23 @@ impl AsdfFile {
     /// The arrays of the tree, found at the first call.
     fn surveyed(&self) -> &arrays::Found {
         self.views.surveyed.get_or_init(|| {
-            let size = |n| {
-                let header = self.header(self.offset(n).ok()?).ok()?;
-                match header.streamed() {
-                    true => self.stored(n, &header).ok().map(|stored| stored.len()),
-                    false => Some(header.data_size),
-                }
-            };
-            arrays::find(&self.tree(), self.block_count().unwrap_or(0), &size)
+            arrays::find(&self.tree(), self.block_count().unwrap_or(0), &|n| self.decoded_size(n))
         })
+    }
+
+    /// The decoded bytes of a block, if its header says.
+    fn decoded_size(&self, n: usize) -> Option<u64> {
+        let header = self.header(self.offset(n).ok()?).ok()?;
+        match header.streamed() {
+            true => self.stored(n, &header).ok().map(|stored| stored.len()),
+            false => Some(header.data_size),
+        }
+    }
+
+    /// Why an array can't be had from its block, if it can't.
+    fn unfit_in_block(&self, array: &ndarray::Ndarray) -> Option<String> {
+        let blocks = self.block_count().unwrap_or(0);
+        arrays::fits_in_block(array, blocks, &|n| self.decoded_size(n)).err()
     }
 
     fn offset(&self, n: usize) -> Result<u64> {

@@ -53,7 +53,7 @@ pub(super) fn footer(columns: &[(String, Column)], table: &Table) -> Vec<u8> {
     let elements = 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>();
     out.list(2, STRUCT, elements);
     group(&mut out, None, "schema", columns.len());
-    columns.iter().for_each(|(name, column)| schema(&mut out, name, column));
+    columns.iter().for_each(|(name, column)| schema(&mut out, name, column, false));
     out.i64(3, table.rows);
     let groups = table.full_groups as usize + usize::from(table.last.is_some());
     out.list(4, STRUCT, groups);
@@ -95,7 +95,7 @@ pub(super) fn footer(columns: &[(String, Column)], table: &Table) -> Vec<u8> {
 fn count(column: &Column) -> usize {
     match column {
         Column::Values(_) => 1,
-        Column::Group(columns) => 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>(),
+        Column::Group { columns, .. } => 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>(),
         Column::List(_, of) => 2 + count(of),
     }
 }
@@ -110,11 +110,13 @@ fn group(out: &mut Writer, repetition: Option<i32>, name: &str, children: usize)
     });
 }
 
-fn schema(out: &mut Writer, name: &str, column: &Column) {
+/// Writes a column. `in_nullable`: it lies in a group that is missing where its values are.
+fn schema(out: &mut Writer, name: &str, column: &Column, in_nullable: bool) {
+    let repetition = |nullable: bool| if nullable && !in_nullable { OPTIONAL } else { REQUIRED };
     match column {
-        Column::Group(columns) => {
-            group(out, Some(REQUIRED), name, columns.len());
-            columns.iter().for_each(|(name, column)| schema(out, name, column));
+        Column::Group { columns, nullable } => {
+            group(out, Some(repetition(*nullable)), name, columns.len());
+            columns.iter().for_each(|(name, column)| schema(out, name, column, in_nullable || *nullable));
         }
         Column::List(_, of) => {
             out.bare_structure(|out| {
@@ -125,11 +127,11 @@ fn schema(out: &mut Writer, name: &str, column: &Column) {
                 out.structure(10, |out| out.structure(3, |_| {}));
             });
             group(out, Some(REPEATED), "list", 1);
-            schema(out, "element", of);
+            schema(out, "element", of, in_nullable);
         }
         Column::Values(values) => out.bare_structure(|out| {
             out.i32(1, kind_of(values.element));
-            out.i32(3, if values.missing.is_some() { OPTIONAL } else { REQUIRED });
+            out.i32(3, repetition(values.missing.is_some()));
             out.text(4, name);
             meaning(out, values.element);
         }),

@@ -36,7 +36,10 @@ fn a_file_has_the_length_that_it_says_and_reads_the_same_in_all_pieces() {
         ("lists".to_owned(), Column::List(7, Box::new(values(Element::Float { size: 4 }, bytes(28))))),
         (
             "both".to_owned(),
-            Column::Group(vec![("x".to_owned(), values(Element::Float { size: 2 }, bytes(2)))]),
+            Column::Group {
+                columns: vec![("x".to_owned(), values(Element::Float { size: 2 }, bytes(2)))],
+                nullable: false,
+            },
         ),
         ("empty".to_owned(), values(Element::Ascii(0), Vec::new())),
     ];

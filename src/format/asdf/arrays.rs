@@ -35,7 +35,7 @@ mod value;
 pub(super) use elements::{Elements, Order, elements_of, file_of, file_of_all, file_of_mask};
 pub(super) use entry::Entry;
 pub(super) use resolved::resolved;
-pub(super) use survey::{Found, find};
+pub(super) use survey::{Found, find, fits_in_block};
 
 /// The folder `arrays/`. The tree is looked through when a program first looks into it.
 #[derive(Debug)]

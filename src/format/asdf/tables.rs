@@ -60,6 +60,6 @@ impl Folder for Tables {
 impl AsdfFile {
     /// The tables of the tree, found at the first call.
     fn tables(&self) -> &Found {
-        self.views.tables.get_or_init(|| find(&*self.tree()))
+        self.views.tables.get_or_init(|| find(&*self.tree(), &|array| self.unfit_in_block(array)))
     }
 }

@@ -225,15 +225,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether an array lies in its block, if it lies in one.
     fn fits_in_block(&self, array: &Ndarray) -> Why<()> {
-        let Source::Block(n) = array.source else { return Ok(()) };
-        let number = array.source.block(self.blocks).ok_or_else(|| format!("there is no block {n}"))?;
-        if let Some(size) = (self.size)(number) {
-            let extent = array.extent(size).ok_or("its datatype has too many fields")?;
-            extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;
-        }
-        Ok(())
+        fits_in_block(array, self.blocks, self.size)
     }
 
     fn leave_out(&mut self, place: Mark, what: String) {
@@ -286,6 +279,21 @@ impl Finder<'_> {
             }
         }
     }
+}
+
+/// Says why an array does not lie in its block, if it should lie in one.
+pub(in super::super) fn fits_in_block(
+    array: &Ndarray,
+    blocks: usize,
+    size: &dyn Fn(usize) -> Option<u64>,
+) -> Why<()> {
+    let Source::Block(n) = array.source else { return Ok(()) };
+    let number = array.source.block(blocks).ok_or_else(|| format!("there is no block {n}"))?;
+    if let Some(size) = size(number) {
+        let extent = array.extent(size).ok_or("its datatype has too many fields")?;
+        extent.map_err(|why: TooLarge| format!("{why}, and block {number} has {size}"))?;
+    }
+    Ok(())
 }
 
 /// Whether a node is nothing but a tag.

@@ -190,7 +190,11 @@ impl Array {
     /// The column for elements of a type, each row being lists of these lengths.
     fn column(&self, datatype: &Datatype, lists: &[u64]) -> Result<Column> {
         let column = match datatype {
-            Datatype::Structured(fields) => Column::Group(self.fields(fields, &[])?),
+            Datatype::Structured(fields) => Column::Group {
+                columns: self.fields(fields, &[])?,
+                // Lists in a missing group would have no items: the file could not have one length.
+                nullable: self.missing.is_some() && !has_lists(fields),
+            },
             Datatype::Scalar(Scalar::Complex64) => self.complex(4)?,
             Datatype::Scalar(Scalar::Complex128) => self.complex(8)?,
             Datatype::Scalar(scalar) => self.values(element(*scalar)?),
@@ -212,9 +216,10 @@ impl Array {
     fn complex(&self, size: u8) -> Result<Column> {
         let part = |offset| -> Result<Column> {
             let part = self.part(offset, size.into(), 2 * u64::from(size), self.byteorder)?;
-            Ok(Self { missing: self.missing.clone(), ..part }.values(Element::Float { size }))
+            Ok(part.values(Element::Float { size }))
         };
-        Ok(Column::Group(vec![("re".to_owned(), part(0)?), ("im".to_owned(), part(size.into())?)]))
+        let columns = vec![("re".to_owned(), part(0)?), ("im".to_owned(), part(size.into())?)];
+        Ok(Column::Group { columns, nullable: self.missing.is_some() })
     }
 
     /// The fields of records, as columns whose rows are lists of these lengths.
@@ -232,7 +237,7 @@ impl Array {
             let items = field.shape.iter().product::<u64>();
             let byteorder = field.byteorder.unwrap_or(self.byteorder);
             let part = self.part(offset, bytes, record, byteorder)?;
-            let part = Self { count: self.count.saturating_mul(items), ..part };
+            let part = part.in_items(items)?;
             columns.push((name, part.column(&field.datatype, &[lists, &field.shape].concat())?));
             offset += bytes;
         }
@@ -243,8 +248,30 @@ impl Array {
     fn part(&self, offset: u64, size: u64, element: u64, byteorder: Byteorder) -> Result<Self> {
         let stride = i64::try_from(element).map_err(|_| Elements::unknown_type())?;
         let content = Gather::new(self.content.clone(), offset, size, vec![(self.count, stride)])?;
-        Ok(Self { byteorder, content: Arc::new(content), count: self.count, missing: None })
+        let (count, missing) = (self.count, self.missing.clone());
+        Ok(Self { byteorder, content: Arc::new(content), count, missing })
     }
+
+    /// The array with each element as so many items, all of them missing where the element is.
+    fn in_items(self, items: u64) -> Result<Self> {
+        let missing = match self.missing {
+            Some(missing) if items != 1 => {
+                let dimensions = vec![(self.count, 1), (items, 0)];
+                Some(Arc::new(Gather::new(missing, 0, 1, dimensions)?) as Arc<dyn Content>)
+            }
+            missing => missing,
+        };
+        Ok(Self { count: self.count.saturating_mul(items), missing, ..self })
+    }
+}
+
+/// True if there are lists in records with these fields.
+fn has_lists(fields: &[Field]) -> bool {
+    fields.iter().any(|field| match &field.datatype {
+        _ if !field.shape.is_empty() => true,
+        Datatype::Structured(fields) => has_lists(fields),
+        _ => false,
+    })
 }
 
 fn element(scalar: Scalar) -> Result<Element> {

@@ -82,9 +82,12 @@ fn is_wanted(tag: &str) -> bool {
     ndarray::is_tag(tag) || is_table(tag) || is_column(tag) || is_quantity(tag)
 }
 
+/// Says why an array can't be had from its block, if it can't.
+type UnfitInBlock<'f> = &'f dyn Fn(&Ndarray) -> Option<String>;
+
 /// Looks through a tree.
-pub(in super::super) fn find(tree: &dyn Content) -> Found {
-    let mut finder = Finder::default();
+pub(in super::super) fn find(tree: &dyn Content, unfit_in_block: UnfitInBlock<'_>) -> Found {
+    let mut finder = Finder::new(unfit_in_block);
     if tree.len() > LONGEST_TREE {
         let start = Mark { line: 1, ..Mark::default() };
         finder.leave_out(start, "the tree is longer than 256 MiB: its tables are not looked for".to_owned());
@@ -96,8 +99,8 @@ pub(in super::super) fn find(tree: &dyn Content) -> Found {
     finder.found(surveyed.ok())
 }
 
-#[derive(Default)]
-struct Finder {
+struct Finder<'f> {
+    unfit_in_block: UnfitInBlock<'f>,
     columns: usize,
     /// Whether there are too many.
     is_full: bool,
@@ -110,7 +113,19 @@ struct Finder {
     defects: Vec<Defect>,
 }
 
-impl Finder {
+impl<'f> Finder<'f> {
+    fn new(unfit_in_block: UnfitInBlock<'f>) -> Self {
+        Self {
+            unfit_in_block,
+            columns: 0,
+            is_full: false,
+            tables: Vec::new(),
+            closed: HashSet::new(),
+            mappings: HashMap::new(),
+            defects: Vec::new(),
+        }
+    }
+
     fn take(&mut self, paths: &Paths, node: &WantedNode<'_>) {
         let Some(tag) = node.tag else { return };
         if self.columns >= MOST_COLUMNS {
@@ -132,7 +147,10 @@ impl Finder {
         let [(_, source)] = &mut arrays[..] else { return };
         if ndarray::is_tag(tag) && is_records(&source.array) {
             self.columns += 1;
-            self.tables.push((node.path, vec![source.clone()]));
+            // What is wrong with the array is told of `arrays/`.
+            if self.lost(source).is_none() {
+                self.tables.push((node.path, vec![source.clone()]));
+            }
         }
         if let (true, Some((parent, Step::Key(key)))) = (node.plain, paths.last(node.path)) {
             source.name = key.to_string();
@@ -176,7 +194,8 @@ impl Finder {
             let is_long = rows.is_none_or(|rows| rows_of(&column.array) == rows);
             let unfit =
                 if is_long { unfit(&column.array) } else { Some("it has not as many rows as the first one") };
-            if let Some(why) = unfit {
+            let unfit = unfit.map(str::to_owned).or_else(|| self.lost(column));
+            if let Some(why) = &unfit {
                 let path = paths.show(node.path);
                 let what = format!("tables/ leaves out the column \"{}\" of {path}: {why}", column.name);
                 self.leave_out(*place, what);
@@ -184,6 +203,12 @@ impl Finder {
             unfit.is_none()
         });
         columns.into_iter().map(|(_, source)| source).collect()
+    }
+
+    /// Why the elements of a column, or its mask, can't be had from their block.
+    fn lost(&self, column: &Source) -> Option<String> {
+        let of_mask = || Some(format!("of its mask, {}", (self.unfit_in_block)(column.mask.as_ref()?)?));
+        (self.unfit_in_block)(&column.array).or_else(of_mask)
     }
 
     fn leave_out(&mut self, place: Mark, what: String) {
@@ -208,8 +233,11 @@ impl Finder {
         for (path, mut columns) in std::mem::take(&mut self.mappings) {
             if is_table_of(&columns) && !self.is_closed(&survey.paths, path) {
                 columns.sort_by_key(|(offset, _)| *offset);
-                let columns = columns.into_iter().map(|(_, source)| source).collect();
-                places.add(&survey.paths.steps(path), columns);
+                columns.retain(|(_, source)| self.lost(source).is_none());
+                let columns: Vec<Source> = columns.into_iter().map(|(_, source)| source).collect();
+                if !columns.is_empty() {
+                    places.add(&survey.paths.steps(path), columns);
+                }
             }
         }
         for alias in &survey.aliases {

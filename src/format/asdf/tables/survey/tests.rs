@@ -8,7 +8,7 @@ fn found(nodes: &str) -> Found {
             .replace("ARRAY", "!core/ndarray-1.1.0 {source: 0, datatype: int8, byteorder: big, shape")
             .replace("ASTROPY", "!<tag:astropy.org:astropy/table/table-1.3.0>")
     );
-    find(&Text::new(text.into_bytes()))
+    find(&Text::new(text.into_bytes()), &|_| None)
 }
 
 /// Tables with the names of their columns, and links.
