@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`writer`] | events to JSON, in memory that does not grow with the tree |
 //! | [`scalar`] | one scalar as JSON |
+//! | [`numbers`] | keys that are one to Python |
 //! | [`pointers`] | which references still lead to their node |
 //! | [`merges`] | the members that merge keys bring |
 
@@ -29,6 +30,7 @@ use merges::Merges;
 use writer::Writer;
 
 mod merges;
+mod numbers;
 mod pointers;
 mod scalar;
 mod writer;

@@ -76,11 +76,29 @@ fn scalars_are_what_python_asdf_reads() {
 
 #[test]
 fn keys_are_strings() {
-    let value = json("{1: a, true: b, ~: c, 1.5: d, 2001-12-14: e, 0x10: f, .nan: g, '<<': h, !!str 2: i}");
-    let expected = json!({"1": "a", "true": "b", "null": "c", "1.5": "d", "2001-12-14": "e", "16": "f", ".nan": "g",
+    let value = json("{3: a, true: b, ~: c, 1.5: d, 2001-12-14: e, 0x10: f, .nan: g, '<<': h, !!str 2: i}");
+    let expected = json!({"3": "a", "true": "b", "null": "c", "1.5": "d", "2001-12-14": "e", "16": "f", ".nan": "g",
                           "<<": "h", "2": "i"});
     assert_eq!(value, expected);
     assert_eq!(json("{a: 1, a: 2}"), json!({"a": 2}));
+}
+
+/// As `yaml.safe_load` of Python has them, with the names that `json.dumps` gives their keys.
+#[test]
+fn numbers_that_are_one_key_to_python_have_one_name() {
+    for (nodes, expected) in [
+        ("{1: a, true: b}", json!({"1": "b"})),
+        ("{yes: a, 1.0: b, 1: c}", json!({"true": "c"})),
+        ("{0: a, false: b, -0.0: c, '0': d}", json!({"0": "d"})),
+        ("{2.0: a, 2: b, 0x2: c, true: d, 2.5: e}", json!({"2.0": "c", "true": "d", "2.5": "e"})),
+        ("{1.0e+22: a, 10000000000000000000000: b}", json!({"1e22": "b"})),
+        ("{.inf: a, +.inf: b, -.inf: c}", json!({".inf": "b", "-.inf": "c"})),
+        ("{a: &t true, b: {1: x, *t : y}}", json!({"a": true, "b": {"1": "y"}})),
+        ("{a: {1: x}, b: {true: y}}", json!({"a": {"1": "x"}, "b": {"true": "y"}})),
+        ("{1: &m [], true: 2}", json!({"1": 2})),
+    ] {
+        assert_eq!(json(nodes), expected, "{nodes}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::merges::{Members, Merges, is_merge};
+use super::numbers::Numbers;
 use super::pointers::{Pointer, Pointers};
 use super::scalar::{self, Json, string};
 use super::{MOST_HELD, Tags};
@@ -77,6 +78,8 @@ struct Level {
     members: Option<Members>,
     /// The name of the last key, likewise.
     key: Box<str>,
+    /// Numbers that are keys.
+    numbers: Numbers,
 }
 
 impl Writer {
@@ -167,9 +170,16 @@ impl Writer {
         self.levels.last().is_some_and(|level| level.merging)
     }
 
-    fn key(&mut self, name: &str, place: Mark) -> Result<()> {
+    /// Begins a member. `is_bare`: its key is a number or a truth value.
+    fn key(&mut self, name: &str, is_bare: bool, place: Mark) -> Result<()> {
         let Some(level) = self.levels.last_mut() else { return Ok(()) };
         level.count += 1;
+        let before = level.numbers.weight();
+        let first = if is_bare { level.numbers.first(name) } else { None };
+        let added = level.numbers.weight() - before;
+        self.hold(added, place)?;
+        let name = first.as_deref().unwrap_or(name);
+        let Some(level) = self.levels.last_mut() else { return Ok(()) };
         if level.members.is_some() {
             level.key = name.into();
         }
@@ -224,7 +234,7 @@ impl Writer {
         if self.expects_key() {
             let mut bytes = Vec::new();
             json.write(&mut bytes);
-            self.key(name, place)?;
+            self.key(name, matches!(json, Json::Bare(_) | Json::NotFinite(_)), place)?;
             return match anchor {
                 None => Ok(()),
                 Some(_) if bytes.len() > SHORT => refused("a long key has an anchor", place),
@@ -273,7 +283,7 @@ impl Writer {
         let anchored = self.anchored(anchor, place)?;
         if self.expects_key() {
             return match anchored {
-                Anchored::Scalar(_, name) => self.key(&name, place),
+                Anchored::Scalar(json, name) => self.key(&name, !json.starts_with(b"\""), place),
                 Anchored::Node(..) => refused("a key is no scalar, or a long one", place),
             };
         }
@@ -352,6 +362,7 @@ impl Writer {
             self.out.extend_from_slice(json);
         }
         let Some(level) = self.levels.pop() else { return };
+        self.held = self.held.saturating_sub(level.numbers.weight());
         if level.mapping.is_some() && level.written {
             self.new_line();
         }
