@@ -112,6 +112,9 @@ impl AsdfFile {
 
     /// The file's first block as it can lie in another file.
     fn block_for(&self, file: &Self) -> Result<Arc<dyn Content>> {
+        if self.block_count()? == 0 {
+            return Err(Error::damaged("it has no block"));
+        }
         let header = self.header(self.offset(0)?)?;
         if self.head.generation != file.head.generation {
             let what = "its blocks are of another version of the format, which can't be in this file";

@@ -207,3 +207,17 @@ fn other_users_read_no_other_file_that_they_could_not_read() {
     assert!(status(&mounted).contains("allow_other"));
     mounted.unmount();
 }
+
+#[test]
+fn a_file_without_a_block_makes_imploded_an_error_with_its_reason() {
+    let folder = fresh_folder();
+    tree(&[("own", "1".to_owned())]).build().save(folder.path(), "empty.asdf");
+    let source = tree(&[("lost", node("empty.asdf"))]).build().save(folder.path(), "main.asdf");
+    let mounted = Mounted::file(&source);
+    assert!(mounted.path("imploded.asdf").metadata().is_ok());
+    let error = fs::read(mounted.path("imploded.asdf")).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::EIO));
+    let told = status(&mounted);
+    assert!(told.contains("it has no block"), "{told}");
+    mounted.unmount();
+}
