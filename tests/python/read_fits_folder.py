@@ -49,6 +49,8 @@ def compare(place, array, path):
         assert header["EXTNAME"] == path.split("/")[-1][:68].rstrip(), place
     whole = open(place, "rb").read()
     assert len(whole) == os.path.getsize(place) and len(whole) % 2880 == 0, place
+    keywords = {whole[at : at + 8] for at in range(0, whole.index(b"END" + 77 * b" "), 80)}
+    assert (b"CONTINUE" in keywords) == (b"LONGSTRN" in keywords), place
     with open(place, "rb", buffering=0) as opened:
         for _ in range(5):
             at, count = random.randrange(len(whole)), random.randrange(1, 5000)

@@ -96,13 +96,20 @@ records = np.frombuffer(BLOCK, kind, 2)
 assert table.columns.names == ["a", "s", "f"] and table.header["TUNIT1"] == "m"
 assert table.columns.formats == ["1I", "2A", "E"] and table.header.comments["TTYPE1"] == "the name"
 assert np.array_equal(table.data["a"], records["a"]) and np.array_equal(table.data["f"], records["f"].astype("f4"))
+# A field of one dimension has those that the header gives it.
+dimensions = opened("lying.asdf/fits/dimensions.fits")[1]
+kind = np.dtype([("a", "<i2", (3, 2)), ("b", "<i2", (6,)), ("c", "<i2", (3, 2))])
+assert [dimensions.header.get(f"TDIM{n}") for n in (1, 2, 3)] == ["(2, 3)", None, "(2,3)"], repr(dimensions.header)
+assert dimensions.header.comments["TDIM1"] == "rows of two"
+for name in kind.names:
+    assert np.array_equal(dimensions.data[name], np.frombuffer(BLOCK, kind, 2)[name]), name
 tables = opened("lying.asdf/fits/tables.fits")
 assert tables[0].data is None and tables[0].header["EXTEND"] is True and tables[1].header["EXTNAME"] == "ONLY"
 assert [tuple(row) for row in tables[1].data] == [(1, 2.5, "x"), (2, 3.5, "yz")], tables[1].data
 inline = opened("lying.asdf/fits/inline.fits")
 assert inline[0].data.tolist() == [[1, 2], [3, 4]]
 assert sorted(os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))) == [
-    "inline", "inline.fits", "lying", "lying.fits", "tables.fits"], os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))
+    "dimensions.fits", "inline", "inline.fits", "lying", "lying.fits", "tables.fits"], os.listdir(os.path.join(mountpoint, "lying.asdf/fits"))
 status = open(os.path.join(mountpoint, "lying.asdf/.asdf-mount/status.yaml")).read()
 for left in ("nan: in its header 0, the value of A is NaN", "foreign: in its header 0, the value of the card",
              "nested: in its header 0", "none: it has no header", "bare: in its header 0, there is no",

@@ -26,7 +26,8 @@ def plain(values):
         fields = [(name, plain(values[name])) for name in values.dtype.names]
         return gather(values.shape, lambda at: {name: pick(field, at) for name, field in fields})
     if values.dtype.kind == "c":
-        return gather(values.shape, lambda at: {"re": float(values[at].real), "im": float(values[at].imag)})
+        listed = gather(values.shape, lambda at: {"re": float(values[at].real), "im": float(values[at].imag)})
+        return listed if mask is None else gather(values.shape, lambda at: None if mask[at] else pick(listed, at))
     listed = (np.char.decode(values, "ascii") if values.dtype.kind == "S" else values).tolist()
     return listed if mask is None else gather(values.shape, lambda at: None if mask[at] else pick(listed, at))
 
@@ -126,4 +127,15 @@ assert "tables/ leaves out nothing: it has no columns" in status, status
 twice = pq.read_table(os.path.join(mountpoint, "standard.asdf", "tables", "twice.parquet"))
 assert twice.schema.names == ["a", "a~2", "a~1", "a~3"], twice.schema.names
 assert twice.to_pylist()[2] == {"a": 3, "a~2": 3, "a~1": 2.0, "a~3": 3}, twice.to_pylist()
+# A record is missing as a whole, unless it has lists: then its values are.
+masked = pq.read_table(os.path.join(mountpoint, "standard.asdf", "tables", "masked.parquet")).to_pylist()
+assert [row["flat"] and row["flat"]["a"] for row in masked] == [None, 4, None], masked
+assert masked[0]["lists"] == {"a": None, "v": [None, None]} and masked[1]["lists"] == {"a": 4, "v": [5, 6]}, masked
+# Columns whose blocks are gone are left out.
+root = os.path.join(mountpoint, "truncated.asdf")
+assert sorted(os.listdir(os.path.join(root, "tables"))) == ["stars.parquet"], os.listdir(os.path.join(root, "tables"))
+assert pq.read_table(os.path.join(root, "tables", "stars.parquet")).column_names == ["ra"]
+with open(os.path.join(root, ".asdf-mount", "status.yaml")) as file:
+    assert "dec" in (status := file.read()).split("tables/ leaves out the column")[1], status
+assert os.listdir(os.path.join(mountpoint, "empty.asdf", "tables")) == []
 print(compared)

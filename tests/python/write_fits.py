@@ -95,6 +95,7 @@ EXACT = {
     "tan": {"meta": {"wcs": wcs(TAN)}, "data": image(), "err": image()},
     "beside": {"wcs": wcs(models.Pix2Sky_STG()), "data": image()},
     "only": {"wcs": wcs(models.Pix2Sky_SIN()), "image": image(), "spectrum": image(7)},
+    "slant": {"wcs": wcs(models.Pix2Sky_SIN(xi=0.3, eta=-0.2)), "data": image()},
     "zea": {"wcs": wcs(models.Pix2Sky_ZEA(), coord.Galactic()), "data": image()},
     "arc": {"wcs": wcs(models.Pix2Sky_ARC(), coord.FK5()), "data": image()},
     "azp": {"wcs": wcs(models.Pix2Sky_AZP(mu=2, gamma=30), coord.FK5(equinox="J1975")), "data": image()},
@@ -115,6 +116,8 @@ OTHERS = {
     "two": {"wcs": wcs(TAN), "meta": {"wcs": wcs(TAN)}, "data": image()},
     "which": {"wcs": wcs(TAN), "image": image(), "other": image()},
     "shape": {"wcs": wcs(TAN, shape=(20, 10)), "data": image()},
+    # Python reads no such key of it by now; see the end.
+    "parameter": {"wcs": wcs(models.Pix2Sky_SIN(xi=0.1875)), "data": image()},
     "far": {"wcs": wcs(TAN), "below": {"data": image()}},
 }
 
@@ -204,6 +207,16 @@ LYING = """lying: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
     datatype: [{name: a, datatype: int16}, {name: s, datatype: [ascii, 2]}, {name: f, datatype: float16}]
     byteorder: little
     shape: [2]
+dimensions: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
+- header: [[TDIM1, '(2, 3)', rows of two], [TDIM2, '(5)'], [TDIM3, '(3,2)'], [TDIM3, '(6)']]
+  data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0>
+    source: 0
+    datatype:
+    - {name: a, datatype: int16, shape: [6]}
+    - {name: b, datatype: int16, shape: [6]}
+    - {name: c, datatype: int16, shape: [3, 2]}
+    byteorder: little
+    shape: [2]
 tables: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
 - header: [[EXTNAME, ONLY]]
   data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0>
@@ -264,3 +277,7 @@ if __name__ == "__main__":
         file.seek(text.index(b"datatype: float64", text.index(b"crval:")))
         file.write(b"datatype: float32")
     write("others.asdf", OTHERS)
+    with open(os.path.join(folder, "others.asdf"), "r+b") as file:
+        text = file.read()
+        file.seek(text.index(b"xi: 0.1875"))
+        file.write(b"yi")

@@ -49,7 +49,7 @@ def columns(rows):
 def random_table(rows):
     table = Table({name: values for name, values in columns(rows)})
     for n in range(4):
-        dtype = RNG.choice([kind for kind in TYPES if "c" not in kind])
+        dtype = RNG.choice(["<c8", ">c16"]) if n == 0 else RNG.choice(TYPES)
         shape = (rows, 3) if n == 3 else (rows,)
         mask = RNG.random(shape) < RNG.choice([0, 0.3, 1])
         table[f"masked {n}"] = MaskedColumn(column(dtype, shape), mask=mask)
@@ -100,6 +100,24 @@ twice: !core/table-1.0.0
     data: !core/ndarray-1.0.0 {source: 1, datatype: float64, byteorder: little, shape: [3]}
   - *same
 nothing: !core/table-1.0.0 {columns: []}
+masked: !core/table-1.0.0
+  columns:
+  - !core/column-1.0.0
+    name: flat
+    data: !core/ndarray-1.0.0
+      source: 0
+      datatype: [{name: a, datatype: int32}, {name: c, datatype: complex64}]
+      byteorder: big
+      shape: [3]
+      mask: !core/ndarray-1.0.0 {data: [true, false, true], datatype: bool8}
+  - !core/column-1.0.0
+    name: lists
+    data: !core/ndarray-1.0.0
+      source: 0
+      datatype: [{name: a, datatype: int32}, {name: v, datatype: int32, shape: [2]}]
+      byteorder: big
+      shape: [3]
+      mask: !core/ndarray-1.0.0 {data: [true, false, true], datatype: bool8}
 ...
 """
     ids, flux = np.arange(1, 50001, dtype=">i4").tobytes(), np.arange(50000.0).tobytes()
@@ -110,6 +128,22 @@ nothing: !core/table-1.0.0 {columns: []}
             file.write(data)
 
 
+def write_truncated():
+    """Files whose last block is gone, and all of whose blocks are gone."""
+    path = os.path.join(folder, "truncated.asdf")
+    stars = Table({"ra": np.arange(2000.0), "dec": np.arange(2000.0) + 1})
+    asdf.AsdfFile({"stars": stars, "plain": dict(x=np.arange(2000), y=np.arange(2000.0))}).write_to(path)
+    with open(path, "rb") as file:
+        whole = file.read()
+    magics = [at for at in range(len(whole)) if whole.startswith(b"\xd3BLK\0\x30", at)]
+    assert len(magics) == 4, magics
+    with open(path, "wb") as file:
+        file.write(whole[: magics[1]])
+    with open(os.path.join(folder, "empty.asdf"), "wb") as file:
+        file.write(whole[: magics[0]])
+
+
+write_truncated()
 for n in range(count):
     rows = int(RNG.choice([0, 1, 7, 100, 1000]))
     mixed = QTable({"length": np.arange(rows) * u.m, "sky": SkyCoord(ra=np.arange(rows) * u.deg, dec=np.zeros(rows) * u.deg)})

@@ -10,8 +10,8 @@ use crate::content::{Content, Pieces, Text};
 use crate::error::Result;
 use crate::format::asdf::arrays::elements::Elements;
 
-/// The longest value of `EXTNAME`, which is not continued.
-const LONGEST_NAME: usize = 68;
+/// The longest text of one card.
+const LONGEST_TEXT: usize = 68;
 
 /// The file of one array, and its header. `path` are the components of its path.
 pub(super) fn of_array(
@@ -28,9 +28,13 @@ pub(super) fn of_array(
         cards.set("BZERO", Value::Int(zero), "");
     }
     let path: Vec<String> = path.iter().map(|part| ascii(part)).collect();
-    let name = path.last().map_or("", |name| &name[..name.len().min(LONGEST_NAME)]);
+    let name = path.last().map_or("", |name| &name[..name.len().min(LONGEST_TEXT)]);
     cards.set("EXTNAME", Value::Text(name), "");
-    cards.set("ASDFPATH", Value::Text(&path.join("/")), "");
+    let path = path.join("/");
+    if path.len() + path.matches('\'').count() > LONGEST_TEXT {
+        cards.set("LONGSTRN", Value::Text("OGIP 1.0"), "texts go on in cards CONTINUE");
+    }
+    cards.set("ASDFPATH", Value::Text(&path), "");
     if let Some(solution) = solution {
         solution.describe(&mut cards);
     }

@@ -120,8 +120,8 @@ impl Unit {
             }
         }
         for ((keyword, value), written) in fixed.0.iter().zip(written) {
-            if !written {
-                read.cards.add(keyword, value.as_card(), "")?;
+            if let (false, Some(value)) = (written, value.as_card()) {
+                read.cards.add(keyword, value, "")?;
             }
         }
         Ok(read)
@@ -158,7 +158,9 @@ impl Unit {
         if let Some(at) = fixed.0.iter().position(|(known, _)| *known == upper) {
             if !std::mem::replace(&mut written[at], true) {
                 let value = parts.get(1).map_or(card::Value::Undefined, |part| part_value(part));
-                self.cards.add(&upper, fixed.0[at].1.kept_or_own(value).as_card(), &comment)?;
+                if let Some(value) = fixed.0[at].1.kept_or_own(value).as_card() {
+                    self.cards.add(&upper, value, &comment)?;
+                }
             }
             return Ok(());
         }

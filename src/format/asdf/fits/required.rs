@@ -12,26 +12,50 @@ pub(super) enum Must {
     Text(String),
     /// A text; one of the tree that means the same is kept.
     Form(String),
+    /// Dimensions that the tree may give a field of so many elements, which has one dimension in the tree.
+    Dimensions(u64),
 }
 
 impl Must {
-    /// The value as that of a card.
-    pub(super) fn as_card(&self) -> card::Value<'_> {
+    /// The value as that of a card; `None` if there need not be one.
+    pub(super) fn as_card(&self) -> Option<card::Value<'_>> {
         match self {
-            Self::Int(value) => card::Value::Int(*value),
-            Self::Text(text) | Self::Form(text) => card::Value::Text(text),
+            Self::Int(value) => Some(card::Value::Int(*value)),
+            Self::Text(text) | Self::Form(text) => Some(card::Value::Text(text)),
+            Self::Dimensions(_) => None,
         }
     }
 
     /// The text of the tree if it means the same, or else this one.
     pub(super) fn kept_or_own(&self, there: card::Value<'_>) -> Self {
         match (self, there) {
-            (Self::Form(form), card::Value::Text(text)) if repeat(text) == repeat(form) => {
+            (Self::Form(form), card::Value::Text(text)) if is_same(text, form) => Self::Form(text.to_owned()),
+            (Self::Dimensions(count), card::Value::Text(text)) if describes(text, *count) => {
                 Self::Form(text.to_owned())
             }
             _ => self.clone(),
         }
     }
+}
+
+/// True if two values of `TFORM`, or of `TDIM`, mean the same.
+fn is_same(one: &str, other: &str) -> bool {
+    match (dimensions(one), dimensions(other)) {
+        (None, None) => repeat(one) == repeat(other),
+        (one, other) => one == other,
+    }
+}
+
+/// True if a `TDIM` has as many elements as a field.
+fn describes(text: &str, count: u64) -> bool {
+    let product = |axes: Vec<u64>| axes.iter().try_fold(1_u64, |product, len| product.checked_mul(*len));
+    dimensions(text).and_then(product) == Some(count)
+}
+
+/// The axes of a `TDIM`.
+fn dimensions(text: &str) -> Option<Vec<u64>> {
+    let axes = text.trim().strip_prefix('(')?.strip_suffix(')')?;
+    axes.split(',').map(|len| len.trim().parse().ok()).collect()
 }
 
 /// Repeat count and letter of a `TFORM`.

@@ -139,9 +139,9 @@ impl Table {
                 cards.push((format!("TTYPE{n}"), Must::Text(form.name.clone())));
             }
             cards.push((format!("TFORM{n}"), Must::Form(form.form())));
-            if let Some(dimensions) = form.dimensions() {
-                cards.push((format!("TDIM{n}"), Must::Text(dimensions)));
-            }
+            let dimensions =
+                form.dimensions().map_or(Must::Dimensions(form.count().unwrap_or(0)), Must::Form);
+            cards.push((format!("TDIM{n}"), dimensions));
             if let Some(zero) = image::stored(form.scalar).and_then(|stored| stored.zero) {
                 cards.push((format!("TZERO{n}"), Must::Int(zero)));
             }
