@@ -14,6 +14,7 @@ use crate::source::{Source, Window, read_up_to};
 
 mod first;
 mod lost;
+mod shifted;
 
 use first::first_block;
 
@@ -43,7 +44,8 @@ pub struct Blocks {
 /// Finds all blocks of a file whose head ends at `head_end`.
 pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u64) -> Result<Blocks> {
     let (window, blocks) = (Window::new(source), Blocks::default());
-    let mut chain = Chain { source, size, generation, window, index: None, index_is_spent: false, blocks };
+    let mut chain =
+        Chain { source, size, generation, window, index: None, index_is_spent: false, searches: 0, blocks };
     if !chain.is_short(head_end)? {
         chain.index = index::find(source, size, head_end)?;
     }
@@ -90,6 +92,8 @@ struct Chain<'a> {
     index: Option<Index>,
     /// Whether the index names nothing behind the current position.
     index_is_spent: bool,
+    /// How often a shifted block was searched.
+    searches: usize,
     blocks: Blocks,
 }
 
@@ -262,6 +266,9 @@ impl Chain<'_> {
     /// Asked again and again behind one damaged header after another, it must not look at all of the
     /// index each time.
     fn by_index(&mut self, n: usize, end: Option<u64>, from: u64) -> Result<Option<Next>> {
+        if let Some(next) = self.by_shifted_index(n, end)? {
+            return Ok(Some(Next::Block(next)));
+        }
         if self.index_is_spent {
             return Ok(None);
         }

@@ -75,6 +75,13 @@ pub enum Defect {
     BridgedBytes,
     /// The header of a block that the index names is damaged, and what else is wrong with it.
     LostBlock(Vec<String>),
+    /// What follows the block is not where it should be: bytes of it are missing, or were added.
+    Shifted {
+        /// Where that is.
+        at: u64,
+        /// Where it should be, measured from the block by its header or the index.
+        expected: u64,
+    },
     /// Another ASDF file follows.
     AnotherFile,
     /// The header of a block behind the last one is damaged.
@@ -145,6 +152,7 @@ impl Defect {
             | Self::AllocatedSize(_)
             | Self::CutBlock { lost: true, .. }
             | Self::LostBlock(_)
+            | Self::Shifted { .. }
             | Self::LostTail(_)
             | Self::JunkBeforeBlock { .. } => Severity::Damage,
             Self::NewerVersion(_)
@@ -199,6 +207,14 @@ impl Defect {
             Self::LostBlock(further) => {
                 out.write_str("the block index lists a block here, but its header is damaged")?;
                 if further.is_empty() { Ok(()) } else { write!(out, ": {}", further.join("; ")) }
+            }
+            Self::Shifted { at, expected } => {
+                let what = if at < expected { "missing" } else { "too many" };
+                let bytes = at.abs_diff(*expected);
+                write!(
+                    out,
+                    "{bytes} bytes of it are {what}: what follows it should be at {expected}, and is at {at}"
+                )
             }
             other => other.write_of_file(out),
         }

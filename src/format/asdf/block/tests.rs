@@ -216,6 +216,66 @@ fn a_damaged_header_is_bridged_by_the_index_and_keeps_the_numbers() {
     }
 }
 
+/// Bytes removed from, or added to, blocks of a file whose index stays as it was.
+#[test]
+fn lost_and_added_bytes_shift_the_blocks_behind_them() {
+    let data: Vec<Vec<u8>> = (0..7_u8).map(|n| plain(&vec![n + 1; 100 + 40 * usize::from(n % 2)])).collect();
+    let (bytes, starts) = file(&data);
+    for lost in [&[0_usize][..], &[3], &[5], &[0, 1], &[2, 4], &[0, 1, 2, 3, 4, 5], &[6]] {
+        for by in [-1_i64, -20, 1, 20] {
+            let mut bytes = [&bytes[..], &index_of(&starts)].concat();
+            for n in lost.iter().rev() {
+                let at = starts[*n] as usize + 60;
+                match usize::try_from(by) {
+                    Ok(by) => drop(bytes.splice(at..at, vec![b'+'; by])),
+                    Err(_) => drop(bytes.drain(at..at + by.unsigned_abs() as usize)),
+                }
+            }
+            let found = blocks_of(bytes);
+            let shift = |n: usize| by * lost.iter().filter(|lost| **lost < n).count() as i64;
+            let expected: Vec<u64> =
+                (0..7).map(|n| starts[n].checked_add_signed(shift(n)).unwrap()).collect();
+            assert_eq!(found.offsets, expected, "{lost:?} {by}: {:?}", found.defects);
+            for n in lost.iter().filter(|n| by < 0 || **n < 6) {
+                let bytes =
+                    format!("{} bytes of it are {}", by.abs(), if by < 0 { "missing" } else { "too many" });
+                let told = |defect: &crate::format::Defect| {
+                    defect.block == Some(*n)
+                        && defect.severity == Severity::Damage
+                        && defect.what.contains(&bytes)
+                };
+                assert!(found.defects.iter().any(told), "{lost:?} {by}: {:?}", found.defects);
+            }
+        }
+    }
+}
+
+/// A byte of a header, or of a magic, is lost: only this block is.
+#[test]
+fn a_byte_lost_in_a_header_loses_one_block() {
+    let data: Vec<Vec<u8>> = (0..6).map(|n| plain(&[n; 300])).collect();
+    let (bytes, starts) = file(&data);
+    for at in [0, 2, 5, 8, 17, 21, 29, 37, 50] {
+        let mut bytes = [&bytes[..], &index_of(&starts)].concat();
+        bytes.remove(starts[2] as usize + at);
+        let found = blocks_of(bytes);
+        let behind: Vec<u64> = starts[3..].iter().map(|start| start - 1).collect();
+        assert_eq!(found.offsets.len(), 6, "{at}: {:?}", found.defects);
+        assert_eq!((&found.offsets[..2], &found.offsets[3..]), (&starts[..2], &behind[..]), "{at}");
+        assert!(severities(&found).contains(&Severity::Damage), "{at}");
+    }
+}
+
+/// Blocks of one size: a damaged header must not give its number to the next block.
+#[test]
+fn a_block_with_another_number_is_not_taken_for_one_that_is_shifted() {
+    let data: Vec<Vec<u8>> = (0..6).map(|n| plain(&[n; 30])).collect();
+    let (mut bytes, starts) = file(&data);
+    bytes.extend(index_of(&starts));
+    bytes[starts[2] as usize..][..54].fill(b'?');
+    assert_eq!(blocks_of(bytes).offsets, starts);
+}
+
 #[test]
 fn a_first_or_last_block_with_a_damaged_header_keeps_its_number_by_the_index() {
     let parts = [plain(b"one"), plain(b"two"), plain(b"three")];

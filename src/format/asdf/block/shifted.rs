@@ -1,0 +1,162 @@
+//! Blocks that do not lie where the index says, because a block before them has lost bytes, or got some.
+//!
+//! Where the chain breaks, the block that should come next is looked for near the place that the index gives it,
+//! measured from the last block that was found. A magic counts only if its block is as long as the index says, or leads
+//! to a block or to the index, and if no other place of the index is as near: so neither data of a block nor a block
+//! with another number is taken for it.
+
+use super::{Chain, Next, is_ascending};
+use crate::error::Result;
+use crate::format::asdf::header::LONGEST_FIELDS;
+use crate::format::asdf::{self, defect::Defect};
+use crate::source::read_up_to;
+
+/// Bytes before and behind a place of the index that are searched.
+const FARTHEST: u64 = 64 << 10;
+/// Blocks whose headers are damaged that a search goes on behind.
+const MOST_LOST: usize = 8;
+/// Searches in a file, against hostile ones.
+const MOST_SEARCHES: usize = 1024;
+/// Magics tried in a search.
+const MOST_MAGICS: usize = 64;
+
+/// A block that is searched.
+struct Wanted {
+    /// Where it should be.
+    expected: u64,
+    /// Bytes before that place in which no block with a lower number can be.
+    before: u64,
+    /// Its length by the index, if another one follows it.
+    len: Option<u64>,
+    /// Where the index is.
+    index: u64,
+}
+
+impl Chain<'_> {
+    /// Finds where the chain goes on behind block `n` if the blocks there are shifted; notes what is wrong.
+    ///
+    /// `end` is where that block should end.
+    pub(super) fn by_shifted_index(&mut self, n: usize, end: Option<u64>) -> Result<Option<u64>> {
+        let Some((listed, index)) = self.listed_from(n) else { return Ok(None) };
+        let here = self.blocks.offsets[n];
+        if let Some(end) = end
+            && asdf::recognises(self.window.at(end, LONGEST_FIELDS)?)
+        {
+            // Of two files in one the index is that of the second.
+            return Ok(None);
+        }
+        if let ([_], Some(end)) = (&listed[..], end)
+            && (here..end).contains(&index)
+            && end - index <= FARTHEST
+        {
+            self.note(here, Some(n), Defect::Shifted { at: index, expected: end });
+        }
+        for k in 1..listed.len().min(1 + MOST_LOST) {
+            let Some(expected) = here.checked_add(listed[k] - listed[0]) else { break };
+            let wanted = Wanted {
+                before: (listed[k] - listed[k - 1]) / 2,
+                len: listed.get(k + 1).map(|next| next - listed[k]),
+                expected,
+                index,
+            };
+            match self.nearest(&wanted)? {
+                // The index is right: this is no shift.
+                Some(at) if at == listed[k] => return Ok(None),
+                // Each lost block needs a place of its own.
+                Some(at) if at > here.saturating_add(k as u64) => {
+                    self.note_shift(n, end, at, &listed[..k], expected);
+                    return Ok(Some(at));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The offsets of the index from block `n` on, and where the index is, if the blocks so far are those of the index.
+    fn listed_from(&mut self, n: usize) -> Option<(Vec<u64>, u64)> {
+        let index = self.index.as_ref()?;
+        let offsets = index.offsets.as_ref().ok()?;
+        let is_near = offsets.get(n)?.abs_diff(self.blocks.offsets[n]) <= FARTHEST;
+        let from = offsets.get(n..n.saturating_add(MOST_LOST + 2).min(offsets.len()))?;
+        if !is_near || !is_ascending(from) || self.searches >= MOST_SEARCHES {
+            return None;
+        }
+        Some((from.to_vec(), index.offset))
+    }
+
+    /// The nearest block to an expected place.
+    fn nearest(&mut self, wanted: &Wanted) -> Result<Option<u64>> {
+        self.searches += 1;
+        let Wanted { before, len, expected, index } = *wanted;
+        let behind = len.map_or(FARTHEST, |len| len / 2);
+        let from = expected.saturating_sub(before.min(FARTHEST));
+        // The four bytes of a magic that begins there.
+        let until = expected.saturating_add(behind.min(FARTHEST)).saturating_add(4).min(index);
+        let Some(count) = until.checked_sub(from).filter(|_| self.searches <= MOST_SEARCHES) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; count as usize];
+        let read = read_up_to(self.source, from, &mut bytes)?;
+        let (mut magics, mut at) = (Vec::new(), 0);
+        while let Some(found) = bytes[..read].get(at..).and_then(|rest| self.generation.find_magic(rest)) {
+            magics.push(from + (at + found) as u64);
+            at += found + 1;
+        }
+        magics.sort_by_key(|magic| magic.abs_diff(expected));
+        for magic in magics.into_iter().take(MOST_MAGICS) {
+            if self.proves_itself(magic, len, index)? {
+                return Ok(Some(magic));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a block stands at `at` that is as long as the index says, or whose end fits.
+    fn proves_itself(&mut self, at: u64, len: Option<u64>, index: u64) -> Result<bool> {
+        let bytes = self.window.at(at, LONGEST_FIELDS)?;
+        if !self.generation.is_magic(bytes) {
+            return Ok(false);
+        }
+        let Ok(header) = self.header(at) else { return Ok(false) };
+        let Some(end) = header.end().filter(|_| !header.streamed()) else { return Ok(false) };
+        match len {
+            Some(len) if end - at == len => return Ok(true),
+            // The last one may have lost bytes itself.
+            None if end.abs_diff(index) <= FARTHEST && end > index => return Ok(true),
+            _ => {}
+        }
+        // An index in the data of a block is none of the file's.
+        let next = if end <= self.size { self.next(end)? } else { return Ok(false) };
+        Ok(match next {
+            Next::Block(_) => true,
+            Next::Index(found) => found == index,
+            Next::EndOfFile | Next::Neither(_) => false,
+        })
+    }
+
+    /// Notes that blocks go on at `at` behind block `n`, not where they are `expected`. `listed` are the offsets of the
+    /// index from that block to the one before `at`: all but the first are lost.
+    fn note_shift(&mut self, n: usize, end: Option<u64>, at: u64, listed: &[u64], expected: u64) {
+        if end.is_none() {
+            // Sizes that seemed to be those of a file cut short are wrong: the file goes on.
+            let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
+            of_block.for_each(|defect| defect.severity = crate::format::Severity::Damage);
+        }
+        let here = self.blocks.offsets[n];
+        let mut last = n;
+        for (k, offset) in listed.iter().enumerate().skip(1) {
+            // Each has a place of its own before the next block.
+            let before = self.blocks.offsets[last];
+            let latest = at - (listed.len() - k) as u64;
+            let place = here.saturating_add(offset - listed[0]).min(latest).max(before + 1);
+            last = self.blocks.offsets.len();
+            self.note(place, Some(last), Defect::LostBlock(Vec::new()));
+            self.blocks.offsets.push(place);
+        }
+        if at != expected {
+            let offset = self.blocks.offsets[last];
+            self.note(offset, Some(last), Defect::Shifted { at, expected });
+        }
+    }
+}
