@@ -37,6 +37,23 @@ def bench_arrays(here, repeats):
         row(f"numpy.load of it in {codec}, beside asdf.open", f"{ratio(times)} times as fast", "goal > 1")
 
 
+def bench_permuted(here, repeats):
+    """An array of 1 GiB whose elements do not lie one after the other."""
+    data = here / "arrays"
+    data.mkdir(exist_ok=True)
+    peer("permuted", data, 1024)
+    copies = [1024 / peer("copy", data, 1024) for _ in range(repeats)]
+    for name in ("permuted", "permuted-lz4"):
+        loads, memory = [], []
+        for _ in range(repeats):
+            with ours(data / f"{name}.asdf", here / "m") as point:
+                loads.append(1024 / peer("load", point / "arrays/big.npy"))
+                memory.append(peak_memory(pid_of(point)))
+        row(f"numpy.load of {name}.asdf, 1 GiB with its axes turned", f"{median(loads):.0f} MiB/s", "goal ≥ 200 MiB/s")
+        row("… memory of the mount", f"{median(memory):.0f} MiB", "goal < 640 MiB")
+    row("numpy.ascontiguousarray of the same array", f"{median(copies):.0f} MiB/s", noise())
+
+
 def bench_array_trees(here, repeats):
     """Many arrays in a tree: how long a listing takes."""
     data = here / "arrays"

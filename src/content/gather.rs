@@ -1,16 +1,36 @@
 //! The elements of an array that do not lie one after the other, as if they did.
+//!
+//! A reader that goes on where it ended gets larger and larger parts of the array at once, which are kept until it has
+//! read them: where elements of one row lie far apart, each part costs a pass over the data.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`slab`] | gathers a part of the array in tiles |
+//! | [`kept`] | the parts that readers have not read yet, under one limit |
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use self::kept::Kept;
+use self::slab::Slab;
 use super::{Content, Soundness, fill, read_exact_at};
 use crate::error::{Error, Result};
 use crate::source::RelocationLock;
+
+mod kept;
+mod slab;
 
 /// Bytes that are read at once; more only for a single element.
 const SPAN: u64 = 256 << 10;
 /// Bytes from one element to the next, up to which what lies between them is read, too.
 const APART: u64 = 4 << 10;
+
+/// A dimension: its length, and bytes from one element to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    len: u64,
+    stride: i64,
+}
 
 /// The elements of an array with strides, in C order.
 #[derive(Debug)]
@@ -23,6 +43,10 @@ pub struct Gather {
     /// Length and stride in bytes of each dimension, the outermost first.
     dimensions: Vec<(u64, i64)>,
     len: u64,
+    /// The dimensions as few as they can be, with elements as long as they can be: those of slabs.
+    axes: Vec<Axis>,
+    axes_item: u64,
+    kept: Arc<Kept>,
 }
 
 impl Gather {
@@ -42,7 +66,55 @@ impl Gather {
         if len > 0 && (first < 0 || last > i128::from(whole.len())) {
             return Err(outside());
         }
-        Ok(Self { whole, start, item, dimensions, len })
+        let (axes, axes_item) = if len == 0 { (Vec::new(), 0) } else { merged(&dimensions, item) };
+        Ok(Self { whole, start, item, dimensions, len, axes, axes_item, kept: Arc::default() })
+    }
+
+    /// True if elements lie so that it is worth to gather more of them than a reader asks for.
+    fn has_slabs(&self) -> bool {
+        let innermost = self.axes.last().map_or(0, |axis| axis.stride.unsigned_abs());
+        self.axes.len() > 1 && innermost > self.axes_item && self.axes.iter().all(|axis| axis.stride != 0)
+    }
+
+    /// Copies bytes from a slab, which is gathered if there is none yet; 0 if there can be none.
+    fn read_slab(&self, offset: u64, out: &mut [u8]) -> usize {
+        if !self.has_slabs() {
+            return 0;
+        }
+        self.kept.read((offset, self.len), out, &|size| self.slab_at(offset, size))
+    }
+
+    /// The slab that holds the byte at an offset, of about `size` bytes, and where it begins.
+    fn slab_at(&self, offset: u64, size: u64) -> Option<(u64, Vec<u8>)> {
+        // How many bytes an element of each axis has.
+        let mut bytes = vec![self.axes_item];
+        for axis in self.axes.iter().skip(1).rev() {
+            bytes.push(bytes.last()?.checked_mul(axis.len)?);
+        }
+        bytes.reverse();
+        let k = bytes.iter().position(|bytes| *bytes <= size)?;
+        let (mut at, mut rest, mut begin) = (i128::from(self.start), offset, 0);
+        for (n, axis) in self.axes.iter().enumerate().take(k + 1) {
+            let index = rest / bytes[n];
+            rest %= bytes[n];
+            begin += index * bytes[n];
+            at += i128::from(index) * i128::from(axis.stride);
+            if n == k {
+                let len = (size / bytes[n]).min(axis.len - index);
+                let mut axes = vec![Axis { len, ..*axis }];
+                axes.extend_from_slice(&self.axes[k + 1..]);
+                let slab = Slab {
+                    whole: &*self.whole,
+                    start: u64::try_from(at).ok()?,
+                    item: self.axes_item,
+                    axes: &axes,
+                };
+                let mut data = vec![0; usize::try_from(len.checked_mul(bytes[n])?).ok()?];
+                slab.gather(&mut data).ok()?;
+                return Some((begin, data));
+            }
+        }
+        None
     }
 
     /// Where element `n` lies, and how many follow it in the innermost dimension.
@@ -99,6 +171,22 @@ impl Gather {
     }
 }
 
+/// Dimensions without those that go on where another one ends, and the length of an element then.
+fn merged(dimensions: &[(u64, i64)], item: u64) -> (Vec<Axis>, u64) {
+    let (mut axes, mut item): (Vec<Axis>, u64) = (Vec::new(), item);
+    for (len, stride) in dimensions.iter().rev().copied().filter(|(len, _)| *len != 1) {
+        match axes.last_mut() {
+            None if i128::from(stride) == i128::from(item) => item *= len,
+            Some(inner) if i128::from(stride) == i128::from(inner.stride) * i128::from(inner.len) => {
+                inner.len *= len
+            }
+            _ => axes.push(Axis { len, stride }),
+        }
+    }
+    axes.reverse();
+    (axes, item)
+}
+
 impl Content for Gather {
     fn len(&self) -> u64 {
         self.len
@@ -108,7 +196,11 @@ impl Content for Gather {
         let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
         fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
-            self.run(at / self.item, at % self.item, rest)
+            match self.read_slab(at, rest) {
+                // One by one, so that all are read that can be.
+                0 => self.run(at / self.item, at % self.item, rest),
+                copied => Ok(copied),
+            }
         })
     }
 
@@ -177,6 +269,74 @@ mod tests {
             let repeated = Gather::new(bytes(9), 4, 2, vec![(2, 2), (2, 0)]).unwrap();
             assert_eq!(all(&repeated, piece), [4, 5, 4, 5, 6, 7, 6, 7], "{piece}");
         }
+    }
+
+    /// Every permutation of the axes of an array, some of them backwards or with gaps, whatever is read at once.
+    #[test]
+    fn permuted_axes_come_in_c_order() {
+        for item in [1_u64, 2, 3, 4, 8, 16] {
+            for (lens, gaps) in
+                [([7_u64, 300, 41], [1_i64, 1, 1]), ([2000, 3, 11], [1, 1, -1]), ([5, 1, 900], [-1, 2, 3])]
+            {
+                for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+                    permuted_axes(item, lens, gaps, order);
+                }
+            }
+        }
+    }
+
+    fn permuted_axes(item: u64, lens: [u64; 3], gaps: [i64; 3], order: [usize; 3]) {
+        // The strides of the axes in memory, the last one fastest.
+        let (mut strides, mut step) = ([0_i64; 3], item as i64);
+        for n in (0..3).rev() {
+            strides[n] = step * gaps[n];
+            step *= lens[n] as i64 * gaps[n].abs();
+        }
+        let start: i64 = (0..3).filter(|n| strides[*n] < 0).map(|n| -strides[n] * (lens[n] as i64 - 1)).sum();
+        let bytes: Vec<u8> = (0..step + 5).map(|n| (n % 251 + n / 251 % 7) as u8).collect();
+        let dimensions: Vec<(u64, i64)> = order.iter().map(|n| (lens[*n], strides[*n])).collect();
+        let mut expected = Vec::new();
+        for a in 0..dimensions[0].0 as i64 {
+            for b in 0..dimensions[1].0 as i64 {
+                for c in 0..dimensions[2].0 as i64 {
+                    let at = start + a * dimensions[0].1 + b * dimensions[1].1 + c * dimensions[2].1;
+                    expected.extend_from_slice(&bytes[at as usize..][..item as usize]);
+                }
+            }
+        }
+        let whole: Arc<dyn Content> = Arc::new(Text::new(bytes));
+        let gather = Gather::new(whole, start as u64, item, dimensions).unwrap();
+        for piece in [1 << 20, 65_536, 4099] {
+            assert!(all(&gather, piece) == expected, "{item} {lens:?} {gaps:?} {order:?} {piece}");
+        }
+        let (at, mut buf) = (expected.len() / 3, [0; 100]);
+        assert_eq!(gather.read_at(at as u64, &mut buf).unwrap(), 100);
+        assert_eq!(buf, expected[at..at + 100]);
+    }
+
+    #[test]
+    fn elements_before_a_fault_can_be_had() {
+        #[derive(Debug)]
+        struct Broken(u64);
+        impl Content for Broken {
+            fn len(&self) -> u64 {
+                1 << 20
+            }
+            fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+                match self.0.saturating_sub(offset).min(buf.len() as u64) {
+                    0 => Err(Error::damaged("broken")),
+                    there => {
+                        buf[..there as usize].fill(7);
+                        Ok(there as usize)
+                    }
+                }
+            }
+        }
+        let gather = Gather::new(Arc::new(Broken(512 << 10)), 0, 1, vec![(1024, 1), (1024, 1024)]).unwrap();
+        let mut buf = [0; 1024];
+        assert_eq!(gather.read_at(0, &mut buf).unwrap(), 512);
+        assert!(gather.read_at(512, &mut buf).is_err());
+        assert_eq!(gather.read_at(1024, &mut buf).unwrap(), 512);
     }
 
     /// Counts the bytes that are read.

@@ -1,6 +1,8 @@
 """What numpy and asdf need for arrays, and the files for both.
 
     arrays_peer.py write FOLDER MIB     big.npy, and big.asdf and CODEC.asdf with the same float32 array at the key big
+    arrays_peer.py permuted FOLDER MIB  permuted.asdf and permuted-lz4.asdf, with the axes of the array at the key big turned
+    arrays_peer.py copy FOLDER MIB      numpy.ascontiguousarray of that array, in memory
     arrays_peer.py trees FOLDER         many.asdf: 40 000 arrays in a tree of 100 MB; roman.asdf: 30 in one of 54 kB
     arrays_peer.py load NPY             numpy.load
     arrays_peer.py map NPY              numpy.load(mmap_mode="r"), read once, then 100 000 elements in random order
@@ -32,6 +34,20 @@ def write(folder, mib):
         asdf.AsdfFile({"big": array}).write_to(path, all_array_compression=codec)
 
 
+def turned(mib):
+    """An array of three dimensions, the first of which is the innermost in memory."""
+    array = np.arange(mib << 18, dtype="<f4")
+    return array.reshape(128, -1, 256).transpose(2, 0, 1)
+
+
+def permuted(folder, mib):
+    import asdf
+
+    for name, codec in (("permuted", None), ("permuted-lz4", "lz4")):
+        path = os.path.join(folder, f"{name}.asdf")
+        asdf.AsdfFile({"big": turned(mib)}).write_to(path, all_array_compression=codec)
+
+
 def trees(folder):
     filler = "x" * 2300
     groups = (f"group{n}:\n" + "".join(f"  a{m}: {NODE % (m % 100)}\n  t{m}: {filler}\n" for m in range(200)) for n in range(200))
@@ -45,13 +61,19 @@ def main():
     what, path, *more = sys.argv[1:]
     if what == "write":
         return write(path, int(more[0]))
+    if what == "permuted":
+        return permuted(path, int(more[0]))
     if what == "trees":
         return trees(path)
+    if what == "copy":
+        array = turned(int(more[0]))
     if what == "open":
         import asdf
     begun = time.perf_counter()
     if what == "load":
         np.load(path)
+    elif what == "copy":
+        np.ascontiguousarray(array)
     elif what == "map":
         array = np.load(path, mmap_mode="r")
         float(array[::1024].sum())

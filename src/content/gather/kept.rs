@@ -1,0 +1,124 @@
+//! Gathered parts of arrays, kept until their readers have read them.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Bytes of the first part that is gathered for a reader.
+const FIRST: u64 = 128 << 10;
+/// Each further part is so many times as long.
+const GROWTH: u64 = 16;
+/// Bytes that all parts have together, but for what is kept of those before them.
+pub(super) const MOST: u64 = 256 << 20;
+/// Bytes kept of the part before the last: requests of one reader may come in another order.
+const OLD: usize = 2 << 20;
+
+/// The part of an array that a reader is reading.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    part: Part,
+    /// The end of the part before it.
+    old: Part,
+    /// Bytes of the next part.
+    size: u64,
+    /// Whether a part could not be gathered: none is tried again.
+    has_failed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    begin: u64,
+    data: Vec<u8>,
+}
+
+impl Part {
+    fn end(&self) -> u64 {
+        self.begin + self.data.len() as u64
+    }
+
+    /// Copies bytes from an offset on; how many.
+    fn copy(&self, offset: u64, out: &mut [u8]) -> usize {
+        let at = offset.checked_sub(self.begin).and_then(|at| usize::try_from(at).ok());
+        let there = at.and_then(|at| self.data.get(at..)).unwrap_or_default();
+        let len = there.len().min(out.len());
+        out[..len].copy_from_slice(&there[..len]);
+        len
+    }
+}
+
+impl State {
+    /// Drops the part but for its end.
+    fn keep_end(&mut self) {
+        let Part { begin, data } = std::mem::take(&mut self.part);
+        let end = data.get(data.len().saturating_sub(OLD)..).unwrap_or_default().to_vec();
+        self.old = Part { begin: begin + (data.len() - end.len()) as u64, data: end };
+        self.part.begin = self.old.end();
+    }
+}
+
+/// All that may hold a part, the oldest first.
+static HOLDERS: Mutex<Vec<Weak<Kept>>> = Mutex::new(Vec::new());
+
+impl Kept {
+    /// Copies bytes from an offset on; 0 if they can't be gathered. There are `len` in all. `gather` makes a part of
+    /// about so many bytes that holds this offset, with the place where it begins.
+    pub(super) fn read(
+        self: &Arc<Self>,
+        (offset, len): (u64, u64),
+        out: &mut [u8],
+        gather: &dyn Fn(u64) -> Option<(u64, Vec<u8>)>,
+    ) -> usize {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let copied = match state.part.copy(offset, out) {
+            0 => state.old.copy(offset, out),
+            copied => copied,
+        };
+        if copied > 0 {
+            if offset + copied as u64 == len {
+                state.keep_end();
+            }
+            return copied;
+        }
+        if state.has_failed {
+            return 0;
+        }
+        let goes_on = (state.part.end()..=state.part.end() + OLD as u64).contains(&offset) && state.size > 0;
+        let wanted = if goes_on { state.size.saturating_mul(GROWTH) } else { FIRST.max(out.len() as u64) };
+        // Before another one is made.
+        state.keep_end();
+        state.size = wanted.min(self.make_room(wanted.min(MOST)));
+        match gather(state.size) {
+            Some((begin, data)) => {
+                state.part = Part { begin, data };
+                state.part.copy(offset, out)
+            }
+            None => {
+                state.has_failed = true;
+                0
+            }
+        }
+    }
+
+    /// Lets other holders drop their parts until there is room for `wanted` bytes; how many there may be.
+    fn make_room(self: &Arc<Self>, wanted: u64) -> u64 {
+        let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        holders.retain(|holder| holder.upgrade().is_some_and(|holder| !Arc::ptr_eq(&holder, self)));
+        let mut held = 0;
+        for holder in holders.iter().rev().filter_map(Weak::upgrade) {
+            match holder.0.try_lock() {
+                Ok(mut state) => {
+                    held += state.part.data.len() as u64;
+                    if held + wanted > MOST {
+                        held -= state.part.data.len() as u64;
+                        (state.part, state.old, state.size) = (Part::default(), Part::default(), 0);
+                    }
+                }
+                // It is gathering: as much as it may.
+                Err(_) => held += MOST / 2,
+            }
+        }
+        holders.push(Arc::downgrade(self));
+        wanted.min(MOST.saturating_sub(held)).max(FIRST)
+    }
+}

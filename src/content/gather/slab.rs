@@ -1,0 +1,242 @@
+//! A part of an array in C order, gathered in tiles.
+//!
+//! A tile has some elements of the axis that is innermost in the array, and some of the axes that are innermost where
+//! the elements come from. Its elements are read in runs as long as possible, and written in runs, too: elements that
+//! were taken one by one would cost a system call, or a line of the processor's cache, each.
+
+use super::{APART, Axis};
+use crate::content::{Content, read_exact_at};
+use crate::error::Result;
+
+/// Bytes of a line of a tile, and of a tile.
+const LINE: u64 = 8 << 10;
+const TILE: u64 = 512 << 10;
+/// Lines of a tile that lie far apart: more would need too many units of a compressed block at once.
+const MOST_LINES: u64 = 128;
+
+/// A box of elements: an axis has a stride where the elements come from, and one in the slab.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    len: u64,
+    from: i64,
+    to: u64,
+}
+
+/// What is gathered: axes from the outermost on, elements of `item` bytes, the first of which lies at `start`.
+pub(super) struct Slab<'s> {
+    pub(super) whole: &'s dyn Content,
+    pub(super) start: u64,
+    pub(super) item: u64,
+    pub(super) axes: &'s [Axis],
+}
+
+/// Makes a tile: where its first element lies, its lengths of the loops, and where it goes.
+type Make<'m> = &'m mut dyn FnMut(u64, &[u64], u64) -> Result<()>;
+
+/// How the tiles of a slab are made.
+struct Tiles {
+    item: usize,
+    /// Lines of a tile; the stride between them.
+    lines: Side,
+    /// The axes of a line, the innermost first.
+    line: Vec<Side>,
+    /// The axes that go from tile to tile, with the elements that a tile has of each.
+    loops: Vec<(Side, u64)>,
+    /// Whether a tile is read at once, with what lies between its lines.
+    at_once: bool,
+}
+
+impl Slab<'_> {
+    /// Gathers all of it.
+    pub(super) fn gather(&self, out: &mut [u8]) -> Result<()> {
+        let mut to = self.item;
+        let mut sides = Vec::with_capacity(self.axes.len());
+        for axis in self.axes.iter().rev() {
+            sides.push(Side { len: axis.len, from: axis.stride, to });
+            to = to.saturating_mul(axis.len);
+        }
+        let tiles = Tiles::new(self.item, sides);
+        let mut tile = Vec::new();
+        tiles.each(self.start, &mut |start, lengths, to| {
+            tiles.copy(
+                self.whole,
+                (start, lengths),
+                &mut tile,
+                out.get_mut(to as usize..).unwrap_or_default(),
+            )
+        })
+    }
+}
+
+/// Bytes from the lowest to behind the highest of `len` elements.
+fn span(sides: &[Side], item: u64) -> u64 {
+    sides.iter().map(|side| (side.len - 1) * side.from.unsigned_abs()).sum::<u64>() + item
+}
+
+impl Tiles {
+    /// Makes tiles for axes from the innermost of the slab on.
+    fn new(item: u64, mut sides: Vec<Side>) -> Self {
+        let one = Side { len: 1, from: 0, to: item };
+        let mut lines = if sides.is_empty() { one } else { sides.remove(0) };
+        sides.sort_by_key(|side| side.from.unsigned_abs());
+        let (mut line, mut loops): (Vec<Side>, Vec<(Side, u64)>) = (Vec::new(), Vec::new());
+        for side in sides {
+            let (so_far, step) = (span(&line, item), side.from.unsigned_abs());
+            let is_near = loops.is_empty() && step <= so_far.saturating_add(APART) && step < LINE;
+            let count =
+                if is_near { (1 + LINE.saturating_sub(so_far) / step.max(1)).min(side.len) } else { 1 };
+            if count > 1 {
+                line.push(Side { len: count, ..side });
+            }
+            if count < side.len {
+                loops.push((side, count));
+            }
+        }
+        let (of_line, step) = (span(&line, item), lines.from.unsigned_abs());
+        let at_once = step <= of_line.saturating_add(APART);
+        let most = if at_once { 1 + TILE.saturating_sub(of_line) / step.max(1) } else { MOST_LINES };
+        let all = lines;
+        lines.len = lines.len.min(most.min((TILE / of_line).max(1)).max(1));
+        if at_once {
+            lines.len = all.len.min(most);
+        }
+        if lines.len < all.len {
+            loops.push((all, lines.len));
+        }
+        // So that the bytes are read in about the order in which they lie: those of a compressed block are decoded once.
+        loops.sort_by_key(|(side, count)| std::cmp::Reverse(side.from.unsigned_abs().saturating_mul(*count)));
+        Self { item: item as usize, lines, line, loops, at_once }
+    }
+
+    /// Calls `make` for each tile.
+    fn each(&self, start: u64, make: Make<'_>) -> Result<()> {
+        let mut at = vec![0_u64; self.loops.len()];
+        loop {
+            let (mut from, mut to) = (i128::from(start), 0);
+            let mut lengths = Vec::with_capacity(at.len());
+            for ((side, count), at) in self.loops.iter().zip(&at) {
+                from += i128::from(side.from) * i128::from(*at);
+                to += side.to * at;
+                lengths.push((*count).min(side.len - at));
+            }
+            // All elements lie in the content.
+            make(u64::try_from(from).unwrap_or_default(), &lengths, to)?;
+            let mut n = at.len();
+            loop {
+                let Some(before) = n.checked_sub(1) else { return Ok(()) };
+                n = before;
+                at[n] += self.loops[n].1;
+                if at[n] < self.loops[n].0.len {
+                    break;
+                }
+                at[n] = 0;
+            }
+        }
+    }
+
+    /// The axes of a tile, cut where the slab ends: its lines, and those of a line.
+    fn cut(&self, lengths: &[u64]) -> (Side, Vec<Side>) {
+        let cut = |side: &Side| {
+            let of_loop = self.loops.iter().position(|(all, _)| (all.from, all.to) == (side.from, side.to));
+            Side { len: of_loop.map_or(side.len, |n| lengths[n].min(side.len)), ..*side }
+        };
+        (cut(&self.lines), self.line.iter().map(cut).collect())
+    }
+
+    /// Reads a tile, and copies its elements to where they belong.
+    fn copy(
+        &self,
+        whole: &dyn Content,
+        (start, lengths): (u64, &[u64]),
+        tile: &mut Vec<u8>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (lines, line) = self.cut(lengths);
+        let item = self.item as u64;
+        let reach = |side: &Side| (side.len - 1) * side.from.unsigned_abs();
+        let below = |sides: &[Side]| sides.iter().filter(|side| side.from < 0).map(reach).sum::<u64>();
+        let (of_line, below_line) = (span(&line, item), below(&line));
+        if line.is_empty() && lines.len == 1 {
+            return match out.get_mut(..self.item) {
+                Some(out) => read_exact_at(whole, start, out),
+                None => Ok(()),
+            };
+        }
+        let backwards = lines.from < 0;
+        let pitch = if self.at_once { lines.from.unsigned_abs() } else { of_line } as usize;
+        if self.at_once {
+            let lowest = start - below_line - below(&[lines]);
+            tile.resize((of_line + reach(&lines)) as usize, 0);
+            read_exact_at(whole, lowest, tile)?;
+        } else {
+            tile.resize((of_line * lines.len) as usize, 0);
+            for (n, bytes) in tile.chunks_exact_mut(of_line as usize).enumerate() {
+                let n = if backwards { lines.len - 1 - n as u64 } else { n as u64 };
+                let from = i128::from(start) + i128::from(lines.from) * i128::from(n);
+                read_exact_at(whole, u64::try_from(from).unwrap_or_default() - below_line, bytes)?;
+            }
+        }
+        let run = lines.len as usize * self.item;
+        let mut at = vec![0_u64; line.len()];
+        loop {
+            let (mut from, mut to) = (below_line as i64, 0);
+            for (side, at) in line.iter().zip(&at) {
+                from += side.from * *at as i64;
+                to += side.to * at;
+            }
+            let elements = tile.get(from as usize..).unwrap_or_default();
+            if let Some(out) = out.get_mut(to as usize..).and_then(|out| out.get_mut(..run)) {
+                pick(elements, pitch, backwards, self.item, out);
+            }
+            let mut n = 0;
+            while n < line.len() {
+                at[n] += 1;
+                if at[n] < line[n].len {
+                    break;
+                }
+                at[n] = 0;
+                n += 1;
+            }
+            if n == line.len() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Copies an element of each line, lines being `pitch` bytes apart.
+fn pick(from: &[u8], pitch: usize, backwards: bool, item: usize, out: &mut [u8]) {
+    match (item, backwards) {
+        (1, false) => pick_some::<1>(from, pitch, out),
+        (2, false) => pick_some::<2>(from, pitch, out),
+        (4, false) => pick_some::<4>(from, pitch, out),
+        (8, false) => pick_some::<8>(from, pitch, out),
+        (16, false) => pick_some::<16>(from, pitch, out),
+        _ => {
+            let lines = out.len() / item;
+            for (n, out) in out.chunks_exact_mut(item).enumerate() {
+                let at = pitch * if backwards { lines - 1 - n } else { n };
+                if let Some(from) = from.get(at..at + item) {
+                    out.copy_from_slice(from);
+                }
+            }
+        }
+    }
+}
+
+fn pick_some<const ITEM: usize>(from: &[u8], pitch: usize, out: &mut [u8]) {
+    if pitch < ITEM {
+        // Elements that overlap.
+        for (n, out) in out.as_chunks_mut::<ITEM>().0.iter_mut().enumerate() {
+            if let Some(from) = from.get(n * pitch..).and_then(|from| from.first_chunk()) {
+                *out = *from;
+            }
+        }
+        return;
+    }
+    for (out, line) in out.as_chunks_mut::<ITEM>().0.iter_mut().zip(from.chunks(pitch)) {
+        if let Some(from) = line.first_chunk() {
+            *out = *from;
+        }
+    }
+}
