@@ -7,6 +7,7 @@ pub mod names;
 pub mod npy;
 pub mod parquet;
 pub mod path_folder;
+pub mod path_tree;
 mod pieces;
 pub mod png;
 mod recoded;

@@ -63,6 +63,16 @@ impl<T> Items<T> {
         &self.0
     }
 
+    /// The numbers of those at a path, or below it.
+    pub fn numbers_below<'p>(&self, path: impl Iterator<Item = &'p str>) -> Range<usize> {
+        let (mut here, mut start) = (&self.0[..], 0);
+        for (depth, name) in path.enumerate() {
+            start += here.partition_point(|item| item.component(depth) < Some(name));
+            here = below(here, depth, name);
+        }
+        start..start + here.len()
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -109,9 +109,12 @@ fn shown(file: &AsdfFile) -> Items<Shown> {
             },
         })
         .collect();
+    let Nodes { documents, mentions, .. } = &*found.fits;
+    if documents.is_empty() {
+        return Items::new(items);
+    }
     let mut taken: HashSet<Vec<String>> =
         items.iter().map(|item| item.components().map(str::to_owned).collect()).collect();
-    let Nodes { documents, mentions, .. } = &*found.fits;
     let mut places = Vec::with_capacity(documents.len());
     for (number, (path, _)) in documents.iter().enumerate() {
         let item = free_item(&mut taken, path, Shown::Document(number));

@@ -1,7 +1,5 @@
 //! Files of another view at the paths that arrays have in `arrays/`: `x.npy` there is `x.png` here.
 
-use std::collections::HashSet;
-
 use super::arrays::{Entry, Found};
 use crate::content::path_folder::{Item, Items};
 
@@ -30,23 +28,19 @@ pub(super) fn with_ending(
     wanted: impl Fn(&Item<Entry>) -> bool,
 ) -> Items<Same> {
     let mut items = Vec::new();
-    // The paths of what is shown in `arrays/`, and of the folders that it lies in.
-    let mut shown = HashSet::new();
+    // How many are shown before each item.
+    let mut before = vec![0];
     for (number, item) in found.items.iter().enumerate() {
-        if matches!(item.what, Entry::Link(_)) || !wanted(item) {
-            continue;
+        let is_shown = !matches!(item.what, Entry::Link(_)) && wanted(item);
+        before.push(before[number] + usize::from(is_shown));
+        if is_shown {
+            items.extend(renamed(item, ending, Same::Array(number)));
         }
-        let mut path = String::new();
-        for component in item.components() {
-            path.push('/');
-            path.push_str(component);
-            shown.insert(path.clone());
-        }
-        items.extend(renamed(item, ending, Same::Array(number)));
     }
     for item in found.items.iter() {
         let Entry::Link(text) = &item.what else { continue };
-        if !shown.contains(&target(item, text)) {
+        let target = found.items.numbers_below(target(item, text).into_iter());
+        if before[target.start] == before[target.end] {
             continue;
         }
         let text: Vec<String> = text.split('/').map(|part| component(part, ending)).collect();
@@ -87,7 +81,7 @@ pub(super) fn component(part: &str, ending: &str) -> String {
 }
 
 /// The path that a link in `arrays/` leads to.
-fn target(item: &Item<Entry>, text: &str) -> String {
+fn target<'i>(item: &'i Item<Entry>, text: &'i str) -> Vec<&'i str> {
     let mut parts: Vec<&str> = item.components().collect();
     parts.pop();
     for part in text.split('/') {
@@ -96,7 +90,7 @@ fn target(item: &Item<Entry>, text: &str) -> String {
             part => parts.push(part),
         }
     }
-    parts.iter().flat_map(|part| ["/", part]).collect()
+    parts
 }
 
 /// The text of a link at one path to another.

@@ -23,6 +23,9 @@ pub struct Paths {
     steps: Vec<(Option<PathId>, Step)>,
 }
 
+/// Bytes of a path that are shown, roughly.
+const LONGEST_SHOWN: usize = 3000;
+
 /// The path of the root, which has no steps.
 pub const ROOT: Option<PathId> = None;
 
@@ -65,13 +68,27 @@ impl Paths {
         hasher.finish()
     }
 
-    /// The path in words: `meta/items/3`; `the root` for no steps.
+    /// The path in words: `meta/items/3`; `the root` for no steps. Of a long one the end.
     pub fn show(&self, path: Option<PathId>) -> String {
-        let steps = self.steps(path);
-        match steps.is_empty() {
-            true => "the root".to_owned(),
-            false => steps.iter().map(ToString::to_string).collect::<Vec<_>>().join("/"),
+        let (mut steps, mut len, mut at) = (Vec::new(), 0, path);
+        while let Some((parent, step)) = self.last(at) {
+            if len > LONGEST_SHOWN {
+                steps.push("…".to_owned());
+                break;
+            }
+            let text = match step {
+                Step::Key(key) if key.len() > LONGEST_SHOWN => {
+                    let from = key.char_indices().rev().nth(LONGEST_SHOWN / 4).map_or(0, |(at, _)| at);
+                    format!("…{}", key[from..].escape_debug())
+                }
+                step => step.to_string(),
+            };
+            len += text.len() + 1;
+            steps.push(text);
+            at = parent;
         }
+        steps.reverse();
+        if steps.is_empty() { "the root".to_owned() } else { steps.join("/") }
     }
 }
 

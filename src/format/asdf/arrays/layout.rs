@@ -1,13 +1,14 @@
 //! What is shown of the arrays of a tree: their files, the files of their masks, and links.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::ndarray::{Datatype, Mask, Ndarray, Scalar, Source};
 use super::entry::{Entry, Masked, MaskedBy};
 use super::masks::can_be_broadcast;
-use super::places::{Path, Places, components, components_of_pointer};
+use super::places::Places;
 use crate::content::path_folder::Item;
+use crate::content::path_tree::Id;
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Paths, Step, Survey};
 
@@ -29,22 +30,22 @@ pub(super) struct LostMask {
     pub(super) why: &'static str,
 }
 
-/// What is shown of the arrays, and where; and the masks that are not.
-pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> (Vec<Item<Entry>>, Vec<LostMask>) {
+/// What is shown of the arrays, and where; the masks that are not; and whether there is too much to show all.
+pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> (Vec<Item<Entry>>, Vec<LostMask>, bool) {
     let mut layout = Layout {
         paths: &survey.paths,
-        places: Places::default(),
+        places: Places::new(),
         arrays: HashMap::new(),
         masks: HashMap::new(),
         items: Vec::new(),
         lost_masks: Vec::new(),
     };
     let mut masks = Vec::new();
-    let at: HashMap<Vec<&Step>, ()> =
-        arrays.iter().map(|found| (survey.paths.steps(found.path), ())).collect();
+    let at: HashSet<Id> =
+        arrays.iter().filter_map(|found| layout.places.place(&survey.paths, found.path)).collect();
     let is_mask: Vec<bool> = arrays
         .iter()
-        .map(|found| above_mask(&survey.paths.steps(found.path)).is_some_and(|above| at.contains_key(above)))
+        .map(|found| layout.above_mask(found.path).is_some_and(|above| at.contains(&above)))
         .collect();
     for (found, is_mask) in arrays.into_iter().zip(is_mask) {
         match is_mask {
@@ -56,47 +57,48 @@ pub(super) fn items(survey: &Survey, arrays: Vec<FoundArray>) -> (Vec<Item<Entry
         layout.take_mask(mask);
     }
     layout.take_mentions(survey);
-    (layout.items, layout.lost_masks)
-}
-
-/// The steps to the node whose mask a node would be, if its path ends so.
-fn above_mask<'s, 'p>(steps: &'s [&'p Step]) -> Option<&'s [&'p Step]> {
-    match steps.split_last() {
-        Some((Step::Key(key), above)) if **key == *MASK && !above.is_empty() => Some(above),
-        _ => None,
-    }
+    (layout.items, layout.lost_masks, layout.places.is_full)
 }
 
 struct Layout<'p> {
     paths: &'p Paths,
     places: Places,
     /// The arrays that have files of their own.
-    arrays: HashMap<Path, Arc<Ndarray>>,
+    arrays: HashMap<Id, Arc<Ndarray>>,
     /// The masks of those, and whether the file of the mask shows just them.
-    masks: HashMap<Path, (Arc<Ndarray>, bool)>,
+    masks: HashMap<Id, (Arc<Ndarray>, bool)>,
     items: Vec<Item<Entry>>,
     lost_masks: Vec<LostMask>,
 }
 
 impl Layout<'_> {
+    /// The place of the node whose mask a node would be, if its path ends so.
+    fn above_mask(&mut self, path: Option<PathId>) -> Option<Id> {
+        match self.paths.last(path)? {
+            (Some(above), Step::Key(key)) if **key == *MASK => self.places.place(self.paths, Some(above)),
+            _ => None,
+        }
+    }
+
     /// Shows an array, and the mask that it has without another node.
     fn take(&mut self, found: FoundArray) {
-        let (path, array) = (components(&self.paths.steps(found.path)), Arc::new(found.array));
-        self.places.announce(&path);
+        let Some(place) = self.places.place(self.paths, found.path) else { return };
+        let array = Arc::new(found.array);
+        self.places.announce(place);
         match (own_mask(&array), array.mask) {
-            (Some(by), _) => self.show_mask(path.clone(), Entry::Mask(Masked { of: array.clone(), by })),
+            (Some(by), _) => self.show_mask(place, Entry::Mask(Masked { of: array.clone(), by })),
             (None, Mask::Value(place, _)) => {
                 let (of, why) = (self.paths.show(found.path), "it is no number, or the elements are none");
                 self.lost_masks.push(LostMask { of, place, why });
             }
             _ => {}
         }
-        self.items.extend(self.places.file(path.clone(), false, Entry::Array(array.clone())));
-        self.arrays.insert(path, array);
+        self.items.extend(self.places.file(place, false, Entry::Array(array.clone())));
+        self.arrays.insert(place, array);
     }
 
-    fn show_mask(&mut self, path: Path, what: Entry) {
-        self.items.extend(self.places.file(path, true, what));
+    fn show_mask(&mut self, place: Id, what: Entry) {
+        self.items.extend(self.places.file(place, true, what));
     }
 
     /// Notes that the mask at a path is not shown.
@@ -108,61 +110,67 @@ impl Layout<'_> {
 
     /// Shows an array that is the mask of another one.
     fn take_mask(&mut self, found: FoundArray) {
-        let path = self.paths.steps(found.path);
-        let (Some(above), mask) = (above_mask(&path).map(components), Arc::new(found.array)) else { return };
+        let (Some(above), Some(place)) =
+            (self.above_mask(found.path), self.places.place(self.paths, found.path))
+        else {
+            return;
+        };
+        let mask = Arc::new(found.array);
         let Some(of) = self.arrays.get(&above) else { return };
         let Some(entry) = mask_entry(of, &mask) else {
             return self.lose(found.path, found.place, "it does not fit the shape of its array");
         };
-        let path = components(&path);
-        self.places.announce_mask(&path);
-        self.masks.insert(path, (mask, matches!(entry, Entry::Array(_))));
+        self.places.announce_mask(place);
+        self.masks.insert(place, (mask, matches!(entry, Entry::Array(_))));
         self.show_mask(above, entry);
     }
 
     /// Shows nodes that are mentioned by an anchor, or by a reference within the file.
     fn take_mentions(&mut self, survey: &Survey) {
-        let aliases = survey
-            .aliases
-            .iter()
-            .map(|alias| (alias.path, alias.place, components(&self.paths.steps(alias.target))));
-        let references = survey.references.iter().filter_map(|reference| {
-            let target = reference.uri.strip_prefix('#').and_then(components_of_pointer)?;
-            Some((reference.path, reference.place, target))
-        });
-        let mentions: Vec<_> = aliases.chain(references).collect();
-        for reference in survey.references.iter().filter(|reference| !reference.uri.starts_with('#')) {
-            let from = self.paths.steps(reference.path);
+        let mut mentions = Vec::new();
+        for alias in &survey.aliases {
+            let to = self.places.place(self.paths, alias.target);
+            mentions.extend(to.map(|to| (alias.path, alias.place, to)));
+        }
+        for reference in &survey.references {
+            if let Some(fragment) = reference.uri.strip_prefix('#') {
+                let to = self.places.place_of_pointer(fragment);
+                mentions.extend(to.map(|to| (reference.path, reference.place, to)));
+                continue;
+            }
             let (path, place) = (reference.path, reference.place);
-            if above_mask(&from).is_none_or(|above| !self.arrays.contains_key(&components(above))) {
+            if self.above_mask(path).is_none_or(|above| !self.arrays.contains_key(&above)) {
                 let what = Entry::Reference(place, reference.uri.clone());
-                self.items.extend(self.places.file(components(&from), false, what));
+                if let Some(from) = self.places.place(self.paths, path) {
+                    self.items.extend(self.places.file(from, false, what));
+                }
             } else {
                 self.lose(path, place, "it is in another file");
             }
         }
         for (from, _, to) in &mentions {
-            self.places.mention(components(&self.paths.steps(*from)), to.clone());
+            if let Some(from) = self.places.place(self.paths, *from) {
+                self.places.mention(from, *to);
+            }
         }
         for (path, place, to) in mentions {
-            if let Err(why) = self.take_mention(path, &to) {
+            if let Err(why) = self.take_mention(path, to) {
                 self.lose(path, place, why);
             }
         }
     }
 
     /// Shows a node that is mentioned; or says why it can't be shown, if it is a mask.
-    fn take_mention(&mut self, path: Option<PathId>, to: &[String]) -> Result<(), &'static str> {
-        let from = self.paths.steps(path);
+    fn take_mention(&mut self, path: Option<PathId>, to: Id) -> Result<(), &'static str> {
+        let Some(from) = self.places.place(self.paths, path) else { return Ok(()) };
         let target = self.places.resolve(to);
         let mask = target.as_ref().and_then(|target| self.masks.get(target)).cloned();
         // A mask that is shown as it is broadcast has no file of its own.
         let (mask, has_file) = mask.map_or((None, true), |(mask, has_file)| (Some(mask), has_file));
-        let Some(above) = above_mask(&from).map(components).filter(|above| self.arrays.contains_key(above))
-        else {
+        let Some(above) = self.above_mask(path).filter(|above| self.arrays.contains_key(above)) else {
             self.items.extend(match mask.filter(|_| !has_file) {
-                Some(mask) => self.places.file(components(&from), false, Entry::Array(mask)),
-                None => self.places.link(components(&from), to, false),
+                Some(mask) => self.places.file(from, false, Entry::Array(mask)),
+                None => self.places.link(from, to, false),
             });
             return Ok(());
         };

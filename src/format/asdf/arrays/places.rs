@@ -1,14 +1,16 @@
 //! Where in `arrays/` the nodes of a tree are shown, and what links lead to.
 
 use std::cell::Cell;
+use std::collections::hash_map::Entry as MapEntry;
 use std::collections::{HashMap, HashSet};
 
 use super::super::external::unescaped;
 use super::entry::Entry;
 use crate::content::names::Names;
 use crate::content::path_folder::Item;
+use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::parser::MAX_DEPTH;
-use crate::yaml::survey::Step;
+use crate::yaml::survey::{PathId, Paths, Step};
 
 /// The longest path that is shown, in bytes: Linux takes no path of 4096.
 const LONGEST_PATH: usize = 3000;
@@ -22,8 +24,12 @@ const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
 const NAMES: Names = Names { endings: &[ENDING, ".mask"] };
 
-/// The components of a node's path.
-pub(super) type Path = Vec<String>;
+/// Bytes that the paths of all files and links take at most.
+const MOST_PATHS: usize = 64 << 20;
+/// Bytes that a component takes beside its text.
+const COMPONENT: usize = 48;
+/// Links that are shown.
+const MOST_LINKS: usize = 1 << 17;
 
 /// What is shown for a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,69 +43,148 @@ enum Shown {
 }
 
 /// Where things are shown.
-#[derive(Default)]
 pub(super) struct Places {
+    tree: PathTree,
+    /// The paths of nodes that were asked for; `None` for those that are too long.
+    known: HashMap<PathId, Option<Id>>,
     /// What is shown for the node at a path.
-    nodes: HashMap<Path, Shown>,
+    nodes: HashMap<Id, Shown>,
     /// Paths at which another node is mentioned, and that node's path.
-    mentions: HashMap<Path, Path>,
-    taken: HashSet<Path>,
+    mentions: HashMap<Id, Id>,
+    /// Folders and names of files.
+    taken: HashSet<(Option<Id>, Box<str>)>,
     /// Components that were looked at to follow mentions.
     looked_at: Cell<usize>,
+    /// Bytes that the paths so far take, and links so far.
+    used: usize,
+    links: usize,
+    /// Whether files or links were left out because there are too many.
+    pub(super) is_full: bool,
 }
 
 impl Places {
-    /// Notes that an array is shown at `path`.
-    pub(super) fn announce(&mut self, path: &[String]) {
-        for depth in 1..path.len() {
-            self.nodes.entry(path[..depth].to_vec()).or_insert(Shown::Folder);
+    pub(super) fn new() -> Self {
+        Self {
+            tree: PathTree::new(LONGEST_PATH),
+            known: HashMap::new(),
+            nodes: HashMap::new(),
+            mentions: HashMap::new(),
+            taken: HashSet::new(),
+            looked_at: Cell::new(0),
+            used: 0,
+            links: 0,
+            is_full: false,
         }
-        self.nodes.insert(path.to_vec(), Shown::Array);
     }
 
-    /// Notes that the mask of an array is at `path`.
-    pub(super) fn announce_mask(&mut self, path: &[String]) {
-        self.nodes.insert(path.to_vec(), Shown::Mask);
+    /// The place of a node; `None` if its path is too long to be shown.
+    pub(super) fn place(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
+        match path {
+            None => NAMES.component(b"").iter().try_fold(PathTree::ROOT, |id, name| self.tree.join(id, name)),
+            Some(_) => self.folder(paths, path),
+        }
     }
 
-    /// The file of the array, or the array's mask, at `path`; `None` if that is too long.
-    pub(super) fn file(&mut self, path: Path, is_mask: bool, what: Entry) -> Option<Item<Entry>> {
-        self.item(path, if is_mask { MASK_ENDING } else { ENDING }, what)
+    /// The place of a node that others lie in.
+    fn folder(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
+        let mut steps = Vec::new();
+        let mut at = path;
+        let mut place = loop {
+            let Some(id) = at else { break Some(PathTree::ROOT) };
+            if let Some(known) = self.known.get(&id) {
+                break *known;
+            }
+            let (parent, step) = paths.last(at)?;
+            steps.push((id, step));
+            at = parent;
+        };
+        for (id, step) in steps.into_iter().rev() {
+            place = place.and_then(|place| match step {
+                Step::Key(key) if key.len() > LONGEST_PATH => None,
+                Step::Key(key) => {
+                    let names = NAMES.component(key.as_bytes());
+                    names.iter().try_fold(place, |place, name| self.tree.join(place, name))
+                }
+                Step::Item(n) => self.tree.join(place, &n.to_string()),
+            });
+            self.known.insert(id, place);
+        }
+        place
+    }
+
+    /// The place that a fragment (a JSON Pointer) leads to; `None` for the whole tree, or if it is too long.
+    pub(super) fn place_of_pointer(&mut self, fragment: &str) -> Option<Id> {
+        let components = components_of_pointer(fragment)?;
+        components.iter().try_fold(PathTree::ROOT, |place, name| self.tree.join(place, name))
+    }
+
+    /// Notes that an array is shown at a place.
+    pub(super) fn announce(&mut self, place: Id) {
+        let mut above = self.tree.parent(place);
+        while let Some(folder) = above.filter(|folder| *folder != PathTree::ROOT) {
+            match self.nodes.entry(folder) {
+                // So are the folders above it.
+                MapEntry::Occupied(_) => break,
+                MapEntry::Vacant(entry) => drop(entry.insert(Shown::Folder)),
+            }
+            above = self.tree.parent(folder);
+        }
+        self.nodes.insert(place, Shown::Array);
+    }
+
+    /// Notes that the mask of an array is at a place.
+    pub(super) fn announce_mask(&mut self, place: Id) {
+        self.nodes.insert(place, Shown::Mask);
+    }
+
+    /// The file of the array, or the array's mask, at a place; `None` if there are too many.
+    pub(super) fn file(&mut self, place: Id, is_mask: bool, what: Entry) -> Option<Item<Entry>> {
+        self.item(place, if is_mask { MASK_ENDING } else { ENDING }, what)
     }
 
     /// Notes that the node at `to` is mentioned at `from`.
-    pub(super) fn mention(&mut self, from: Path, to: Path) {
+    pub(super) fn mention(&mut self, from: Id, to: Id) {
         self.mentions.insert(from, to);
     }
 
-    /// The path at which the node is shown that a path leads to, mentions followed; `None` if nothing is shown, or the
+    /// The place at which the node is shown that a path leads to, mentions followed; `None` if nothing is shown, or the
     /// mentions go round in a circle.
-    pub(super) fn resolve(&self, path: &[String]) -> Option<Path> {
-        let mut path = path.to_vec();
+    pub(super) fn resolve(&self, place: Id) -> Option<Id> {
+        if self.nodes.contains_key(&place) {
+            return Some(place);
+        }
+        let mut path = self.tree.names(place);
         for _ in 0..LONGEST_CHAIN {
+            self.looked_at.set(self.looked_at.get().saturating_add(path.len()));
             if path.len() > MAX_DEPTH || self.looked_at.get() >= MOST_LOOKED_AT {
                 return None;
             }
-            if self.nodes.contains_key(&path) {
-                return Some(path);
-            }
             // The shortest part of the path that is a mention.
-            let (depth, target) =
-                (1..=path.len()).find_map(|depth| Some((depth, self.mention_at(&path[..depth])?)))?;
-            path = target.iter().chain(&path[depth..]).cloned().collect();
+            let (mut at, mut mention) = (Some(PathTree::ROOT), None);
+            for (depth, name) in path.iter().enumerate() {
+                at = at.and_then(|at| self.tree.child(at, *name));
+                let Some(here) = at else { break };
+                mention = mention.or_else(|| Some((depth + 1, *self.mentions.get(&here)?)));
+            }
+            if let Some(shown) = at.filter(|at| self.nodes.contains_key(at)) {
+                return Some(shown);
+            }
+            let (depth, target) = mention?;
+            path = [&self.tree.names(target)[..], &path[depth..]].concat();
         }
         None
     }
 
-    fn mention_at(&self, path: &[String]) -> Option<&Path> {
-        self.looked_at.set(self.looked_at.get().saturating_add(path.len()));
-        self.mentions.get(path).filter(|_| self.looked_at.get() < MOST_LOOKED_AT)
-    }
-
     /// A link from the place where a node is mentioned to the one where it is, if something is shown there.
-    pub(super) fn link(&mut self, from: Path, to: &[String], is_mask: bool) -> Option<Item<Entry>> {
-        let mut to = self.resolve(to)?;
+    pub(super) fn link(&mut self, from: Id, to: Id, is_mask: bool) -> Option<Item<Entry>> {
+        let to = self.resolve(to)?;
         let shown = *self.nodes.get(&to)?;
+        if self.links >= MOST_LINKS {
+            self.is_full = true;
+            return None;
+        }
+        let (place, mut to) = (from, self.tree.components(to));
+        let from = self.tree.components(from);
         if shown == Shown::Mask {
             to.pop();
         }
@@ -118,30 +203,32 @@ impl Places {
             _ if is_mask => MASK_ENDING,
             _ => ENDING,
         };
-        self.item(from, ending, Entry::Link(text.into()))
+        self.links += 1;
+        self.used += text.len();
+        self.item(place, ending, Entry::Link(text.into()))
     }
 
     /// An item whose file name is that of no other.
-    fn item(&mut self, path: Path, ending: &str, what: Entry) -> Option<Item<Entry>> {
-        let length: usize = path.iter().map(|component| component.len() + 1).sum();
-        let stem = path.last().filter(|_| length <= LONGEST_PATH)?;
-        let mut file = format!("{stem}{ending}");
-        let (mut full, mut copy) = (path.clone(), 0);
-        loop {
-            if let Some(last) = full.last_mut() {
-                last.clone_from(&file);
-            }
-            if self.taken.insert(full.clone()) {
-                return Some(Item { path: path.into(), file, what });
-            }
+    fn item(&mut self, place: Id, ending: &str, what: Entry) -> Option<Item<Entry>> {
+        let path = self.tree.components(place);
+        self.used += path.iter().map(|component| component.len() + COMPONENT).sum::<usize>();
+        if self.used > MOST_PATHS {
+            self.is_full = true;
+            return None;
+        }
+        let folder = self.tree.parent(place);
+        let stem = path.last()?;
+        let (mut file, mut copy) = (format!("{stem}{ending}"), 0);
+        while !self.taken.insert((folder, file.as_str().into())) {
             copy += 1;
             file = format!("{stem}~{copy}{ending}");
         }
+        Some(Item { path: path.into(), file, what })
     }
 }
 
 /// The components of a node's path: keys and numbers of items.
-pub(super) fn components(steps: &[&Step]) -> Path {
+pub(super) fn components(steps: &[&Step]) -> Vec<String> {
     let mut components = Vec::with_capacity(steps.len());
     for step in steps {
         match step {
@@ -156,7 +243,7 @@ pub(super) fn components(steps: &[&Step]) -> Path {
 }
 
 /// The components of the path that a fragment (a JSON Pointer, `/a/0`) leads to; `None` for the whole tree.
-pub(super) fn components_of_pointer(fragment: &str) -> Option<Path> {
+pub(super) fn components_of_pointer(fragment: &str) -> Option<Vec<String>> {
     let pointer = String::from_utf8_lossy(&unescaped(fragment)).into_owned();
     let pointer = pointer.trim_start_matches('/');
     if pointer.is_empty() {

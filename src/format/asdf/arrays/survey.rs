@@ -1,7 +1,6 @@
 //! Finds the arrays of a tree, in one pass, and which of them use which block.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Survey, Value, Wanted};
+use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Step, Survey, Value, Wanted};
 
 /// A tree that is longer is not looked through.
 const LONGEST_TREE: u64 = 256 << 20;
@@ -170,6 +169,7 @@ impl Finder<'_> {
         };
         match array {
             Ok(array) => self.arrays.push(FoundArray { path, place, array }),
+            Err(_) if self.defects.len() >= MOST_DEFECTS => {}
             Err(why) => self.leave_out(place, format!("arrays/ leaves out {}: {why}", paths.show(path))),
         }
     }
@@ -246,8 +246,13 @@ impl Finder<'_> {
             self.measure_aliased(&survey.paths, text.as_ref());
             let arrays = self.arrays.iter().map(|found| (found.path, &found.array)).collect();
             fits = std::mem::take(&mut self.fits).found(&survey, arrays, &components);
-            let lost_masks;
-            (items, lost_masks) = layout::items(&survey, std::mem::take(&mut self.arrays));
+            let (lost_masks, is_full);
+            (items, lost_masks, is_full) = layout::items(&survey, std::mem::take(&mut self.arrays));
+            if is_full {
+                let what = "arrays/ leaves out what follows: there are more than 131072 links, or the paths \
+                            take more than 64 MiB";
+                self.leave_out(Mark { offset: 0, line: 1, column: 1 }, what.to_owned());
+            }
             for lost in lost_masks {
                 let what = format!("arrays/ leaves out the mask of {}: {}", lost.of, lost.why);
                 self.leave_out(lost.place, what);
@@ -317,16 +322,30 @@ fn element_fits(array: &Ndarray, largest: u64) -> Why<()> {
 
 /// A path as Python has it, `roman.data`, or the end of it where it is long.
 fn dotted(paths: &Paths, path: Option<PathId>) -> String {
-    let mut dotted = String::new();
-    for (n, step) in paths.steps(path).into_iter().enumerate() {
-        // Writing to a String can't fail.
-        let _ = write!(dotted, "{}{step}", if n == 0 { "" } else { "." });
+    let (mut steps, mut len, mut at) = (Vec::new(), 0, path);
+    // No more of it than is kept: paths may be long, and there may be many.
+    while let Some((parent, step)) = paths.last(at).filter(|_| len <= KEPT) {
+        let text = match step {
+            Step::Key(key) => end_of(key).escape_debug().to_string(),
+            Step::Item(n) => n.to_string(),
+        };
+        len += text.chars().count() + 1;
+        steps.push(text);
+        at = parent;
     }
+    steps.reverse();
+    let dotted = steps.join(".");
     let from = dotted.char_indices().rev().nth(KEPT - 1).map_or(0, |(at, _)| at);
     match from {
         0 => dotted,
         _ => format!("...{}", &dotted[from..]),
     }
+}
+
+/// The end of a key, somewhat more than is kept of a path.
+fn end_of(key: &str) -> &str {
+    let from = key.char_indices().rev().nth(KEPT).map_or(0, |(at, _)| at);
+    key.get(from..).unwrap_or_default()
 }
 
 /// A tree whose reading ends in an error once there is enough of it.

@@ -240,7 +240,8 @@ impl<'f> Finder<'f> {
                 }
             }
         }
-        for alias in &survey.aliases {
+        let aliases = if places.nodes.is_empty() { &[] } else { &survey.aliases[..] };
+        for alias in aliases {
             places.link(&survey.paths.steps(alias.path), &survey.paths.steps(alias.target));
         }
         Found { items: Items::new(places.items), defects: self.defects }
@@ -380,24 +381,33 @@ impl Search {
 struct Places {
     items: Vec<Item<Entry>>,
     /// What is shown at the path of a node: a table (true), or the folder of those below it.
-    nodes: HashMap<Vec<String>, bool>,
-    taken: HashSet<Vec<String>>,
+    nodes: HashMap<String, bool>,
+    taken: HashSet<String>,
 }
 
 impl Places {
     fn add(&mut self, steps: &[&Step], columns: Vec<Source>) {
-        let path = components(steps);
-        for depth in 1..path.len() {
-            self.nodes.entry(path[..depth].to_vec()).or_insert(false);
+        if is_too_long(steps) {
+            return;
         }
-        self.nodes.insert(path.clone(), true);
+        let path = components(steps);
+        let whole = path.join("/");
+        let mut above = whole.rsplit_once('/');
+        while let Some((folder, _)) = above.filter(|(folder, _)| !self.nodes.contains_key(*folder)) {
+            self.nodes.insert(folder.to_owned(), false);
+            above = folder.rsplit_once('/');
+        }
+        self.nodes.insert(whole, true);
         self.item(path, ENDING, Entry::Table(columns.into()));
     }
 
     /// Shows a node that is mentioned as a link to where it is.
     fn link(&mut self, from: &[&Step], to: &[&Step]) {
+        if is_too_long(from) || is_too_long(to) {
+            return;
+        }
         let (from, mut to) = (components(from), components(to));
-        let Some(is_table) = self.nodes.get(&to).copied() else { return };
+        let Some(is_table) = self.nodes.get(&to.join("/")).copied() else { return };
         let ending = if is_table { ENDING } else { "" };
         if let Some(last) = to.last_mut() {
             last.push_str(ending);
@@ -413,20 +423,26 @@ impl Places {
     fn item(&mut self, path: Vec<String>, ending: &str, what: Entry) {
         let length: usize = path.iter().map(|component| component.len() + 1).sum();
         let Some(stem) = path.last().filter(|_| length <= LONGEST_PATH).cloned() else { return };
-        let mut full = path.clone();
+        let folder = path[..path.len() - 1].join("/");
         let mut copy = 0;
         loop {
             let file = if copy == 0 { format!("{stem}{ending}") } else { format!("{stem}~{copy}{ending}") };
-            if let Some(last) = full.last_mut() {
-                last.clone_from(&file);
-            }
-            if self.taken.insert(full.clone()) {
+            if self.taken.insert(format!("{folder}/{file}")) {
                 self.items.push(Item { path: path.into(), file, what });
                 return;
             }
             copy += 1;
         }
     }
+}
+
+/// True if the path of a node is too long to be shown.
+fn is_too_long(steps: &[&Step]) -> bool {
+    let len = |step: &&Step| match step {
+        Step::Key(key) => key.len() + 1,
+        Step::Item(_) => 2,
+    };
+    steps.iter().map(len).sum::<usize>() > LONGEST_PATH
 }
 
 /// The components of a node's path, as `arrays/` has them.

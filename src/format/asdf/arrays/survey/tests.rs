@@ -47,6 +47,28 @@ fn what_is_kept_is_bounded_and_a_broken_tree_says_so() {
     assert!(!found.complete && found.found.len() >= MOST_ARRAYS);
 }
 
+#[test]
+fn paths_that_are_not_shown_cost_nothing() {
+    // A copy of each prefix of this path would take some 30 GiB.
+    let key = "k".repeat(4 << 20);
+    assert_eq!(shown(&format!("a: {}\n? {key}\n: {}\n", array(0), array(0))), ["a.npy"]);
+    // Those with paths of more than 3000 bytes are left out, the others are not.
+    let nested = "{four: ".repeat(900) + &array(0) + &"}".repeat(900);
+    assert_eq!(shown(&format!("b: {}\nc: {nested}\n", array(0))), ["b.npy"]);
+    let lists = "[".repeat(900) + &vec![array(0); 50].join(", ") + &"]".repeat(900);
+    assert_eq!(shown(&format!("c: {lists}\n")).len(), 50);
+    let mappings = format!("{{a: {0}, b: {0}, c: ", array(0)).repeat(400) + "1" + &"}".repeat(400);
+    assert_eq!(shown(&mappings).len(), 800);
+}
+
+#[test]
+fn links_are_shown_until_there_are_too_many() {
+    let aliases = vec!["*a"; 140_000].join(", ");
+    let found = find(&tree(&format!("a: &a {}\nb: [{aliases}]\n", array(0))), 9, &|_| Some(4));
+    assert_eq!(found.items.len(), 1 + (1 << 17));
+    assert!(found.defects[0].what.contains("more than 131072 links"), "{:?}", found.defects);
+}
+
 /// Files and links, listed.
 fn shown(nodes: &str) -> Vec<String> {
     let found = find(&tree(nodes), 9, &|_| Some(4));
