@@ -57,7 +57,7 @@ fn paths_that_are_not_shown_cost_nothing() {
     assert_eq!(shown(&format!("b: {}\nc: {nested}\n", array(0))), ["b.npy"]);
     let lists = "[".repeat(900) + &vec![array(0); 50].join(", ") + &"]".repeat(900);
     assert_eq!(shown(&format!("c: {lists}\n")).len(), 50);
-    let mappings = format!("{{a: {0}, b: {0}, c: ", array(0)).repeat(400) + "1" + &"}".repeat(400);
+    let mappings = format!("{{a: {0}, b: {0}, c: ", array(0)).repeat(400) + "1" + &"}".repeat(400) + "\n";
     assert_eq!(shown(&mappings).len(), 800);
 }
 
