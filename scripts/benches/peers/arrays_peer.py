@@ -45,7 +45,10 @@ def permuted(folder, mib):
 
     for name, codec in (("permuted", None), ("permuted-lz4", "lz4")):
         path = os.path.join(folder, f"{name}.asdf")
-        asdf.AsdfFile({"big": turned(mib)}).write_to(path, all_array_compression=codec)
+        with asdf.config_context() as config:
+            # Else it is written in C order.
+            config.default_array_save_base = True
+            asdf.AsdfFile({"big": turned(mib)}).write_to(path, all_array_compression=codec)
 
 
 def trees(folder):
