@@ -1,5 +1,6 @@
 //! GSD files: those of real writers against their truth, and crafted ones.
 
+mod chosen;
 mod crafted;
 mod million_frames;
 mod model;

@@ -16,7 +16,7 @@ use super::path_folder::{CountedFolder, Item, Items, PathFolder};
 use crate::content::folder::{Folder, Kind, Node};
 use crate::error::Result;
 
-/// So many chunks of frames are kept.
+/// So many chunks of frames are kept, and those of the last one.
 const KEPT: usize = 1 << 15;
 
 /// The frames of a file.
@@ -53,7 +53,9 @@ impl Frames {
         if let Some(replaced) = frames.put(frame, items.clone()) {
             *total -= weight(&replaced);
         }
+        // The last one is kept however large it is: a listing looks into it many times.
         while *total > KEPT
+            && frames.len() > 1
             && let Some((_, dropped)) = frames.pop_lru()
         {
             *total -= weight(&dropped);

@@ -88,14 +88,15 @@ impl Frame {
         Ok(of_first.map_or(Found::Default(rows), Found::Chunk))
     }
 
-    /// What the writer chose names for: chunks of the frame, and those of frame 0 that it lacks.
+    /// What the writer chose names for: chunks of the frame, and those logged in frame 0 that it lacks.
     fn free(&self) -> Result<PathFolder<Entry>> {
         let names = self.file.names();
         let groups = schema::free_groups(self.file.header().schema_version);
         let is_free = |entry: &Entry| {
             let name = names.bytes(entry.id).filter(|name| names.id_of(name) == Some(entry.id));
-            let rest = |group: &&str| name?.strip_prefix(group.as_bytes())?.strip_prefix(b"/");
-            groups.iter().any(|group| rest(group).is_some())
+            let rest = |group: &str| name?.strip_prefix(group.as_bytes())?.strip_prefix(b"/");
+            let is_there = |group: &str| entry.frame == self.number || group == schema::LENT;
+            groups.iter().any(|group| is_there(group) && rest(group).is_some())
         };
         let mut entries = self.file.entries_of(self.number)?;
         if self.number > 0 {

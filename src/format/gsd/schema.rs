@@ -146,11 +146,13 @@ pub(crate) const GROUPS: &[Group] = &[
     Group { name: "pairs", quantities: &[N, NO_TYPES, TYPEID, members(2)] },
 ];
 
-/// The groups of names that the writer chooses, in a file of this version of the schema. What a frame lacks is frame
-/// 0's; there is no default.
+/// The groups of names that the writer chooses, in a file of this version of the schema. There is no default.
 pub(crate) fn free_groups(version: Version) -> &'static [&'static str] {
     if version.0 < 2 { &["log", "state"] } else { &["log"] }
 }
+
+/// The group of names that the writer chooses of which frame 0 lends to others what they lack.
+pub(crate) const LENT: &str = "log";
 
 /// Whether files of this version of the schema can be understood.
 pub(crate) fn is_known(version: Version) -> bool {

@@ -180,3 +180,27 @@ fn that_a_trajectory_cannot_be_changed_is_no_warning() {
     assert_eq!(error.raw_os_error(), Some(libc::EROFS));
     mounted.unmount();
 }
+
+/// All that tells the two files apart are the data.
+#[test]
+fn of_a_file_that_was_written_anew_old_handles_are_stale() {
+    const LEN: usize = 2 << 20;
+    let built = |value: u8| {
+        GsdBuilder::new().bytes(0, "a", &vec![value; LEN]).bytes(1, "a", &vec![value; LEN]).build()
+    };
+    let folder = fresh_folder();
+    let path = folder.path().join("a.gsd");
+    fs::write(&path, built(1).bytes).unwrap();
+    let mounted = Mounted::file(&path);
+    let names = ["arrays/frames/0/a.npy", "arrays/series/a.npy", "blocks/1.bin"];
+    let old = names.map(|name| fs::File::open(mounted.path(name)).unwrap());
+    fs::write(&path, built(2).bytes).unwrap();
+    let is_new = || fs::read(mounted.path(names[0])).is_ok_and(|bytes| bytes.ends_with(&[2; LEN]));
+    assert!(crate::common::mount::wait_until(is_new));
+    for (file, name) in old.iter().zip(names) {
+        let error = std::os::unix::fs::FileExt::read_at(file, &mut [0; 10], LEN as u64 / 2).expect_err(name);
+        assert_eq!(error.raw_os_error(), Some(libc::ESTALE), "{name}");
+    }
+    drop(old);
+    mounted.unmount();
+}

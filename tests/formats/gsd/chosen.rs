@@ -1,0 +1,152 @@
+//! Which chunk is shown where there are several: the last of equal names, frame 0's where a frame lacks one.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use asdf_mount::cache::Cache;
+use asdf_mount::format::{self, Context};
+use asdf_mount::source::{MemorySource, Source, SourceStat};
+
+use super::walked::{at, bytes, folder, names, open};
+use crate::common::gsd_builder::{Built, GsdBuilder, LOCATION};
+
+/// A chunk of one number.
+fn number(builder: GsdBuilder, frame: u64, name: &str, value: u8) -> GsdBuilder {
+    builder.bytes(frame, name, &[value])
+}
+
+fn hoomd(version: u32) -> GsdBuilder {
+    GsdBuilder::new().version(version).schema("hoomd", 0x1_0004)
+}
+
+/// Changes the places of the data of two chunks.
+fn exchanged(built: &Built, one: usize, other: usize) -> Built {
+    let location = |slot| {
+        let at = built.place(slot) + LOCATION.0;
+        u64::from_le_bytes(built.bytes[at..at + 8].try_into().unwrap())
+    };
+    built.clone().set(one, LOCATION, location(other)).set(other, LOCATION, location(one))
+}
+
+fn last_byte(container: &Arc<dyn asdf_mount::format::Container>, path: &str) -> u8 {
+    *bytes(container, path).last().unwrap()
+}
+
+#[test]
+fn of_equal_names_the_chunk_that_was_written_last_counts() {
+    for version in [0x1_0000, 0x2_0001] {
+        for others in [0, 100] {
+            let mut builder = hoomd(version);
+            for frame in 0..3 {
+                builder = number(builder, frame, "log/a", 1 + 3 * frame as u8);
+                builder = number(builder, frame, "log/a", 2 + 3 * frame as u8);
+                builder = number(builder, frame, "log/a", 3 + 3 * frame as u8);
+                builder = number(builder, frame, "configuration/dimensions", 2);
+                builder = number(builder, frame, "configuration/dimensions", 3);
+                for n in 0..others {
+                    builder = number(builder, frame, &format!("z/{n}"), 0);
+                }
+            }
+            let built = builder.build();
+            let is_old = version < 0x2_0000;
+            // Of version 2 the place of the data tells which was written last, of version 1 the place in the index.
+            for (one, values) in [(false, [3, 6, 9]), (true, if is_old { [1, 4, 7] } else { [3, 6, 9] })] {
+                let mut built = built.clone();
+                let per_frame = 5 + others;
+                for frame in (0..3).filter(|_| one) {
+                    built = exchanged(&built, frame * per_frame, frame * per_frame + 2);
+                }
+                let container = open(&built.bytes).unwrap();
+                for (frame, value) in values.into_iter().enumerate() {
+                    let what = format!("version {version:x}, {others} others, {one}, frame {frame}");
+                    let path = format!("arrays/frames/{frame}/log/a.npy");
+                    assert_eq!(last_byte(&container, &path), value, "{what}");
+                    let path = format!("arrays/resolved/{frame}/log/a.npy");
+                    assert_eq!(last_byte(&container, &path), value, "{what}");
+                    let path = format!("arrays/resolved/{frame}/configuration/dimensions.npy");
+                    assert_eq!(last_byte(&container, &path), 3, "{what}");
+                }
+                assert!(bytes(&container, "arrays/series/log/a.npy").ends_with(&values), "{version:x} {one}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_last_of_equal_names_has_to_fit_in_a_series() {
+    for version in [0x1_0000, 0x2_0001] {
+        let mut builder = GsdBuilder::new().version(version);
+        for frame in 0..4_u8 {
+            builder = builder.bytes(frame.into(), "a", &[9; 7]).bytes(frame.into(), "a", &[frame, frame]);
+        }
+        let container = open(&builder.build().bytes).unwrap();
+        assert!(bytes(&container, "arrays/series/a.npy").ends_with(&[0, 0, 1, 1, 2, 2, 3, 3]), "{version:x}");
+    }
+}
+
+#[test]
+fn a_frame_that_lacks_a_log_has_that_of_frame_0_but_no_state() {
+    let names = ["log/a", "state/b"];
+    let mut builder = hoomd(0x1_0000);
+    for name in names {
+        builder = number(builder, 0, name, 5);
+    }
+    let container = open(&number(builder, 1, "log/c", 6).build().bytes).unwrap();
+    for name in names {
+        assert_eq!(last_byte(&container, &format!("arrays/resolved/0/{name}.npy")), 5);
+    }
+    assert_eq!(last_byte(&container, "arrays/resolved/1/log/a.npy"), 5);
+    assert!(at(&container, "arrays/resolved/1/state").is_none());
+}
+
+/// Names are no part of the entries and the data.
+#[test]
+fn a_file_with_other_names_is_another_one() {
+    let built = |name: &str| number(number(GsdBuilder::new(), 0, name, 1), 1, "c", 2).build().bytes;
+    let (older, same, other) =
+        (open(&built("a")).unwrap(), open(&built("a")).unwrap(), open(&built("b")).unwrap());
+    assert!(same.goes_on_from(Some(&*older)) && !other.goes_on_from(Some(&*older)));
+    // A name that is added is none.
+    let grown = number(number(number(GsdBuilder::new(), 0, "a", 1), 1, "c", 2), 2, "d", 3).build().bytes;
+    assert!(open(&grown).unwrap().goes_on_from(Some(&*older)));
+}
+
+/// A source that counts the bytes that are read.
+#[derive(Debug)]
+struct Counted(MemorySource, AtomicU64);
+
+impl Source for Counted {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn stat(&self) -> asdf_mount::Result<SourceStat> {
+        self.0.stat()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> asdf_mount::Result<usize> {
+        let read = self.0.read_at(offset, buf)?;
+        self.1.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// The kernel asks for a few names at a time.
+#[test]
+fn the_index_of_a_large_frame_is_read_once() {
+    const CHUNKS: usize = 33_000;
+    let mut builder = GsdBuilder::new();
+    for n in 0..CHUNKS {
+        builder = builder.bytes(0, ["a", "b", "c"][n % 3], b"");
+    }
+    let source = Arc::new(Counted(MemorySource(builder.build().bytes), AtomicU64::new(0)));
+    let context = Context::new(Arc::new(Cache::new(1 << 20)));
+    let container = format::open(source.clone(), &context).unwrap();
+    let frame = folder(&container, "arrays/frames/0");
+    assert_eq!(names(&*frame).len(), CHUNKS);
+    let before = source.1.load(Ordering::Relaxed);
+    assert_eq!(names(&*frame).len(), CHUNKS);
+    assert!(frame.lookup("a~77.npy".as_ref()).unwrap().is_some());
+    assert_eq!(source.1.load(Ordering::Relaxed), before);
+}
