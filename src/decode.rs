@@ -116,6 +116,13 @@ pub trait Chunks: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Where the bytes end that are lost with byte `from` of a chunk, where damage stands alone: a chunk may be made of
+    /// parts that stand alone, too. [`find`](Self::find) has to give other chunks for the bytes behind.
+    fn lost_end(&self, chunk: Chunk, from: u64) -> u64 {
+        let _ = from;
+        chunk.offset.saturating_add(chunk.len)
+    }
+
     /// Decodes a chunk into `out`, whatever it held before: exactly `chunk.len` bytes, or an error.
     ///
     /// On an error `out` holds the bytes before the damage that are known to be right.

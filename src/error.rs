@@ -119,6 +119,11 @@ impl Error {
         self
     }
 
+    /// The block, if the error is about one.
+    pub fn block(&self) -> Option<u64> {
+        self.context.as_ref()?.block
+    }
+
     /// Makes an error of bytes that their checksum does not fit.
     pub fn wrong_checksum(message: impl Into<String>) -> Self {
         let mut error = Self::damaged(message);

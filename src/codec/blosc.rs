@@ -30,9 +30,9 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use buffer::{Buffer, MAX_BLOCK};
+pub use buffer::{Buffer, MAX_BLOCK, Memory};
 pub use header::{HEADER_SIZE, Header, Inner, Shuffle};
-pub use payload::{Buffers, Payload, Place};
+pub use payload::{Buffers, Payload, RUN_BUFFERS, RUN_BYTES, Run};
 pub use scratch::Scratch;
 
 use crate::content::Content;
@@ -102,14 +102,14 @@ impl Chunks for Row {
             Some(header) => {
                 let at = span.start.stored + framing.prefix();
                 let piece = u32::try_from(chunk.index - span.start.chunks).unwrap_or(u32::MAX);
-                Buffer::new(self.stored.clone(), at, header).decode_piece(piece, scratch, out)
+                Buffer::new(&*self.stored, at, header).decode_piece(piece, scratch, out)
             }
             None => {
                 let mut at = span.start.stored;
                 let mut window = Window::default();
                 while at < span.end.stored {
                     let frame = self.frame(framing, at, &mut window)?;
-                    Buffer::new(self.stored.clone(), frame.at, frame.header).decode(scratch, out)?;
+                    Buffer::new(&*self.stored, frame.at, frame.header).decode(scratch, out)?;
                     at = frame.end;
                 }
                 Ok(())

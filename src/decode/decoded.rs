@@ -79,6 +79,13 @@ struct Unit {
     span: Span,
 }
 
+impl Unit {
+    /// Whether it is this unit.
+    fn is(&self, other: &Self) -> bool {
+        (self.start, self.span.end) == (other.start, other.span.end)
+    }
+}
+
 impl Decoded {
     /// The content that a stream decodes to, `data_size` bytes long as its header says.
     pub fn stream(stream: impl Sequential + 'static, data_size: u64, cache: &Arc<Cache>) -> Self {
@@ -157,27 +164,35 @@ impl Decoded {
         if at >= self.limit.load(Ordering::Acquire) || (self.stand_alone && self.error_at(at).is_some()) {
             return Err(self.why_not(at));
         }
-        let unit = self.locate(at)?;
+        let mut unit = self.locate(at)?;
         self.read_ahead(unit);
-        let (bytes, transient) = match self.cache.get(self.id, unit.start) {
-            Some(bytes) => (bytes, None),
-            None => self.obtain(unit)?,
-        };
-        let limit = self.limit.load(Ordering::Acquire).saturating_sub(unit.start);
-        let there = &bytes[..bytes.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
-        let rest =
-            usize::try_from(at - unit.start).ok().and_then(|from| there.get(from..)).unwrap_or_default();
-        if rest.is_empty() {
-            return Err(transient.unwrap_or_else(|| self.why_not(at)));
+        loop {
+            let (bytes, transient) = match self.cache.get(self.id, unit.start) {
+                Some(bytes) => (bytes, None),
+                None => self.obtain(unit)?,
+            };
+            let limit = self.limit.load(Ordering::Acquire).saturating_sub(unit.start);
+            let there = &bytes[..bytes.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
+            let rest =
+                usize::try_from(at - unit.start).ok().and_then(|from| there.get(from..)).unwrap_or_default();
+            if rest.is_empty() {
+                let again = self.locate(at)?;
+                if transient.is_some() || again.is(&unit) || self.error_at(at).is_some() {
+                    return Err(transient.unwrap_or_else(|| self.why_not(at)));
+                }
+                // A part of the piece before this byte is damaged: the rest is another piece now.
+                unit = again;
+                continue;
+            }
+            let read = rest.len().min(buf.len());
+            buf[..read].copy_from_slice(&rest[..read]);
+            let to_the_end = read == rest.len();
+            self.cache.used(bytes);
+            if to_the_end {
+                self.cache.read_on(self.id, unit.start);
+            }
+            return Ok(read);
         }
-        let read = rest.len().min(buf.len());
-        buf[..read].copy_from_slice(&rest[..read]);
-        let to_the_end = read == rest.len();
-        self.cache.used(bytes);
-        if to_the_end {
-            self.cache.read_on(self.id, unit.start);
-        }
-        Ok(read)
     }
 
     /// The unit that holds byte `at`, if that is known without looking for it.

@@ -6,7 +6,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`header`], [`metadata`], [`checksum`] | the parts of the file, each parsed from bytes |
-//! | [`map`], [`chain`] | where the chunks lie |
+//! | [`places`], [`chain`], [`map`] | where the chunks lie: by the offsets, one after the other |
+//! | [`reader`], [`cursor`] | many small chunks by few reads |
 //! | [`body`] | the chunks as parts of the payload; which have the right checksum |
 //! | [`literal`], [`dtype`], [`array`](mod@array) | the metadata's values; the array that they describe |
 //! | [`container`] | the file as a folder |
@@ -25,12 +26,15 @@ pub mod chain;
 mod check;
 pub mod checksum;
 mod container;
+pub mod cursor;
 pub mod dtype;
 mod facts;
 pub mod header;
 pub mod literal;
 pub mod map;
 pub mod metadata;
+pub mod places;
+pub mod reader;
 mod tree;
 
 /// The format's name.

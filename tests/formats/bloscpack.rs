@@ -2,6 +2,8 @@
 
 #[path = "bloscpack/dangerous.rs"]
 mod dangerous;
+#[path = "bloscpack/fields.rs"]
+mod fields;
 #[path = "bloscpack/mutated.rs"]
 mod mutated;
 #[path = "bloscpack/places.rs"]

@@ -13,7 +13,6 @@
 //! are cut up, into *pieces* of a size that is worth handing out; a buffer's last piece may be shorter.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::header::{HEADER_SIZE, Header, Shuffle};
 use super::inner::{self, Decoders};
@@ -34,24 +33,41 @@ pub(super) const MIN_PIECE: u32 = 256 << 10;
 /// How memcpyed data are cut.
 const STORED_PIECE: u32 = 1 << 20;
 
+/// Stored bytes that were read already.
+#[derive(Debug)]
+pub struct Memory<'a>(pub &'a [u8]);
+
+impl Content for Memory<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|start| self.0.get(start..)).unwrap_or_default();
+        let read = rest.len().min(buf.len());
+        buf[..read].copy_from_slice(&rest[..read]);
+        Ok(read)
+    }
+}
+
 /// One Blosc buffer in a content.
 #[derive(Clone, Debug)]
-pub struct Buffer {
-    stored: Arc<dyn Content>,
+pub struct Buffer<'a> {
+    stored: &'a dyn Content,
     offset: u64,
     header: Header,
 }
 
-impl Buffer {
+impl<'a> Buffer<'a> {
     /// Reads and checks the header that stands at `offset`; the rest of the buffer need not be there.
-    pub fn open(stored: Arc<dyn Content>, offset: u64) -> Result<Self> {
-        let bytes = Window::default().array(&*stored, offset, 0)?;
-        let header = Header::parse(&bytes).map_err(|error| placed(error, &*stored, offset))?;
+    pub fn open(stored: &'a dyn Content, offset: u64) -> Result<Self> {
+        let bytes = Window::default().array(stored, offset, 0)?;
+        let header = Header::parse(&bytes).map_err(|error| placed(error, stored, offset))?;
         Ok(Self { stored, offset, header })
     }
 
     /// The buffer at `offset` whose header was read before.
-    pub fn new(stored: Arc<dyn Content>, offset: u64, header: Header) -> Self {
+    pub fn new(stored: &'a dyn Content, offset: u64, header: Header) -> Self {
         Self { stored, offset, header }
     }
 
@@ -93,6 +109,29 @@ impl Buffer {
         (0..self.pieces()).try_for_each(|index| self.decode_piece(index, scratch, out))
     }
 
+    /// Whether the buffer decodes to as many bytes as its header says, and has as many blocks: its first one follows
+    /// the table of blocks. Proves the length where the data are damaged.
+    pub fn has_its_length(&self, scratch: &mut Scratch) -> Result<bool> {
+        if self.header.is_memcpyed() || self.header.nbytes() == 0 {
+            return Ok(true);
+        }
+        let (mut table, len) = (Vec::new(), u64::from(self.header.blocks()) * 4);
+        fill(&mut table, self.stored, self.at(HEADER_SIZE.into())?, len)?;
+        let first = table.as_chunks::<4>().0.iter().map(|&start| u32::from_le_bytes(start)).min();
+        if first.map(u64::from) != Some(u64::from(HEADER_SIZE) + len) {
+            return Ok(false);
+        }
+        let mut out = Vec::new();
+        let result = (0..self.pieces()).try_for_each(|piece| {
+            out.clear();
+            self.decode_piece(piece, scratch, &mut out)
+        });
+        match result {
+            Err(error) if !error.lasts() => Err(error),
+            result => Ok(result.is_ok()),
+        }
+    }
+
     /// Where byte `offset` of the buffer lies in the content.
     fn at(&self, offset: u64) -> Result<u64> {
         self.offset.checked_add(offset).ok_or_else(|| Error::damaged("an offset overflows"))
@@ -101,8 +140,8 @@ impl Buffer {
     fn copy(&self, start: u64, len: u64, out: &mut Vec<u8>) -> Result<()> {
         let at = self.at(u64::from(HEADER_SIZE) + start)?;
         let before = out.len();
-        fill(out, &*self.stored, at, len)?;
-        if (out.len() - before) as u64 == len { Ok(()) } else { Err(cut_off(&*self.stored, at, len)) }
+        fill(out, self.stored, at, len)?;
+        if (out.len() - before) as u64 == len { Ok(()) } else { Err(cut_off(self.stored, at, len)) }
     }
 
     fn decode_blocks(&self, blocks: Range<u32>, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
@@ -112,18 +151,18 @@ impl Buffer {
         let table = self.at(u64::from(HEADER_SIZE) + u64::from(blocks.start) * 4)?;
         let mut starts = std::mem::take(&mut scratch.starts);
         starts.clear();
-        let mut result = fill(&mut starts, &*self.stored, table, u64::from(count) * 4);
+        let mut result = fill(&mut starts, self.stored, table, u64::from(count) * 4);
         let (words, _) = starts.as_chunks::<4>();
         for (row, index) in blocks.enumerate() {
             let Some(&start) = words.get(row) else {
-                result = result.and(Err(cut_off(&*self.stored, table, u64::from(count) * 4)));
+                result = result.and(Err(cut_off(self.stored, table, u64::from(count) * 4)));
                 break;
             };
             let start = u32::from_le_bytes(start);
             let next = words.get(row + 1).map_or(self.header.cbytes(), |&next| u32::from_le_bytes(next));
             result = self.decode_block(index, start, next, scratch, out).map_err(|error| {
                 let place = self.offset.saturating_add(start.into());
-                placed(error.within(format_args!("Blosc block {index}")), &*self.stored, place)
+                placed(error.within(format_args!("Blosc block {index}")), self.stored, place)
             });
             if result.is_err() {
                 break;
@@ -210,7 +249,7 @@ impl Buffer {
             if rest < 4 {
                 return Err(Error::damaged("it reaches past the end of its buffer"));
             }
-            let size = u32::from_le_bytes(window.array(&*self.stored, self.at(at.into())?, ahead)?);
+            let size = u32::from_le_bytes(window.array(self.stored, self.at(at.into())?, ahead)?);
             // A negative size is a large one here.
             if size > rest - 4 {
                 return Err(Error::damaged(format!(
@@ -222,7 +261,7 @@ impl Buffer {
             if size as usize > each.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
                 return Err(Error::damaged(format!("a stream of {size} bytes stands for {each}")));
             }
-            let bytes = window.get(&*self.stored, self.at(u64::from(at) + 4)?, size, ahead)?;
+            let bytes = window.get(self.stored, self.at(u64::from(at) + 4)?, size, ahead)?;
             let stored_as_it_is = bytes.len() == each;
             if !stored_as_it_is && !inner::may_hold(inner, bytes, each) {
                 let name = inner.name();

@@ -113,7 +113,8 @@ fn check_folder(folder: &Path) -> usize {
             assert!(error.is_none(), "{}: {error:?}", sample.name);
             assert_eq!(md5(&bare), sample.md5, "{}", sample.name);
 
-            let buffer = Buffer::open(content(&[b"before it", &*sample.stored, b"after it"].concat()), 9);
+            let within = content(&[b"before it", &*sample.stored, b"after it"].concat());
+            let buffer = Buffer::open(&*within, 9);
             let mut out = b"kept".to_vec();
             buffer.expect("opens").decode(&mut Scratch::default(), &mut out).expect("decodes");
             assert_eq!(&out[4..], bare, "{}, within other data", sample.name);
@@ -377,7 +378,8 @@ fn a_large_claim_is_refused_before_anything_is_allocated() {
         }
         let mut scratch = Scratch::default();
         let mut out = vec![];
-        let buffer = Buffer::open(content(&stored), 0).expect("opens");
+        let stored = Memory(&stored);
+        let buffer = Buffer::open(&stored, 0).expect("opens");
         let error = buffer.decode(&mut scratch, &mut out).expect_err("too much");
         assert_eq!(error.kind(), kind, "{error}");
         assert!(out.capacity() < 1 << 20);
@@ -447,7 +449,7 @@ fn broken_buffers_are_survived() {
             }
             assert!(out.len() as u64 <= chunk.len);
         }
-        if let Ok(buffer) = Buffer::open(content(&stored), 0) {
+        if let Ok(buffer) = Buffer::open(&Memory(&stored), 0) {
             let mut out = vec![];
             let _ = buffer.decode(&mut scratch, &mut out);
             // The ratio of the codec that packs most densely, and the steps a reader grows by.

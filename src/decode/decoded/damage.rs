@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Decoded, Span};
+use super::{Decoded, Encoded, Span};
 use crate::content::Soundness;
 use crate::error::Error;
 
@@ -83,8 +83,10 @@ impl Decoded {
 
     /// Notes that nothing can be had from `from` on: of the span, if it stands alone.
     pub(super) fn note(&self, damage: &mut Damage, span: Span, from: u64, error: &Error) {
-        match span.piece {
-            Some(_) if self.stand_alone => damage.lost(from, span.end, error),
+        match (span.piece, &self.encoded) {
+            (Some(piece), Encoded::Pieces(pieces)) if self.stand_alone => {
+                damage.lost(from, pieces.lost_end(piece, from).min(span.end), error);
+            }
             _ => damage.broken(&self.limit, from, error),
         }
     }

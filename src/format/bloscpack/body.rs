@@ -1,13 +1,20 @@
 //! The payload: what all chunks decode to, one after the other.
+//!
+//! The header of the file says how long the chunks are, and so where each lies in the payload. A chunk that contradicts
+//! it can't be read; the others can. Only chunks that are right themselves, by their checksums, prove the header wrong.
+//! Where the header does not say it, the lengths of the chunks are added up: a place behind a chunk is given once that
+//! chunk's length is known to be right.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::chain::Found;
 use super::checksum::Checksum;
+use super::cursor::Cursor;
 use super::header::{Header, Kind};
 use super::map::ChunkMap;
-use crate::codec::blosc::{Buffer, Buffers, Place};
+use super::places::lasting;
+use crate::codec::blosc::{Buffer, Buffers, Memory, RUN_BUFFERS, RUN_BYTES, Run, Scratch};
 use crate::content::{Content, Slice};
 use crate::error::{Error, Result};
 use crate::source::Source;
@@ -36,6 +43,7 @@ pub struct Body {
     stored: Arc<dyn Content>,
     checksum: Checksum,
     checks: Mutex<Checks>,
+    certain: Mutex<Certain>,
 }
 
 /// Which chunks have the right checksum.
@@ -47,19 +55,81 @@ struct Checks {
     running: HashMap<u64, Arc<OnceLock<Result<bool>>>>,
 }
 
+impl Checks {
+    /// Whether the checksum of chunk `n` is right, if that is known.
+    fn known(&self, n: u64) -> Option<bool> {
+        match self.right.get(&(n / 64)).is_some_and(|word| word >> (n % 64) & 1 == 1) {
+            true => Some(true),
+            false => self.wrong.contains(&n).then_some(false),
+        }
+    }
+
+    fn note(&mut self, n: u64, is_right: bool) {
+        match is_right {
+            true => *self.right.entry(n / 64).or_default() |= 1 << (n % 64),
+            false if self.wrong.len() < WRONG => drop(self.wrong.insert(n)),
+            false => {}
+        }
+    }
+}
+
+/// How far the lengths of the chunks are known to be right, where they are counted.
+#[derive(Debug, Default)]
+struct Certain {
+    /// Chunks from the first on.
+    chunks: u64,
+    /// What is wrong with the next one.
+    stopped: Option<Error>,
+}
+
 impl Body {
     /// The payload of a file with this header.
     pub fn new(source: &Arc<dyn Source>, size: u64, header: &Header) -> Result<Self> {
-        let map = ChunkMap::new(source.clone(), size, header);
-        let sizes = sizes(header, &map)?;
-        Ok(Self {
+        let map = ChunkMap::new(source.clone(), size, header)?;
+        let mut body = Self {
             map,
-            sizes,
+            sizes: Sizes::Counted,
             source: source.clone(),
             stored: Arc::new(Slice::new(source.clone(), 0, size)),
             checksum: header.checksum,
             checks: Mutex::default(),
-        })
+            certain: Mutex::default(),
+        };
+        body.sizes = body.stated(header)?;
+        Ok(body)
+    }
+
+    /// The sizes of the header, unless it is proven wrong.
+    fn stated(&self, header: &Header) -> Result<Sizes> {
+        let stated = (u64::try_from(header.chunk_size), u64::try_from(header.last_chunk), header.chunks);
+        let (Ok(each), Ok(last), Some(chunks)) = stated else { return Ok(Sizes::Counted) };
+        if header.kind == Kind::Variable || (chunks > 1 && (each == 0 || last > each)) {
+            return Ok(Sizes::Counted);
+        }
+        let stated = Sizes::Stated { each, last, chunks };
+        let len = chunks.saturating_sub(1).checked_mul(each).and_then(|len| len.checked_add(last));
+        if len.is_none_or(|len| len > i64::MAX as u64) {
+            return Err(Error::damaged(format!(
+                "{chunks} chunks of {each} bytes are said to be there, more than any file can be"
+            ))
+            .at(8));
+        }
+        if chunks == 0 {
+            return Ok(stated);
+        }
+        let first = if chunks == 1 { last } else { each };
+        for (found, stated) in
+            [(self.map.places().first()?, first), (self.map.places().last_by_offset()?, last)]
+        {
+            if let Some(found) = found
+                && u64::from(found.header.nbytes()) != stated
+                && self.checksum != Checksum::None
+                && self.sum_is_right(&found)?
+            {
+                return Ok(Sizes::Counted);
+            }
+        }
+        Ok(stated)
     }
 
     /// Where the chunks lie.
@@ -84,32 +154,47 @@ impl Body {
         }
     }
 
-    /// Chunk `n`, and where its bytes begin in the payload.
-    pub fn chunk(&self, n: u64) -> Result<(Found, u64)> {
-        let found = self.map.chunk(n)?;
+    /// Where chunk `n` begins in the payload, and how long it is, if the header says so.
+    pub fn stated_place(&self, n: u64) -> Option<(u64, u64)> {
         match self.sizes {
             Sizes::Stated { each, last, chunks } => {
-                let (stated, nbytes) = (if n + 1 == chunks { last } else { each }, found.header.nbytes());
-                if stated != u64::from(nbytes) {
-                    return Err(Error::damaged(format!(
-                        "it decodes to {nbytes} bytes, where the header of the file says {stated}"
-                    ))
-                    .at(found.at));
-                }
-                Ok((found, n * each))
+                Some((n.checked_mul(each)?, if n + 1 == chunks { last } else { each }))
             }
-            Sizes::Counted => Ok((found, self.map.decoded_start(n)?)),
+            Sizes::Counted => None,
         }
     }
 
-    /// The buffer of chunk `n`.
-    pub fn open(&self, found: &Found) -> Buffer {
-        Buffer::new(self.stored.clone(), found.at, found.header)
+    /// Chunk `n`, which is as long as the header says.
+    pub fn chunk(&self, n: u64) -> Result<Found> {
+        let found = self.map.chunk(n)?;
+        self.agrees(n, &found)?;
+        Ok(found)
+    }
+
+    fn agrees(&self, n: u64, found: &Found) -> Result<()> {
+        let nbytes = u64::from(found.header.nbytes());
+        match self.stated_place(n) {
+            Some((_, stated)) if stated != nbytes => Err(Error::damaged(format!(
+                "it decodes to {nbytes} bytes, where the header of the file says {stated}"
+            ))
+            .at(found.at)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The buffer of a chunk.
+    pub fn open(&self, found: &Found) -> Buffer<'_> {
+        Buffer::new(&*self.stored, found.at, found.header)
     }
 
     /// The stored checksum of a chunk.
     pub fn stored_sum(&self, found: &Found) -> Result<Vec<u8>> {
         self.checksum.stored(&*self.source, found.at + u64::from(found.header.cbytes()))
+    }
+
+    fn sum_is_right(&self, found: &Found) -> Result<bool> {
+        let sum = self.checksum.sum(&*self.source, found.at, found.header.cbytes().into())?;
+        Ok(sum == self.stored_sum(found)?)
     }
 
     /// Whether the checksum of chunk `n` is right: looked at once, by one thread, while the others wait.
@@ -119,26 +204,16 @@ impl Body {
         }
         let check = {
             let mut checks = self.checks();
-            if checks.right.get(&(n / 64)).is_some_and(|word| word >> (n % 64) & 1 == 1) {
-                return Ok(true);
-            }
-            if checks.wrong.contains(&n) {
-                return Ok(false);
+            if let Some(is_right) = checks.known(n) {
+                return Ok(is_right);
             }
             checks.running.entry(n).or_default().clone()
         };
-        let is_right = check
-            .get_or_init(|| {
-                let sum = self.checksum.sum(&*self.source, found.at, found.header.cbytes().into())?;
-                Ok(sum == self.stored_sum(found)?)
-            })
-            .clone();
+        let is_right = check.get_or_init(|| self.sum_is_right(found)).clone();
         let mut checks = self.checks();
         checks.running.remove(&n);
-        match is_right {
-            Ok(true) => *checks.right.entry(n / 64).or_default() |= 1 << (n % 64),
-            Ok(false) if checks.wrong.len() < WRONG => drop(checks.wrong.insert(n)),
-            _ => {}
+        if let Ok(is_right) = is_right {
+            checks.note(n, is_right);
         }
         is_right
     }
@@ -151,59 +226,153 @@ impl Body {
         }
     }
 
+    /// Whether the checksum of a chunk that the cursor found is right, with its bytes at hand if they are few.
+    fn check_at(&self, n: u64, found: &Found, cursor: &mut Cursor<'_>) -> Result<bool> {
+        if self.checksum == Checksum::None {
+            return Ok(true);
+        }
+        let Some(bytes) = cursor.stored(found)? else { return self.check(n, found) };
+        let is_right = self.checksum.ends(bytes);
+        self.checks().note(n, is_right);
+        Ok(is_right)
+    }
+
+    /// An error unless the lengths of all chunks before chunk `n` are right. Where no checksums tell, they are believed.
+    fn count_to(&self, n: u64) -> Result<()> {
+        if self.checksum == Checksum::None {
+            return Ok(());
+        }
+        let mut certain = self.certain.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cursor = Cursor::new(&self.map);
+        while certain.chunks < n {
+            if let Some(error) = &certain.stopped {
+                return Err(error.clone());
+            }
+            let next = certain.chunks;
+            if self.checks().known(next) != Some(true) {
+                let found = cursor.chunk(next)?;
+                let is_right = self.check_at(next, &found, &mut cursor)?;
+                if !is_right && !Scratch::lend(|scratch| self.open(&found).has_its_length(scratch))? {
+                    let error = Error::damaged("its length is unknown, and so is the place of what follows");
+                    certain.stopped = Some(error.in_block(next).at(found.at));
+                    continue;
+                }
+            }
+            certain.chunks += 1;
+        }
+        Ok(())
+    }
+
     fn checks(&self) -> MutexGuard<'_, Checks> {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// The sizes of the header, unless the first or the last chunk contradicts them: Bloscpack itself goes by the chunks.
-fn sizes(header: &Header, map: &ChunkMap) -> Result<Sizes> {
-    let stated = (u64::try_from(header.chunk_size), u64::try_from(header.last_chunk), header.chunks);
-    let (Ok(each), Ok(last), Some(chunks)) = stated else { return Ok(Sizes::Counted) };
-    if header.kind == Kind::Variable || (chunks > 1 && (each == 0 || last > each)) {
-        return Ok(Sizes::Counted);
+    /// Appends what chunk `n` decodes to, whose stored bytes the cursor has.
+    fn decode_at(
+        &self,
+        n: u64,
+        cursor: &mut Cursor<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let found = cursor.chunk(n)?;
+        self.agrees(n, &found)?;
+        let Some(bytes) = cursor.stored(&found)? else {
+            self.admit_found(n, &found)?;
+            return self.open(&found).decode(scratch, out);
+        };
+        if self.checksum != Checksum::None {
+            let is_right = self.checksum.ends(bytes);
+            self.checks().note(n, is_right);
+            if !is_right {
+                return Err(Error::wrong_checksum(MISMATCH).at(found.at));
+            }
+        }
+        let stored = Memory(bytes);
+        Buffer::new(&stored, 0, found.header).decode(scratch, out).map_err(|error| error.at(found.at))
     }
-    let stated = Sizes::Stated { each, last, chunks };
-    let len = chunks.saturating_sub(1).checked_mul(each).and_then(|len| len.checked_add(last));
-    if len.is_none_or(|len| len > i64::MAX as u64) {
-        return Err(Error::damaged(format!(
-            "{chunks} chunks of {each} bytes are said to be there, more than any file can be"
-        ))
-        .at(8));
+
+    /// A chunk behind the last one that the header counts.
+    pub fn surplus(&self) -> Result<Option<Found>> {
+        let last = match self.map.places().last_number() {
+            Some(last) => lasting(self.map.chunk(last))?,
+            None => None,
+        };
+        match self.map.places().surplus(last.as_ref())? {
+            Some(found) if self.checksum == Checksum::None || self.sum_is_right(&found)? => Ok(Some(found)),
+            _ => Ok(None),
+        }
     }
-    if chunks == 0 {
-        return Ok(stated);
-    }
-    let first = if chunks == 1 { last } else { each };
-    let ends = [(map.first()?, first), (map.last_by_offset()?, last)];
-    let agree = |(found, stated): &(Option<Found>, u64)| {
-        found.is_none_or(|found| u64::from(found.header.nbytes()) == *stated)
-    };
-    Ok(if ends.iter().all(agree) { stated } else { Sizes::Counted })
 }
 
 impl Buffers for Body {
-    fn place(&self, offset: u64) -> Result<Option<Place>> {
+    fn place(&self, offset: u64) -> Result<Option<Run>> {
         match self.sizes {
-            Sizes::Stated { each, last, chunks } => {
-                if self.told_size().is_none_or(|len| offset >= len) {
+            Sizes::Stated { .. } => self.stated_run(offset, 1),
+            Sizes::Counted => {
+                let Some(run) = self.run(offset)?.filter(|run| self.map.places().has(run.n)) else {
                     return Ok(None);
+                };
+                let place = Cursor::new(&self.map).place_in(run, offset)?;
+                if let Some(place) = place {
+                    self.count_to(place.n)?;
                 }
-                let n = offset.checked_div(each).unwrap_or(0).min(chunks - 1);
-                let len = if n + 1 == chunks { last } else { each };
-                Ok(Some(Place { n, start: n * each, len }))
+                Ok(place)
             }
-            Sizes::Counted => Ok(self.map.at_decoded(offset)?.map(|(n, start, len)| Place { n, start, len })),
         }
     }
 
-    fn buffer(&self, n: u64) -> Result<Buffer> {
-        let (found, _) = self.chunk(n)?;
-        Ok(self.open(&found))
+    fn run(&self, offset: u64) -> Result<Option<Run>> {
+        match self.sizes {
+            Sizes::Stated { each, .. } => {
+                let most = RUN_BYTES.checked_div(each).unwrap_or(1).clamp(1, RUN_BUFFERS);
+                self.stated_run(offset, most)
+            }
+            Sizes::Counted => {
+                let Some(run) = self.map.run_at(offset)? else { return self.behind_last(offset) };
+                self.count_to(run.n)?;
+                Ok(Some(run))
+            }
+        }
+    }
+
+    fn buffer(&self, n: u64) -> Result<Buffer<'_>> {
+        Ok(self.open(&self.chunk(n)?))
     }
 
     fn admit(&self, n: u64) -> Result<()> {
-        let (found, _) = self.chunk(n)?;
-        self.admit_found(n, &found)
+        self.admit_found(n, &self.chunk(n)?)
+    }
+
+    fn decode_run(&self, run: Run, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
+        let mut cursor = Cursor::new(&self.map);
+        (run.n..run.n + run.count)
+            .try_for_each(|n| self.decode_at(n, &mut cursor, scratch, out).map_err(|error| error.in_block(n)))
+    }
+}
+
+impl Body {
+    /// A chunk behind the last one, at the end of the data.
+    fn behind_last(&self, end: u64) -> Result<Option<Run>> {
+        if end != self.size()? {
+            return Ok(None);
+        }
+        let (n, surplus) = (self.map.count()?, self.surplus()?);
+        let len = |found: Found| u64::from(found.header.nbytes()).max(1);
+        Ok(surplus.map(|found| Run { n, count: 1, start: end, len: len(found) }))
+    }
+
+    /// The run of up to `most` chunks that holds decoded byte `offset`, as the header says.
+    fn stated_run(&self, offset: u64, most: u64) -> Result<Option<Run>> {
+        let (Sizes::Stated { each, last, chunks }, Some(len)) = (self.sizes, self.told_size()) else {
+            return Ok(None);
+        };
+        if offset >= len {
+            return self.behind_last(offset);
+        }
+        let n = offset.checked_div(each).unwrap_or(0).min(chunks - 1) / most * most;
+        let count = most.min(chunks - n);
+        let ends = if n + count == chunks { (count - 1) * each + last } else { count * each };
+        Ok(Some(Run { n, count, start: n * each, len: ends }))
     }
 }

@@ -1,6 +1,6 @@
 //! Marks of the chain of chunks.
 
-use crate::codec::blosc;
+use crate::codec::blosc::{self, RUN_BUFFERS, RUN_BYTES, Run};
 use crate::error::Result;
 
 /// The most marks that are kept.
@@ -30,6 +30,19 @@ pub struct Mark {
     pub gap: bool,
 }
 
+impl Mark {
+    /// Whether a chunk of `len` bytes at this mark is decoded with those from `start` on.
+    fn joins(&self, start: &Self, len: u64) -> bool {
+        let all = (self.decoded - start.decoded).saturating_add(len);
+        self.gap == start.gap && all <= RUN_BYTES && self.n - start.n < RUN_BUFFERS
+    }
+
+    /// The chunks from here up to another mark.
+    fn run_to(&self, end: &Self) -> Run {
+        Run { n: self.n, count: end.n - self.n, start: self.decoded, len: end.decoded - self.decoded }
+    }
+}
+
 /// A step along the chain.
 #[derive(Debug)]
 pub struct Hop {
@@ -39,58 +52,111 @@ pub struct Hop {
     pub next: Option<Mark>,
 }
 
-/// The marks of every `stride`-th chunk up to the frontier.
+impl Hop {
+    /// Decoded bytes of the chunk; none where it is damaged.
+    fn decoded(&self) -> u64 {
+        self.found.as_ref().map_or(0, |found| found.header.nbytes().into())
+    }
+}
+
+/// A run of chunks that are decoded together, as far as it was walked.
+#[derive(Clone, Copy, Debug)]
+pub struct Walked {
+    start: Mark,
+    end: Mark,
+}
+
+impl Walked {
+    /// The run that begins at a mark.
+    pub fn at(start: Mark) -> Self {
+        Self { start, end: start }
+    }
+
+    /// Takes the step from the end of the run; returns the run before it if that one is complete.
+    pub fn step(&mut self, hop: &Hop) -> Option<Run> {
+        let is_first = self.end.n == self.start.n;
+        let complete = !is_first && (hop.found.is_err() || !self.end.joins(&self.start, hop.decoded()));
+        let run = complete.then(|| self.run());
+        if complete {
+            self.start = self.end;
+        }
+        self.end = hop.next.unwrap_or(self.end);
+        run
+    }
+
+    /// The chunks that were walked.
+    pub fn run(&self) -> Run {
+        self.start.run_to(&self.end)
+    }
+
+    /// The mark behind them.
+    pub fn end(&self) -> Mark {
+        self.end
+    }
+}
+
+/// The marks of every `stride`-th run up to the frontier.
 #[derive(Debug)]
 pub struct Chain {
     marks: Vec<Mark>,
     stride: u64,
-    frontier: Mark,
+    /// Runs before the last one.
+    runs: u64,
+    last: Walked,
+    /// The place that was walked to last.
+    pub recent: Mark,
+    /// The run that was asked for last.
+    pub recent_run: Option<Run>,
 }
 
 impl Chain {
     /// A chain whose first chunk begins at `data`.
     pub fn new(data: u64) -> Self {
-        let frontier = Mark { n: 0, at: Some(data), known: data, decoded: 0, gap: false };
-        Self { marks: Vec::new(), stride: 1, frontier }
+        let first = Mark { n: 0, at: Some(data), known: data, decoded: 0, gap: false };
+        let last = Walked::at(first);
+        Self { marks: vec![first], stride: 1, runs: 0, last, recent: first, recent_run: None }
     }
 
     /// How far the chain was walked.
     pub fn frontier(&self) -> Mark {
-        self.frontier
+        self.last.end()
     }
 
     /// The last mark at or before chunk `n`.
     pub fn before(&self, n: u64) -> Mark {
-        self.last(|mark| mark.n <= n)
+        let near = [self.frontier(), self.recent].into_iter().filter(|mark| mark.n <= n);
+        let mark = self.last_mark(|mark| mark.n <= n);
+        near.chain([mark]).max_by_key(|mark| mark.n).unwrap_or(mark)
     }
 
-    /// The last mark at or before a decoded byte.
+    /// The last start of a run at or before a decoded byte.
     pub fn before_decoded(&self, offset: u64) -> Mark {
-        self.last(|mark| mark.decoded <= offset && !mark.gap)
+        self.last_mark(|mark| mark.decoded <= offset && !mark.gap)
     }
 
-    fn last(&self, is_before: impl Fn(&Mark) -> bool) -> Mark {
-        if is_before(&self.frontier) {
-            return self.frontier;
-        }
+    fn last_mark(&self, is_before: impl Fn(&Mark) -> bool) -> Mark {
         let after = self.marks.partition_point(is_before);
-        let start = self.marks.first().copied().unwrap_or(self.frontier);
-        after.checked_sub(1).and_then(|last| self.marks.get(last)).copied().unwrap_or(start)
+        self.marks[after.saturating_sub(1)]
     }
 
     /// Notes the step from a mark.
     pub fn passed(&mut self, mark: Mark, hop: &Hop) {
-        let Some(next) = hop.next.filter(|_| mark == self.frontier) else { return };
-        if mark.n.is_multiple_of(self.stride) {
+        if hop.next.is_none() || mark != self.frontier() {
+            return;
+        }
+        if self.last.step(hop).is_some() {
+            self.runs += 1;
             if self.marks.len() == MOST {
                 self.stride *= 2;
-                let stride = self.stride;
-                self.marks.retain(|mark| mark.n.is_multiple_of(stride));
+                let mut kept = 0;
+                self.marks.retain(|_| {
+                    kept += 1;
+                    kept % 2 == 1
+                });
             }
-            if mark.n.is_multiple_of(self.stride) {
+            if self.runs.is_multiple_of(self.stride) {
                 self.marks.push(mark);
             }
         }
-        self.frontier = next;
     }
 }

@@ -92,7 +92,7 @@ fn wrong_offsets(map: &ChunkMap, offsets: Option<u64>) -> Result<Vec<Defect>> {
     let Some(offsets) = offsets else { return Ok(defects) };
     let mut wrong = 0;
     map.each(|n, found| {
-        if let (Some(said), Ok(found)) = (map.offset(n)?, found)
+        if let (Some(said), Ok(found)) = (map.places().offset(n)?, found)
             && u64::try_from(said) != Ok(found.at)
         {
             wrong += 1;

@@ -109,6 +109,26 @@ impl Checksum {
         }
     }
 
+    /// True if the last bytes are the checksum of those before them.
+    pub fn ends(self, bytes: &[u8]) -> bool {
+        let Some((data, stored)) =
+            bytes.len().checked_sub(self.size() as usize).map(|len| bytes.split_at(len))
+        else {
+            return false;
+        };
+        match self {
+            Self::None => true,
+            Self::Adler32 => simd_adler32::adler32(&data).to_le_bytes() == stored,
+            Self::Crc32 => crc32fast::hash(data).to_le_bytes() == stored,
+            Self::Md5 => Md5::digest(data)[..] == *stored,
+            Self::Sha1 => Sha1::digest(data)[..] == *stored,
+            Self::Sha224 => Sha224::digest(data)[..] == *stored,
+            Self::Sha256 => Sha256::digest(data)[..] == *stored,
+            Self::Sha384 => Sha384::digest(data)[..] == *stored,
+            Self::Sha512 => Sha512::digest(data)[..] == *stored,
+        }
+    }
+
     /// The stored checksum of what ends at `at`.
     pub fn stored(self, source: &dyn Source, at: u64) -> Result<Vec<u8>> {
         let mut stored = vec![0; self.size() as usize];

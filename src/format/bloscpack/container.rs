@@ -12,7 +12,7 @@ use super::chain::Found;
 use super::checksum::Checksum;
 use super::header::{Header, Kind as Layout};
 use super::{NAME, check, facts, tree};
-use crate::codec::blosc::{Buffer, Buffers, Payload, Place};
+use crate::codec::blosc::{Buffer, Buffers, Payload, Run};
 use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::content::{Content, Text, npy};
 use crate::error::{self, Error, Result};
@@ -96,11 +96,10 @@ impl BloscpackFile {
 
     /// The decoded bytes of chunk `n`.
     fn content(&self, n: u64) -> Result<Arc<dyn Content>> {
-        if self.header.kind != Layout::Variable {
-            let (found, start) = self.body.chunk(n)?;
-            return Ok(self.payload()?.part(start, found.header.nbytes().into()));
+        let found = self.body.chunk(n)?;
+        if let Some((start, len)) = self.body.stated_place(n) {
+            return Ok(self.payload()?.part(start, len));
         }
-        let found = self.body.map().chunk(n)?;
         let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
         let item = items.get_or_insert(n, || {
             let item = Item { body: self.body.clone(), n, found };
@@ -113,7 +112,7 @@ impl BloscpackFile {
     fn damage(&self) -> Vec<Defect> {
         let damage = self.payload.get().map(Payload::damage).unwrap_or_default();
         let defect = |(at, error): (u64, Error)| {
-            let n = self.body.place(at).ok().flatten().map(|place| place.n);
+            let n = error.block().or_else(|| self.body.place(at).ok().flatten().map(|place| place.n));
             Defect {
                 severity: Severity::Damage,
                 offset: error.offset().unwrap_or(0),
@@ -226,7 +225,7 @@ impl Container for BloscpackFile {
     }
 }
 
-/// An item of variable length as a payload of its own.
+/// A chunk as a payload of its own, where its place in the payload is not known from the header.
 #[derive(Debug)]
 struct Item {
     body: Arc<Body>,
@@ -235,12 +234,12 @@ struct Item {
 }
 
 impl Buffers for Item {
-    fn place(&self, offset: u64) -> Result<Option<Place>> {
+    fn place(&self, offset: u64) -> Result<Option<Run>> {
         let len = u64::from(self.found.header.nbytes());
-        Ok((offset < len).then_some(Place { n: self.n, start: 0, len }))
+        Ok((offset < len).then_some(Run { n: self.n, count: 1, start: 0, len }))
     }
 
-    fn buffer(&self, _: u64) -> Result<Buffer> {
+    fn buffer(&self, _: u64) -> Result<Buffer<'_>> {
         Ok(self.body.open(&self.found))
     }
 
