@@ -3,7 +3,10 @@
 import json
 import os
 import random
+import struct
 import subprocess
+import time
+import zlib
 from pathlib import Path
 
 from .machine import MIB, PYTHON, median, ours, ratio, row, seconds
@@ -11,6 +14,8 @@ from .machine import MIB, PYTHON, median, ours, ratio, row, seconds
 PEER = Path(__file__).parent / "peers" / "bloscpack_peer.py"
 SIZE = 512
 SKIPS = 40
+FEW, TINY, ITEMS = 1024, 24, 1_000_000
+"""Bytes of small and of tiny chunks; how many of these there are."""
 
 
 def peer(*words):
@@ -44,6 +49,65 @@ def bench_bloscpack(here, repeats):
     row("… of the same into /dev/null, which crosses no kernel", ratio(decoded))
     row("… dd skip= anywhere", f"{median(skip) * 1e3:.2f} ms, {max(skip) * 1e3:.1f} at most", "goal ≤ 5 ms")
     row("… numpy.load(mmap_mode='r'), an element in each MiB", f"{median(mapped) * 1e3:.0f} ms")
+    bench_small(here, repeats)
+
+
+def bench_small(here, repeats):
+    """Chunks of 1 KiB, and tiny ones; items of variable length (document 004)."""
+    files = {
+        "of 1 KiB": chunked(here / "few.blp", os.urandom(SIZE * MIB // 2), FEW),
+        "of 24 bytes": chunked(here / "tiny.blp", os.urandom(ITEMS * TINY), TINY),
+        "of 0 to 48 bytes, of variable length": items(here / "items.blp", [os.urandom(n % 49) for n in range(ITEMS)]),
+    }
+    for what, (source, size, count) in files.items():
+        took, anywhere = [], []
+        for _ in range(repeats):
+            with ours(source, here / "m") as point:
+                took.append(seconds("cat", point / "data.bin"))
+            with ours(source, here / "m") as point:
+                anywhere.append(median(reads_anywhere(point / "data.bin", size)))
+        figure = f"{size / median(took) / 1e6:.0f} MB/s, {count / median(took) / 1e6:.2f} million chunks/s"
+        row(f"Bloscpack, cat data.bin of chunks {what}", figure, "goal ≥ 100 MB/s at 1 KiB, ≥ 1 million/s of tiny ones")
+        row("… 10 bytes anywhere", f"{median(anywhere) * 1e3:.2f} ms", "goal ≤ 1 ms")
+
+
+def reads_anywhere(path, size):
+    """Times of reads of 10 bytes."""
+    dice, times = random.Random(13), []
+    with open(path, "rb", buffering=0) as file:
+        for _ in range(200):
+            at, begun = dice.randrange(size - 10), time.perf_counter()
+            if len(os.pread(file.fileno(), 10, at)) != 10:
+                raise SystemExit("short read")
+            times.append(time.perf_counter() - begun)
+    return times
+
+
+def stored(data):
+    """A chunk of data that are stored as they are, and its checksum."""
+    chunk = bytes([2, 1, 0x22, 1]) + struct.pack("<3I", len(data), len(data), len(data) + 16) + data
+    return chunk + struct.pack("<I", zlib.adler32(chunk))
+
+
+def write(path, options, sizes, between, chunks):
+    """Writes a file with offsets; returns its path, and how many bytes and chunks it holds."""
+    at, offsets = 32 + len(between) + 8 * len(chunks), []
+    for chunk in chunks:
+        offsets.append(at)
+        at += len(chunk)
+    header = b"blpk" + bytes([3, options, 1, 1]) + struct.pack("<2i2q", *sizes, len(chunks), len(between))
+    path.write_bytes(header + between + struct.pack(f"<{len(offsets)}q", *offsets) + b"".join(chunks))
+    return path, at - offsets[0] - 20 * len(chunks), len(chunks)
+
+
+def chunked(path, data, each):
+    """A file of chunks of one size, which divides that of the data."""
+    return write(path, 1, (each, each), b"", [stored(data[at:at + each]) for at in range(0, len(data), each)])
+
+
+def items(path, data):
+    """A file of items of variable length."""
+    return write(path, 7, (-1, -1), b"{}", [stored(item) for item in data])
 
 
 def first_bytes(path, page):
