@@ -78,7 +78,7 @@ pub fn open_named(
     if used_size == 0 {
         return Ok(stored);
     }
-    let (lock, ranges) = (stored.relocation_lock(), stored.ranges());
+    let ranges = stored.ranges();
     let decoded = match codec {
         Codec::Zlib => Decoded::stream(zlib::open(stored, data_size, cache, name), data_size, cache),
         Codec::Bzip2 => Decoded::stream(bzip2::open(stored, data_size, cache, name), data_size, cache),
@@ -91,7 +91,7 @@ pub fn open_named(
         }
         Codec::Blosc => Decoded::pieces(blosc::open(stored, data_size), data_size, cache),
     };
-    Ok(decoded.made_of(ranges).with_read_ahead(lock))
+    Ok(decoded.made_of(ranges).with_read_ahead())
 }
 
 /// Keeps `table` as the seek table of the stream that [`open_named`] would open, after putting right

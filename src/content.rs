@@ -19,7 +19,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::source::{RelocationLock, Source};
+use crate::source::Source;
 
 pub use gather::Gather;
 pub use interleaved::Interleaved;
@@ -135,12 +135,6 @@ pub trait Content: Send + Sync + std::fmt::Debug {
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
         let _ = (offset, len, at_any_cost);
         None
-    }
-
-    /// The lock that keeps the stored bytes where they are from which it is made, if a save may relocate
-    /// them.
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        self.stored().and_then(|(source, _)| source.relocation_lock().cloned())
     }
 
     /// Whether reads take long (decoding, a server), so that no thread that answers requests makes them.

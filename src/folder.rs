@@ -5,11 +5,11 @@
 //! - `mounted_file`: one file from the first look until another file takes its name
 //! - `open_files`: the parsed files that are kept open, a bounded number
 //! - `serials`: what tells the files of a mount from each other
-//! - `snapshot`: what was parsed at one time
+//! - `generation`: a file as it was at one time, which never changes
 //! - `verify`: when the checksum of a block is checked
 
+pub(crate) mod generation;
 pub(crate) mod mounted_file;
 pub(crate) mod open_files;
 pub(crate) mod serials;
-pub(crate) mod snapshot;
 pub mod verify;

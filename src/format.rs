@@ -270,13 +270,16 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Whether all that an older version of the file showed is shown by this one, too, with the same bytes. If not,
-    /// what was opened of the older one can be read no more. `older` is the version before, if it is known still.
-    ///
-    /// Of a format that does not say so each block is compared by its facts.
-    fn goes_on_from(&self, older: Option<&dyn Container>) -> bool {
+    /// True if `file`, the same file at a later time, has at their places all bytes that it had when this was parsed: it
+    /// has only grown. Otherwise nothing that was not read yet can be read.
+    fn still_has(&self, file: &Arc<dyn Source>) -> bool {
+        let _ = file;
+        false
+    }
+
+    /// Takes over what was found of `older`, of whose file this one is a later version that has only grown.
+    fn go_on_from(&self, older: &dyn Container) {
         let _ = older;
-        true
     }
 
     /// What is wrong with the file as far as it was looked at, first things first.

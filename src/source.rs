@@ -1,21 +1,23 @@
 //! Where bytes come from: size and version, reads at an offset.
 //!
-//! All bytes come through a [`Source`], so that something else than a local file can be one. The mapping,
-//! and what it lends to the kernel, belong to the local file alone ([`FileSource`]).
+//! All bytes come through a [`Source`], so that something else than a local file can be one. Only a local file
+//! ([`FileSource`]) has a mapping, from which it lends bytes to the kernel.
 
 mod file;
 mod memory;
+mod readers;
 pub mod storage;
 mod version;
 mod window;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use crate::error::Result;
 
-pub use file::{FileSource, Lent};
+pub use file::{FileSource, Held, Lent};
 pub use memory::MemorySource;
+pub use readers::{Moved, NoReaders, Readers};
 pub use version::{Identity, SourceStat, SourceVersion, Time};
 pub use window::Window;
 
@@ -24,14 +26,20 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// The name it was opened by, for messages.
     fn path(&self) -> &Path;
 
-    /// Its state now. Asks the system, or the server, each time.
+    /// Its state now, for which the system or the server is asked each time; of a generation, its state at that time.
     fn stat(&self) -> Result<SourceStat>;
+
+    /// Its bytes now; a generation may have grown.
+    fn size_now(&self) -> Result<u64> {
+        Ok(self.stat()?.size)
+    }
 
     /// Reads at `offset` into `buf`; fewer bytes than asked only at the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
-    /// The local file that it is, if it is one.
-    fn as_file(&self) -> Option<&FileSource> {
+    /// Lends `len` bytes from `offset` on to a system call, without a copy; `None` if that can't be done.
+    fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
+        let _ = (offset, len);
         None
     }
 
@@ -48,11 +56,6 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Announces that this range (offset, length) will be read soon.
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
-    }
-
-    /// The lock that keeps its bytes where they are, if a save may relocate them.
-    fn relocation_lock(&self) -> Option<&RelocationLock> {
-        None
     }
 }
 
@@ -77,13 +80,6 @@ pub enum Reach {
         mountpoint: Option<PathBuf>,
     },
 }
-
-/// Keeps the bytes of a source where they are while it is held for reading. A save holds it for writing
-/// while it relocates them.
-///
-/// A thread that reads for a waiting reader is covered by that reader's lock. A thread that reads ahead
-/// takes the lock itself.
-pub type RelocationLock = Arc<RwLock<()>>;
 
 /// Reads as many bytes as there are from `offset` on, up to the length of `buf`.
 pub fn read_up_to(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Result<usize> {

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -37,6 +37,22 @@ pub const CACHE: UserDir =
 /// The directory for large temporary files: `$TMPDIR`, or `/var/tmp`.
 pub fn temporary() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)
+}
+
+/// An unnamed file in a directory, open for reading and writing.
+pub fn unnamed(folder: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600);
+    if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder) {
+        return Ok(file);
+    }
+    // A file system without unnamed files: a named file, unlinked at once.
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let name = folder.join(format!(".asdf-mount-{}-{number}", std::process::id()));
+    let file = options.create_new(true).open(&name)?;
+    std::fs::remove_file(&name)?;
+    Ok(file)
 }
 
 /// How one of the user's directories is found.

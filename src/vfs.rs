@@ -33,7 +33,6 @@ mod xattr;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -53,7 +52,6 @@ use crate::error::{Result, errno};
 use crate::folder::mounted_file::MountedFile;
 use crate::folder::open_files::{OpenFiles, Opener};
 use crate::folder::serials::Serials;
-use crate::folder::snapshot::Snapshot;
 use crate::folder::verify::Verify;
 use crate::format::Context;
 use crate::format::editor::EditContext;
@@ -66,8 +64,8 @@ use crate::sync::locked;
 use crate::view::ShownViews;
 use entry::{Class, Entry};
 use kernel_cache::KernelCache;
-use lookup::FoundNode;
-use node::{KnownNodes, Node, ViewNode};
+use lookup::{FoundNode, Shown};
+use node::{KnownNodes, Node, NodeState, ViewNode};
 
 /// How long the kernel may believe what it was told of a name or a node.
 pub const TTL: Duration = Duration::from_millis(500);
@@ -218,7 +216,7 @@ impl Vfs {
                 })?;
                 match found.what {
                     folder::Node::File(file) => {
-                        Reader::of_view(mounted, view, found.snapshot, file, self.kernel_cache.clone())
+                        Reader::of_view(mounted, view, found.held, file, self.kernel_cache.clone())
                     }
                     folder::Node::Folder(_) => Err(errno(libc::EISDIR)),
                     folder::Node::Link(_) => Err(errno(libc::EINVAL)),
@@ -236,13 +234,12 @@ impl Vfs {
     /// The space of the file system that the mount's first source lies on.
     pub fn space(&self) -> Result<Space> {
         let stat = self.root.position.location.file_system()?;
-        // Saves go to the file system of the source. A mount that writes nothing is never full.
-        let free = if self.is_read_only() { stat.f_blocks } else { stat.f_bavail };
+        // The size is that of the source's file system. A mount has no files of its own that could fill it.
         let blocks = stat.f_blocks;
         Ok(Space {
             block_size: u32::try_from(stat.f_frsize).unwrap_or(4096),
             blocks,
-            free,
+            free: blocks,
             files: stat.f_files,
             name_max: u32::try_from(stat.f_namemax).unwrap_or(255),
         })
@@ -260,10 +257,7 @@ impl Vfs {
         match node {
             Node::Entry(entry) => self.attr_of_entry(entry),
             Node::Tree(entry) => self.attr_of_tree(entry),
-            Node::View(entry, mounted, view) => {
-                let shown = self.shown(entry, mounted, view)?;
-                self.attr_of_view(view, mounted, &shown.snapshot, &shown.what)
-            }
+            Node::View(entry, mounted, view) => self.attr_of_known_view(entry, mounted, view),
             Node::OverlayFile(entry, overlay_file) => {
                 self.attr_of_overlay_file(entry, &*entry.folder()?.overlay_of(overlay_file)?, overlay_file)
             }
@@ -272,36 +266,47 @@ impl Vfs {
 
     fn attr_of_found(&self, found: &FoundNode) -> Result<Attr> {
         match (&found.node, &found.shown) {
-            (Node::View(_, mounted, view), Some(shown)) => {
-                self.attr_of_view(view, mounted, &shown.snapshot, &shown.what)
-            }
+            (Node::View(_, mounted, view), Some(shown)) => self.attr_of_view(view, mounted, shown),
             (node, _) => self.attr_of(node),
         }
     }
 
     /// What is said of something that a mounted file shows.
-    pub(crate) fn attr_of_view(
+    pub(crate) fn attr_of_view(&self, view: &ViewNode, mounted: &MountedFile, shown: &Shown) -> Result<Attr> {
+        if let folder::Node::File(file) = &shown.what
+            && file.content.is_err()
+            && shown.held.is_outlived()
+        {
+            // What can't be read may be there no more: that is no reason to say that it is empty.
+            return Err(errno(libc::ESTALE));
+        }
+        let state = view.shown().unwrap_or_else(|| NodeState::new(&shown.held, &shown.what));
+        let grows = matches!(&shown.what, folder::Node::File(file) if file.grows);
+        Ok(Attr { grows, ..self.attr_of_state(view, mounted, &state) })
+    }
+
+    /// What is said of a node that the kernel asks for by its number: of a file, what it was told before.
+    fn attr_of_known_view(
         &self,
+        entry: &Arc<Entry>,
+        mounted: &Arc<MountedFile>,
         view: &ViewNode,
-        mounted: &MountedFile,
-        snapshot: &Snapshot,
-        shown: &folder::Node,
     ) -> Result<Attr> {
-        let ino = Ino::of(view.serial);
-        let stat = mounted.look().stat;
-        let own = |kind, size| self.ownership.attr(ino, kind, size, &stat);
-        Ok(match shown {
-            folder::Node::Folder(_) => own(Kind::Directory, 0),
-            folder::Node::Link(text) => own(Kind::Link, text.len() as u64),
-            folder::Node::File(file) => {
-                if file.content.is_err() && snapshot.is_outlived() {
-                    // What can't be read may be there no more: that is no reason to say that it is empty.
-                    return Err(errno(libc::ESTALE));
-                }
-                view.told.store(file.len(), Ordering::Relaxed);
-                Attr { grows: file.grows, ..own(Kind::File, file.len()) }
-            }
-        })
+        let told = view.shown().filter(|state| state.kind == folder::Kind::File);
+        if let Some(state) = told.as_ref().filter(|state| state.is_fixed() && state.is_alive()) {
+            return Ok(self.attr_of_state(view, mounted, state));
+        }
+        self.shown(entry, mounted, view).and_then(|shown| self.attr_of_view(view, mounted, &shown))
+    }
+
+    fn attr_of_state(&self, view: &ViewNode, mounted: &MountedFile, state: &NodeState) -> Attr {
+        let kind = match state.kind {
+            folder::Kind::Folder => Kind::Directory,
+            folder::Kind::Link => Kind::Link,
+            folder::Kind::File => Kind::File,
+        };
+        let attr = self.ownership.attr(Ino::of(view.serial), kind, state.size, &mounted.look().stat);
+        Attr { mtime: state.mtime, ..attr }
     }
 
     /// Whether something can be written in a directory.

@@ -5,9 +5,7 @@
 //! the disk is full, nothing is stored.
 
 use std::fs::File;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::user_dirs;
@@ -49,7 +47,7 @@ impl TempSegments {
         }
         let file = match &state.file {
             Some(file) => file.clone(),
-            None => match unnamed(&user_dirs::temporary()) {
+            None => match user_dirs::unnamed(&user_dirs::temporary()) {
                 Ok(file) => state.file.insert(Arc::new(file)).clone(),
                 Err(error) => {
                     tracing::warn!("no temporary file, so seeking in compressed blocks is slow: {error}");
@@ -142,22 +140,6 @@ impl Drop for Segment {
             state.used -= SEGMENT;
         }
     }
-}
-
-/// An unnamed file in a directory, open for reading and writing.
-fn unnamed(folder: &Path) -> std::io::Result<File> {
-    let mut options = File::options();
-    options.read(true).write(true).mode(0o600);
-    if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder) {
-        return Ok(file);
-    }
-    // A file system without unnamed files: a named file, unlinked at once.
-    static FILES: AtomicU64 = AtomicU64::new(0);
-    let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let name = folder.join(format!(".asdf-mount-{}-{number}", std::process::id()));
-    let file = options.create_new(true).open(&name)?;
-    std::fs::remove_file(&name)?;
-    Ok(file)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::format::editor::{EditContext, EditOptions, Editor, SaveTarget, Saved,
 use crate::format::recovery::{self, Recovered, Side};
 use crate::format::refusal::Refusal;
 use crate::log::{self, one_line};
+use crate::source::NoReaders;
 use crate::user_dirs::STATE;
 
 /// The editor without `$VISUAL` and `$EDITOR`.
@@ -41,7 +42,7 @@ pub(super) fn set_tree(tree: &Path, file: &Path, options: EditOptions) -> Result
     }
     let mut editor = open(file, options)?;
     let base = editor.version()?;
-    match editor.commit(&text, &base, &mut || {}) {
+    match editor.commit(&text, &base, &mut NoReaders) {
         Ok(saved) => {
             tell(&saved);
             Ok(exit::OK)
@@ -76,7 +77,7 @@ pub(super) fn edit(file: &Path, options: EditOptions) -> Result<u8> {
             complain(&format!("{}: not changed", file.display()));
             return Ok(copy.done());
         }
-        match editor.commit(&text, &base, &mut || {}) {
+        match editor.commit(&text, &base, &mut NoReaders) {
             Ok(saved) => {
                 tell(&saved);
                 return Ok(copy.done());

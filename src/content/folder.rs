@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::Content;
@@ -64,25 +65,26 @@ impl Node {
     }
 }
 
-/// What an open file serves when its source has a new version.
+/// Which bytes a file has in another generation of its source. An open file keeps those of its own generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// The bytes that it had when it was opened.
-    Never,
-    /// The bytes of the new version.
-    Always,
-    /// The same bytes, wherever they lie now: reading is an error (ESTALE) unless the new version has the same
-    /// signature here.
+    /// Its bytes are made at each open.
+    Generated,
+    /// Other ones, as far as is known.
+    Anew,
+    /// The same ones where the signature is the same.
     WhileSame(Signature),
+    /// The same ones, and more behind them: an open file reads on.
+    Follows,
 }
 
 /// What tells the bytes of a file from others, in another version of its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Signature {
-    /// The same as long as the bytes are the same, however the source was changed.
+    /// Differs where the bytes do, after any save made in the mount.
     pub text: String,
-    /// The same as long as they lie in the same place. A save made in the mount may move them; where another program
-    /// has changed the source, only those in the same place are known to be the same.
+    /// Where they lie. A save made in the mount may move them; where another program has changed the source, only those
+    /// in the same place are known to be the same.
     pub place: String,
 }
 
@@ -104,15 +106,48 @@ impl Signature {
 }
 
 impl Renewal {
-    /// Whether a handle may go on with a file of this renewal in a new version of the source; `saved` if nothing but
-    /// saves made in the mount has changed it.
-    pub fn allows(&self, next: &Self, saved: bool) -> bool {
-        match (self, next) {
-            (Self::WhileSame(one), Self::WhileSame(next)) => {
-                one.text == next.text && (saved || one.place == next.place)
+    /// The renewal with its signature hashed.
+    pub fn key(&self) -> RenewalKey {
+        let hash = |text: &str| {
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            hasher.finish()
+        };
+        match self {
+            Self::Generated => RenewalKey::Generated,
+            Self::Anew => RenewalKey::Anew,
+            Self::WhileSame(signature) => {
+                RenewalKey::WhileSame(hash(&signature.text), hash(&signature.place))
             }
-            (Self::WhileSame(_), _) => false,
-            _ => true,
+            Self::Follows => RenewalKey::Follows,
+        }
+    }
+}
+
+/// A [`Renewal`] whose signature is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenewalKey {
+    /// See [`Renewal::Generated`].
+    Generated,
+    /// See [`Renewal::Anew`].
+    Anew,
+    /// See [`Renewal::WhileSame`]: the text and the place.
+    WhileSame(u64, u64),
+    /// See [`Renewal::Follows`].
+    Follows,
+}
+
+impl RenewalKey {
+    /// True if a file has the same bytes as one of another generation. `saved` says that nothing but saves made in the
+    /// mount lies between the two, `grown` that the source has only grown.
+    pub fn is_same(self, other: Self, saved: bool, grown: bool) -> bool {
+        match (self, other) {
+            (Self::WhileSame(text, place), Self::WhileSame(other_text, other_place)) => {
+                text == other_text && (saved || (grown && place == other_place))
+            }
+            (Self::Follows, Self::Follows) => saved || grown,
+            (Self::Generated, Self::Generated) => true,
+            _ => false,
         }
     }
 }
@@ -151,14 +186,14 @@ pub struct File {
 }
 
 impl File {
-    /// A file that follows its source and is made of no block.
+    /// A file with other bytes in each generation that is made of no block.
     pub fn new(content: Arc<dyn Content>, keeping: Keeping) -> Self {
         Self {
             content: Ok(content),
             claimed: 0,
             grows: false,
             blocks: Vec::new(),
-            renewal: Renewal::Always,
+            renewal: Renewal::Anew,
             keeping,
             attributes: None,
         }

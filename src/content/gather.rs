@@ -15,7 +15,6 @@ use self::kept::Kept;
 use self::slab::Slab;
 use super::{Content, Soundness, fill, read_exact_at};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 
 mod kept;
 mod slab;
@@ -206,10 +205,6 @@ impl Content for Gather {
 
     fn ranges(&self) -> Vec<Range<u64>> {
         self.whole.ranges()
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        self.whole.relocation_lock()
     }
 
     fn is_slow(&self) -> bool {

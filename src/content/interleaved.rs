@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::{Content, Soundness, fill, read_exact_at};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 
 /// Bytes of rows that are put together at once, but for a single row.
 const SPAN: u64 = 256 << 10;
@@ -85,11 +84,6 @@ impl Content for Interleaved {
 
     fn ranges(&self) -> Vec<Range<u64>> {
         self.columns.iter().flat_map(|(column, _)| column.ranges()).collect()
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        // What lies in a source lies in the same one.
-        self.columns.iter().find_map(|(column, _)| column.relocation_lock())
     }
 
     fn is_slow(&self) -> bool {

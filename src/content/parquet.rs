@@ -20,7 +20,6 @@ use self::layout::{Group, Page};
 use self::values::Shape;
 use super::{Content, Shared, Soundness, Stored, fill, read_exact_at};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 
 mod footer;
 mod layout;
@@ -241,10 +240,6 @@ impl Content for Table {
         let wanted = (len as u64).min(self.len().checked_sub(offset)?);
         let (leaf, start, there) = self.plain_at(offset)?;
         (there >= wanted).then(|| leaf.content.share(start, wanted as usize, at_any_cost))?
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        self.contents().find_map(|content| content.relocation_lock())
     }
 
     fn is_slow(&self) -> bool {

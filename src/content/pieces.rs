@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::{Content, Shared, Soundness, Stored, fill};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 
 /// Contents one after the other, as one.
 ///
@@ -85,11 +84,6 @@ impl Content for Pieces {
         let wanted = (len as u64).min(self.len - offset);
         let is_whole = piece.content.len() - within >= wanted;
         if is_whole { piece.content.share(within, wanted as usize, at_any_cost) } else { None }
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        // Pieces that lie in a source lie in the same one.
-        self.pieces.iter().find_map(|piece| piece.content.relocation_lock())
     }
 
     fn is_slow(&self) -> bool {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::{Content, Soundness, fill};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 
 /// Bytes of elements that are changed at once where they can't be changed in place.
 const SPAN: usize = 256 << 10;
@@ -276,10 +275,6 @@ impl Content for Recoded {
 
     fn ranges(&self) -> Vec<Range<u64>> {
         self.whole.ranges()
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        self.whole.relocation_lock()
     }
 
     fn is_slow(&self) -> bool {

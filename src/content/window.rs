@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::{Content, Shared, Soundness, Stored};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 
 /// `len` bytes of a content from `start` on. Both share what is decoded.
 #[derive(Debug)]
@@ -63,10 +62,6 @@ impl Content for Window {
             0 => None,
             there => self.whole.share(self.start + offset, there, at_any_cost),
         }
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        self.whole.relocation_lock()
     }
 
     fn is_slow(&self) -> bool {

@@ -24,7 +24,6 @@ use super::{Chunk, Chunks, Sequential, UNIT, WHOLE};
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 use job::State;
 
 /// How far before a wanted unit is near: what the kernel's read-ahead asks for at a time, and more.
@@ -45,8 +44,6 @@ pub struct Decoded {
     turned: Condvar,
     /// Itself, for the threads that decode ahead.
     me: OnceLock<Weak<Self>>,
-    /// What they lock.
-    relocation_lock: Option<RelocationLock>,
     /// The ranges of the source that hold the encoded bytes.
     ranges: Vec<Range<u64>>,
 }
@@ -109,7 +106,6 @@ impl Decoded {
             state: Mutex::default(),
             turned: Condvar::new(),
             me: OnceLock::new(),
-            relocation_lock: None,
             ranges: Vec::new(),
         }
     }
@@ -121,10 +117,9 @@ impl Decoded {
         self
     }
 
-    /// Adds read-ahead, which holds `lock`, if there is one, for reading.
+    /// Adds read-ahead.
     #[must_use]
-    pub fn with_read_ahead(mut self, lock: Option<RelocationLock>) -> Arc<Self> {
-        self.relocation_lock = lock;
+    pub fn with_read_ahead(self) -> Arc<Self> {
         let shared = Arc::new(self);
         let _ = shared.me.set(Arc::downgrade(&shared));
         shared
@@ -319,10 +314,6 @@ impl Content for Decoded {
 
     fn ranges(&self) -> Vec<Range<u64>> {
         self.ranges.clone()
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        self.relocation_lock.clone()
     }
 
     fn is_slow(&self) -> bool {

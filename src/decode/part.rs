@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::Decoded;
 use crate::content::{Content, Shared, Soundness, Window};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 
 /// A window on a decoded content that tells which of its own bytes are right.
 #[derive(Debug)]
@@ -33,10 +32,6 @@ impl Content for Part {
 
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
         self.window.share(offset, len, at_any_cost)
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        self.whole.relocation_lock()
     }
 
     fn is_slow(&self) -> bool {

@@ -1,26 +1,30 @@
 //! The mounted file behind a folder, from the first look at it until another file takes its name.
 //!
-//! When the file is written in place, the [`MountedFile`] stays and is parsed anew: the next generation. When
-//! the file is replaced, the folder goes on with a new mounted file, with new serial numbers for all that it
-//! shows. What programs have open of the old one can be read to its end.
+//! When the file is written in place, or by a save made here, the [`MountedFile`] stays and is parsed anew: the next
+//! generation. When another program replaces the file, the folder goes on with a new mounted file, with new serial
+//! numbers for all that it shows. Handles of older generations can be read to their end.
 //!
-//! A mounted file keeps nothing open by itself. The handles that read it and the [`OpenFiles`] hold what was
-//! parsed.
+//! A mounted file keeps nothing open by itself. The handles that read it and the [`OpenFiles`] hold its generations.
+//!
+//! Locks are taken in this order: the overlay's editor, the overlay's state, the body of an overlay file, then here
+//! `parsing`, `state`, and last those of [`FileBytes`] and of the [`OpenFiles`].
 
-mod verification;
+pub(crate) mod verification;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::content::Text;
 use crate::error::{self, Error, Result};
+use crate::folder::generation::bytes::{FileBytes, GenerationSource, SaveReaders};
+use crate::folder::generation::{Generation, Held, Parsed, Usage};
 use crate::folder::open_files::OpenFiles;
 use crate::folder::serials::Serials;
-use crate::folder::snapshot::{Parsed, Revision, Snapshot};
 use crate::folder::verify::{Checks, Verifier};
+use crate::format::Container;
 use crate::host::location::Location;
 use crate::host::stat::{Kind, Stat};
-use crate::source::{RelocationLock, SourceVersion};
+use crate::source::{Source, SourceVersion};
 use crate::sync::locked;
 use crate::view;
 use crate::view::root::Root;
@@ -28,6 +32,13 @@ use crate::view::status::Writing;
 
 /// A source is looked at again no more often than this.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// A file that another program has changed is parsed when the change is this old, so that fewer files are met while they
+/// are written, and the next change gets another time where the clock of the file system is coarse.
+const AT_REST: Duration = Duration::from_millis(10);
+/// Pauses for that, at most.
+const PAUSES: usize = 3;
+/// Attempts at parsing a file that another program is writing.
+const ATTEMPTS: usize = 8;
 /// Different troubles of a file that its status lists.
 const TROUBLES: usize = 64;
 
@@ -75,9 +86,6 @@ pub(crate) struct MountedFile {
     /// Held while the file is parsed, and when a save begins.
     parsing: Mutex<()>,
     troubles: Mutex<Vec<String>>,
-    pub(crate) checks: Checks,
-    /// Held by readers of the source, and for writing while a save relocates its bytes.
-    relocation_lock: RelocationLock,
 }
 
 #[derive(Debug)]
@@ -91,10 +99,12 @@ struct State {
     lineage: u64,
     /// The version after the last save made here.
     own: Option<SourceVersion>,
-    /// What is parsed, while a save is made: no thread looks at the source then.
-    saving: Option<Arc<Snapshot>>,
+    /// The generation that a save is replacing: no thread looks at the source then.
+    saving: Option<Arc<Generation>>,
     parsed: Option<SourceVersion>,
-    opened: Weak<Snapshot>,
+    /// The newest generation, and the open file that it reads.
+    opened: Weak<Generation>,
+    bytes: Weak<FileBytes>,
     /// Saves made here: one may leave size and time of the file as they were, if it is quick.
     saves: u64,
     /// Whether the last save could be neither finished nor undone.
@@ -105,9 +115,8 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) stat: Stat,
-    /// Whether the file still lies where it did; else only what is open of it can be read.
+    /// True if the file still lies where it did; else only what is open of it can be read.
     pub(crate) attached: bool,
-    pub(crate) saves: u64,
 }
 
 impl MountedFile {
@@ -123,6 +132,7 @@ impl MountedFile {
             saving: None,
             parsed: None,
             opened: Weak::new(),
+            bytes: Weak::new(),
             saves: 0,
             unsettled: false,
         };
@@ -133,15 +143,23 @@ impl MountedFile {
             state: Mutex::new(state),
             parsing: Mutex::default(),
             troubles: Mutex::default(),
-            checks: Checks::default(),
-            relocation_lock: RelocationLock::default(),
         }
     }
 
     /// Looks at the source, unless that was done a moment ago.
     pub(crate) fn look(&self) -> Look {
+        self.look_after(LOOK_AGAIN)
+    }
+
+    /// Looks at the source.
+    pub(crate) fn look_now(&self) -> Look {
+        self.look_after(Duration::ZERO)
+    }
+
+    /// Looks at the source, unless the last look is younger than `age`.
+    fn look_after(&self, age: Duration) -> Look {
         let mut state = locked(&self.state);
-        if state.saving.is_none() && state.looked.elapsed() >= LOOK_AGAIN {
+        if state.saving.is_none() && state.looked.elapsed() >= age {
             state.looked = Instant::now();
             match self.location.stat() {
                 Ok(stat) if same_life(&state.stat, &stat) => {
@@ -151,10 +169,10 @@ impl MountedFile {
                 _ => self.detach(&mut state),
             }
         }
-        Look { stat: state.stat, attached: state.attached, saves: state.saves }
+        Look { stat: state.stat, attached: state.attached }
     }
 
-    /// Takes a stat of the name; whether it is this file.
+    /// Updates the stat; true if it is still this file.
     fn is(&self, stat: &Stat) -> bool {
         let mut state = locked(&self.state);
         if state.saving.is_some() {
@@ -170,12 +188,14 @@ impl MountedFile {
         false
     }
 
-    /// What is parsed of the file as it is now; `None` if it has to be parsed. Of a file that lies there no more, what
-    /// is still open.
-    pub(crate) fn parsed(&self) -> Result<Option<Arc<Snapshot>>> {
+    /// The generation of the file as it is now; `None` if it has to be parsed, or a save has to end first. Of a file that
+    /// lies there no more, the one that is still open.
+    pub(crate) fn parsed(&self) -> Result<Option<Held>> {
         let state = locked(&self.state);
-        if let Some(opened) = &state.saving {
-            return Ok(Some(opened.clone()));
+        if let Some(saving) = &state.saving {
+            let held = saving.hold();
+            drop(state);
+            return Ok(Some(held).filter(|held| held.source.is_complete()));
         }
         if state.unsettled {
             return Err(Error::new(
@@ -186,67 +206,70 @@ impl MountedFile {
         }
         let live = state.opened.upgrade();
         if !state.attached {
-            return live.map(Some).ok_or_else(|| rustix::io::Errno::STALE.into());
+            let held = live.map(|live| live.hold());
+            return held.map(Some).ok_or_else(|| rustix::io::Errno::STALE.into());
         }
-        let is_now = |opened: &Arc<Snapshot>| {
+        let is_now = |opened: &Arc<Generation>| {
             opened.version == state.stat.source.version && opened.saves == state.saves
         };
         let now = live.filter(is_now);
         drop(state);
         now.iter().for_each(|opened| self.open_files.keep(self.serial, opened));
-        Ok(now)
+        Ok(now.map(|now| now.hold()))
     }
 
-    /// The file parsed as it is now; of one that lies there no more, what is still open.
-    pub(crate) fn opened(&self) -> Result<Arc<Snapshot>> {
+    /// The generation of the file as it is now; of one that lies there no more, the one that is still open.
+    pub(crate) fn opened(&self) -> Result<Held> {
         match self.parsed()? {
             Some(opened) => Ok(opened),
             None => self.parse(&locked(&self.parsing)),
         }
     }
 
+    /// The generation of the file as it is at this moment, whenever it was last looked at.
+    pub(crate) fn newest(&self) -> Result<Held> {
+        self.look();
+        let opened = self.opened()?;
+        if !opened.is_outlived() {
+            return Ok(opened);
+        }
+        self.look_now();
+        self.opened()
+    }
+
     /// Parses the file, unless another thread did so just before. Looks at the file go on meanwhile, but no save
     /// begins.
-    fn parse(&self, _parsing: &MutexGuard<'_, ()>) -> Result<Arc<Snapshot>> {
+    fn parse(&self, _parsing: &MutexGuard<'_, ()>) -> Result<Held> {
         if let Some(opened) = self.parsed()? {
             return Ok(opened);
         }
         let older = locked(&self.state).opened.upgrade();
-        if let Err(error) = self.location.settle(&self.open_files.recovery) {
-            if error.kind() == error::Kind::Unfinished {
-                self.trouble(&error);
-            }
-            return Err(error);
-        }
-        let source = self.location.open(Some(&self.relocation_lock))?;
-        let now = source.stat()?;
-        let mut state = locked(&self.state);
-        if !now.version.same_file(&state.stat.source.version) {
-            self.detach(&mut state);
-            return Err(rustix::io::Errno::STALE.into());
-        }
-        drop(state);
-        let container = match (self.open_files.opener)(source) {
-            // Lack of memory or descriptors is no property of the file.
-            Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
-            container => container,
-        };
-        let now = container.as_ref().map_or(now, |container| container.source_stat());
+        let Read { bytes, source, usage, container } = self.read_now()?;
+        let now =
+            container.as_ref().map_or_else(|_| source.stat(), |container| Ok(container.source_stat()))?;
         let version = now.version;
+        let own = locked(&self.state).own;
+        let goes_on = own == Some(version) || older.as_ref().is_some_and(|older| !older.is_outlived());
+        if let (true, Some(older), Ok(container)) = (goes_on, &older, &container)
+            && let Ok(older) = &older.container
+        {
+            container.go_on_from(&**older);
+        }
         let mut state = locked(&self.state);
         if state.parsed.is_some_and(|parsed| parsed != version) {
             state.generation += 1;
             state.base_version += u64::from(state.own != Some(version));
-            let older = older.as_ref().and_then(|older| older.container.as_deref().ok());
-            let is_other = container.as_ref().is_ok_and(|container| !container.goes_on_from(older));
-            state.lineage += u64::from(is_other);
+            state.lineage += u64::from(!goes_on);
         }
         state.parsed = Some(version);
         state.stat.source = now;
-        let State { generation, saves, base_version, lineage, .. } = *state;
-        let parsed = Parsed { version, generation, saves, base_version, lineage, container };
-        let opened = Arc::new(Snapshot::new(parsed));
+        let State { generation: number, saves, base_version, lineage, .. } = *state;
+        let checks = Checks::default();
+        let parsed =
+            Parsed { version, number, saves, base_version, lineage, container, checks, source, usage };
+        let opened = Arc::new(Generation::new(parsed));
         state.opened = Arc::downgrade(&opened);
+        state.bytes = Arc::downgrade(&bytes);
         let attached = state.attached;
         drop(state);
         if attached {
@@ -255,28 +278,86 @@ impl MountedFile {
         if let Err(error) = &opened.container {
             self.trouble(error);
         }
-        Ok(opened)
+        Ok(opened.hold())
     }
 
-    /// Begins a save: what is parsed now is what is read until it ends.
-    pub(crate) fn begin_save(&self) -> Result<Arc<Snapshot>> {
+    /// Opens and parses the file, in the state in which it is now.
+    fn read_now(&self) -> Result<Read> {
+        if let Err(error) = self.location.settle(&self.open_files.recovery) {
+            if error.kind() == error::Kind::Unfinished {
+                self.trouble(&error);
+            }
+            return Err(error);
+        }
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            self.await_rest();
+            let bytes = self.open_bytes()?;
+            let usage = Arc::<Usage>::default();
+            let source = bytes.generation(usage.clone())?;
+            let container = (self.open_files.opener)(source.clone());
+            container.iter().for_each(|container| source.note_parsed(container));
+            attempts.next();
+            // Another program has written to it meanwhile.
+            let is_changed = !source.is_whole();
+            match container {
+                // Lack of memory or descriptors is no property of the file.
+                Err(error) if matches!(error.kind(), error::Kind::System(_)) => return Err(error),
+                _ if is_changed && !attempts.is_empty() => {}
+                Err(error) if error.kind() == error::Kind::Changed => return Err(error),
+                container => return Ok(Read { bytes, source, usage, container }),
+            }
+        }
+    }
+
+    /// Waits a moment if another program has changed the file just now.
+    fn await_rest(&self) {
+        for _ in 0..PAUSES {
+            let Ok(stat) = self.location.stat() else { return };
+            let (seconds, nanoseconds) = stat.source.mtime;
+            let changed = u64::try_from(seconds).ok().map(|seconds| Duration::new(seconds, nanoseconds));
+            let age = SystemTime::now().duration_since(UNIX_EPOCH).ok().zip(changed);
+            let left = age.and_then(|(now, changed)| AT_REST.checked_sub(now.checked_sub(changed)?));
+            match left.filter(|_| locked(&self.state).own != Some(stat.source.version)) {
+                Some(left) => std::thread::sleep(left),
+                None => return,
+            }
+        }
+    }
+
+    /// The open file that has the name: the one that an older generation reads, or one that is opened now.
+    fn open_bytes(&self) -> Result<Arc<FileBytes>> {
+        let source = self.location.open()?;
+        let version = source.stat()?.version;
+        let mut state = locked(&self.state);
+        if !version.same_file(&state.stat.source.version) {
+            self.detach(&mut state);
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        let known = state.bytes.upgrade();
+        drop(state);
+        Ok(known.filter(|known| known.is(&version)).unwrap_or_else(|| FileBytes::new(source)))
+    }
+
+    /// Begins a save: the generation of now is the one that programs open until the save ends.
+    pub(crate) fn begin_save(&self) -> Result<Saving<'_>> {
         let parsing = locked(&self.parsing);
         let opened = self.parse(&parsing)?;
-        locked(&self.state).saving = Some(opened.clone());
-        Ok(opened)
+        locked(&self.state).saving = Some(opened.generation().clone());
+        Ok(Saving { mounted: self, readers: SaveReaders(opened.source.bytes().clone()), _parsing: parsing })
     }
 
     /// Ends a save: the file that has the name now is still this one, whatever its number, if the save
     /// left it there (`own`). Returns its version. One that is half the old file and half the new one
     /// (`unsettled`) is not read until it is settled.
-    pub(crate) fn end_save(&self, own: bool, unsettled: bool) -> Result<SourceVersion> {
+    fn end_save(&self, own: bool, unsettled: bool) -> Result<SourceVersion> {
         let stat = self.location.stat();
         let mut state = locked(&self.state);
         state.saves += 1;
         state.unsettled = unsettled;
         let ended = state.saving.take();
         state.looked = Instant::now();
-        match stat {
+        let version = match stat {
             Ok(stat) if !own && same_life(&state.stat, &stat) => {
                 state.stat = stat;
                 Ok(stat.source.version)
@@ -289,15 +370,16 @@ impl MountedFile {
                 state.attached = true;
                 state.own = Some(stat.source.version);
                 state.stat = stat;
-                drop(state);
-                drop(ended); // closes a file, which is done after the lock was let go
                 Ok(stat.source.version)
             }
             found => {
                 self.detach(&mut state);
                 found.map_or_else(Err, |_| Err(rustix::io::Errno::STALE.into()))
             }
-        }
+        };
+        drop(state);
+        drop(ended); // closes a file, which is done after the lock was let go
+        version
     }
 
     /// Whether a save left the file halfway.
@@ -309,21 +391,6 @@ impl MountedFile {
     pub(crate) fn settled(&self) {
         // The file may be any of its versions now: it is looked at as after a save.
         let _ = self.end_save(true, false);
-    }
-
-    /// Keeps bytes of the source where they are for as long as the answer is held.
-    pub(crate) fn hold_still(&self) -> RwLockReadGuard<'_, ()> {
-        self.relocation_lock.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The same, unless that had to be waited for.
-    pub(crate) fn is_still(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        self.relocation_lock.try_read().ok()
-    }
-
-    /// Waits until no thread reads the source, and blocks readers while the answer is held.
-    pub(crate) fn hold_off(&self) -> RwLockWriteGuard<'_, ()> {
-        self.relocation_lock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether this process may write the file, as far as permissions go.
@@ -349,45 +416,28 @@ impl MountedFile {
         is_new
     }
 
-    /// The folder of the file, as it was parsed; `writing` says how it is written.
+    /// The folder of a generation of the file; `writing` says how it is written.
     pub(crate) fn root(
         self: &Arc<Self>,
-        snapshot: &Arc<Snapshot>,
+        held: &Held,
         writing: impl Fn() -> Writing + Send + Sync + 'static,
     ) -> Root {
-        let container = snapshot.container.as_ref().ok().cloned();
-        let (mounted, opened) = (self.clone(), snapshot.clone());
-        let status = Arc::new(move || mounted.status(&opened, &writing()));
-        let (mounted, revision) = (self.clone(), snapshot.revision());
-        let known = Arc::new(move |n| mounted.checks.known(revision, n));
+        let container = held.container.as_ref().ok().cloned();
+        let (mounted, shown) = (self.clone(), held.clone());
+        let status = Arc::new(move || mounted.status(&shown, &writing()));
+        let checked = held.clone();
+        let known = Arc::new(move |n| checked.checks.known(n));
         Root::new(container, status, known, self.open_files.shown.clone())
     }
 
-    fn status(&self, opened: &Snapshot, writing: &Writing) -> Text {
+    fn status(&self, opened: &Parsed, writing: &Writing) -> Text {
         let troubles = locked(&self.troubles).clone();
         let container = opened.container.as_ref().map(|container| &**container);
-        Text::new(view::status::text(
-            &self.location.label(),
-            container,
-            opened.generation,
-            &troubles,
-            writing,
-        ))
+        Text::new(view::status::text(&self.location.label(), container, opened.number, &troubles, writing))
     }
 
     pub(crate) fn verifier(&self) -> &Verifier {
         &self.open_files.verifier
-    }
-
-    /// The newest revision.
-    pub(crate) fn revision(&self) -> Revision {
-        let state = locked(&self.state);
-        (state.generation, state.saves)
-    }
-
-    /// The newest generation.
-    pub(crate) fn generation(&self) -> u64 {
-        locked(&self.state).generation
     }
 
     /// Says that block `n` was found wrong.
@@ -395,17 +445,36 @@ impl MountedFile {
         (self.open_files.on_wrong)(self.serial, n);
     }
 
-    /// The file lies at its name no more: only its handles keep it, and its size is asked of them.
+    /// The file lies at its name no more: only its handles keep it.
     fn detach(&self, state: &mut State) {
         state.attached = false;
         state.saving = None;
         self.open_files.let_go(self.serial);
-        if let Some(opened) = state.opened.upgrade()
-            && let Ok(container) = &opened.container
-            && let Ok(now) = container.source().stat()
-        {
-            state.stat.source = now;
-        }
+    }
+}
+
+/// An open file, and what was parsed of it.
+#[derive(Debug)]
+struct Read {
+    bytes: Arc<FileBytes>,
+    source: Arc<GenerationSource>,
+    usage: Arc<Usage>,
+    container: Result<Arc<dyn Container>>,
+}
+
+/// A save in progress. Until it ends nothing is parsed.
+#[derive(Debug)]
+pub(crate) struct Saving<'a> {
+    mounted: &'a MountedFile,
+    pub(crate) readers: SaveReaders,
+    _parsing: MutexGuard<'a, ()>,
+}
+
+impl Saving<'_> {
+    /// Ends it; see [`MountedFile::end_save`].
+    pub(crate) fn end(self, own: bool, unsettled: bool) -> Result<SourceVersion> {
+        self.readers.0.end_save();
+        self.mounted.end_save(own, unsettled)
     }
 }
 

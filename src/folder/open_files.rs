@@ -1,21 +1,25 @@
 //! Files that were parsed, and which of them are kept open.
 //!
-//! What was parsed ([`Snapshot`]) is held by the handles that read it and, on the [`OpenFiles`], by a bounded
-//! list of those used last.
+//! A [`Generation`] is held by the handles that read it and, on the [`OpenFiles`], by a bounded list of those used last.
+//! One that the kernel was told of a moment ago stays a little longer: a program may be about to open it.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 
 use lru::LruCache;
 
 use crate::error::Result;
-use crate::folder::snapshot::Snapshot;
+use crate::folder::generation::Generation;
 use crate::folder::verify::{Verifier, Verify};
 use crate::format::Container;
 use crate::format::recovery::RecoveryPolicy;
 use crate::source::Source;
 use crate::sync::locked;
 use crate::view::ShownViews;
+
+/// Replaced generations that wait for programs.
+const REPLACED: usize = 256;
 
 /// Opens a source in whatever format it is.
 pub(crate) type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;
@@ -28,7 +32,9 @@ pub(crate) struct OpenFiles {
     pub(crate) opener: Opener,
     /// Looks after what a crash left halfway, before it is read.
     pub(crate) recovery: RecoveryPolicy,
-    kept: Mutex<LruCache<u64, Arc<Snapshot>>>,
+    kept: Mutex<LruCache<u64, Arc<Generation>>>,
+    /// Generations that a newer one has replaced a moment ago.
+    replaced: Mutex<VecDeque<Arc<Generation>>>,
     pub(crate) verifier: Verifier,
     /// Told of a file, by its serial number, and of its block that is found wrong.
     pub(crate) on_wrong: OnWrong,
@@ -55,24 +61,52 @@ impl OpenFiles {
             opener,
             recovery,
             kept: Mutex::new(LruCache::new(bound)),
+            replaced: Mutex::default(),
             verifier: Verifier::new(verify),
             on_wrong,
             shown: Arc::new(shown),
         }
     }
 
-    pub(crate) fn keep(&self, serial: u64, opened: &Arc<Snapshot>) {
-        let dropped = locked(&self.kept).push(serial, opened.clone());
-        drop(dropped); // closes a file, which is done after the lock was let go
+    /// Keeps the newest generation of a file.
+    pub(crate) fn keep(&self, serial: u64, generation: &Arc<Generation>) {
+        let dropped = locked(&self.kept).push(serial, generation.clone());
+        if let Some((of, dropped)) = dropped
+            && of == serial
+            && !Arc::ptr_eq(&dropped, generation)
+        {
+            self.replace(Some(dropped));
+        }
     }
 
+    /// Keeps no generation of a file.
     pub(crate) fn let_go(&self, serial: u64) {
         let dropped = locked(&self.kept).pop(&serial);
-        drop(dropped);
+        self.replace(dropped);
+    }
+
+    /// Drops a generation, now or when no program can be about to open it.
+    fn replace(&self, dropped: Option<Arc<Generation>>) {
+        let mut replaced = locked(&self.replaced);
+        let dropped = dropped.and_then(|dropped| match dropped.usage.is_promised() {
+            true => {
+                replaced.push_back(dropped);
+                None
+            }
+            false => Some(dropped),
+        });
+        let mut over = Vec::new();
+        while replaced.front().is_some_and(|oldest| replaced.len() > REPLACED || !oldest.usage.is_promised())
+        {
+            over.extend(replaced.pop_front());
+        }
+        drop(replaced);
+        drop((dropped, over)); // closes files, which is done after the locks were let go
     }
 
     #[cfg(test)]
     pub(crate) fn clear(&self) {
         locked(&self.kept).clear();
+        locked(&self.replaced).clear();
     }
 }

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::cache::Workers;
 use crate::error::Result;
-use crate::folder::snapshot::Revision;
 use crate::format::Verified;
 use crate::sync::locked;
 
@@ -40,36 +39,31 @@ impl Verifier {
     }
 }
 
-/// What checking the blocks of a file found, as of the revision named.
+/// What checking the blocks of a generation found.
 #[derive(Debug, Default)]
-pub(crate) struct Checks(Mutex<(Revision, HashMap<usize, Check>)>);
+pub(crate) struct Checks(Mutex<HashMap<usize, Check>>);
 
 /// A check of a block, running or done.
 pub(crate) type Check = Arc<OnceLock<Result<Verified>>>;
 
 impl Checks {
     /// What checking block `n` found, if anyone did.
-    pub(crate) fn known(&self, revision: Revision, n: usize) -> Option<Verified> {
-        let checks = locked(&self.0);
-        let check = checks.1.get(&n).filter(|_| checks.0 == revision)?;
-        check.get()?.as_ref().ok().copied()
+    pub(crate) fn known(&self, n: usize) -> Option<Verified> {
+        locked(&self.0).get(&n)?.get()?.as_ref().ok().copied()
     }
 
     /// The check of block `n`, and whether it has not begun.
-    pub(crate) fn of(&self, revision: Revision, n: usize) -> (Check, bool) {
+    pub(crate) fn of(&self, n: usize) -> (Check, bool) {
         let mut checks = locked(&self.0);
-        if checks.0 != revision {
-            *checks = (revision, HashMap::new());
-        }
-        let is_first = !checks.1.contains_key(&n);
-        (checks.1.entry(n).or_default().clone(), is_first)
+        let is_first = !checks.contains_key(&n);
+        (checks.entry(n).or_default().clone(), is_first)
     }
 
     /// Has block `n` checked anew when it is asked for next, if this is its check still.
     pub(crate) fn forget(&self, n: usize, check: &Check) {
         let mut checks = locked(&self.0);
-        if checks.1.get(&n).is_some_and(|noted| Arc::ptr_eq(noted, check)) {
-            checks.1.remove(&n);
+        if checks.get(&n).is_some_and(|noted| Arc::ptr_eq(noted, check)) {
+            checks.remove(&n);
         }
     }
 }

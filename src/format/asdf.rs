@@ -11,6 +11,7 @@ use lru::LruCache;
 
 use self::block::Blocks;
 use self::chain::Chain;
+use self::growth::Growing;
 use self::head::Head;
 use self::header::{Header, LONGEST_FIELDS, Layout};
 use self::views::Views;
@@ -33,6 +34,7 @@ mod exploded;
 mod external;
 mod facts;
 mod fits;
+mod growth;
 pub mod head;
 pub mod header;
 mod imploded;
@@ -116,6 +118,8 @@ pub struct AsdfFile {
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
     /// What was wrong with the data of blocks that are no longer among `contents`.
     troubles: Mutex<BTreeMap<usize, Trouble>>,
+    /// Known when the header of a streamed block was read; `None` if the tree could not be.
+    growing: OnceLock<Option<Growing>>,
 }
 
 /// What was wrong with the data of a block.
@@ -141,6 +145,7 @@ impl AsdfFile {
             views: Views::default(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
+            growing: OnceLock::new(),
         })
     }
 
@@ -162,6 +167,7 @@ impl AsdfFile {
             views: Views::default(),
             contents: Mutex::new(LruCache::new(KEPT_CONTENTS)),
             troubles: Mutex::new(BTreeMap::new()),
+            growing: OnceLock::new(),
         }
     }
 
@@ -215,7 +221,12 @@ impl AsdfFile {
         let header = Header::parse(self.head.generation, offset, &bytes[..read])?;
         match self.blocks()?.distrusted.binary_search(&offset) {
             Ok(_) => Err(Error::damaged(format!("header_size {} is damaged", header.header_size)).at(offset)),
-            Err(_) => Ok(header),
+            Err(_) => {
+                if header.streamed() {
+                    self.note_growing(&header);
+                }
+                Ok(header)
+            }
         }
     }
 
@@ -379,6 +390,16 @@ impl Container for AsdfFile {
             return Ok(None);
         }
         Ok(self.blocks()?.offsets.partition_point(|start| *start < offset).checked_sub(1))
+    }
+
+    fn still_has(&self, file: &Arc<dyn Source>) -> bool {
+        self.has_only_grown(file)
+    }
+
+    fn go_on_from(&self, older: &dyn Container) {
+        if let Some(older) = (older as &dyn std::any::Any).downcast_ref::<Self>() {
+            self.grow_on_from(older);
+        }
     }
 
     fn verify(&self, n: usize) -> Result<Verified> {

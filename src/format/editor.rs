@@ -18,6 +18,7 @@ use super::recovery::found::{Condition, Recovered};
 use super::refusal::{Problem, Refusal};
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Kind, Result};
+use crate::source::Readers;
 use crate::user_dirs::STATE;
 
 /// Bytes hashed at once.
@@ -205,13 +206,12 @@ pub trait Editor: Send + std::fmt::Debug {
     /// Makes `text` the tree, durably, or leaves the file as it is.
     ///
     /// `base` is the version that the text was made from: the text is refused if the file has another one
-    /// now. `relocating` is called before bytes behind the tree change their place in the same file. It
-    /// returns when no thread reads them, and keeps readers out until this function returns.
+    /// now. `readers` are told of all bytes that change in the same file, before they do.
     fn commit(
         &mut self,
         text: &[u8],
         base: &TextVersion,
-        relocating: &mut dyn FnMut(),
+        readers: &mut dyn Readers,
     ) -> std::result::Result<Saved, Refusal>;
 
     /// Finishes or undoes a save that failed and could be neither finished nor undone then.

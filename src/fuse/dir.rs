@@ -49,7 +49,8 @@ impl Server {
                 kind: reply::kind(item.kind),
                 ..reply::absent()
             });
-            let ttl = item.attr.as_ref().map_or(TTL, |attr| self.ttl(attr));
+            let ttl =
+                item.attr.as_ref().map_or(TTL, |attr| self.ttl(attr).min(self.vfs.ttl_of_name(attr.ino)));
             reply.add(attr.ino, item.next, item.name, &ttl, &attr, GENERATION)
         });
         match done {

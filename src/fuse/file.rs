@@ -18,7 +18,6 @@ fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
         Caching::Direct => FopenFlags::FOPEN_DIRECT_IO,
         Caching::Stored => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_KEEP_CACHE,
         Caching::Keep => FopenFlags::FOPEN_KEEP_CACHE,
-        Caching::Anew => FopenFlags::empty(),
     };
     // Nothing happens when it is closed: the kernel need not ask.
     reply.opened(handle, caching | FopenFlags::FOPEN_NOFLUSH);
@@ -87,26 +86,27 @@ impl Server {
         reply: ReplyData,
     ) {
         let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
-        if let OpenFile::Reader(reader) = &*file
-            && let Some(serial) = reader.slow_file()
-        {
-            return self.searching.run(serial, move || {
-                if let OpenFile::Reader(reader) = &*file {
-                    read::answer(reader, offset, size, purpose, reply);
-                }
-            });
-        }
         match &*file {
             OpenFile::Writer(writer) => read::answer_from_writer(writer, offset, size, purpose, reply),
             OpenFile::Reader(reader) if reader.is_slow() => {
                 let Some(reply) = read::answer_at_hand(reader, offset, size, reply) else { return };
                 self.decoding.run(move || {
-                    if let OpenFile::Reader(reader) = &*file {
-                        read::answer(reader, offset, size, purpose, reply);
+                    if let OpenFile::Reader(reader) = &*file
+                        && let Some(reply) = read::answer(reader, offset, size, purpose, reply)
+                    {
+                        read::answer_anew(reader, offset, size, purpose, reply);
                     }
                 });
             }
-            OpenFile::Reader(reader) => read::answer(reader, offset, size, purpose, reply),
+            OpenFile::Reader(reader) => {
+                let Some(reply) = read::answer(reader, offset, size, purpose, reply) else { return };
+                // The file may have to be parsed first.
+                self.searching.run(reader.file(), move || {
+                    if let OpenFile::Reader(reader) = &*file {
+                        read::answer_anew(reader, offset, size, purpose, reply);
+                    }
+                });
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use fuser::ReplyData;
 
 use super::reply;
 use crate::content::Content;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::source::Lent;
 use crate::vfs::{ReadBytes, Reader, Writer};
 
@@ -49,27 +49,65 @@ pub(super) enum Purpose {
     Cache,
 }
 
-/// Answers a read.
-pub(super) fn answer(reader: &Reader, offset: u64, size: u32, purpose: Purpose, reply: ReplyData) {
-    let _still = reader.hold_still();
+/// Answers a read. Returns the reply if another program has changed the file: [`answer_anew`] answers then.
+pub(super) fn answer(
+    reader: &Reader,
+    offset: u64,
+    size: u32,
+    purpose: Purpose,
+    reply: ReplyData,
+) -> Option<ReplyData> {
+    match try_answer(reader, offset, size, purpose, reply) {
+        Ok(()) => None,
+        Err((error, reply)) if error.kind() == Kind::Changed => Some(reply),
+        Err((error, reply)) => {
+            refuse(reader, &error, reply);
+            None
+        }
+    }
+}
+
+/// Answers a read of a file that another program has changed, if it has left these bytes alone.
+pub(super) fn answer_anew(reader: &Reader, offset: u64, size: u32, purpose: Purpose, reply: ReplyData) {
+    let answered = match reader.renew() {
+        Ok(()) => try_answer(reader, offset, size, purpose, reply),
+        Err(error) => Err((error, reply)),
+    };
+    if let Err((error, reply)) = answered {
+        refuse(reader, &error, reply);
+    }
+}
+
+fn refuse(reader: &Reader, error: &Error, reply: ReplyData) {
+    reader.trouble(error);
+    reply.error(reply::errno(error));
+}
+
+/// Answers a read, or returns the reply with the reason why it can't be.
+fn try_answer(
+    reader: &Reader,
+    offset: u64,
+    size: u32,
+    purpose: Purpose,
+    reply: ReplyData,
+) -> std::result::Result<(), (Error, ReplyData)> {
     let admitted = |content| reader.admit().map(|()| content);
     let content = match reader.content().and_then(admitted) {
         Ok(content) => content,
-        Err(error) => {
-            reader.trouble(&error);
-            return reply.error(reply::errno(&error));
-        }
+        Err(error) => return Err((error, reply)),
     };
     if content.is_slow()
         && let Some(shared) = content.share(offset, size as usize, true)
     {
         reply.data(&shared);
-        return reader.given(&content, offset, ReadBytes::Shared(shared));
+        reader.given(&content, offset, ReadBytes::Shared(shared));
+        return Ok(());
     }
     if let Some(lent) = lend(&*content, offset, size) {
         // If the file is truncated just now, the kernel finds no bytes in the mapping: writing the reply
         // fails, and the kernel itself ends the request with EIO.
-        return reply.data(lent.for_kernel());
+        reply.data(lent.for_kernel());
+        return Ok(());
     }
     BUFFER.with_borrow_mut(|buffer| {
         let wanted = size as usize;
@@ -87,13 +125,11 @@ pub(super) fn answer(reader: &Reader, offset: u64, size: u32, purpose: Purpose, 
             Ok(read) => {
                 reply.data(&buffer[..read]);
                 reader.given(&content, offset, ReadBytes::Copied(buffer, read));
+                Ok(())
             }
-            Err(error) => {
-                reader.trouble(&error);
-                reply.error(reply::errno(&error));
-            }
+            Err(error) => Err((error, reply)),
         }
-    });
+    })
 }
 
 /// Answers a read with decoded bytes that lie in memory; returns the reply if they are not there yet.
@@ -128,5 +164,5 @@ fn lend(content: &dyn Content, offset: u64, size: u32) -> Option<Lent<'_>> {
         return None;
     }
     let stored = content.stored_at(offset).filter(|stored| stored.len >= len)?;
-    stored.source.as_file()?.lend(stored.offset, usize::try_from(len).ok()?)
+    stored.source.lend(stored.offset, usize::try_from(len).ok()?)
 }

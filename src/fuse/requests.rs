@@ -55,7 +55,7 @@ impl Adapter {
         handler: impl FnOnce(&Server) + Send + 'static,
     ) {
         // What panics here panics in the handler, too.
-        let slow = catch_unwind(AssertUnwindSafe(|| self.0.vfs.slow_file(ino(node), asked)));
+        let slow = catch_unwind(AssertUnwindSafe(|| self.0.vfs.waits_for(ino(node), asked)));
         let Some(file) = slow.ok().flatten() else { return guarded(request, || handler(&self.0)) };
         let (server, request) = (self.0.clone(), request.to_string());
         self.0.searching.run(file, move || guarded(format_args!("{request}"), || handler(&server)));

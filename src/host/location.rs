@@ -26,7 +26,7 @@ use crate::format::recovery::RecoveryPolicy;
 use crate::host::acl;
 use crate::host::at::{HOLD, descend, may_write, open_in, stat_in, step};
 use crate::host::stat::{Key, Kind, Stat};
-use crate::source::{RelocationLock, Source};
+use crate::source::Source;
 
 /// A directory that was opened before mounting.
 #[derive(Debug)]
@@ -173,15 +173,11 @@ impl Location {
         self.origin().stat_in(dir.as_fd(), &name).map_err(|error| error.of(self.label()))
     }
 
-    /// Opens the regular file that lies here; `lock` is held while a save relocates its bytes, if it can be saved.
-    pub(crate) fn open(&self, lock: Option<&RelocationLock>) -> Result<Arc<dyn Source>> {
+    /// Opens the regular file that lies here.
+    pub(crate) fn open(&self) -> Result<Arc<dyn Source>> {
         let (dir, name) = self.holder()?;
         let file = open_in(dir.as_fd(), &name, &self.label())?;
-        let file = file.with_surroundings(Arc::new(Beside::new(self.clone())));
-        Ok(match lock {
-            Some(lock) => Arc::new(file.with_relocation_lock(lock.clone())),
-            None => Arc::new(file),
-        })
+        Ok(Arc::new(file.with_surroundings(Arc::new(Beside::new(self.clone())))))
     }
 
     /// Whether this process may write the file that lies here, as far as permissions go.

@@ -286,23 +286,19 @@ impl Overlay {
         editor: &mut dyn Editor,
         attempt: &Attempt,
     ) -> (std::result::Result<Saved, Refusal>, Result<SourceVersion>) {
-        let mounted = match self.mounted().and_then(|mounted| mounted.begin_save().map(|_| mounted)) {
-            Ok(mounted) => mounted,
+        let mounted = self.mounted();
+        let mut saving = match mounted.as_ref().map_err(Clone::clone).and_then(|mounted| mounted.begin_save())
+        {
+            Ok(saving) => saving,
             Err(error) => return (Err(Refusal::Unopened(error.clone())), Err(error)),
         };
-        let mut off = None;
-        let mut relocating = || {
-            off.get_or_insert_with(|| mounted.hold_off());
-        };
-        let commit = || editor.commit(attempt.draft.whole(), &attempt.base, &mut relocating);
+        let commit = || editor.commit(attempt.draft.whole(), &attempt.base, &mut saving.readers);
         let result = catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(Refusal::Panicked));
         let (own, unsettled) = match &result {
             Ok(_) => (true, false),
             Err(refusal) => (refusal.errno() != libc::EBUSY, refusal.is_unsettled()),
         };
-        let version = mounted.end_save(own, unsettled);
-        drop(off);
-        (result, version)
+        (result, saving.end(own, unsettled))
     }
 
     /// Notes a save: in the folder's state, in the log, in the file of warnings.

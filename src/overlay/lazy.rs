@@ -52,6 +52,11 @@ impl LazyOverlay {
         Ok(position.location.may_write()?.then(|| *self.support.get_or_init(|| support)))
     }
 
+    /// True if the file was found to be one that can be saved.
+    pub(crate) fn can_be_saved(&self) -> bool {
+        self.support.get().is_some()
+    }
+
     /// Whether the format of the file can't be changed; what to say of it then.
     pub(crate) fn unchangeable(&self, position: &Position, shared: &Shared) -> Result<Option<String>> {
         let opened = self.mounted(position, &shared.serials, &shared.open_files)?.opened()?;

@@ -17,6 +17,7 @@ use crate::host::location::{Location, Origin};
 use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
+use crate::source::Readers;
 use crate::view::ShownViews;
 
 const OLD: &str = "Sample Galaxy";
@@ -127,11 +128,11 @@ impl Editor for Interrupted {
         &mut self,
         text: &[u8],
         base: &TextVersion,
-        relocating: &mut dyn FnMut(),
+        readers: &mut dyn Readers,
     ) -> std::result::Result<Saved, Refusal> {
         self.begins.send(()).unwrap();
         self.goes_on.recv().unwrap();
-        self.editor.commit(text, base, relocating)
+        self.editor.commit(text, base, readers)
     }
 
     fn settle(&mut self) -> Result<()> {

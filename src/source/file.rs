@@ -11,7 +11,7 @@ use std::sync::{Arc, RwLock};
 
 use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
 
-use super::{Identity, RelocationLock, Source, SourceStat, Surroundings};
+use super::{Identity, Source, SourceStat, Surroundings};
 use crate::error::{Error, Kind, Result};
 
 /// After lending this many bytes the mapping drops its pages, so that the daemon's resident size does not
@@ -29,9 +29,24 @@ pub struct Lent<'a> {
     map: Arc<Mmap>,
     range: std::ops::Range<usize>,
     source: &'a FileSource,
+    /// Released with the bytes: a guard that keeps them where they are.
+    _held: Option<Box<dyn Held + 'a>>,
 }
 
-impl Lent<'_> {
+/// Anything that is held until it is dropped.
+pub trait Held: std::fmt::Debug {}
+
+impl<T: std::fmt::Debug> Held for T {}
+
+impl<'a> Lent<'a> {
+    /// Holds a guard until the bytes are returned.
+    #[must_use]
+    pub fn holding(self, held: impl Held + 'a) -> Self {
+        let mut lent = self;
+        lent._held = Some(Box::new(held));
+        lent
+    }
+
     /// The bytes, for a system call only.
     pub fn for_kernel(&self) -> &[u8] {
         &self.map[self.range.clone()]
@@ -54,17 +69,10 @@ pub struct FileSource {
     lends: bool,
     map: RwLock<Option<Arc<Mmap>>>,
     lent: AtomicU64,
-    relocation_lock: Option<RelocationLock>,
     surroundings: Option<Arc<dyn Surroundings>>,
 }
 
 impl FileSource {
-    /// Adds the lock that keeps its bytes where they are.
-    #[must_use]
-    pub fn with_relocation_lock(self, lock: RelocationLock) -> Self {
-        Self { relocation_lock: Some(lock), ..self }
-    }
-
     /// Adds where it finds other files that it names.
     #[must_use]
     pub fn with_surroundings(self, surroundings: Arc<dyn Surroundings>) -> Self {
@@ -88,21 +96,13 @@ impl FileSource {
         let limited = rustix::process::getrlimit(rustix::process::Resource::As).current.is_some();
         let lends = !limited && !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
         let (map, lent) = (RwLock::new(None), AtomicU64::new(0));
-        Ok(Self { path: path.to_owned(), file, lends, map, lent, relocation_lock: None, surroundings: None })
+        Ok(Self { path: path.to_owned(), file, lends, map, lent, surroundings: None })
     }
 
     /// The version of the file now.
     pub fn identity(&self) -> Result<Identity> {
         let meta = self.file.metadata().map_err(|error| Error::from(error).of(&self.path))?;
         Ok(Identity::of(&meta))
-    }
-
-    /// Lends `len` bytes from `offset` on to a system call, without a copy; `None` if that can't be done.
-    pub fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
-        let end = offset.checked_add(len as u64).filter(|_| self.lends)?;
-        let map = self.map(end)?;
-        let range = usize::try_from(offset).ok()?..usize::try_from(end).ok()?;
-        Some(Lent { map, range, source: self })
     }
 
     /// A mapping that reaches at least to `end`, renewed when the file has grown; `None` if the file ends
@@ -139,16 +139,15 @@ impl FileSource {
 }
 
 impl Source for FileSource {
-    fn relocation_lock(&self) -> Option<&RelocationLock> {
-        self.relocation_lock.as_ref()
-    }
-
     fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
         self.surroundings.as_ref()
     }
 
-    fn as_file(&self) -> Option<&FileSource> {
-        Some(self)
+    fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
+        let end = offset.checked_add(len as u64).filter(|_| self.lends)?;
+        let map = self.map(end)?;
+        let range = usize::try_from(offset).ok()?..usize::try_from(end).ok()?;
+        Some(Lent { map, range, source: self, _held: None })
     }
 
     fn stat(&self) -> Result<SourceStat> {

@@ -87,6 +87,11 @@ pub trait Storage: Clone + Debug + Send + Sync {
     /// Creates the state directory, private to the user, and its parents if they are missing; an error if
     /// other users could write there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// The open file once more, for readers that may outlive the save; `None` if the storage has no readers.
+    fn reopen(&self, file: &Self::File) -> Option<File> {
+        let _ = file;
+        None
+    }
     /// The inode of an open file, as it is now.
     fn meta(&self, file: &Self::File) -> io::Result<Meta>;
     /// The inode behind a name; does not follow links.
@@ -204,6 +209,10 @@ impl Storage for System {
             true => Ok(file),
             false => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         }
+    }
+
+    fn reopen(&self, file: &File) -> Option<File> {
+        file.try_clone().ok()
     }
 
     fn create(&self, path: &Path) -> io::Result<File> {

@@ -73,6 +73,11 @@ impl Entry {
         }
     }
 
+    /// True of the folder of a file that is known to be one that can be saved.
+    pub(crate) fn can_be_saved(&self) -> bool {
+        self.folder().is_ok_and(LazyOverlay::can_be_saved)
+    }
+
     /// Whether what was seen is still this entry.
     ///
     /// A folder stays itself when its file is replaced: a process in it sees the new one.

@@ -25,6 +25,8 @@ struct Fake {
     source_stat: SourceStat,
     tree_end: u64,
     blocks: Vec<(u64, u64, bool)>,
+    /// All bytes before a streamed block.
+    before_stream: Option<Vec<u8>>,
     counts: Arc<Counts>,
 }
 
@@ -37,7 +39,7 @@ pub(crate) fn open(source: Arc<dyn Source>, counts: &Arc<Counts>) -> Result<Arc<
     if !bytes.starts_with(b"#ASDF fake\n") {
         return Err(Error::new(Kind::Unrecognised, "is not a fake file").of(source.path()));
     }
-    let (mut at, mut tree_end, mut blocks) = (0, 0, Vec::new());
+    let (mut at, mut tree_end, mut blocks, mut before_stream) = (0, 0, Vec::new(), None);
     while let Some(len) = bytes[at..].iter().position(|byte| *byte == b'\n') {
         let line = std::str::from_utf8(&bytes[at..at + len]).unwrap_or("");
         at += len + 1;
@@ -46,6 +48,7 @@ pub(crate) fn open(source: Arc<dyn Source>, counts: &Arc<Counts>) -> Result<Arc<
             (_, "BROKEN") => return Err(Error::damaged("is broken on purpose").of(source.path())),
             (_, "STREAM") => {
                 blocks.push((at as u64, (bytes.len() - at) as u64, true));
+                before_stream = Some(bytes[..at].to_vec());
                 break;
             }
             (Some(("BLOCK", size)), _) => {
@@ -56,7 +59,7 @@ pub(crate) fn open(source: Arc<dyn Source>, counts: &Arc<Counts>) -> Result<Arc<
             _ => {}
         }
     }
-    Ok(Arc::new(Fake { source, source_stat, tree_end, blocks, counts: counts.clone() }))
+    Ok(Arc::new(Fake { source, source_stat, tree_end, blocks, before_stream, counts: counts.clone() }))
 }
 
 impl Container for Fake {
@@ -97,6 +100,13 @@ impl Container for Fake {
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {
         // A line stands before each block.
         Ok(self.blocks.partition_point(|(start, ..)| *start <= offset).checked_sub(1))
+    }
+
+    fn still_has(&self, file: &Arc<dyn Source>) -> bool {
+        self.before_stream.as_ref().is_some_and(|before| {
+            let mut bytes = vec![0; before.len()];
+            read_up_to(&**file, 0, &mut bytes).is_ok() && bytes == *before
+        })
     }
 
     fn verify(&self, n: usize) -> Result<Verified> {

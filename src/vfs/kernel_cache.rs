@@ -46,10 +46,8 @@ pub trait Kernel: Send + Sync {
     fn give_back(&self, inos: &[Ino]) -> Result<()>;
 }
 
-/// How a node was opened last.
+/// A node that was opened.
 struct Opened {
-    /// The generation of the bytes that the kernel keeps.
-    generation: u64,
     /// The serial of the mounted file that shows it.
     file: u64,
     /// The blocks of that file from which the node is made.
@@ -93,16 +91,14 @@ impl KernelCache {
         let _ = self.0.kernel.set(kernel);
     }
 
-    /// Whether a node is opened for the first time in a generation. It is made of these blocks of the mounted file
-    /// with the serial `file`.
-    pub(crate) fn is_first_open(&self, ino: Ino, generation: u64, file: u64, blocks: &[usize]) -> bool {
+    /// Notes that a node is opened, which is made of these blocks of the mounted file with the serial `file`.
+    pub(crate) fn note_open(&self, ino: Ino, file: u64, blocks: &[usize]) {
         let mut opened = locked(&self.0.opened);
         if opened.len() >= OPENED && !opened.contains_key(&ino) {
             // What is not noted can't be taken back.
             opened.drain().for_each(|(ino, _)| self.forget(ino));
         }
-        let noted = Opened { generation, file, blocks: blocks.into() };
-        opened.insert(ino, noted).is_none_or(|before| before.generation != generation)
+        opened.insert(ino, Opened { file, blocks: blocks.into() });
     }
 
     /// Has the kernel drop the bytes of all nodes that are made of block `n` of a mounted file.

@@ -17,6 +17,7 @@ use crate::host::stat::Kind;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::{Class, Entry};
+use crate::vfs::lookup::Shown;
 use crate::vfs::node::{Ino, Node, ViewNode};
 use crate::view::shown::is_file;
 use crate::view::{ABOUT, TREE};
@@ -179,8 +180,7 @@ impl Vfs {
         attrs: bool,
         take: Take<'_>,
     ) -> Result<()> {
-        let _still = view.map(|_| mounted.hold_still());
-        let Some((snapshot, folder)) = self.folder_of(entry, mounted, view.map(|view| &**view))? else {
+        let Some((held, folder)) = self.folder_of(entry, mounted, view.map(|view| &**view))? else {
             return Ok(());
         };
         let within = view.map_or(mounted.serial, |view| view.serial);
@@ -194,9 +194,10 @@ impl Vfs {
                 return Ok(Some((attr.ino, attr.kind, Some((attr, node)))));
             }
             let Some(what) = folder.lookup(name)? else { return Ok(None) };
-            let node = self.view_node(entry.clone(), mounted.clone(), view, name)?;
-            let Node::View(_, _, shown) = &node else { return Ok(None) };
-            let attr = self.attr_of_view(shown, mounted, &snapshot, &what)?;
+            let shown = Shown { held: held.clone(), what };
+            let node = self.view_node(entry.clone(), mounted.clone(), view, name, Some(&shown))?;
+            let Node::View(_, _, view) = &node else { return Ok(None) };
+            let attr = self.attr_of_view(view, mounted, &shown)?;
             Ok(Some((attr.ino, attr.kind, Some((attr, node)))))
         };
         let (mut next, mut outcome) = (first + 2, Handed::default());
@@ -217,9 +218,9 @@ impl Vfs {
         view: Option<&Arc<ViewNode>>,
         name: &OsStr,
     ) -> Result<(Attr, Node)> {
-        let node = self.view_node(entry.clone(), mounted.clone(), view, name)?;
+        let node = self.view_node(entry.clone(), mounted.clone(), view, name, None)?;
         let size = match &node {
-            Node::View(_, _, view) => view.told.load(Ordering::Relaxed),
+            Node::View(_, _, view) => view.shown().map_or(0, |shown| shown.size),
             _ => 0,
         };
         let attr = self.ownership.attr(node.ino(), Kind::File, size, &mounted.look().stat);
@@ -232,8 +233,7 @@ impl Vfs {
             return Ok(None);
         }
         let mounted = self.mounted(entry)?;
-        let snapshot = mounted.opened()?;
-        match self.root_of(entry, &mounted, &snapshot).is_slow_at(name) {
+        match self.root_of(entry, &mounted, &mounted.opened()?).is_slow_at(name) {
             true => self.unmade(entry, &mounted, None, name).map(Some),
             false => Ok(None),
         }

@@ -3,21 +3,19 @@
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use crate::content::folder::{self, Folder};
 use crate::error::{self, Error, Result, errno};
+use crate::folder::generation::Held;
 use crate::folder::mounted_file::MountedFile;
-use crate::folder::snapshot::Snapshot;
 use crate::host::at::stat_of;
 use crate::overlay;
 use crate::vfs::Vfs;
 use crate::vfs::entry::{Class, Entry};
-use crate::vfs::node::{Ino, Node, ViewNode};
+use crate::vfs::node::{Ino, Node, NodeState, ViewNode};
 use crate::vfs::write::writing;
 use crate::view::root::Root;
-use crate::view::shown::is_file;
-use crate::view::{ABOUT, BLOCKS, STATUS, TREE};
+use crate::view::{ABOUT, BLOCKS, TREE};
 
 /// What lies at a name.
 #[derive(Debug)]
@@ -27,13 +25,13 @@ pub(crate) struct FoundNode {
     pub(crate) shown: Option<Shown>,
 }
 
-/// A folder of a view, of the version that was parsed.
-type Listed = (Arc<Snapshot>, Arc<dyn Folder>);
+/// A folder of a view, in a generation.
+type Listed = (Held, Arc<dyn Folder>);
 
 /// What a view shows.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) held: Held,
     pub(crate) what: folder::Node,
 }
 
@@ -74,23 +72,19 @@ impl Vfs {
                 }
                 Class::Folder(_) => {
                     let mounted = self.mounted(&entry)?;
-                    let held = mounted.clone();
-                    let _still = is_moved(None, name).then(|| held.hold_still());
-                    let snapshot = mounted.opened()?;
+                    let held = mounted.newest()?;
                     if [TREE, BLOCKS].iter().any(|known| name == *known) {
                         // Says why there is none.
-                        snapshot.container()?;
+                        held.container()?;
                     }
-                    self.find_view(entry, mounted, snapshot, None, name)
+                    self.find_view(entry, mounted, held, None, name)
                 }
                 _ => Err(errno(libc::ENOTDIR)),
             },
             Node::View(entry, mounted, view) => {
-                let held = mounted.clone();
-                let _still = is_moved(Some(&view), name).then(|| held.hold_still());
                 // A file that is gone has no new names. A handle keeps what it reads.
-                let snapshot = present(&mounted)?.ok_or_else(no_entry)?;
-                self.find_view(entry, mounted, snapshot, Some(view), name)
+                let held = present(&mounted)?.ok_or_else(no_entry)?;
+                self.find_view(entry, mounted, held, Some(view), name)
             }
             _ => Err(errno(libc::ENOTDIR)),
         }
@@ -100,69 +94,75 @@ impl Vfs {
         &self,
         entry: Arc<Entry>,
         mounted: Arc<MountedFile>,
-        snapshot: Arc<Snapshot>,
+        held: Held,
         parent: Option<Arc<ViewNode>>,
         name: &OsStr,
     ) -> Result<FoundNode> {
         let mut path = parent.as_ref().map_or_else(Vec::new, |parent| parent.path());
         path.push(name);
-        let root = self.root_of(&entry, &mounted, &snapshot);
+        let root = self.root_of(&entry, &mounted, &held);
         let what = folder::resolve(&root, &path)?.ok_or_else(no_entry)?;
-        let node = self.view_node(entry, mounted, parent.as_ref(), name)?;
-        Ok(FoundNode { node, shown: Some(Shown { snapshot, what }) })
+        let shown = Shown { held, what };
+        let node = self.view_node(entry, mounted, parent.as_ref(), name, Some(&shown))?;
+        Ok(FoundNode { node, shown: Some(shown) })
     }
 
-    /// The node of a name in a view: the one that is known, or a new one.
+    /// The node of a name in a view: the one that is known if it shows the same, or a new one. Without `shown` it is the
+    /// one that is known.
     pub(crate) fn view_node(
         &self,
         entry: Arc<Entry>,
         mounted: Arc<MountedFile>,
         parent: Option<&Arc<ViewNode>>,
         name: &OsStr,
+        shown: Option<&Shown>,
     ) -> Result<Node> {
         let within = parent.map_or(mounted.serial, |parent| parent.serial);
-        let view = match self.known.view(within, name) {
+        let shown = shown.map(|shown| {
+            shown.held.promise();
+            NodeState::new(&shown.held, &shown.what)
+        });
+        let goes_on = |view: &Arc<ViewNode>| shown.as_ref().is_none_or(|shown| view.go_on(shown));
+        let view = match self.known.view(within, name).filter(goes_on) {
             Some(view) => view,
-            None => {
-                let serial = self.serials.next()?;
-                Arc::new(ViewNode {
-                    serial,
-                    parent: parent.cloned(),
-                    name: name.into(),
-                    told: AtomicU64::new(0),
-                })
-            }
+            None => Arc::new(ViewNode::new(self.serials.next()?, parent.cloned(), name, shown)),
         };
         Ok(Node::View(entry, mounted, view))
     }
 
-    /// The folder that stands for a file, as it was parsed.
-    pub(crate) fn root_of(
-        &self,
-        entry: &Arc<Entry>,
-        mounted: &Arc<MountedFile>,
-        snapshot: &Arc<Snapshot>,
-    ) -> Root {
+    /// The folder that stands for a file, in a generation.
+    pub(crate) fn root_of(&self, entry: &Arc<Entry>, mounted: &Arc<MountedFile>, held: &Held) -> Root {
         let (read_only, entry, own) = (self.read_only_because(), entry.clone(), mounted.clone());
-        mounted.root(snapshot, move || writing(&entry, &own, read_only.as_deref()))
+        mounted.root(held, move || writing(&entry, &own, read_only.as_deref()))
     }
 
-    /// What a view shows now.
+    /// What a view shows: a file that of its own generation, anything else that of the newest one.
+    ///
+    /// # Errors
+    /// ESTALE if the generation is gone and the newest one has other bytes. The kernel then looks the name up anew.
     pub(crate) fn shown(
         &self,
         entry: &Arc<Entry>,
         mounted: &Arc<MountedFile>,
         view: &ViewNode,
     ) -> Result<Shown> {
-        let _still = is_moved(view.parent.as_ref(), &view.name).then(|| mounted.hold_still());
-        mounted.look();
-        let snapshot = mounted.opened()?;
-        snapshot.container().map(drop).or_else(|error| match view.path().first() {
+        let own = view.generation();
+        let is_own = own.as_ref().is_some_and(|own| !own.is_outlived());
+        let held = match own {
+            Some(own) if is_own => own,
+            _ => mounted.newest()?,
+        };
+        held.container().map(drop).or_else(|error| match view.path().first() {
             Some(first) if *first == ABOUT => Ok(()),
             _ => Err(error),
         })?;
-        let what = folder::resolve(&self.root_of(entry, mounted, &snapshot), &view.path())?;
-        Ok(Shown { snapshot, what: what.ok_or_else(no_entry)? })
+        let what = folder::resolve(&self.root_of(entry, mounted, &held), &view.path())?;
+        let shown = Shown { held, what: what.ok_or_else(no_entry)? };
+        if !is_own && !view.go_on(&NodeState::new(&shown.held, &shown.what)) {
+            return Err(rustix::io::Errno::STALE.into());
+        }
+        shown.held.promise();
+        Ok(shown)
     }
 
     /// The folder of a view, or that of the file itself, as it is now; `None` if the file is gone.
@@ -172,29 +172,20 @@ impl Vfs {
         mounted: &Arc<MountedFile>,
         view: Option<&ViewNode>,
     ) -> Result<Option<Listed>> {
-        let Some(snapshot) = present(mounted)? else { return Ok(None) };
-        let root = self.root_of(entry, mounted, &snapshot);
-        let Some(view) = view else { return Ok(Some((snapshot, Arc::new(root)))) };
+        let Some(held) = present(mounted)? else { return Ok(None) };
+        let root = self.root_of(entry, mounted, &held);
+        let Some(view) = view else { return Ok(Some((held, Arc::new(root)))) };
         match folder::resolve(&root, &view.path())? {
-            Some(folder::Node::Folder(folder)) => Ok(Some((snapshot, folder))),
+            Some(folder::Node::Folder(folder)) => Ok(Some((held, folder))),
             Some(_) => Err(errno(libc::ENOTDIR)),
             None => Err(no_entry()),
         }
     }
 }
 
-/// What is parsed of a mounted file now; `None` if it is gone.
-fn present(mounted: &MountedFile) -> Result<Option<Arc<Snapshot>>> {
-    if mounted.look().attached { mounted.opened().map(Some) } else { Ok(None) }
-}
-
-/// Whether what is shown at a name is read where a save may move bytes: `tree.yaml`, `status.yaml` and the folders at
-/// the top are not, so that they answer meanwhile.
-pub(crate) fn is_moved(parent: Option<&Arc<ViewNode>>, name: &OsStr) -> bool {
-    match parent {
-        Some(_) => name != STATUS,
-        None => is_file(name),
-    }
+/// The newest generation of a mounted file; `None` if the file is gone.
+fn present(mounted: &MountedFile) -> Result<Option<Held>> {
+    if mounted.look().attached { mounted.newest().map(Some) } else { Ok(None) }
 }
 
 fn no_entry() -> Error {

@@ -8,10 +8,12 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
+use crate::content::folder::{self, RenewalKey};
+use crate::folder::generation::{Generation, Held};
 use crate::folder::mounted_file::MountedFile;
+use crate::host::stat::Time;
 use crate::overlay::file::OverlayFile;
 use crate::sync::locked;
 use crate::vfs::entry::{Class, Entry};
@@ -59,21 +61,126 @@ pub(crate) enum Node {
     OverlayFile(Arc<Entry>, Arc<OverlayFile>),
 }
 
-/// The path of something that a mounted file shows.
+/// Something that a mounted file shows: its path, and for a file the bytes of one generation.
+///
+/// The bytes of a node never change, so what the kernel has of them stays right. A generation in which the file has
+/// other bytes has another node. Only streamed blocks grow. Folders and links are those of the newest generation.
 #[derive(Debug)]
 pub(crate) struct ViewNode {
     pub(crate) serial: u64,
     /// The folder that it lies in; none for what lies in the folder of the file itself.
     pub(crate) parent: Option<Arc<ViewNode>>,
     pub(crate) name: Box<OsStr>,
-    /// The size that the kernel was told last.
-    pub(crate) told: AtomicU64,
+    /// `None` until the first lookup.
+    shown: Mutex<Option<NodeState>>,
+}
+
+/// What a node shows.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeState {
+    generation: Weak<Generation>,
+    number: u64,
+    saves: u64,
+    base_version: u64,
+    lineage: u64,
+    pub(crate) kind: folder::Kind,
+    /// Which bytes a file has; none of a folder or link.
+    renewal: Option<RenewalKey>,
+    pub(crate) size: u64,
+    pub(crate) mtime: Time,
+}
+
+impl NodeState {
+    pub(crate) fn new(held: &Held, shown: &folder::Node) -> Self {
+        let (renewal, size) = match shown {
+            folder::Node::File(file) => (Some(file.renewal.key()), file.len()),
+            folder::Node::Folder(_) => (None, 0),
+            folder::Node::Link(text) => (None, text.len() as u64),
+        };
+        Self {
+            generation: Arc::downgrade(held.generation()),
+            number: held.number,
+            saves: held.saves,
+            base_version: held.base_version,
+            lineage: held.lineage,
+            kind: shown.kind(),
+            renewal,
+            size,
+            mtime: held.mtime(),
+        }
+    }
+
+    /// True if both have the same bytes, or are both folders or links.
+    fn is_same(&self, other: &Self) -> bool {
+        if self.kind != other.kind {
+            return false;
+        }
+        let (Some(own), Some(key)) = (self.renewal, other.renewal) else { return true };
+        match (self.number, self.saves) == (other.number, other.saves) {
+            // Another file that it is made of may have changed.
+            true => own == key,
+            false => own.is_same(key, self.base_version == other.base_version, self.lineage == other.lineage),
+        }
+    }
+
+    /// True while its generation is there: the newest one, or one that a handle reads.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.generation.strong_count() > 0
+    }
+
+    /// True of a file whose bytes and length do not change.
+    pub(crate) fn is_fixed(&self) -> bool {
+        matches!(self.renewal, Some(RenewalKey::Anew | RenewalKey::WhileSame(..)))
+    }
 }
 
 impl ViewNode {
     /// The serial of the folder that it lies in.
     fn within(&self, mounted: &MountedFile) -> u64 {
         self.parent.as_ref().map_or(mounted.serial, |parent| parent.serial)
+    }
+
+    pub(crate) fn new(
+        serial: u64,
+        parent: Option<Arc<Self>>,
+        name: &OsStr,
+        shown: Option<NodeState>,
+    ) -> Self {
+        Self { serial, parent, name: name.into(), shown: Mutex::new(shown) }
+    }
+
+    /// What it shows, as of its generation.
+    pub(crate) fn shown(&self) -> Option<NodeState> {
+        locked(&self.shown).clone()
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        locked(&self.shown).as_ref().is_some_and(|shown| shown.kind == folder::Kind::File)
+    }
+
+    /// The generation whose bytes a file has, if it is still there.
+    pub(crate) fn generation(&self) -> Option<Held> {
+        let shown = locked(&self.shown);
+        let fixed = shown.as_ref().filter(|shown| shown.is_fixed())?;
+        Some(fixed.generation.upgrade()?.hold())
+    }
+
+    /// Goes on to another generation if it shows the same there; true if it does.
+    pub(crate) fn go_on(&self, next: &NodeState) -> bool {
+        let mut shown = locked(&self.shown);
+        let is_same = shown.as_ref().is_none_or(|shown| shown.is_same(next));
+        if is_same {
+            // The kernel drops the bytes of a file whose time changes.
+            let fixed = shown.as_ref().filter(|shown| shown.is_fixed());
+            let mtime = fixed.map_or(next.mtime, |shown| shown.mtime);
+            *shown = Some(NodeState { mtime, ..next.clone() });
+        }
+        is_same
+    }
+
+    fn shows_the_same(&self, other: &Self) -> bool {
+        let (own, other) = (self.shown(), other.shown());
+        own.zip(other).is_none_or(|(own, other)| own.is_same(&other))
     }
 
     /// The names from the folder of the file down to this.
@@ -153,8 +260,8 @@ impl KnownNodes {
         let node = if let Node::Tree(entry) = node { Node::Entry(entry) } else { node };
         let serial = match &node {
             Node::View(_, mounted, view) => match known.view(view.within(mounted), &view.name) {
-                Some(known) => known.serial,
-                None => {
+                Some(known) if Arc::ptr_eq(known, view) || known.shows_the_same(view) => known.serial,
+                _ => {
                     let hash = known.hash(view.within(mounted), &view.name);
                     known.views.insert(hash, view.serial);
                     view.serial

@@ -1,13 +1,14 @@
 //! Open files: what a handle reads, and what the kernel may keep of it.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::content::folder::{self, File, Keeping, Renewal};
+use crate::content::folder::{self, File, Keeping, Renewal, RenewalKey};
 use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Kind, Result};
-use crate::folder::mounted_file::{Look, MountedFile};
-use crate::folder::snapshot::Snapshot;
+use crate::folder::generation::Held;
+use crate::folder::generation::bytes::rewritten;
+use crate::folder::mounted_file::MountedFile;
+use crate::folder::mounted_file::verification::are_proven;
 use crate::source::Source;
 use crate::sync::locked;
 use crate::vfs::entry::{Class, Entry};
@@ -31,8 +32,6 @@ pub enum Caching {
     Stored,
     /// Everything, also from one open to the next.
     Keep,
-    /// Everything, but nothing of what it has from before: that is of an older generation.
-    Anew,
 }
 
 /// An open file.
@@ -43,7 +42,7 @@ pub struct Reader {
 
 #[derive(Debug)]
 enum What {
-    /// What a mounted file shows: follows it through its versions.
+    /// A file of one generation of a mounted file.
     View { mounted: Arc<MountedFile>, view: Arc<ViewNode>, now: Box<RwLock<Now>>, kernel_cache: KernelCache },
     /// Generated when it was opened.
     Generated(Arc<dyn Content>),
@@ -51,9 +50,11 @@ enum What {
     Plain(Arc<dyn Content>),
 }
 
+/// What a handle reads: the file as it was opened. Only a file that grows is exchanged, and one that another program
+/// left alone when it changed the source.
 #[derive(Clone, Debug)]
 struct Now {
-    opened: Arc<Snapshot>,
+    held: Held,
     content: Arc<dyn Content>,
     file: Arc<File>,
 }
@@ -63,18 +64,18 @@ impl Reader {
     pub(crate) fn of_view(
         mounted: Arc<MountedFile>,
         view: Arc<ViewNode>,
-        opened: Arc<Snapshot>,
+        held: Held,
         mut file: File,
         kernel_cache: KernelCache,
     ) -> Result<Self> {
         let content = file.content.clone().inspect_err(|error| {
             mounted.trouble(error);
         })?;
-        if file.renewal == Renewal::Never {
+        if file.renewal == Renewal::Generated {
             return Ok(Self { what: What::Generated(content) });
         }
-        opened.add_blocks_of(&*content, &mut file.blocks)?;
-        let now = Box::new(RwLock::new(Now { opened, content, file: Arc::new(file) }));
+        held.add_blocks_of(&*content, &mut file.blocks)?;
+        let now = Box::new(RwLock::new(Now { held, content, file: Arc::new(file) }));
         Ok(Self { what: What::View { mounted, view, now, kernel_cache } })
     }
 
@@ -83,7 +84,7 @@ impl Reader {
         let Class::File { first, open } = &entry.class else {
             return Err(Error::new(Kind::Usage, "is not a file that can be read here"));
         };
-        let source = entry.position.location.open(None)?;
+        let source = entry.position.location.open()?;
         if !source.stat()?.version.same_file(&first.source.version) {
             return Err(rustix::io::Errno::STALE.into());
         }
@@ -91,59 +92,53 @@ impl Reader {
         Ok(Self { what: What::Plain(Arc::new(Plain::new(source))) })
     }
 
-    /// The bytes as they are to be read now.
+    /// The bytes to be read.
     ///
-    /// An error of kind [`Kind::Changed`] (ESTALE) says that the file was written anew, and has no such
-    /// block any more.
+    /// Reading them is an error of kind [`Kind::Changed`] (ESTALE) where another program has changed the source. Then
+    /// [`Reader::renew`] looks whether it left them alone.
     pub fn content(&self) -> Result<Arc<dyn Content>> {
-        let (mounted, view, now) = match &self.what {
-            What::View { mounted, view, now, .. } => (mounted, view, now),
-            What::Generated(content) | What::Plain(content) => return Ok(content.clone()),
-        };
-        let look = mounted.look();
-        if !look.attached || self.is_of(&look) {
-            return Ok(now.read().unwrap_or_else(std::sync::PoisonError::into_inner).content.clone());
-        }
-        let opened = mounted.opened()?;
-        let mut now = now.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if opened.version != now.opened.version || opened.saves != now.opened.saves {
-            let (content, file) = renewed(mounted, &opened, view).map_err(|error| match error.kind() {
-                Kind::System(_) => error,
-                _ => rewritten(),
-            })?;
-            // A save made here moves blocks, and changes none.
-            let saved = opened.base_version == now.opened.base_version;
-            let is_other = !saved && opened.lineage != now.opened.lineage;
-            let same = now.file.renewal.allows(&file.renewal, saved);
-            if !same || (is_other && matches!(now.file.renewal, Renewal::WhileSame(_))) {
-                return Err(rewritten());
+        match &self.what {
+            What::View { mounted, now, .. } => {
+                let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
+                if shown.file.renewal != Renewal::Follows {
+                    return Ok(shown.content);
+                }
+                let look = mounted.look();
+                if look.attached && look.stat.source.version != shown.held.version {
+                    self.renew()?;
+                }
+                Ok(now.read().unwrap_or_else(PoisonError::into_inner).content.clone())
             }
-            *now = Now { opened, content, file: Arc::new(file) };
-        }
-        Ok(now.content.clone())
-    }
-
-    /// What it shows of a mounted file, if it does.
-    pub(crate) fn shown(&self) -> Option<(&Arc<MountedFile>, &ViewNode)> {
-        match &self.what {
-            What::View { mounted, view, .. } => Some((mounted, view)),
-            What::Generated(_) | What::Plain(_) => None,
+            What::Generated(content) | What::Plain(content) => Ok(content.clone()),
         }
     }
 
-    /// Whether it shows the version of its file that a look found.
-    pub(crate) fn is_of(&self, look: &Look) -> bool {
-        let What::View { now, .. } = &self.what else { return true };
-        let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        now.opened.version == look.stat.source.version && now.opened.saves == look.saves
+    /// Goes on with the newest generation if it has the same bytes, and those of a file that grows. That is known where
+    /// the file has only grown, or where the checksums of the blocks prove it. May parse the file and read blocks.
+    ///
+    /// # Errors
+    /// ESTALE if the bytes are no longer there.
+    pub fn renew(&self) -> Result<()> {
+        let What::View { mounted, view, now, .. } = &self.what else { return Ok(()) };
+        mounted.look_now();
+        let newest = mounted.opened()?;
+        let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if shown.file.renewal != Renewal::Follows && !shown.held.is_outlived() {
+            return Ok(());
+        }
+        let renewed = renewed(mounted, newest, view, &shown).map_err(|error| match error.kind() {
+            Kind::System(_) => error,
+            _ => rewritten(),
+        })?;
+        *now.write().unwrap_or_else(PoisonError::into_inner) = renewed;
+        Ok(())
     }
 
-    /// Keeps what is read where it is until the answer is dropped; to be taken before
-    /// [`Reader::content`].
-    pub fn hold_still(&self) -> Option<std::sync::RwLockReadGuard<'_, ()>> {
+    /// The serial of the mounted file; 0 if it shows none.
+    pub fn file(&self) -> u64 {
         match &self.what {
-            What::View { mounted, .. } => Some(mounted.hold_still()),
-            What::Generated(_) | What::Plain(_) => None,
+            What::View { mounted, .. } => mounted.serial,
+            What::Generated(_) | What::Plain(_) => 0,
         }
     }
 
@@ -152,11 +147,8 @@ impl Reader {
     pub fn admit(&self) -> Result<()> {
         match &self.what {
             What::View { mounted, now, .. } => {
-                let (opened, file) = {
-                    let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-                    (now.opened.clone(), now.file.clone())
-                };
-                mounted.admit(&opened, &file.blocks)
+                let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
+                mounted.admit(&shown.held, &shown.file.blocks)
             }
             What::Generated(_) | What::Plain(_) => Ok(()),
         }
@@ -166,8 +158,8 @@ impl Reader {
     pub fn is_slow(&self) -> bool {
         match &self.what {
             What::View { mounted, now, .. } => {
-                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-                mounted.is_held_up(&now.opened, &now.file.blocks) || now.content.is_slow()
+                let now = now.read().unwrap_or_else(PoisonError::into_inner);
+                mounted.is_held_up(&now.held, &now.file.blocks) || now.content.is_slow()
             }
             What::Generated(_) | What::Plain(_) => false,
         }
@@ -184,14 +176,13 @@ impl Reader {
             },
             What::View { mounted, now, .. } => (mounted, now),
         };
-        let _still = mounted.hold_still();
         if self.content().is_err() {
             return Caching::Direct;
         }
-        let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let now = now.read().unwrap_or_else(PoisonError::into_inner).clone();
         let content = &*now.content;
         let sound = match now.file.keeping {
-            _ if now.file.grows || mounted.is_wrong(&now.opened, &now.file.blocks) => false,
+            _ if now.file.grows || mounted.is_wrong(&now.held, &now.file.blocks) => false,
             Keeping::Nothing => false,
             keeping if content.stored().is_some() => {
                 (keeping == Keeping::All || content.len() <= SMALL) && is_all_there(content)
@@ -209,29 +200,19 @@ impl Reader {
     /// What the kernel may keep at this open of the file.
     pub fn caching(&self) -> Caching {
         let caching = self.caching_of_now();
-        let is_first = match &self.what {
-            What::View { mounted, view, now, kernel_cache } => {
-                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-                let ino = Ino::of(view.serial);
-                let seen = seen(now.opened.generation, &now.file.renewal);
-                kernel_cache.is_first_open(ino, seen, mounted.serial, &now.file.blocks)
-            }
-            What::Generated(_) | What::Plain(_) => false,
-        };
-        match caching {
-            Caching::Stored if is_first => Caching::Direct,
-            Caching::Keep if is_first => Caching::Anew,
-            caching => caching,
+        if let What::View { mounted, view, now, kernel_cache } = &self.what {
+            let now = now.read().unwrap_or_else(PoisonError::into_inner);
+            kernel_cache.note_open(Ino::of(view.serial), mounted.serial, &now.file.blocks);
         }
+        caching
     }
 
     /// The bytes of a read that needs no work, and nothing to wait for, as they lie in memory.
     pub fn at_hand(&self, offset: u64, len: usize) -> Option<(Arc<dyn Content>, Shared)> {
         let What::View { mounted, now, .. } = &self.what else { return None };
-        let _still = mounted.is_still()?;
         {
-            let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if mounted.is_held_up(&now.opened, &now.file.blocks) {
+            let now = now.read().unwrap_or_else(PoisonError::into_inner);
+            if mounted.is_held_up(&now.held, &now.file.blocks) {
                 return None;
             }
         }
@@ -244,21 +225,16 @@ impl Reader {
     /// Takes note of what was read at an offset by a reader of [`Caching::Stored`], so that the next one need
     /// not ask for it.
     pub fn given(&self, content: &Arc<dyn Content>, offset: u64, given: ReadBytes<'_>) {
-        if let What::View { mounted, view, now, kernel_cache } = &self.what
+        if let What::View { view, now, kernel_cache, .. } = &self.what
             && content.is_slow()
             && content.soundness() == Soundness::Unknown
         {
-            let (generation, keeping) = {
-                let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-                (now.opened.generation, now.file.keeping)
-            };
+            let keeping = now.read().unwrap_or_else(PoisonError::into_inner).file.keeping;
             if keeping == Keeping::Nothing {
                 return;
             }
-            let (theirs, content, len) = (mounted.clone(), content.clone(), content.len());
-            let holds = move || {
-                theirs.generation() == generation && !matches!(content.soundness(), Soundness::Broken(_))
-            };
+            let (content, len) = (content.clone(), content.len());
+            let holds = move || !matches!(content.soundness(), Soundness::Broken(_));
             kernel_cache.keep(Ino::of(view.serial), offset, given, len, holds);
         }
     }
@@ -268,7 +244,7 @@ impl Reader {
         match &self.what {
             What::View { mounted, now, .. } => {
                 if mounted.trouble(error) && error.lasts() {
-                    let now = now.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let now = now.read().unwrap_or_else(PoisonError::into_inner);
                     // Some of it may be in the kernel's cache.
                     now.file.blocks.iter().for_each(|n| mounted.report_wrong(*n));
                 }
@@ -278,36 +254,27 @@ impl Reader {
     }
 }
 
-/// Another number for other bytes: of another generation, or, where another file is shown as well, of a version of that.
-fn seen(generation: u64, renewal: &Renewal) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    generation.hash(&mut hasher);
-    if let Renewal::WhileSame(signature) = renewal {
-        signature.hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-/// What a view shows in a new version of its file.
-fn renewed(
-    mounted: &Arc<MountedFile>,
-    opened: &Arc<Snapshot>,
-    view: &ViewNode,
-) -> Result<(Arc<dyn Content>, File)> {
+/// What a handle reads in a newer generation, which another program has made.
+fn renewed(mounted: &Arc<MountedFile>, newest: Held, view: &ViewNode, shown: &Now) -> Result<Now> {
     // What says how the file is written is not read anew.
-    let root = mounted.root(opened, Writing::default);
-    match folder::resolve(&root, &view.path())? {
-        Some(folder::Node::File(mut file)) => {
-            let content = file.content.clone()?;
-            opened.add_blocks_of(&*content, &mut file.blocks)?;
-            Ok((content, file))
-        }
-        _ => Err(rewritten()),
+    let root = mounted.root(&newest, Writing::default);
+    let Some(folder::Node::File(mut file)) = folder::resolve(&root, &view.path())? else {
+        return Err(rewritten());
+    };
+    let content = file.content.clone()?;
+    newest.add_blocks_of(&*content, &mut file.blocks)?;
+    let (own, new) = (shown.file.renewal.key(), file.renewal.key());
+    let saved = newest.base_version == shown.held.base_version;
+    let has_grown = newest.lineage == shown.held.lineage || !shown.held.is_outlived();
+    let goes_on = own.is_same(new, saved, has_grown);
+    let is_proven = || {
+        let in_place = own.is_same(new, false, true) && content.len() == shown.content.len();
+        in_place && new != RenewalKey::Follows && are_proven(&newest, &file.blocks)
+    };
+    match goes_on || is_proven() {
+        true => Ok(Now { held: newest, content, file: Arc::new(file) }),
+        false => Err(rewritten()),
     }
-}
-
-fn rewritten() -> Error {
-    Error::new(Kind::Changed, "another program rewrote the file: open it again")
 }
 
 /// Whether the source reaches as far as a stored content says.

@@ -1,8 +1,7 @@
 //! Which requests take long, so that no thread that answers the kernel waits for them.
 //!
 //! A file is parsed when a program first looks into its folder, and its blocks are looked for when they are
-//! first listed. That may take seconds for a large file, or for one on a server. While a save moves bytes,
-//! their readers wait for it.
+//! first listed. That may take seconds for a large file, or for one on a server.
 
 use std::ffi::OsStr;
 
@@ -10,9 +9,7 @@ use crate::content::folder;
 use crate::folder::mounted_file::{Look, MountedFile};
 use crate::vfs::Vfs;
 use crate::vfs::entry::Class;
-use crate::vfs::lookup::is_moved;
 use crate::vfs::node::{Ino, Node};
-use crate::vfs::read_handle::Reader;
 use crate::view::status::Writing;
 
 /// A file of at most so many bytes is parsed and looked through in a moment.
@@ -31,7 +28,7 @@ pub enum Asked<'a> {
 
 impl Vfs {
     /// The file for which an answer has to wait: its serial number. `None` if the answer is at hand.
-    pub fn slow_file(&self, ino: Ino, asked: Asked<'_>) -> Option<u64> {
+    pub fn waits_for(&self, ino: Ino, asked: Asked<'_>) -> Option<u64> {
         let (mounted, view) = match (self.node(ino).ok()?, asked) {
             (Node::View(_, mounted, view), _) => (mounted, Some(view)),
             (Node::Entry(entry), Asked::Name(_) | Asked::Names)
@@ -42,33 +39,13 @@ impl Vfs {
             (Node::Tree(entry) | Node::OverlayFile(entry, _), _) => (self.mounted(&entry).ok()?, None),
             (Node::Entry(_), _) => return None,
         };
-        let moved = match (&view, asked) {
-            (Some(view), Asked::Itself) => is_moved(view.parent.as_ref(), &view.name),
-            (view, Asked::Name(name)) => is_moved(view.as_ref(), name),
-            (view, Asked::Names) => view.is_some(),
-            (None, Asked::Itself) => false,
-        };
         let mut path = view.as_ref().map_or_else(Vec::new, |view| view.path());
         let name = match asked {
             Asked::Itself => path.pop(),
             Asked::Name(name) => Some(name),
             Asked::Names => None,
         };
-        let waits = moved && mounted.is_still().is_none();
-        (waits || is_slow(&mounted, &mounted.look(), &path, name)).then_some(mounted.serial)
-    }
-}
-
-impl Reader {
-    /// The file that has to be parsed anew, or that a save moves just now, before this reads on.
-    pub fn slow_file(&self) -> Option<u64> {
-        let (mounted, view) = self.shown()?;
-        let waits = || is_moved(view.parent.as_ref(), &view.name) && mounted.is_still().is_none();
-        let look = mounted.look();
-        let is_outdated = look.attached && !self.is_of(&look);
-        let mut path = view.path();
-        let name = path.pop();
-        (waits() || is_outdated && is_slow(mounted, &look, &path, name)).then_some(mounted.serial)
+        is_slow(&mounted, &mounted.look(), &path, name).then_some(mounted.serial)
     }
 }
 

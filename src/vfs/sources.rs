@@ -126,7 +126,7 @@ fn find<'a>(
             Kind::Directory => Ok(FoundSource { path, position, seen }),
             Kind::File => {
                 // Says why, in the words of the format.
-                let refused = (options.opener)(position.location.open(None)?).err();
+                let refused = (options.opener)(position.location.open()?).err();
                 let unknown = || Error::new(error::Kind::Unrecognised, "is of no known format");
                 Err(refused.unwrap_or_else(unknown).of(path))
             }

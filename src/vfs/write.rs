@@ -87,9 +87,23 @@ impl Vfs {
         }
     }
 
+    /// How long the kernel may rely on a name: not at all for a file of a folder that can be written, as each save may
+    /// give the name another node.
+    pub fn ttl_of_name(&self, ino: Ino) -> std::time::Duration {
+        match self.node(ino) {
+            Ok(Node::View(entry, _, view)) if view.is_file() && entry.can_be_saved() => {
+                std::time::Duration::ZERO
+            }
+            _ => self.ttl(ino),
+        }
+    }
+
     /// Whether names may come into a directory without the kernel's doing, at any time.
     pub fn changes_by_itself(&self, ino: Ino) -> bool {
-        self.can_be_written(ino).unwrap_or(true)
+        match self.node(ino) {
+            Ok(Node::View(entry, ..)) => entry.can_be_saved(),
+            _ => self.can_be_written(ino).unwrap_or(true),
+        }
     }
 
     /// Whether a file can be written, or a directory changed, as far as its permissions allow.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::content::folder::{self, Attributes};
 use crate::error::Result;
+use crate::folder::generation::Parsed;
 use crate::folder::mounted_file::MountedFile;
-use crate::folder::snapshot::Snapshot;
 use crate::format::Verified;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::xattr;
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Xattr {
 }
 
 /// Those of the folder of a file.
-fn of_folder(opened: &Snapshot) -> Attributes {
+fn of_folder(opened: &Parsed) -> Attributes {
     let Ok(container) = &opened.container else { return Vec::new() };
     container.attributes()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::error::{self, Error, Result};
-use crate::format::{Block, Container, FactValue, Facts};
+use crate::format::{Block, Container, Facts};
 
 /// The folder of a container's blocks. They are counted, not listed.
 #[derive(Debug)]
@@ -64,23 +64,12 @@ fn file(n: usize, block: Block) -> File {
         claimed: facts.data_size,
         grows: block.streamed,
         blocks: vec![n],
-        renewal: Renewal::WhileSame(Signature {
-            text: String::new(),
-            place: signature(&facts, block.streamed),
-        }),
+        renewal: match block.streamed {
+            true => Renewal::Follows,
+            false => Renewal::WhileSame(Signature { text: String::new(), place: format!("{facts:?}") }),
+        },
         keeping: if block.streamed { Keeping::Nothing } else { Keeping::Small },
         attributes: Some(Arc::new(move || attributes(&facts))),
-    }
-}
-
-/// The same text for a block of two versions of a file if it is the same block; one that is streamed may have grown.
-fn signature(facts: &Facts, streamed: bool) -> String {
-    match streamed {
-        false => format!("{facts:?}"),
-        true => {
-            let fixed = facts.iter().filter(|fact| !matches!(fact.value, FactValue::Size(_)));
-            format!("streamed {} {:?}", facts.offset, fixed.collect::<Vec<_>>())
-        }
     }
 }
 

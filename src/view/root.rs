@@ -114,7 +114,7 @@ impl Folder for About {
         Ok(match (name.to_str(), &self.container) {
             (Some(STATUS), _) => {
                 let file = File::new(Arc::new((self.status)()), Keeping::Nothing);
-                Some(Node::File(File { renewal: Renewal::Never, ..file }))
+                Some(Node::File(File { renewal: Renewal::Generated, ..file }))
             }
             (Some(TABLE), Some(container)) => {
                 let table = Table::new(container.clone(), self.known.clone())?;

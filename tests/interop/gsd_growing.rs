@@ -137,8 +137,9 @@ fn frames_come_when_they_are_finished_and_stay() {
     assert_eq!(chunk(&mounted, frames as i32 - 1, 89), data(frames as i32 - 1, 89));
     assert_eq!(all(&handles[0]).as_ref(), Some(&of_frame));
     assert_eq!(all(&handles[1]).unwrap(), data(1, 0));
-    // The series is longer, and begins as it did.
-    let grown = all(&handles[2]).unwrap();
+    // A handle has the series as it was; the next one is longer, and begins with the same data.
+    assert_eq!(all(&handles[2]).unwrap(), series);
+    let grown = fs::read(mounted.path(OPENED[2])).unwrap();
     let wanted: Vec<u8> = (0..frames as i32).flat_map(|frame| data(frame, 1)).collect();
     assert!(grown[128..] == wanted && series[128..] == wanted[..36]);
     drop(handles);
@@ -146,21 +147,22 @@ fn frames_come_when_they_are_finished_and_stay() {
 }
 
 #[test]
-fn what_was_open_of_a_truncated_file_is_stale() {
+fn what_was_open_of_a_truncated_file_has_no_other_bytes() {
     let folder = fresh_folder();
-    let Growing { mounted, mut writer, handles, .. } = growing(folder.path());
+    let Growing { mounted, mut writer, handles, chunk: of_frame } = growing(folder.path());
     writer.tell("truncate");
     // The chunks lie where others lay, and have the same shape.
     writer.frames(4, 2);
     assert!(wait_until(|| shown(&mounted) == 4));
     assert_eq!(chunk(&mounted, 1, 0), data(501, 0));
-    for (handle, path) in handles.iter().zip(OPENED) {
-        assert!(wait_until(|| all(handle).is_none()), "{path} can still be read");
+    // The kernel keeps the chunk that was read.
+    assert!(all(&handles[0]).is_none_or(|now| now == of_frame));
+    for (handle, path) in handles.iter().zip(OPENED).skip(1) {
+        assert!(all(handle).is_none(), "{path} can still be read");
     }
-    // The kernel may keep a length for up to a second.
-    let series = || fs::read(mounted.path("arrays/series/quantity/1.npy")).unwrap().split_off(128);
+    let series = fs::read(mounted.path("arrays/series/quantity/1.npy")).unwrap().split_off(128);
     let wanted: Vec<u8> = (500..504).flat_map(|frame| data(frame, 1)).collect();
-    assert!(wait_until(|| series() == wanted), "{:?}", series());
+    assert_eq!(series, wanted);
     drop(handles);
     mounted.unmount();
 }
@@ -211,7 +213,8 @@ fn a_file_is_overwritten_by_its_next_states() {
         if let Some((handle, bytes)) = &opened {
             match first {
                 0 => assert_eq!(all(handle).as_ref(), Some(bytes), "{}", state.display()),
-                _ => assert!(wait_until(|| all(handle).is_none()), "an older frame can still be read"),
+                // The kernel keeps what was read.
+                _ => assert!(all(handle).is_none_or(|now| now == *bytes), "an older frame has other bytes"),
             }
         } else if frames > 0 {
             let handle = File::open(mounted.path("arrays/frames/1/quantity/0.npy")).unwrap();
@@ -224,7 +227,7 @@ fn a_file_is_overwritten_by_its_next_states() {
 }
 
 #[test]
-fn what_was_open_of_an_upgraded_file_is_stale() {
+fn what_was_open_of_an_upgraded_file_has_no_other_bytes() {
     let folder = fresh_folder();
     let file = folder.path().join("old.gsd");
     fs::copy(root().join("tests/fixtures/gsd/gsd1.10.0_grown_index.gsd"), &file).unwrap();
@@ -238,7 +241,7 @@ fn what_was_open_of_an_upgraded_file_is_stale() {
         wait_until(|| String::from_utf8(mounted.tree()).unwrap().contains("gsd_version: \"2.")),
         "the upgraded file is not shown"
     );
-    assert!(wait_until(|| all(&handle).is_none()), "a handle of the old version can still be read");
+    assert!(all(&handle).is_none_or(|now| now == before), "a handle of the old version has other bytes");
     assert_eq!(fs::read(&path).unwrap(), before);
     drop(handle);
     mounted.unmount();

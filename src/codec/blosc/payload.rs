@@ -73,7 +73,7 @@ impl Payload {
     /// The payload of so many bytes.
     pub fn new(buffers: Arc<dyn Buffers>, len: u64, cache: &Arc<Cache>) -> Self {
         let row = Row { buffers, damaged: Mutex::default() };
-        Self(Decoded::pieces(row, len, cache).with_read_ahead(None))
+        Self(Decoded::pieces(row, len, cache).with_read_ahead())
     }
 
     /// All of it.

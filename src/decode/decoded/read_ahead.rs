@@ -5,7 +5,7 @@
 //! are decoded apart, each by a thread; the units of a stream by one thread, in order. A read elsewhere drops
 //! the work that has not begun.
 
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::Arc;
 
 use super::{Decoded, Encoded, NEAR, Unit};
 use crate::cache::Reservation;
@@ -164,19 +164,9 @@ impl Decoded {
         }
     }
 
-    /// Locks the source against a save that relocates blocks; `None` while one does. Readers then open
-    /// another content.
-    fn hold_still(&self) -> Option<Option<RwLockReadGuard<'_, ()>>> {
-        match &self.relocation_lock {
-            Some(lock) => lock.try_read().ok().map(Some),
-            None => Some(None),
-        }
-    }
-
     /// Decodes a piece into the cache, unless its reader has gone elsewhere.
     fn piece_ahead(&self, piece: Chunk, number: u64, reservation: Reservation) {
         let is_wanted = self.state().sequences.find(number).is_some();
-        let Some(_still) = self.hold_still() else { return };
         if is_wanted
             && self.cache.get(self.id, piece.offset).is_none()
             && let Ok(unit) = self.locate(piece.offset)
@@ -234,17 +224,14 @@ impl Decoded {
                 at
             };
             next = at.saturating_add(UNIT);
-            let Some(_still) = self.hold_still() else {
-                if let Some(reader) = self.state().sequences.find(number) {
-                    reader.busy = false;
-                }
-                return;
-            };
             if self.cache.get(self.id, at).is_some() {
                 continue;
             }
             if self.locate(at).and_then(|unit| self.obtain(unit)).is_err() {
-                // The error comes again for the reader; there is nothing more to decode.
+                // The error comes again for the reader, which may read on where there is none.
+                if let Some(reader) = self.state().sequences.find(number) {
+                    reader.busy = false;
+                }
                 return;
             }
         }

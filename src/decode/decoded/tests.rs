@@ -216,7 +216,7 @@ fn wait_for(condition: impl Fn() -> bool) {
 fn units_are_decoded_ahead_of_sequential_reads_but_the_last() {
     let counted = Arc::new(Counted { len: 6 * UNIT, ..Counted::default() });
     let cache = Arc::new(Cache::with_threads(64 << 20, 2));
-    let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead(None);
+    let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead();
     let is_there = |n| cache.get(content.id, n * UNIT).is_some();
     read(&content, 0, 10);
     read(&content, 2 * UNIT, 10);
@@ -236,7 +236,7 @@ fn units_are_decoded_ahead_of_sequential_reads_but_the_last() {
 fn nothing_is_decoded_ahead_where_the_cache_has_no_room_for_it() {
     let counted = Arc::new(Counted { len: 20 * UNIT, ..Counted::default() });
     let cache = Arc::new(Cache::with_threads(2 * UNIT - 1, 2));
-    let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead(None);
+    let content = Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead();
     (0..10).for_each(|n| read(&content, n * UNIT, UNIT as usize));
     assert_eq!((cache.reserved(), counted.bytes.load(Ordering::Relaxed)), (0, 10 * UNIT));
 }
@@ -258,22 +258,4 @@ fn what_is_shared_is_what_is_read() {
     assert!([counted.len, counted.len + 1, u64::MAX].iter().all(|at| content.share(*at, 9, true).is_none()));
     assert!(content.share(5, 0, true).is_none());
     assert_eq!(cache.reserved(), 0);
-}
-
-#[test]
-fn nothing_is_decoded_ahead_while_somebody_moves_the_bytes() {
-    let counted = Arc::new(Counted { len: 20 * UNIT, ..Counted::default() });
-    let cache = Arc::new(Cache::with_threads(64 << 20, 2));
-    let gate = crate::source::RelocationLock::default();
-    let content =
-        Decoded::stream(Shared(counted.clone()), counted.len, &cache).with_read_ahead(Some(gate.clone()));
-    let moving = gate.write().unwrap();
-    for n in 0..5 {
-        read(&content, n * UNIT, UNIT as usize);
-        wait_for(|| cache.reserved() == 0);
-    }
-    assert_eq!(counted.bytes.load(Ordering::Relaxed), 5 * UNIT);
-    drop(moving);
-    read(&content, 5 * UNIT, UNIT as usize);
-    wait_for(|| counted.bytes.load(Ordering::Relaxed) > 6 * UNIT);
 }

@@ -74,6 +74,7 @@ impl Exploded {
         let content = header.clone().and_then(|header| self.file.block_alone(n, &header));
         let streamed = header.as_ref().is_ok_and(Header::streamed);
         let renewal = match (&header, self.file.parts()) {
+            (Ok(_), Ok(_)) if streamed => Renewal::Follows,
             (Ok(header), Ok(parts)) => {
                 // Without a checksum only its place tells a block that another program wrote from this one.
                 let place = if header.has_checksum() { 0 } else { header.offset };
@@ -81,7 +82,7 @@ impl Exploded {
                 let text = format!("{header:?} {}", parts.front.escape_ascii());
                 Renewal::WhileSame(Signature { text, place: place.to_string() })
             }
-            _ => Renewal::Always,
+            _ => Renewal::Anew,
         };
         let keeping = if streamed { Keeping::Nothing } else { Keeping::All };
         Ok(Some(File {

@@ -11,7 +11,7 @@ use super::{AsdfFile, recognises};
 use crate::content::{Content, Soundness};
 use crate::error::{Error, Kind, Result};
 use crate::format::HEAD;
-use crate::source::{RelocationLock, Source, SourceVersion, read_up_to};
+use crate::source::{Source, SourceVersion, read_up_to};
 
 /// So many other files are kept open for one that names them.
 const KEPT: usize = 64;
@@ -153,10 +153,6 @@ impl Content for Unchanged {
 
     fn ranges(&self) -> Vec<Range<u64>> {
         Vec::new()
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        None
     }
 
     fn is_slow(&self) -> bool {

@@ -64,7 +64,7 @@ impl AsdfFile {
         let grows = whole.as_ref().is_some_and(|whole| whole.streamed.is_some());
         let keeping = if grows || content.is_err() { Keeping::Nothing } else { Keeping::All };
         let renewal =
-            whole.map_or(Renewal::Always, |whole| Renewal::WhileSame(Signature::new(whole.signature)));
+            whole.map_or(Renewal::Anew, |whole| Renewal::WhileSame(Signature::new(whole.signature)));
         Some(File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, attributes: None })
     }
 

@@ -85,12 +85,12 @@ impl AsdfFile {
             Ok(both) => (&both.texts[tags as usize], both.merges.clone()),
             Err(error) => return Some(unreadable(error.clone())),
         };
+        let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", measured.len, measured.hash)));
         if let Some(text) = &measured.text {
-            return Some(File { renewal: Renewal::Never, ..File::new(Arc::new(text.clone()), Keeping::All) });
+            return Some(File { renewal, ..File::new(Arc::new(text.clone()), Keeping::All) });
         }
         let stream = JsonStream { tree: self.tree(), tags, merges };
         let content = Decoded::stream(stream, measured.len, &self.context.cache);
-        let renewal = Renewal::WhileSame(Signature::new(format!("{} {:x}", measured.len, measured.hash)));
         Some(File { renewal, ..File::new(Arc::new(content), Keeping::All) })
     }
 

@@ -201,11 +201,6 @@ impl Container for BloscpackFile {
         vec![("user.bloscpack.format", NAME.to_owned()), ("user.bloscpack.version", self.version())]
     }
 
-    fn goes_on_from(&self, _: Option<&dyn Container>) -> bool {
-        // A writer that appends writes the last chunk, the header and the offsets anew.
-        false
-    }
-
     fn check_tree(&self) -> Result<Vec<Defect>> {
         check::chunks(&self.facts())
     }

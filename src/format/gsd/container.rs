@@ -73,16 +73,17 @@ impl Container for Gsd {
         vec![("user.gsd.format", NAME.to_owned()), ("user.gsd.version", self.version())]
     }
 
-    fn goes_on_from(&self, older: Option<&dyn Container>) -> bool {
-        let older = older.and_then(|older| (older as &dyn Any).downcast_ref::<Self>());
-        let Some((older, trace)) = older.and_then(|older| Some((older, older.trace.as_ref()?))) else {
-            return false;
-        };
-        let goes_on = lineage::goes_on(&older.file, trace, &self.file);
-        if goes_on {
+    fn still_has(&self, file: &Arc<dyn Source>) -> bool {
+        let newer = || GsdFile::open(file.clone());
+        self.trace
+            .as_ref()
+            .is_some_and(|trace| newer().is_ok_and(|newer| lineage::goes_on(&self.file, trace, &newer)))
+    }
+
+    fn go_on_from(&self, older: &dyn Container) {
+        if let Some(older) = (older as &dyn Any).downcast_ref::<Self>() {
             self.arrays.series().go_on_from(older.arrays.series());
         }
-        goes_on
     }
 
     fn check_tree(&self) -> Result<Vec<Defect>> {

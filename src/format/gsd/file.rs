@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::entry::{Entry, Limits};
 use super::header::{Header, SIZE};
@@ -12,10 +11,6 @@ use super::order::Order;
 use crate::content::Slice;
 use crate::error::{Error, Result};
 use crate::source::{Source, SourceStat, read_up_to};
-
-/// A file that was modified in the last moments is not read before so much time has passed: the clock of the file
-/// system may give the next write the same time, and then nothing would tell that there was one.
-const SETTLED: Duration = Duration::from_millis(10);
 
 /// So many more frames than slots of the index may there be: frames without a chunk need no slot.
 const EMPTY_FRAMES: u64 = 1 << 20;
@@ -57,7 +52,7 @@ impl GsdFile {
     /// # Errors
     /// The header is damaged, or of an unknown version.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
-        let stat = settled(&*source)?;
+        let stat = source.stat()?;
         let mut bytes = [0; SIZE as usize];
         let read = read_up_to(&*source, 0, &mut bytes)?;
         let header = Header::parse(&bytes[..read], stat.size).map_err(|error| error.of(source.path()))?;
@@ -259,24 +254,8 @@ impl GsdFile {
     pub fn range(&self, entry: &Entry) -> Result<(u64, u64)> {
         let found = entry.range(self.stat.size).or_else(|_| {
             // The index may have been read when the file had grown already.
-            entry.range(self.source.stat()?.size)
+            entry.range(self.source.size_now()?)
         });
         found.map_err(|error| error.at(self.index.offset(entry.slot)))
-    }
-}
-
-/// The state of a source, some time after the last write if there was one just now.
-fn settled(source: &dyn Source) -> Result<SourceStat> {
-    let stat = source.stat()?;
-    let (seconds, nanoseconds) = stat.mtime;
-    let modified = u64::try_from(seconds).ok().map(|seconds| Duration::new(seconds, nanoseconds));
-    let age = modified
-        .and_then(|modified| SystemTime::now().duration_since(UNIX_EPOCH).ok()?.checked_sub(modified));
-    match age.and_then(|age| SETTLED.checked_sub(age)) {
-        Some(wait) => {
-            std::thread::sleep(wait);
-            source.stat()
-        }
-        None => Ok(stat),
     }
 }

@@ -137,8 +137,7 @@ fn file_of(file: &Arc<GsdFile>, shown: &Shown) -> File {
         claimed: 0,
         grows: false,
         blocks: Vec::new(),
-        // One that has grown begins with the same bytes: numpy leaves room for the number of frames in the header.
-        renewal: Renewal::WhileSame(Signature::new(format!("series {kind} {n} {m}"))),
+        renewal: Renewal::WhileSame(Signature::new(format!("series {kind} {n} {m} {}", shown.chunks.count))),
         keeping: Keeping::All,
         attributes: Some(Arc::new(move || attributes(&holder, &chunks))),
     }

@@ -39,22 +39,6 @@ fn a_file_alone_is_the_root() {
 }
 
 #[test]
-fn files_made_of_the_tree_wait_while_a_save_moves_it() {
-    let test = Test::new();
-    test.write("a.asdf", FILE);
-    let tree = test.tree("a.asdf");
-    let Node::Entry(entry) = tree.node(Ino::ROOT).unwrap() else { panic!("no entry") };
-    let mounted = tree.mounted(&entry).unwrap();
-    mounted.opened().unwrap();
-    let waits = |name: &str| tree.slow_file(Ino::ROOT, crate::vfs::Asked::Name(OsStr::new(name))).is_some();
-    let files = ["tree.json", "tree.tagged.json", "imploded.asdf", "preview.png"];
-    assert!(files.iter().all(|name| !waits(name)));
-    let _off = mounted.hold_off();
-    assert!(files.iter().all(|name| waits(name)));
-    assert!(["tree.yaml", "arrays", "tree.txt"].iter().all(|name| !waits(name)));
-}
-
-#[test]
 fn parts_carry_what_the_file_has() {
     let test = Test::new();
     let path = test.write("a.asdf", FILE);
@@ -88,19 +72,22 @@ fn generated_files_have_the_size_that_is_said_and_are_yaml() {
 }
 
 #[test]
-fn a_file_written_in_place_is_parsed_anew_under_the_same_numbers() {
+fn what_another_program_writes_in_place_is_another_generation() {
     let test = Test::new();
     let path = test.write("s/a.asdf", FILE);
     let tree = test.tree("s");
+    let folder = tree.at("a.asdf/blocks").unwrap();
     let block = tree.at("a.asdf/blocks/0.bin").unwrap();
-    let (kept, changed) = (tree.open(block.ino).unwrap(), tree.at("a.asdf/blocks/1.bin").unwrap());
-    let changed = tree.open(changed.ino).unwrap();
-    fs::write(&path, FILE.replace("BLOCK 0\n", "BLOCK 3\nnew")).unwrap();
+    let kept = tree.open(block.ino).unwrap();
+    fs::write(&path, FILE.replace("hello", "HELLO")).unwrap();
+    // Before anybody notices, and after that.
+    assert_eq!(tree.open(block.ino).unwrap_err().errno(), libc::ESTALE);
     wait();
-    assert_eq!(tree.at("a.asdf/blocks/0.bin").unwrap().ino, block.ino);
-    assert_eq!(tree.read("a.asdf/blocks/1.bin"), b"new");
-    assert_eq!(read(&kept).unwrap(), b"hello");
-    assert_eq!(read(&changed).unwrap_err().errno(), libc::ESTALE);
+    assert_eq!(tree.at("a.asdf/blocks").unwrap().ino, folder.ino);
+    assert_ne!(tree.at("a.asdf/blocks/0.bin").unwrap().ino, block.ino);
+    assert_eq!(tree.read("a.asdf/blocks/0.bin"), b"HELLO");
+    assert_eq!(read(&kept).unwrap_err().errno(), libc::ESTALE);
+    assert_eq!(kept.renew().unwrap_err().errno(), libc::ESTALE);
     let status = String::from_utf8(tree.read("a.asdf/.asdf-mount/status.yaml")).unwrap();
     assert!(status.contains("generation: 1\n"), "{status}");
 }
@@ -122,6 +109,7 @@ fn a_file_replaced_is_a_new_one_and_the_old_one_can_be_read_to_its_end() {
     assert_eq!(read(&reader).unwrap(), b"hello");
     assert_eq!(tree.attr(block.ino).unwrap().size, 5);
     drop(reader);
+    tree.open_files.clear();
     assert_eq!(tree.attr(block.ino).unwrap_err().errno(), libc::ESTALE);
 }
 
@@ -181,7 +169,7 @@ fn a_file_that_breaks_shows_why_and_heals() {
     fs::write(&path, FILE).unwrap();
     wait();
     assert_eq!(tree.read("blocks/0.bin"), b"hello");
-    assert_eq!(read(&block).unwrap(), b"hello");
+    assert_eq!(block.renew().unwrap_err().errno(), libc::ESTALE);
 }
 
 #[test]
@@ -207,6 +195,7 @@ fn facts_are_attributes_and_the_check_is_made_once_a_generation() {
     assert!(rows.contains("verified: mismatch") && rows.contains("verified: unknown"), "{rows}");
     append(&path, "x");
     wait();
+    let block = tree.at("blocks/0.bin").unwrap().ino;
     assert_eq!(get(block, "user.fake.verified"), "mismatch");
     assert_eq!(verified(), 2);
 }
@@ -253,7 +242,6 @@ fn what_the_kernel_may_keep_depends_on_size_and_soundness() {
     let caching = |tree: &Vfs, path: &str| tree.open(tree.at(path).unwrap().ino).unwrap().caching();
     let tree = test.tree("a.asdf");
     for path in ["tree.yaml", "blocks/0.bin"] {
-        assert_eq!(caching(&tree, path), Caching::Anew);
         assert_eq!(caching(&tree, path), Caching::Keep);
     }
     assert_eq!(caching(&tree, "blocks/1.bin"), Caching::Direct);
@@ -289,9 +277,11 @@ fn a_block_of_a_file_that_was_emptied_just_now_is_not_an_empty_one() {
     assert_eq!((block.size, tree.read("blocks/0.bin")), (5, b"hello".to_vec()));
     fs::write(&path, "").unwrap();
     // Before anybody notices, and after that.
-    assert!(tree.attr(block.ino).is_err());
+    assert!(tree.open(block.ino).is_err());
+    assert!(tree.attr(block.ino).is_ok_and(|attr| attr.size == 5));
     wait();
-    assert!(tree.attr(block.ino).is_err());
+    assert!(tree.attr(block.ino).is_ok_and(|attr| attr.size == 5));
+    assert_eq!(tree.errno("blocks"), libc::EIO);
 }
 
 /// A kernel that notes which nodes it is asked for.

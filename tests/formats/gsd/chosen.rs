@@ -106,10 +106,10 @@ fn a_file_with_other_names_is_another_one() {
     let built = |name: &str| number(number(GsdBuilder::new(), 0, name, 1), 1, "c", 2).build().bytes;
     let (older, same, other) =
         (open(&built("a")).unwrap(), open(&built("a")).unwrap(), open(&built("b")).unwrap());
-    assert!(same.goes_on_from(Some(&*older)) && !other.goes_on_from(Some(&*older)));
+    assert!(older.still_has(same.source()) && !older.still_has(other.source()));
     // A name that is added is none.
     let grown = number(number(number(GsdBuilder::new(), 0, "a", 1), 1, "c", 2), 2, "d", 3).build().bytes;
-    assert!(open(&grown).unwrap().goes_on_from(Some(&*older)));
+    assert!(older.still_has(open(&grown).unwrap().source()));
 }
 
 /// A source that counts the bytes that are read.

@@ -35,6 +35,7 @@ mod commands;
 mod commit;
 mod ends;
 mod faults;
+mod generations;
 mod halfway;
 mod killed;
 mod kinds;

@@ -14,7 +14,7 @@ use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, Gather, Text, Window};
 use crate::decode::Decoded;
 use crate::error::{Error, Kind, Result};
-use crate::format::{Block, Container, FactValue};
+use crate::format::{Block, Container};
 
 /// The elements of an array.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ pub(in super::super) fn file_of_all(
     }
     blocks.sort_unstable();
     blocks.dedup();
-    let renewal = signatures.map_or(Renewal::Always, Renewal::WhileSame);
+    let renewal = signatures.map_or(Renewal::Anew, Renewal::WhileSame);
     let content = all.and_then(|all| make(&all));
     File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
 }
@@ -187,7 +187,7 @@ pub(in super::super) fn file_of_mask(
             origin.grows |= mask.grows;
             origin.renewal = match (origin.renewal, mask.renewal) {
                 (Renewal::WhileSame(one), Renewal::WhileSame(other)) => Renewal::WhileSame(one.and(&other)),
-                _ => Renewal::Always,
+                _ => Renewal::Anew,
             };
         }
     }
@@ -246,7 +246,7 @@ impl Origin {
                 };
                 (elements, renewal)
             }
-            Err(error) => (Err(error), Renewal::Always),
+            Err(error) => (Err(error), Renewal::Anew),
         };
         Self { elements, renewal, blocks: Vec::new(), grows: false }
     }
@@ -266,7 +266,7 @@ impl Origin {
                 grows: block.streamed,
             },
             Err(error) => {
-                Self { elements: Err(error), renewal: Renewal::Always, blocks: Vec::new(), grows: false }
+                Self { elements: Err(error), renewal: Renewal::Anew, blocks: Vec::new(), grows: false }
             }
         }
     }
@@ -284,16 +284,14 @@ impl Origin {
     }
 }
 
-/// The same for an array of two versions of a file if it has the same elements; a streamed one may have grown.
+/// Tells the elements of an array from others. Those of a streamed block are told by their number, too.
 fn signature(array: &Ndarray, number: usize, block: &Block) -> Signature {
-    let facts =
-        block.facts.iter().filter(|fact| !block.streamed || !matches!(fact.value, FactValue::Size(_)));
-    let facts: Vec<_> = facts.collect();
+    let len = block.content.as_ref().map_or(0, |content| content.len());
     let text = format!(
-        "{number} {:?} {:?} {:?} {:?} {:?}",
+        "{number} {:?} {:?} {:?} {:?} {:?} {len}",
         array.shape, array.datatype, array.byteorder, array.offset, array.strides
     );
-    Signature { text, place: format!("{facts:?}") }
+    Signature { text, place: format!("{:?}", block.facts) }
 }
 
 /// The bytes of an array in the tree, or which of its elements are null.
@@ -306,7 +304,7 @@ fn content_in_tree(file: &AsdfFile, array: &Ndarray, nulls: bool) -> Result<Arc<
         return Ok(Arc::new(Text::new(Vec::new())));
     }
     let decoded = Decoded::stream(elements, len, &file.context.cache);
-    Ok(decoded.with_read_ahead(file.tree().relocation_lock()))
+    Ok(decoded.with_read_ahead())
 }
 
 /// In which order the elements lie one after the other; `None` if they don't.

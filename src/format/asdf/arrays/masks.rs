@@ -7,7 +7,6 @@ use super::super::ndarray::{Byteorder, Number, Scalar};
 use super::value::half_as_float;
 use crate::content::{Content, Gather, Soundness, read_exact_at};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 
 /// Bytes that are looked at together, at least.
 const SPAN: usize = 64 << 10;
@@ -181,10 +180,6 @@ impl Content for Truths {
 
     fn ranges(&self) -> Vec<Range<u64>> {
         self.elements.ranges()
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        self.elements.relocation_lock()
     }
 
     fn is_slow(&self) -> bool {

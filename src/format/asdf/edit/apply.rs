@@ -9,9 +9,10 @@ use super::plan::Change;
 use super::sidecar::SidecarPaths;
 use crate::error::{Error, Kind};
 use crate::format::editor::DeviceLimits;
-use crate::source::Identity;
 use crate::source::storage::Storage;
+use crate::source::{Identity, Readers};
 
+mod announce;
 mod journaled;
 mod ranges;
 mod replace;
@@ -23,7 +24,6 @@ pub(crate) use stream::not_leased;
 const PIECE: usize = 64 << 10;
 
 /// What a save works on.
-#[derive(Debug)]
 pub(crate) struct Job<'a, S: Storage> {
     /// The file system.
     pub(crate) storage: &'a S,
@@ -39,6 +39,8 @@ pub(crate) struct Job<'a, S: Storage> {
     pub(crate) source: std::cell::Cell<Identity>,
     /// What file systems can't do.
     pub(crate) limits: &'a DeviceLimits,
+    /// The readers of the source, who are told of what changes in it.
+    pub(crate) readers: std::cell::RefCell<&'a mut dyn Readers>,
     /// How many syncs were made.
     pub(crate) syncs: std::cell::Cell<u32>,
     /// Whether the source has a read lease; it is then open for reading only.

@@ -14,8 +14,8 @@ use crate::format::asdf::AsdfFile;
 use crate::format::editor::{EditContext, Editor, SaveTarget, Saved, TextVersion, Validation};
 use crate::format::refusal::Refusal;
 use crate::format::{Container, Context};
-use crate::source::FileSource;
 use crate::source::storage::System;
+use crate::source::{FileSource, Readers};
 
 /// A longer text is hashed on a thread of its own while it is checked.
 const LARGE: usize = 1 << 20;
@@ -146,7 +146,7 @@ impl Editor for Session {
         &mut self,
         text: &[u8],
         base: &TextVersion,
-        relocating: &mut dyn FnMut(),
+        readers: &mut dyn Readers,
     ) -> std::result::Result<Saved, Refusal> {
         self.check_base(base)?;
         let (accepted, hashed) = std::thread::scope(|scope| {
@@ -167,7 +167,7 @@ impl Editor for Session {
             Cow::Owned(text) => TextVersion::of_bytes(text),
         };
         let options = self.options;
-        let applied = self.file()?.save_among_readers(&accepted.text, version, &options, relocating);
+        let applied = self.file()?.save_among_readers(&accepted.text, version, &options, readers);
         let applied = applied.map_err(|error| relabelled(&error, &self.target))?;
         self.old = accepted.next.map(|next| (version, next));
         let written = applied.plan.is_some();

@@ -1,5 +1,6 @@
 //! A source that may be written.
 
+use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,12 +12,13 @@ use super::opened::open_locked;
 use super::plan::Change;
 use super::recover::{is_left, recover};
 use super::sidecar::SidecarPaths;
-use super::{Applied, Plan, SaveOptions, tail};
+use super::{Applied, SaveOptions, tail};
 use crate::error::{Error, Kind, Result};
 use crate::format::editor::{DeviceLimits, TextVersion};
 use crate::format::recovery::Recovered;
 use crate::format::refusal::CONFLICT;
 use crate::source::storage::{Storage, System};
+use crate::source::{NoReaders, Readers};
 
 mod leased;
 
@@ -105,20 +107,19 @@ impl<S: Storage> Target<S> {
     /// refuses. The file is then the old one. [`Kind::Unfinished`] if not even that could be had: the
     /// journal is kept, and a recovery settles it.
     pub fn save(&mut self, text: &[u8], options: &SaveOptions) -> Result<Applied> {
-        self.save_among_readers(text, TextVersion::of_bytes(text), options, &mut || {})
+        self.save_among_readers(text, TextVersion::of_bytes(text), options, &mut NoReaders)
     }
 
-    /// The same while others read the file: `moving` is called before bytes behind the head change
-    /// their place in the same file, and returns when no thread reads there until this has returned.
-    /// `version` is the text's.
+    /// Saves while other threads read the file: `readers` are told of all bytes that change in the same file, before they
+    /// do. `version` is the text's.
     pub fn save_among_readers(
         &mut self,
         text: &[u8],
         version: TextVersion,
         options: &SaveOptions,
-        moving: &mut dyn FnMut(),
+        readers: &mut dyn Readers,
     ) -> Result<Applied> {
-        self.save_bytes(text, version, options, moving).map_err(|error| error.of(&self.path))
+        self.save_bytes(text, version, options, readers).map_err(|error| error.of(&self.path))
     }
 
     fn save_bytes(
@@ -126,13 +127,13 @@ impl<S: Storage> Target<S> {
         text: &[u8],
         version: TextVersion,
         options: &SaveOptions,
-        moving: &mut dyn FnMut(),
+        readers: &mut dyn Readers,
     ) -> Result<Applied> {
         self.write_again()?;
         self.recover_again()?;
         let known = self.layout.head;
         for _ in 0..ATTEMPTS {
-            let saved = self.attempt(known, text, version, options, moving);
+            let saved = self.attempt(known, text, version, options, readers);
             let writes = self.write_again();
             if let Some(saved) = saved? {
                 // Should it not be open for writing, the next save tells.
@@ -150,7 +151,7 @@ impl<S: Storage> Target<S> {
         text: &[u8],
         version: TextVersion,
         options: &SaveOptions,
-        moving: &mut dyn FnMut(),
+        readers: &mut dyn Readers,
     ) -> Result<Option<Applied>> {
         self.see_again(known)?;
         if known == version {
@@ -172,7 +173,7 @@ impl<S: Storage> Target<S> {
         {
             change = change.with_index(moved.from, moved.bytes);
         }
-        self.try_plans(&change, version, options, moving)
+        self.try_plans(&change, version, options, readers)
     }
 
     /// Reads the layout if the file was changed; an error if the tree was.
@@ -229,7 +230,7 @@ impl<S: Storage> Target<S> {
         change: &Change<'_>,
         version: TextVersion,
         options: &SaveOptions,
-        moving: &mut dyn FnMut(),
+        readers: &mut dyn Readers,
     ) -> Result<Option<Applied>> {
         let links = self.storage.meta(&self.file)?.links;
         let (storage, places) = (self.storage.clone(), self.places.clone());
@@ -245,13 +246,11 @@ impl<S: Storage> Target<S> {
             source,
             limits,
             leased: self.reads_only,
+            readers: RefCell::new(readers),
             syncs,
             left,
         };
         for plan in change.plans(links, options) {
-            if matches!(plan, Plan::Insert | Plan::Rewrite) {
-                moving();
-            }
             let done = job.run(plan);
             let fsyncs = job.syncs.get();
             match done {

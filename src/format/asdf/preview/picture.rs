@@ -9,7 +9,6 @@ use super::plane::Plane;
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, Shared, Soundness, png};
 use crate::error::{Error, Result};
-use crate::source::RelocationLock;
 
 /// A picture as a file.
 #[derive(Debug)]
@@ -109,10 +108,6 @@ impl Content for Picture {
 
     fn ranges(&self) -> Vec<Range<u64>> {
         self.plane.content.ranges()
-    }
-
-    fn relocation_lock(&self) -> Option<RelocationLock> {
-        self.plane.content.relocation_lock()
     }
 
     fn is_slow(&self) -> bool {

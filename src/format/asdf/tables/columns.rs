@@ -24,7 +24,7 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
         let columns = distinct(columns.into_iter().flat_map(|(_, columns)| columns).collect());
         Ok(Arc::new(Table::new(&columns, rows)?) as Arc<dyn Content>)
     });
-    let renewal = parts.signature.map_or(Renewal::Always, Renewal::WhileSame);
+    let renewal = parts.signature.map_or(Renewal::Anew, Renewal::WhileSame);
     let Parts { blocks, grows, .. } = parts;
     File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
 }

@@ -9,8 +9,8 @@ use crate::format::asdf::edit::layout::version;
 use crate::format::asdf::edit::settle::Settling;
 use crate::format::asdf::edit::sidecar::{SidecarPaths, elsewhere, nowhere};
 use crate::format::recovery::Side;
-use crate::source::Identity;
 use crate::source::storage::{Extent, Extents, Storage};
+use crate::source::{Identity, Moved};
 
 /// With less free than this a file system that writes nothing over what it has may run out of room for
 /// its own tables.
@@ -209,7 +209,7 @@ impl<S: Storage> Job<'_, S> {
     }
 
     /// Inserts the range, or takes note that the file system can't.
-    fn insert_range(&self, file: &S::File, at: u64, len: u64) -> Result<(), Stopped> {
+    pub(super) fn insert_range(&self, file: &S::File, at: u64, len: u64) -> Result<(), Stopped> {
         let Err(error) = self.storage.insert(file, at, len) else { return Ok(()) };
         self.note_limit(Plan::Insert, &error);
         // Some change the file's time also when they refuse: that was no other program.
@@ -251,20 +251,25 @@ impl<S: Storage> Job<'_, S> {
         let nothing_done = done.is_err();
         let file = opened.as_ref().unwrap_or(self.file);
         let settling = Settling::new(self.storage, file, &journal, image);
+        let mut inserted = false;
         let done = done.and_then(|()| {
+            self.announce(&journal, image);
             if journal.header.way == Method::Insert {
-                self.insert_range(file, journal.header.insert_at, journal.header.shift)?;
+                self.insert_announced(file, &journal.header, &settling)?;
+                inserted = true;
                 // So that a crash finds either an insertion under way and nothing written, or a
                 // whole insertion.
                 self.sync(file)?;
             }
-            Ok(settling.write(Side::New)?)
+            settling.write(Side::New)?;
+            self.readers.borrow_mut().image_written(self.change.identity, journal.header.shift, Moved::Yes);
+            Ok(())
         });
         let stopped = match done {
             // Whatever another program did, it is not ours to undo.
             Ok(()) | Err(Stopped::SourceChanged) => done,
             Err(_) if nothing_done => done,
-            Err(stopped) => match settling.back() {
+            Err(stopped) => match self.undo_announced(&settling, &journal.header, inserted) {
                 Ok(()) => Err(stopped),
                 Err(undoing) => return Err(unfinished(place, &stopped, &undoing)),
             },

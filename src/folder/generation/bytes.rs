@@ -1,0 +1,395 @@
+//! The bytes of an open file, as each of its generations has them.
+//!
+//! [`FileBytes`] is one open file. For each generation that was parsed of it, it knows where the bytes are now. A reader
+//! holds its lock for one read; a save holds it while it copies what it is going to overwrite, and while bytes move. The
+//! lock is the innermost of all: no thread takes another one while it holds this.
+//!
+//! A change by another program shows in the version of the file, which is compared *after* each read. Then older
+//! generations can read the file no more, unless it has only grown
+//! ([`Container::still_has`]).
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Usage;
+use super::places::{Place, Places};
+use crate::error::{Error, Kind, Result};
+use crate::format::Container;
+use crate::source::{
+    FileSource, Identity, Lent, MemorySource, Moved, Readers, Source, SourceStat, SourceVersion,
+    Surroundings, read_up_to,
+};
+use crate::user_dirs;
+
+/// Copies of more bytes than this go to a file without a name.
+const IN_MEMORY: u64 = 1 << 20;
+/// Bytes are lent only of a file that was not changed for this long: its version is compared before the kernel copies
+/// them, not after.
+const AT_REST: Duration = Duration::from_secs(2);
+
+/// An open file, and where the bytes of its generations are.
+#[derive(Debug)]
+pub(crate) struct FileBytes {
+    source: Arc<dyn Source>,
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The version before the save that is changing the file now.
+    saving: Option<SourceVersion>,
+    /// The image from which the file is being written.
+    image: Option<Arc<dyn Source>>,
+    next: u64,
+    generations: HashMap<u64, Entry>,
+}
+
+/// What is known of one generation.
+#[derive(Debug)]
+struct Entry {
+    /// The version of the file in which its bytes lie as `places` says.
+    version: SourceVersion,
+    size: u64,
+    places: Places,
+    usage: Arc<Usage>,
+}
+
+/// The file as it was when a generation was parsed: its size, and its bytes at the offsets of that time.
+#[derive(Debug)]
+pub(crate) struct GenerationSource {
+    bytes: Arc<FileBytes>,
+    id: u64,
+    stat: SourceStat,
+    /// What was parsed of it, which knows what a file that has only grown looks like.
+    parsed: OnceLock<Weak<dyn Container>>,
+}
+
+/// The error for bytes that another program has changed.
+pub(crate) fn rewritten() -> Error {
+    Error::new(Kind::Changed, "another program rewrote the file: open it again")
+}
+
+impl FileBytes {
+    /// Takes an open file.
+    pub(crate) fn new(source: Arc<dyn Source>) -> Arc<Self> {
+        Arc::new(Self { source, state: RwLock::default() })
+    }
+
+    /// True if this is the file with that version, whatever was written to it since.
+    pub(crate) fn is(&self, version: &SourceVersion) -> bool {
+        self.source.stat().is_ok_and(|stat| stat.version.same_file(version))
+    }
+
+    /// Begins a generation: the file as it is now.
+    pub(crate) fn generation(self: &Arc<Self>, usage: Arc<Usage>) -> Result<Arc<GenerationSource>> {
+        let mut state = self.change();
+        let stat = self.source.stat()?;
+        let id = state.next;
+        state.next += 1;
+        let entry = Entry { version: stat.version, size: stat.size, places: Places::default(), usage };
+        state.generations.insert(id, entry);
+        drop(state);
+        Ok(Arc::new(GenerationSource { bytes: self.clone(), id, stat, parsed: OnceLock::new() }))
+    }
+
+    /// Ends a save: the file is what the save made of it.
+    pub(crate) fn end_save(&self) {
+        let mut state = self.change();
+        let Some(before) = state.saving.take() else { return };
+        state.image = None;
+        if let Ok(now) = self.source.stat() {
+            let of_the_save = state.generations.values_mut().filter(|entry| entry.version == before);
+            of_the_save.for_each(|entry| entry.version = now.version);
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins the changes of a save, at the first of them. `None` if the save changes another file.
+    fn begin<'a>(&'a self, file: &Identity) -> Option<RwLockWriteGuard<'a, State>> {
+        let mut state = self.change();
+        let now = self.source.stat().ok()?.version;
+        if !now.same_file(&(*file).into()) {
+            return None;
+        }
+        state.saving.get_or_insert(now);
+        Some(state)
+    }
+
+    /// Copies ranges of the file one after the other; `None` if there is no room for them.
+    fn copy(&self, ranges: &[Range<u64>]) -> Option<Arc<dyn Source>> {
+        let len = ranges.iter().map(|range| range.end - range.start).sum::<u64>();
+        if len <= IN_MEMORY {
+            let mut bytes = vec![0; usize::try_from(len).ok()?];
+            let mut rest = &mut bytes[..];
+            for range in ranges {
+                let (part, next) = rest.split_at_mut(usize::try_from(range.end - range.start).ok()?);
+                read_all(&*self.source, range.start, part)?;
+                rest = next;
+            }
+            return Some(Arc::new(MemorySource(bytes)));
+        }
+        let file = user_dirs::unnamed(&user_dirs::temporary()).ok()?;
+        let mut piece = vec![0; IN_MEMORY as usize];
+        for range in ranges {
+            let mut at = range.start;
+            while at < range.end {
+                let part = &mut piece[..IN_MEMORY.min(range.end - at) as usize];
+                read_all(&*self.source, at, part)?;
+                std::io::Write::write_all(&mut &file, part).ok()?;
+                at += part.len() as u64;
+            }
+        }
+        Some(Arc::new(FileSource::from_file(file, self.source.path()).ok()?))
+    }
+}
+
+/// Fills `buf`; `None` if that can't be done.
+fn read_all(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Option<()> {
+    (read_up_to(source, offset, buf).ok()? == buf.len()).then_some(())
+}
+
+impl State {
+    /// Those of the ranges of the file that a generation reads whose bytes must stay. Few bytes are kept for any
+    /// generation, so that programs can look into the file during the save.
+    fn read_of(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        let is_small = ranges.iter().map(|range| range.end - range.start).sum::<u64>() <= IN_MEMORY;
+        let is_kept = |entry: &&Entry| self.saving.is_some_and(|before| entry.is_kept(before, is_small));
+        let kept = || self.generations.values().filter(is_kept);
+        let is_read = |range: &&Range<u64>| kept().any(|entry| entry.places.has_any_in(range, entry.size));
+        ranges.iter().filter(is_read).cloned().collect()
+    }
+
+    /// Gives the bytes in ranges of the file their places in a copy that has some of these ranges, one after the other.
+    fn replace(&mut self, ranges: &[Range<u64>], copied: &[Range<u64>], copy: Option<&Arc<dyn Source>>) {
+        let before = self.saving;
+        for entry in self.generations.values_mut().filter(|entry| Some(entry.version) == before) {
+            let mut from = 0;
+            for range in copied {
+                if let Some(copy) = copy {
+                    entry.places.replace(range, |at| Place::Copy(copy.clone(), from + (at - range.start)));
+                }
+                from += range.end - range.start;
+            }
+            ranges.iter().for_each(|range| entry.places.replace(range, |_| Place::Lost));
+        }
+    }
+}
+
+impl Entry {
+    /// True if a save that began at version `before` has to keep the bytes of this generation.
+    fn is_kept(&self, before: SourceVersion, is_small: bool) -> bool {
+        self.version == before && (is_small || self.usage.is_held())
+    }
+}
+
+/// What a save tells the readers of a file.
+#[derive(Debug)]
+pub(crate) struct SaveReaders(pub(crate) Arc<FileBytes>);
+
+impl Readers for SaveReaders {
+    fn keep(&mut self, file: Identity, ranges: &[Range<u64>]) {
+        let bytes = &self.0;
+        let end = bytes.source.stat().map_or(0, |stat| stat.size);
+        let there: Vec<_> = ranges.iter().map(|range| range.start.min(end)..range.end.min(end)).collect();
+        let (mut copied, mut copy) = (Vec::new(), None);
+        loop {
+            let Some(mut state) = bytes.begin(&file) else { return };
+            let read = state.read_of(&there);
+            if read.iter().all(|range| copied.contains(range)) {
+                return state.replace(ranges, &copied, copy.as_ref());
+            }
+            drop(state);
+            // Copied while threads go on reading. Meanwhile another thread may have begun to read.
+            copy = bytes.copy(&read);
+            copied = read;
+        }
+    }
+
+    fn relocate(&mut self, file: Identity, from: u64, shift: i64, relocate: &mut dyn FnMut() -> Moved) {
+        let Some(mut state) = self.0.begin(&file) else {
+            relocate();
+            return;
+        };
+        let moved = relocate();
+        let new = |at: u64| match moved {
+            Moved::Yes => Place::File(at.saturating_add_signed(shift)),
+            Moved::No => Place::File(at),
+            Moved::Unknown => Place::Lost,
+        };
+        let before = state.saving;
+        for entry in state.generations.values_mut().filter(|entry| Some(entry.version) == before) {
+            entry.places.replace(&(from..u64::MAX), new);
+        }
+    }
+
+    fn read_from_image(&mut self, file: Identity, range: Range<u64>, shift: u64, image: File) {
+        let Some(mut state) = self.0.begin(&file) else { return };
+        let image: Option<Arc<dyn Source>> = match FileSource::from_file(image, self.0.source.path()) {
+            Ok(image) => Some(Arc::new(image)),
+            Err(_) => None,
+        };
+        let before = state.saving;
+        for entry in state.generations.values_mut().filter(|entry| Some(entry.version) == before) {
+            entry.places.replace(&range, |at| match &image {
+                Some(image) => Place::Copy(image.clone(), at.saturating_add(shift)),
+                None => Place::Lost,
+            });
+        }
+        state.image = image;
+    }
+
+    fn image_written(&mut self, file: Identity, shift: u64, written: Moved) {
+        let Some(mut state) = self.0.begin(&file) else { return };
+        let Some(image) = state.image.take() else { return };
+        let new = |at: u64| match written {
+            Moved::Yes => Place::File(at),
+            Moved::No => Place::File(at.saturating_sub(shift)),
+            Moved::Unknown => Place::Copy(image.clone(), at),
+        };
+        state.generations.values_mut().for_each(|entry| entry.places.replace_copy(&image, new));
+    }
+}
+
+impl GenerationSource {
+    /// The open file.
+    pub(crate) fn bytes(&self) -> &Arc<FileBytes> {
+        &self.bytes
+    }
+
+    /// Takes note of what was parsed of it.
+    pub(crate) fn note_parsed(&self, container: &Arc<dyn Container>) {
+        let _ = self.parsed.set(Arc::downgrade(container));
+    }
+
+    /// True if no other program has changed the file since, or it has only grown.
+    pub(crate) fn is_whole(&self) -> bool {
+        let (is_saved, expected) = {
+            let state = self.bytes.read();
+            let Some(entry) = state.generations.get(&self.id) else { return false };
+            (state.saving.is_some(), entry.version)
+        };
+        let now = || self.bytes.source.stat().map(|stat| stat.version);
+        is_saved || now().is_ok_and(|now| now == expected) || self.goes_on(expected)
+    }
+
+    /// True if a save has not overwritten bytes that it did not keep for this generation.
+    pub(crate) fn is_complete(&self) -> bool {
+        let state = self.bytes.read();
+        state.generations.get(&self.id).is_some_and(|entry| !entry.places.has_lost(entry.size))
+    }
+
+    /// Looks whether the file, which has another version than `expected` now, has only grown; then all that was read of
+    /// it until now is right. A program that writes it anew leaves no such file.
+    fn goes_on(&self, expected: SourceVersion) -> bool {
+        let file = &self.bytes.source;
+        let parsed = self.parsed.get().and_then(Weak::upgrade);
+        let (Some(parsed), Ok(now)) = (parsed, file.stat()) else { return false };
+        if !parsed.still_has(file) {
+            return false;
+        }
+        let mut state = self.bytes.change();
+        if let Some(entry) = state.generations.get_mut(&self.id).filter(|entry| entry.version == expected) {
+            entry.version = now.version;
+        }
+        true
+    }
+}
+
+impl Drop for GenerationSource {
+    fn drop(&mut self) {
+        let dropped = self.bytes.change().generations.remove(&self.id);
+        drop(dropped); // closes copies, without the lock
+    }
+}
+
+impl Source for GenerationSource {
+    fn path(&self) -> &Path {
+        self.bytes.source.path()
+    }
+
+    /// The state at that time.
+    fn stat(&self) -> Result<SourceStat> {
+        Ok(self.stat)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let wanted = self.stat.size.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let state = self.bytes.read();
+        let Some(entry) = state.generations.get(&self.id) else { return Err(rewritten()) };
+        let (mut done, mut of_the_file) = (0, false);
+        while done < wanted {
+            let (place, len) = entry.places.at(offset + done as u64);
+            let len = (wanted - done).min(usize::try_from(len).unwrap_or(usize::MAX));
+            let part = &mut buf[done..done + len];
+            let read = match place {
+                Place::File(at) => {
+                    of_the_file = true;
+                    self.bytes.source.read_at(at, part)
+                }
+                Place::Copy(source, at) => source.read_at(at, part),
+                Place::Lost => Err(rewritten()),
+            };
+            match read {
+                Ok(0) => return Err(rewritten()),
+                Ok(read) => done += read,
+                // The bytes before are right; the next read meets the error again.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let expected = entry.version;
+        let is_checked = of_the_file && state.saving.is_none();
+        let is_changed = is_checked && self.bytes.source.stat()?.version != expected;
+        drop(state);
+        if is_changed && !self.goes_on(expected) { Err(rewritten()) } else { Ok(done) }
+    }
+
+    fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
+        let state = self.bytes.read();
+        let entry = state.generations.get(&self.id)?;
+        let (Place::File(at), there) = entry.places.at(offset) else { return None };
+        let end = offset.checked_add(len as u64)?;
+        if state.saving.is_some() || there < len as u64 || end > self.stat.size {
+            return None;
+        }
+        let now = self.bytes.source.stat().ok()?;
+        if now.version != entry.version || !is_at_rest(&now) {
+            return None;
+        }
+        Some(self.bytes.source.lend(at, len)?.holding(state))
+    }
+
+    fn is_slow(&self) -> bool {
+        self.bytes.source.is_slow()
+    }
+
+    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
+        self.bytes.source.surroundings()
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        let place = self.bytes.read().generations.get(&self.id).map(|entry| entry.places.at(offset));
+        if let Some((Place::File(at), there)) = place {
+            self.bytes.source.will_need(at, len.min(there));
+        }
+    }
+}
+
+/// True if the last change lies some time back.
+fn is_at_rest(stat: &SourceStat) -> bool {
+    let (seconds, nanoseconds) = stat.mtime;
+    let Ok(seconds) = u64::try_from(seconds) else { return true };
+    let changed = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+    SystemTime::now().duration_since(changed).is_ok_and(|since| since >= AT_REST)
+}

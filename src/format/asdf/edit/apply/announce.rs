@@ -1,0 +1,90 @@
+//! Tells the readers of the source what a plan changes in it, before it does.
+
+use std::ops::Range;
+
+use super::{Job, Stopped};
+use crate::error::Result;
+use crate::format::asdf::edit::journal::{Header, Journal, Method};
+use crate::format::asdf::edit::settle::Settling;
+use crate::source::Moved;
+use crate::source::storage::Storage;
+
+impl<S: Storage> Job<'_, S> {
+    /// Has the bytes kept that the plan overwrites.
+    pub(super) fn announce(&self, journal: &Journal<S>, image: Option<&S::File>) {
+        let (header, file) = (&journal.header, self.change.identity);
+        let mut readers = self.readers.borrow_mut();
+        let image = image.and_then(|image| self.storage.reopen(image));
+        match (header.way, image) {
+            (Method::Image, Some(image)) => {
+                let kept = header.kept_from..header.kept_to;
+                readers.keep(file, &[0..kept.start, kept.end..header.identity.size.max(kept.end)]);
+                readers.read_from_image(file, kept, header.shift, image);
+            }
+            (Method::Image, None) => readers.keep(file, std::slice::from_ref(&(0..header.identity.size))),
+            (Method::InPlace | Method::Insert, _) => readers.keep(file, &overwritten(journal)),
+        }
+    }
+
+    /// Inserts the range while no thread reads. If that fails halfway it is undone before a thread reads again.
+    pub(super) fn insert_announced(
+        &self,
+        file: &S::File,
+        header: &Header,
+        settling: &Settling<'_, S>,
+    ) -> std::result::Result<(), Stopped> {
+        let mut done = Ok(());
+        let mut insert = || {
+            done = self.insert_range(file, header.insert_at, header.shift);
+            match &done {
+                Ok(()) => Moved::Yes,
+                Err(Stopped::Unsuited(_)) => Moved::No,
+                Err(_) => settling.back().map_or(Moved::Unknown, |()| Moved::No),
+            }
+        };
+        let shift = i64::try_from(header.shift).unwrap_or(i64::MAX);
+        self.readers.borrow_mut().relocate(self.change.identity, header.insert_at, shift, &mut insert);
+        done
+    }
+
+    /// Makes the source the old file again; `inserted` says that its bytes have moved.
+    pub(super) fn undo_announced(
+        &self,
+        settling: &Settling<'_, S>,
+        header: &Header,
+        inserted: bool,
+    ) -> Result<()> {
+        let file = self.change.identity;
+        if !inserted {
+            let done = settling.back();
+            let written = if done.is_ok() { Moved::No } else { Moved::Unknown };
+            self.readers.borrow_mut().image_written(file, header.shift, written);
+            return done;
+        }
+        let mut done = Ok(());
+        let mut undo = || {
+            done = settling.back();
+            if done.is_ok() { Moved::Yes } else { Moved::Unknown }
+        };
+        let shift = i64::try_from(header.shift).map_or(i64::MIN, |shift| -shift);
+        let from = header.insert_at.saturating_add(header.shift);
+        self.readers.borrow_mut().relocate(file, from, shift, &mut undo);
+        done
+    }
+}
+
+/// The ranges of the old file that are overwritten. Those of an insertion are noted where they are after it.
+fn overwritten<S: Storage>(journal: &Journal<S>) -> Vec<Range<u64>> {
+    let header = &journal.header;
+    let (at, shift) = match header.way {
+        Method::Insert => (header.insert_at, header.shift),
+        Method::InPlace | Method::Image => (u64::MAX, 0),
+    };
+    let moved = at.saturating_add(shift);
+    let ranges = journal.ranges.iter().flat_map(|range| {
+        let (start, end) = (range.offset, range.offset.saturating_add(range.old_len as u64));
+        let behind = |place: u64| place.max(moved).saturating_sub(shift);
+        [start.min(at)..end.min(at), behind(start)..behind(end)]
+    });
+    ranges.filter(|range| range.start < range.end).collect()
+}

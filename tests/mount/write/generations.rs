@@ -1,0 +1,240 @@
+//! Readers of every view beside saves of every plan, and beside another program: each gets the bytes of one generation.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use memmap2::Mmap;
+
+use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::disk::Disk;
+use crate::common::encode::Encoding;
+use crate::common::mount::Mounted;
+
+/// Numbers of the array in the tree.
+const NUMBERS: usize = 3000;
+
+/// A file with an array in the tree, one in a block, and one in a compressed block.
+fn build(path: &Path, padding: usize) {
+    let numbers = vec!["12345"; NUMBERS].join(", ");
+    let tree = format!(
+        "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\ntitle: AAAA\n\
+         stored: !core/ndarray-1.1.0 {{source: 0, datatype: uint8, byteorder: little, shape: [300000]}}\n\
+         packed: !core/ndarray-1.1.0 {{source: 1, datatype: uint8, byteorder: little, shape: [300000]}}\n\
+         inline: !core/ndarray-1.1.0\n  datatype: int64\n  shape: [{NUMBERS}]\n  data: [{numbers}]\n...\n"
+    );
+    let packed = Block::new(sample(300_000, 2)).encoding(Encoding::Zlib);
+    let built = AsdfBuilder::new().tree(tree).padding(vec![b' '; padding]);
+    let built = built.block(Block::new(sample(300_000, 1))).block(packed).build();
+    fs::write(path, &built.bytes).unwrap();
+}
+
+/// Files that no change of the title changes.
+const CONSTANT: [&str; 6] = [
+    "arrays/inline.npy",
+    "arrays/stored.npy",
+    "arrays/packed.npy",
+    "fits/inline.fits",
+    "blocks/0.bin",
+    "blocks/1.bin",
+];
+
+/// Saves titles of the lengths that `title` gives; returns how many.
+fn save_titles(mounted: &Mounted, count: usize, title: impl Fn(usize) -> String) {
+    let tree = mounted.path("tree.yaml");
+    for n in 0..count {
+        let text = fs::read_to_string(&tree).unwrap();
+        let old = text.lines().find(|line| line.starts_with("title: ")).unwrap();
+        let new = text.replacen(old, &format!("title: {}", title(n)), 1);
+        fs::write(&tree, &new).unwrap();
+        // What is opened right after a save is the new generation.
+        let json = fs::read_to_string(mounted.path("tree.json")).unwrap();
+        assert!(json.contains(&format!("\"{}\"", title(n))), "{n}");
+    }
+}
+
+/// Reads all views in threads while `save` runs, and judges each byte.
+fn read_beside(mounted: &Mounted, save: impl FnOnce()) {
+    let whole = CONSTANT.map(|name| fs::read(mounted.path(name)).unwrap());
+    let (done, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let done = &done;
+    thread::scope(|scope| {
+        let going = move || !done.load(Ordering::Relaxed);
+        for (name, whole) in CONSTANT.iter().zip(&whole) {
+            let reads = &reads;
+            scope.spawn(move || {
+                while going() {
+                    let read = fs::read(mounted.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+                    assert!(read == *whole, "{name}: {} of {} bytes", read.len(), whole.len());
+                    reads.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        scope.spawn(move || {
+            while going() {
+                let json = fs::read_to_string(mounted.path("tree.json")).unwrap();
+                assert!(json.ends_with('}') || json.ends_with("}\n"), "{} bytes", json.len());
+                assert_eq!(json.matches("12345").count(), NUMBERS);
+            }
+        });
+        // One handle and one map of the first generation, to its end.
+        let (mut held, map) = (open(mounted, "arrays/inline.npy"), map(mounted, "arrays/packed.npy"));
+        save();
+        held.seek(SeekFrom::Start(0)).unwrap();
+        let mut read = Vec::new();
+        held.read_to_end(&mut read).unwrap();
+        assert!(read == whole[0] && map[..] == whole[2][..]);
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(reads.load(Ordering::Relaxed) > 0);
+}
+
+fn open(mounted: &Mounted, name: &str) -> File {
+    File::open(mounted.path(name)).unwrap()
+}
+
+fn map(mounted: &Mounted, name: &str) -> Mmap {
+    // SAFETY: no program truncates the file, which lies in the mount.
+    unsafe { Mmap::map(&open(mounted, name)) }.unwrap()
+}
+
+#[test]
+fn readers_beside_saves_get_whole_files_in_each_plan() {
+    // The plans: in place; clone; insert; copy; rewrite, as the file has two names.
+    for (kind, size, linked) in [
+        ("xfs", 320, false),
+        ("ext4", 64, false),
+        ("ext2", 64, false),
+        ("btrfs", 128, true),
+        ("ext2", 64, true),
+    ] {
+        let disk = Disk::new(kind, size);
+        let source = disk.path().join("a.asdf");
+        build(&source, 0);
+        if linked {
+            fs::hard_link(&source, disk.path().join("b.asdf")).unwrap();
+        }
+        let mounted = Mounted::file(&source);
+        read_beside(&mounted, || {
+            // Each one grows beyond the room that the one before it left.
+            save_titles(&mounted, 4, |n| "C".repeat(9000 * (n + 1)));
+            save_titles(&mounted, 12, |n| "D".repeat(4 + n % 3));
+        });
+    }
+}
+
+#[test]
+fn a_handle_and_a_map_outlive_the_name_that_they_were_opened_by() {
+    let folder = crate::common::mount::fresh_folder();
+    let source = folder.path().join("a.asdf");
+    build(&source, 4096);
+    let mounted = Mounted::file(&source);
+    let names =
+        ["arrays/stored.npy", "arrays/packed.npy", "arrays/inline.npy", "fits/stored.fits", "tree.json"];
+    let whole = names.map(|name| fs::read(mounted.path(name)).unwrap());
+    let handles = names.map(|name| open(&mounted, name));
+    let maps = names.map(|name| map(&mounted, name));
+    for (from, to) in [("stored", "s"), ("packed", "p"), ("inline", "renamed_to_a_longer_name")] {
+        let script = format!("s/^{from}:/{to}:/");
+        let status = Command::new("sed").args(["-i", &script]).arg(mounted.path("tree.yaml")).status();
+        assert!(status.unwrap().success());
+        assert!(!mounted.path(format!("arrays/{from}.npy")).exists());
+        assert!(mounted.path(format!("arrays/{to}.npy")).exists());
+        for ((handle, map), whole) in handles.iter().zip(&maps).zip(&whole) {
+            let mut read = vec![0; whole.len()];
+            handle.read_exact_at(&mut read, 0).unwrap();
+            assert!(read == *whole && map[..] == whole[..]);
+            assert_eq!(handle.metadata().unwrap().len(), whole.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn after_another_programs_change_no_handle_gives_other_bytes() {
+    let folder = crate::common::mount::fresh_folder();
+    let source = folder.path().join("a.asdf");
+    build(&source, 4096);
+    let mounted = Mounted::file(&source);
+    let stored = fs::read(mounted.path("blocks/0.bin")).unwrap();
+    let bytes = fs::read(&source).unwrap();
+    let at = memchr::memmem::find(&bytes, &stored).unwrap();
+    let handle = open(&mounted, "blocks/0.bin");
+    let mut half = vec![0; stored.len() / 2];
+    handle.read_exact_at(&mut half, 0).unwrap();
+    // A byte in the midst of the data, without a word in the header.
+    let file = File::options().write(true).open(&source).unwrap();
+    file.write_all_at(&[!stored[200_000]], at as u64 + 200_000).unwrap();
+    let fresh = fs::read(mounted.path("blocks/0.bin")).unwrap();
+    assert_eq!(fresh[200_000], !stored[200_000]);
+    let mut byte = [0];
+    match handle.read_at(&mut byte, 299_999) {
+        Ok(read) => assert_eq!((read, byte[0]), (1, stored[299_999]), "kept by the kernel"),
+        Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESTALE)),
+    }
+    match handle.read_at(&mut byte, 200_000) {
+        Ok(read) => assert_eq!((read, byte[0]), (1, stored[200_000]), "kept by the kernel"),
+        Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESTALE)),
+    }
+    // A time alone: the checksum proves the data.
+    file.write_all_at(&[stored[200_000]], at as u64 + 200_000).unwrap();
+    let (stored_handle, packed) = (open(&mounted, "blocks/0.bin"), open(&mounted, "blocks/1.bin"));
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000))
+        .unwrap();
+    for (handle, name) in [(stored_handle, "blocks/0.bin"), (packed, "blocks/1.bin")] {
+        let whole = fs::read(mounted.path(name)).unwrap();
+        let mut read = vec![0; whole.len()];
+        handle.read_exact_at(&mut read, 0).unwrap();
+        assert!(read == whole, "{name}");
+    }
+    // A file that ends early is an error, not a shorter one.
+    let handle = open(&mounted, "blocks/0.bin");
+    file.set_len(at as u64 + 1000).unwrap();
+    let mut read = Vec::new();
+    match (&handle).read_to_end(&mut read) {
+        Ok(_) => assert!(read == stored, "kept by the kernel"),
+        Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESTALE)),
+    }
+}
+
+#[test]
+fn header_and_data_are_of_one_generation_beside_a_program_that_updates() {
+    let folder = crate::common::mount::fresh_folder();
+    let source = folder.path().join("a.asdf");
+    let file_of = |len: usize| {
+        let tree = format!(
+            "%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
+             a: !core/ndarray-1.1.0 {{source: 0, datatype: uint8, byteorder: little, shape: [{len:6}]}}\n...\n"
+        );
+        AsdfBuilder::new().tree(tree).block(Block::new(vec![(len / 100) as u8; len])).build().bytes
+    };
+    fs::write(&source, file_of(100)).unwrap();
+    let mounted = Mounted::new(["-r".as_ref(), source.as_os_str()]);
+    let writes = File::options().write(true).open(&source).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..60 {
+                let bytes = file_of(100 * (1 + n * 7 % 50));
+                // A program that writes in place, at once.
+                writes.write_all_at(&bytes, 0).unwrap();
+                writes.set_len(bytes.len() as u64).unwrap();
+                thread::sleep(std::time::Duration::from_millis(15));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let mut whole = 0;
+        while !done.load(Ordering::Relaxed) {
+            let Ok(read) = fs::read(mounted.path("arrays/a.npy")) else { continue };
+            let header = String::from_utf8_lossy(&read[..128]);
+            let len: usize =
+                header.split("'shape': (").nth(1).unwrap().split([',', ')']).next().unwrap().parse().unwrap();
+            assert_eq!(read.len(), 128 + len, "{header}");
+            whole += 1;
+        }
+        assert!(whole > 0);
+    });
+}
