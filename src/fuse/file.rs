@@ -98,6 +98,13 @@ impl Server {
                     }
                 });
             }
+            OpenFile::Reader(reader) if reader.is_outdated() => {
+                self.searching.run(reader.file(), move || {
+                    if let OpenFile::Reader(reader) = &*file {
+                        read::answer_anew(reader, offset, size, purpose, reply);
+                    }
+                });
+            }
             OpenFile::Reader(reader) => {
                 let Some(reply) = read::answer(reader, offset, size, purpose, reply) else { return };
                 // The file may have to be parsed first.

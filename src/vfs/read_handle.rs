@@ -98,19 +98,25 @@ impl Reader {
     /// [`Reader::renew`] looks whether it left them alone.
     pub fn content(&self) -> Result<Arc<dyn Content>> {
         match &self.what {
-            What::View { mounted, now, .. } => {
-                let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
-                if shown.file.renewal != Renewal::Follows {
-                    return Ok(shown.content);
-                }
-                let look = mounted.look();
-                if look.attached && look.stat.source.version != shown.held.version {
+            What::View { now, .. } => {
+                if self.is_outdated() {
                     self.renew()?;
                 }
                 Ok(now.read().unwrap_or_else(PoisonError::into_inner).content.clone())
             }
             What::Generated(content) | What::Plain(content) => Ok(content.clone()),
         }
+    }
+
+    /// True if the next read goes on to a newer generation, for which the file may have to be parsed.
+    pub fn is_outdated(&self) -> bool {
+        let What::View { mounted, now, .. } = &self.what else { return false };
+        let shown = now.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if shown.file.renewal != Renewal::Follows {
+            return false;
+        }
+        let look = mounted.look();
+        look.attached && look.stat.source.version != shown.held.version
     }
 
     /// Goes on with the newest generation if it has the same bytes, and those of a file that grows. That is known where
