@@ -277,6 +277,9 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Notes what tells a file that has only grown, if it can grow: another program is writing it now.
+    fn expect_growth(&self) {}
+
     /// Takes over what was found of `older`, of whose file this one is a later version that has only grown.
     fn go_on_from(&self, older: &dyn Container) {
         let _ = older;

@@ -296,6 +296,9 @@ impl MountedFile {
             let usage = Arc::<Usage>::default();
             let source = bytes.generation(usage.clone())?;
             let container = (self.open_files.opener)(source.clone());
+            if source.is_live() {
+                container.iter().for_each(|container| container.expect_growth());
+            }
             container.iter().for_each(|container| source.note_parsed(container));
             attempts.next();
             // Another program has written to it meanwhile.

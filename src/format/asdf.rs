@@ -396,6 +396,13 @@ impl Container for AsdfFile {
         self.has_only_grown(file)
     }
 
+    fn expect_growth(&self) {
+        if let Some(last) = self.blocks().ok().and_then(|blocks| blocks.offsets.last().copied()) {
+            // The header of a streamed block notes it.
+            let _ = self.header(last);
+        }
+    }
+
     fn go_on_from(&self, older: &dyn Container) {
         if let Some(older) = (older as &dyn std::any::Any).downcast_ref::<Self>() {
             self.grow_on_from(older);

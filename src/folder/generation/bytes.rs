@@ -283,6 +283,11 @@ impl GenerationSource {
         is_saved || now().is_ok_and(|now| now == expected) || self.goes_on(expected)
     }
 
+    /// True if the file was changed a moment ago, and may be changed again at once.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.bytes.source.stat().is_ok_and(|now| is_at_rest(&now))
+    }
+
     /// True if a save has not overwritten bytes that it did not keep for this generation.
     pub(crate) fn is_complete(&self) -> bool {
         let state = self.bytes.read();
