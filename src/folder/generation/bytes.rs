@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Usage;
@@ -40,8 +40,8 @@ pub(crate) struct FileBytes {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The version before the save that is changing the file now.
-    saving: Option<SourceVersion>,
+    /// True while a save is changing the file.
+    saving: bool,
     /// The image from which the file is being written.
     image: Option<Arc<dyn Source>>,
     next: u64,
@@ -56,6 +56,10 @@ struct Entry {
     size: u64,
     places: Places,
     usage: Arc<Usage>,
+    /// What was parsed of it, which knows what a file that has only grown looks like.
+    parsed: Option<Weak<dyn Container>>,
+    /// True if its bytes were in the file when the save began that is changing it now.
+    in_save: bool,
 }
 
 /// The file as it was when a generation was parsed: its size, and its bytes at the offsets of that time.
@@ -64,8 +68,6 @@ pub(crate) struct GenerationSource {
     bytes: Arc<FileBytes>,
     id: u64,
     stat: SourceStat,
-    /// What was parsed of it, which knows what a file that has only grown looks like.
-    parsed: OnceLock<Weak<dyn Container>>,
 }
 
 /// The error for bytes that another program has changed.
@@ -90,20 +92,22 @@ impl FileBytes {
         let stat = self.source.stat()?;
         let id = state.next;
         state.next += 1;
-        let entry = Entry { version: stat.version, size: stat.size, places: Places::default(), usage };
+        let (version, size, places) = (stat.version, stat.size, Places::default());
+        let entry = Entry { version, size, places, usage, parsed: None, in_save: false };
         state.generations.insert(id, entry);
         drop(state);
-        Ok(Arc::new(GenerationSource { bytes: self.clone(), id, stat, parsed: OnceLock::new() }))
+        Ok(Arc::new(GenerationSource { bytes: self.clone(), id, stat }))
     }
 
     /// Ends a save: the file is what the save made of it.
     pub(crate) fn end_save(&self) {
         let mut state = self.change();
-        let Some(before) = state.saving.take() else { return };
+        state.saving = false;
         state.image = None;
-        if let Ok(now) = self.source.stat() {
-            let of_the_save = state.generations.values_mut().filter(|entry| entry.version == before);
-            of_the_save.for_each(|entry| entry.version = now.version);
+        let now = self.source.stat().map(|stat| stat.version);
+        for entry in state.saved() {
+            entry.in_save = false;
+            entry.version = *now.as_ref().unwrap_or(&entry.version);
         }
     }
 
@@ -117,13 +121,32 @@ impl FileBytes {
 
     /// Begins the changes of a save, at the first of them. `None` if the save changes another file.
     fn begin<'a>(&'a self, file: &Identity) -> Option<RwLockWriteGuard<'a, State>> {
+        let grown = self.grown();
         let mut state = self.change();
         let now = self.source.stat().ok()?.version;
         if !now.same_file(&(*file).into()) {
             return None;
         }
-        state.saving.get_or_insert(now);
+        if !state.saving {
+            state.saving = true;
+            for (id, entry) in &mut state.generations {
+                entry.in_save = entry.version == now || grown.contains(id);
+            }
+        }
         Some(state)
+    }
+
+    /// The generations since which the file has only grown: a stream may have grown until just now.
+    fn grown(&self) -> Vec<u64> {
+        let Ok(now) = self.source.stat() else { return Vec::new() };
+        let older: Vec<_> = {
+            let state = self.read();
+            let older =
+                state.generations.iter().filter(|(_, entry)| !state.saving && entry.version != now.version);
+            older.filter_map(|(id, entry)| Some((*id, entry.parsed.as_ref()?.upgrade()?))).collect()
+        };
+        // What is dropped here may close a file, which is done without the lock.
+        older.iter().filter(|(_, parsed)| parsed.still_has(&self.source)).map(|(id, _)| *id).collect()
     }
 
     /// Copies ranges of the file one after the other; `None` if there is no room for them.
@@ -160,20 +183,23 @@ fn read_all(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Option<()> {
 }
 
 impl State {
+    /// The generations whose bytes the save changes.
+    fn saved(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.generations.values_mut().filter(|entry| entry.in_save)
+    }
+
     /// Those of the ranges of the file that a generation reads whose bytes must stay. Few bytes are kept for any
     /// generation, so that programs can look into the file during the save.
     fn read_of(&self, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
         let is_small = ranges.iter().map(|range| range.end - range.start).sum::<u64>() <= IN_MEMORY;
-        let is_kept = |entry: &&Entry| self.saving.is_some_and(|before| entry.is_kept(before, is_small));
-        let kept = || self.generations.values().filter(is_kept);
+        let kept = || self.generations.values().filter(|entry| entry.is_kept(is_small));
         let is_read = |range: &&Range<u64>| kept().any(|entry| entry.places.has_any_in(range, entry.size));
         ranges.iter().filter(is_read).cloned().collect()
     }
 
     /// Gives the bytes in ranges of the file their places in a copy that has some of these ranges, one after the other.
     fn replace(&mut self, ranges: &[Range<u64>], copied: &[Range<u64>], copy: Option<&Arc<dyn Source>>) {
-        let before = self.saving;
-        for entry in self.generations.values_mut().filter(|entry| Some(entry.version) == before) {
+        for entry in self.saved() {
             let mut from = 0;
             for range in copied {
                 if let Some(copy) = copy {
@@ -187,9 +213,9 @@ impl State {
 }
 
 impl Entry {
-    /// True if a save that began at version `before` has to keep the bytes of this generation.
-    fn is_kept(&self, before: SourceVersion, is_small: bool) -> bool {
-        self.version == before && (is_small || self.usage.is_held())
+    /// True if a save has to keep the bytes of this generation.
+    fn is_kept(&self, is_small: bool) -> bool {
+        self.in_save && (is_small || self.usage.is_held())
     }
 }
 
@@ -227,8 +253,7 @@ impl Readers for SaveReaders {
             Moved::No => Place::File(at),
             Moved::Unknown => Place::Lost,
         };
-        let before = state.saving;
-        for entry in state.generations.values_mut().filter(|entry| Some(entry.version) == before) {
+        for entry in state.saved() {
             entry.places.replace(&(from..u64::MAX), new);
         }
     }
@@ -239,8 +264,7 @@ impl Readers for SaveReaders {
             Ok(image) => Some(Arc::new(image)),
             Err(_) => None,
         };
-        let before = state.saving;
-        for entry in state.generations.values_mut().filter(|entry| Some(entry.version) == before) {
+        for entry in state.saved() {
             entry.places.replace(&range, |at| match &image {
                 Some(image) => Place::Copy(image.clone(), at.saturating_add(shift)),
                 None => Place::Lost,
@@ -269,7 +293,9 @@ impl GenerationSource {
 
     /// Takes note of what was parsed of it.
     pub(crate) fn note_parsed(&self, container: &Arc<dyn Container>) {
-        let _ = self.parsed.set(Arc::downgrade(container));
+        if let Some(entry) = self.bytes.change().generations.get_mut(&self.id) {
+            entry.parsed = Some(Arc::downgrade(container));
+        }
     }
 
     /// True if no other program has changed the file since, or it has only grown.
@@ -277,7 +303,7 @@ impl GenerationSource {
         let (is_saved, expected) = {
             let state = self.bytes.read();
             let Some(entry) = state.generations.get(&self.id) else { return false };
-            (state.saving.is_some(), entry.version)
+            (state.saving, entry.version)
         };
         let now = || self.bytes.source.stat().map(|stat| stat.version);
         is_saved || now().is_ok_and(|now| now == expected) || self.goes_on(expected)
@@ -298,15 +324,19 @@ impl GenerationSource {
     /// it until now is right. A program that writes it anew leaves no such file.
     fn goes_on(&self, expected: SourceVersion) -> bool {
         let file = &self.bytes.source;
-        let parsed = self.parsed.get().and_then(Weak::upgrade);
-        let (Some(parsed), Ok(now)) = (parsed, file.stat()) else { return false };
-        if !parsed.still_has(file) {
+        let Ok(now) = file.stat() else { return false };
+        // Another generation of this version may know it: one that a save made here has the text of now.
+        let at_it: Vec<_> = {
+            let state = self.bytes.read();
+            let entries = state.generations.values().filter(|entry| entry.version == expected);
+            entries.filter_map(|entry| entry.parsed.as_ref()?.upgrade()).collect()
+        };
+        if !at_it.iter().any(|parsed| parsed.still_has(file)) {
             return false;
         }
         let mut state = self.bytes.change();
-        if let Some(entry) = state.generations.get_mut(&self.id).filter(|entry| entry.version == expected) {
-            entry.version = now.version;
-        }
+        let entries = state.generations.values_mut().filter(|entry| entry.version == expected);
+        entries.for_each(|entry| entry.version = now.version);
         true
     }
 }
@@ -354,7 +384,7 @@ impl Source for GenerationSource {
             }
         }
         let expected = entry.version;
-        let is_checked = of_the_file && state.saving.is_none();
+        let is_checked = of_the_file && !state.saving && entry.parsed.is_some();
         let is_changed = is_checked && self.bytes.source.stat()?.version != expected;
         drop(state);
         if is_changed && !self.goes_on(expected) { Err(rewritten()) } else { Ok(done) }
@@ -365,7 +395,7 @@ impl Source for GenerationSource {
         let entry = state.generations.get(&self.id)?;
         let (Place::File(at), there) = entry.places.at(offset) else { return None };
         let end = offset.checked_add(len as u64)?;
-        if state.saving.is_some() || there < len as u64 || end > self.stat.size {
+        if state.saving || there < len as u64 || end > self.stat.size {
             return None;
         }
         let now = self.bytes.source.stat().ok()?;
