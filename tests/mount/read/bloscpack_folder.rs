@@ -98,6 +98,36 @@ fn a_chunk_with_a_wrong_checksum_can_not_be_read_and_all_others_can() {
 }
 
 #[test]
+fn a_chunk_that_says_another_length_shifts_nothing() {
+    let name = "bloscpack0.16.0-blosc1.11.4_checksum_adler32.blp";
+    let intact = Mounted::file(fixture(name));
+    let data = fs::read(intact.path("data.bin")).unwrap();
+    let truth = fs::read(fixture(&name.replace(".blp", ".json"))).unwrap();
+    let truth: serde_json::Value = serde_json::from_slice(&truth).unwrap();
+    let (mut start, folder) = (0, fresh_folder());
+    for (n, chunk) in truth["chunks"].as_array().unwrap().iter().enumerate() {
+        let mut bytes = fs::read(fixture(name)).unwrap();
+        bytes[chunk["offset"].as_u64().unwrap() as usize + 4..][..4].fill(0);
+        let file = folder.path().join(format!("{n}.blp"));
+        fs::write(&file, bytes).unwrap();
+        let mounted = Mounted::file(&file);
+        let whole = File::open(mounted.path("data.bin")).unwrap();
+        let end = start + chunk["blosc"]["nbytes"].as_u64().unwrap();
+        for at in (0..data.len() as u64).step_by(100) {
+            let (mut byte, is_lost) = ([0], (start..end).contains(&at));
+            let found = whole.read_at(&mut byte, at).map(|_| byte[0]);
+            let wanted = if is_lost { Err(Some(libc::EIO)) } else { Ok(data[at as usize]) };
+            assert_eq!(found.map_err(|error| error.raw_os_error()), wanted, "chunk {n}, byte {at}");
+        }
+        assert_eq!(whole.metadata().unwrap().len(), data.len() as u64);
+        drop(whole);
+        mounted.unmount();
+        start = end;
+    }
+    intact.unmount();
+}
+
+#[test]
 fn an_item_that_was_not_finished_has_no_size_and_can_not_be_read() {
     let mut pack = Pack::variable(&[b"one", b"two"], b"{'dtype': 'varchar'}");
     pack.offsets = Some(vec![pack.places()[0] as i64, -1]);
@@ -110,7 +140,10 @@ fn an_item_that_was_not_finished_has_no_size_and_can_not_be_read() {
     assert_eq!(fs::read(mounted.path("a.blp/blocks/0.bin")).unwrap(), b"one");
     assert_eq!(fs::read(mounted.path("a.blp/meta.json")).unwrap(), b"{'dtype': 'varchar'}");
     let tree = fs::read_to_string(mounted.path("a.blp/tree.yaml")).unwrap();
+    assert!(fs::read(mounted.path("a.blp/data.bin")).is_err());
     let status = fs::read_to_string(mounted.path("a.blp/.asdf-mount/status.yaml")).unwrap();
+    let parsed: serde_yaml::Value = serde_yaml::from_str(&status).unwrap();
+    assert_eq!(parsed["defects"][0]["block"].as_u64(), Some(1), "{status}");
     assert!(status.contains("writable: false") && status.contains("can't be changed"), "{status}");
     assert!(tree.contains("layout: variable-length proposal") && tree.contains("dtype: varchar"), "{tree}");
     mounted.unmount();
