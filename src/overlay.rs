@@ -199,9 +199,7 @@ impl Overlay {
 
     /// The text that was saved last.
     pub(crate) fn saved_text(&self) -> Result<Arc<dyn Content>> {
-        let mounted = self.mounted()?;
-        mounted.look();
-        Ok(mounted.opened()?.container()?.tree())
+        Ok(self.mounted()?.newest()?.container()?.tree())
     }
 
     /// The source's name, for files in the state directory.
@@ -313,9 +311,7 @@ impl Overlay {
         if let (true, Some((_, head))) = (state.busy, state.head) {
             return Ok((state.base_version, head));
         }
-        let mounted = self.mounted()?;
-        mounted.look();
-        let opened = mounted.opened()?;
+        let opened = self.mounted()?.newest()?;
         if let Some((known, head)) = state.head
             && known == opened.version
         {

@@ -34,7 +34,7 @@ pub(crate) struct OpenFiles {
     pub(crate) recovery: RecoveryPolicy,
     kept: Mutex<LruCache<u64, Arc<Generation>>>,
     /// Generations that a newer one has replaced a moment ago.
-    replaced: Mutex<VecDeque<Arc<Generation>>>,
+    replaced: Mutex<VecDeque<(u64, Arc<Generation>)>>,
     pub(crate) verifier: Verifier,
     /// Told of a file, by its serial number, and of its block that is found wrong.
     pub(crate) on_wrong: OnWrong,
@@ -75,28 +75,39 @@ impl OpenFiles {
             && of == serial
             && !Arc::ptr_eq(&dropped, generation)
         {
-            self.replace(Some(dropped));
+            // A file that lost its name takes space as long as it is open: one for each name is enough.
+            if !Arc::ptr_eq(dropped.source.bytes(), generation.source.bytes()) {
+                let mut replaced = locked(&self.replaced);
+                let (older, others) =
+                    std::mem::take(&mut *replaced).into_iter().partition(|(of, _)| *of == serial);
+                *replaced = others;
+                drop(replaced);
+                drop::<VecDeque<_>>(older); // closes files, without the lock
+            }
+            self.replace(serial, Some(dropped));
         }
     }
 
     /// Keeps no generation of a file.
     pub(crate) fn let_go(&self, serial: u64) {
         let dropped = locked(&self.kept).pop(&serial);
-        self.replace(dropped);
+        self.replace(serial, dropped);
     }
 
     /// Drops a generation, now or when no program can be about to open it.
-    fn replace(&self, dropped: Option<Arc<Generation>>) {
+    fn replace(&self, serial: u64, dropped: Option<Arc<Generation>>) {
         let mut replaced = locked(&self.replaced);
         let dropped = dropped.and_then(|dropped| match dropped.usage.is_promised() {
             true => {
-                replaced.push_back(dropped);
+                replaced.push_back((serial, dropped));
                 None
             }
             false => Some(dropped),
         });
         let mut over = Vec::new();
-        while replaced.front().is_some_and(|oldest| replaced.len() > REPLACED || !oldest.usage.is_promised())
+        while replaced
+            .front()
+            .is_some_and(|(_, oldest)| replaced.len() > REPLACED || !oldest.usage.is_promised())
         {
             over.extend(replaced.pop_front());
         }

@@ -91,8 +91,14 @@ impl Overlay {
         open: OpenFor,
         caller: Caller,
     ) -> Result<WriteHandle> {
-        if open.writing && self.is_tree(&locked(&self.state), &overlay_file) {
-            self.begin()?;
+        if self.is_tree(&locked(&self.state), &overlay_file) {
+            // A text begins from the tree of this moment.
+            if let Ok(mounted) = self.mounted() {
+                mounted.look_now();
+            }
+            if open.writing {
+                self.begin()?;
+            }
         }
         let mut state = locked(&self.state);
         if matches!(locked(&overlay_file.body).backing, Backing::Link(_)) {
