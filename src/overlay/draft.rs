@@ -236,7 +236,8 @@ impl Overlay {
             Some(refusal) if refusal.is_final() => return Err(errno(refusal.errno())),
             // A refused text that is in the file all the same may not be durable: the editor knows.
             Some(_) => {}
-            None if body.same_as(&*saved)? => {
+            // A saved text that can't be read now is a matter for the save, which keeps a text that it refuses.
+            None if body.same_as(&*saved).unwrap_or(false) => {
                 body.saved = body.edits;
                 body.base_version = base_version;
                 (state.inner_ends, state.saved_verbatim) = (0, None);
