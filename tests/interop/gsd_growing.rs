@@ -90,6 +90,8 @@ struct Growing {
     writer: Writer,
     handles: Vec<File>,
     chunk: Vec<u8>,
+    /// Keeps the generation without a frame.
+    _tree: File,
 }
 
 /// What is opened: one of each kind.
@@ -100,18 +102,19 @@ fn growing(folder: &Path) -> Growing {
     let mut writer = Writer::new(&file);
     let mounted = Mounted::file(&file);
     assert_eq!(shown(&mounted), 0);
+    let tree = File::open(mounted.path("tree.yaml")).unwrap();
     writer.frames(3, 2);
     assert!(wait_until(|| shown(&mounted) == 3), "new frames are not shown");
     let handles: Vec<File> = OPENED.iter().map(|path| File::open(mounted.path(path)).unwrap()).collect();
     let chunk = all(&handles[0]).unwrap();
     assert_eq!(chunk[128..], data(1, 0));
-    Growing { mounted, writer, handles, chunk }
+    Growing { mounted, writer, handles, chunk, _tree: tree }
 }
 
 #[test]
 fn frames_come_when_they_are_finished_and_stay() {
     let folder = fresh_folder();
-    let Growing { mounted, mut writer, handles, chunk: of_frame } = growing(folder.path());
+    let Growing { mounted, mut writer, handles, chunk: of_frame, _tree } = growing(folder.path());
     let series = all(&handles[2]).unwrap();
 
     // Ended, and begun, but not yet handed to the file.
@@ -149,7 +152,7 @@ fn frames_come_when_they_are_finished_and_stay() {
 #[test]
 fn what_was_open_of_a_truncated_file_has_no_other_bytes() {
     let folder = fresh_folder();
-    let Growing { mounted, mut writer, handles, chunk: of_frame } = growing(folder.path());
+    let Growing { mounted, mut writer, handles, chunk: of_frame, _tree } = growing(folder.path());
     writer.tell("truncate");
     // The chunks lie where others lay, and have the same shape.
     writer.frames(4, 2);

@@ -325,18 +325,20 @@ impl GenerationSource {
     fn goes_on(&self, expected: SourceVersion) -> bool {
         let file = &self.bytes.source;
         let Ok(now) = file.stat() else { return false };
-        // Another generation of this version may know it: one that a save made here has the text of now.
+        // A younger generation of this version may know it: one that a save made here has the text of now. An older one
+        // does not know what came to the file before this one.
         let at_it: Vec<_> = {
             let state = self.bytes.read();
-            let entries = state.generations.values().filter(|entry| entry.version == expected);
-            entries.filter_map(|entry| entry.parsed.as_ref()?.upgrade()).collect()
+            let entries = state.generations.iter();
+            let younger = entries.filter(|(id, entry)| **id >= self.id && entry.version == expected);
+            younger.filter_map(|(id, entry)| Some((*id, entry.parsed.as_ref()?.upgrade()?))).collect()
         };
-        if !at_it.iter().any(|parsed| parsed.still_has(file)) {
-            return false;
-        }
+        let knowing = at_it.iter().filter(|(_, parsed)| parsed.still_has(file)).map(|(id, _)| *id).max();
+        let Some(knowing) = knowing else { return false };
         let mut state = self.bytes.change();
-        let entries = state.generations.values_mut().filter(|entry| entry.version == expected);
-        entries.for_each(|entry| entry.version = now.version);
+        let entries = state.generations.iter_mut();
+        let older = entries.filter(|(id, entry)| **id <= knowing && entry.version == expected);
+        older.for_each(|(_, entry)| entry.version = now.version);
         true
     }
 }
