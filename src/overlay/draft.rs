@@ -355,6 +355,11 @@ impl Overlay {
         refusal: &Refusal,
         version: Result<SourceVersion>,
     ) {
+        if matches!(refusal, Refusal::Conflict) {
+            // Size and time of a source on a server may tell of no change.
+            state.head = None;
+            state.base_version += 1;
+        }
         let Ok(version) = version else { return };
         if refusal.errno() == libc::EBUSY {
             return;

@@ -9,6 +9,8 @@
 mod attributes;
 mod ioctl;
 mod names;
+mod quota;
+mod remote;
 
 use std::fmt::Debug;
 use std::fs::{File, Metadata};
@@ -128,7 +130,13 @@ pub trait Storage: Clone + Debug + Send + Sync {
         to: &Self::File,
         to_offset: u64,
     ) -> io::Result<()>;
-    /// Free bytes, if the file system is copy-on-write, so that overwriting takes space too.
+    /// True if another machine or program may change or replace the file without this kernel's knowledge.
+    fn is_remote(&self, file: &Self::File) -> bool {
+        let _ = file;
+        false
+    }
+    /// Free bytes, if the file system is copy-on-write, so that overwriting takes space too; fewer where a
+    /// quota may leave fewer.
     fn room_to_write_over(&self, file: &Self::File) -> Option<u64> {
         let _ = file;
         None
@@ -206,7 +214,10 @@ impl Storage for System {
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
         let file = File::options().read(true).write(write).custom_flags(flags).open(path)?;
         match file.metadata()?.is_file() {
-            true => Ok(file),
+            true => {
+                remote::bypass_cache(&file);
+                Ok(file)
+            }
             false => Err(io::Error::from_raw_os_error(libc::EINVAL)),
         }
     }
@@ -228,10 +239,12 @@ impl Storage for System {
     }
 
     fn meta(&self, file: &File) -> io::Result<Meta> {
+        remote::ask_again(file);
         Ok(Meta::of(&file.metadata()?))
     }
 
     fn meta_at(&self, path: &Path) -> io::Result<Meta> {
+        remote::ask_again_at(path);
         Ok(Meta::of(&path.symlink_metadata()?))
     }
 
@@ -307,10 +320,15 @@ impl Storage for System {
         Ok(())
     }
 
+    fn is_remote(&self, file: &File) -> bool {
+        remote::is_remote(file)
+    }
+
     fn room_to_write_over(&self, file: &File) -> Option<u64> {
         let fs = rustix::fs::fstatfs(file).ok()?;
         let copies = COPY_ON_WRITE.contains(&(fs.f_type as u64));
-        copies.then(|| fs.f_bavail.saturating_mul(fs.f_bsize as u64))
+        let free = fs.f_bavail.saturating_mul(fs.f_bsize as u64);
+        copies.then(|| quota::least_room().map_or(free, |room| room.min(free)))
     }
 
     fn inserts_by_extent(&self, file: &File) -> bool {

@@ -67,7 +67,7 @@ fn scenarios() -> Vec<Scenario> {
             }
         }
     }
-    for plan in [Plan::Clone, Plan::Insert, Plan::Copy] {
+    for plan in [Plan::Clone, Plan::Copy] {
         let can = Abilities { leases: true, ..Abilities::of(plan) };
         let parts = Parts { text: text('a', 900), padding: Vec::new(), ..streamed.clone() };
         let text = text('b', 2000);

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -191,7 +191,10 @@ fn the_tree_of_a_stream_grows_when_nobody_writes_to_it() {
         saves(&fits);
         drop(writer);
         for n in 1..4 {
+            let inode = fs::metadata(&place.source).unwrap().ino();
             saves(&place.named(&"z".repeat(9000 * n)));
+            // In the same file a program that asked for its end before would write over a row.
+            assert_ne!(fs::metadata(&place.source).unwrap().ino(), inode, "{kind}");
         }
         place.nothing_is_beside();
         let tree = place.folder().join("tree");
@@ -201,6 +204,18 @@ fn the_tree_of_a_stream_grows_when_nobody_writes_to_it() {
         assert!(output.status.success(), "{kind}: {output:?}");
         place.is_sound();
     }
+}
+
+#[test]
+fn the_tree_of_a_stream_with_two_names_does_not_grow() {
+    let place = Place::with("ext4", &streamed(0));
+    fs::hard_link(&place.source, place.disk.path().join("other name")).unwrap();
+    let before = fs::read(&place.source).unwrap();
+    let mount = place.mount();
+    assert_eq!(errno(write(&mount, &place.named(&"z".repeat(9000)))), libc::EFBIG, "{}", place.log());
+    let told = fs::read_to_string(mount.path("tree.yaml.error")).unwrap();
+    assert!(told.contains("remove the other names"), "{told}");
+    assert!(fs::read(&place.source).unwrap() == before);
 }
 
 #[test]

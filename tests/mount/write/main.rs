@@ -14,6 +14,7 @@
 //! | `readers` | reading `tree.yaml` while others save it |
 //! | `writers`, `shared` | two writers of one file, and changes by other programs and users |
 //! | `trouble` | full disks, failing ones, closed directories, limits |
+//! | `remote` | files behind sshfs and bindfs, replaced on the server |
 //! | `killed` | kill -9 during saves, for each plan |
 //! | `random_edits` | edits, refusals, kills and remounts against a model |
 //! | `plans`, `halfway` | saves by the library on ext2, ext3, ext4, XFS, btrfs and tmpfs: full disks, kills |
@@ -52,6 +53,7 @@ mod preserved;
 mod random_edits;
 mod readers;
 mod refusals;
+mod remote;
 mod requests;
 mod scratch;
 mod shared;

@@ -329,6 +329,45 @@ fn a_full_disk_that_copies_on_write_leaves_the_old_file_or_the_new_one() {
     }
 }
 
+/// A quota is not part of the free space that the file system tells of.
+#[test]
+fn a_quota_leaves_the_old_file_or_the_new_one() {
+    let old = Parts { text: text('a', 1_200_000), padding: Vec::new(), ..parts() };
+    let (new_text, options) = (text('b', 1_190_000), SaveOptions::default());
+    let new = old.saved(&new_text, &options).bytes();
+    let disk = Disk::new("btrfs of two kinds of room", 256);
+    let folder = disk.path().join("limited");
+    let (top, limited) = (disk.path(), folder.to_str().unwrap());
+    let btrfs = |arguments: &[&str]| run("btrfs", arguments);
+    btrfs(&["quota", "enable", top.to_str().unwrap()]);
+    btrfs(&["subvolume", "create", limited]);
+    let path = folder.join("a.asdf");
+    let (mut refused, mut saved) = (0, 0);
+    for free in (1_u64 << 20..5 << 20).step_by(256 << 10) {
+        btrfs(&["qgroup", "limit", "none", limited]);
+        let _ = fs::remove_file(&path);
+        write_sparse(&path, &old.bytes());
+        rustix::fs::syncfs(File::open(&path).unwrap()).unwrap();
+        let shown = Command::new("btrfs").args(["qgroup", "show", "--raw", "-f", limited]).output().unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        let line = shown.lines().last().unwrap();
+        let taken: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        btrfs(&["qgroup", "limit", &(taken + free).to_string(), limited]);
+        let answer =
+            Target::open_in(System, &path, None).and_then(|mut target| target.save(&new_text, &options));
+        let bytes = fs::read(&path).unwrap();
+        match answer {
+            Ok(_) => assert!(bytes == new, "{free}"),
+            Err(error) => {
+                assert!([libc::EDQUOT, libc::ENOSPC].contains(&error.errno()), "{free}: {error}");
+                assert!(bytes == old.bytes(), "{free}: {error}");
+            }
+        }
+        *(if bytes == new { &mut saved } else { &mut refused }) += 1;
+    }
+    assert!(refused > 0 && saved > 0, "{refused} refused, {saved} saved");
+}
+
 /// Takes all the space of the file system but about `free` bytes.
 fn fill(ballast: &File, free: u64) {
     let space = rustix::fs::fstatvfs(ballast).unwrap();

@@ -18,7 +18,7 @@ mod ranges;
 mod replace;
 mod stream;
 
-pub(crate) use stream::not_leased;
+pub(crate) use stream::{linked, not_leased};
 
 /// Bytes compared and written at once.
 const PIECE: usize = 64 << 10;
@@ -92,9 +92,11 @@ impl<S: Storage> Job<'_, S> {
         }
         match plan {
             Plan::InPlace => self.in_place().map(|()| Done::SameFile),
+            // A program that opens the file meanwhile would write to a place that is another one by then.
+            Plan::Insert | Plan::Rewrite if self.change.moves_a_stream() => {
+                Err(unsuited("the last block is streamed"))
+            }
             Plan::Insert => self.insert().map(|()| Done::SameFile),
-            // What is appended meanwhile would be written over.
-            Plan::Rewrite if self.change.moves_a_stream() => Err(unsuited("the last block is streamed")),
             Plan::Rewrite => self.rewrite().map(|()| Done::SameFile),
             Plan::Clone => self.replace(true),
             Plan::Copy => self.replace(false),
@@ -133,8 +135,8 @@ impl<S: Storage> Job<'_, S> {
     /// Whether the source is still the file that the change was planned for.
     fn check_unchanged(&self) -> Result<(), Stopped> {
         let planned = self.source.get();
+        let named = self.named();
         let now = self.storage.meta(self.file)?.identity;
-        let named = self.storage.meta_at(self.path).map(|meta| meta.identity);
         // What is appended to a stream is no concern of a head that stays within its room.
         let grown = || -> std::io::Result<bool> {
             let head = self.change.old_head;
@@ -144,6 +146,20 @@ impl<S: Storage> Job<'_, S> {
         match (now == planned || grown()?) && named.is_ok_and(|named| named.same_file(&planned)) {
             true => Ok(()),
             false => Err(Stopped::SourceChanged),
+        }
+    }
+
+    /// The identity of the file that has the name.
+    fn named(&self) -> std::io::Result<Identity> {
+        if !self.storage.is_remote(self.file) {
+            return Ok(self.storage.meta_at(self.path)?.identity);
+        }
+        // Only an opening finds a file that was replaced on the server; it may have the same number.
+        let file = self.storage.open(self.path, false)?;
+        let (head, identity) = (self.change.old_head, self.storage.meta(&file)?.identity);
+        match version(self.storage, &file, head.len)? == head && identity.size >= self.source.get().size {
+            true => Ok(identity),
+            false => Err(std::io::Error::from_raw_os_error(libc::ESTALE)),
         }
     }
 }

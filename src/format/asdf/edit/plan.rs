@@ -173,9 +173,8 @@ impl<'a> Change<'a> {
         }
         match (self.shift, links) {
             (0, _) => vec![Plan::InPlace],
-            // Programs that append to the same file lose nothing whenever they come.
-            (_, ..=1) if self.streamed => vec![Plan::Insert, Plan::Clone, Plan::Copy],
-            _ if self.streamed => vec![Plan::Insert],
+            // In the same file the place to which another program is about to write would move.
+            _ if self.streamed => vec![Plan::Clone, Plan::Copy],
             (_, ..=1) => vec![Plan::Clone, Plan::Insert, Plan::Copy, Plan::Rewrite],
             // A new file under one of the names would part it from the others.
             _ => vec![Plan::Insert, Plan::Rewrite],

@@ -21,6 +21,7 @@ use crate::source::storage::{Storage, System};
 use crate::source::{NoReaders, Readers};
 
 mod leased;
+mod named;
 
 /// Attempts at a file that other programs replace or change all the time.
 const ATTEMPTS: usize = 8;
@@ -69,9 +70,11 @@ impl<S: Storage> Target<S> {
         self.lock_trouble.as_deref()
     }
 
-    /// Whether the file has the size and the time that it had when it was read or saved last.
+    /// True if size and time prove that the file is as it was when it was read or saved last. On a server they
+    /// prove nothing.
     pub fn is_untouched(&self) -> bool {
-        self.storage.meta_at(&self.path).is_ok_and(|meta| meta.identity == self.layout.identity)
+        !self.storage.is_remote(&self.file)
+            && self.storage.meta_at(&self.path).is_ok_and(|meta| meta.identity == self.layout.identity)
     }
 
     /// Whether the tree on disk is still the one that was read or saved last; reads it.
@@ -262,6 +265,7 @@ impl<S: Storage> Target<S> {
                         }
                         Done::SameFile => None,
                     };
+                    self.read_back(change)?;
                     self.saved(change, version)?;
                     if let Some(trouble) = trouble {
                         return Err(trouble);
@@ -315,10 +319,10 @@ impl<S: Storage> Target<S> {
 
     /// The file as it is now, if it is not the one that is known.
     fn read_again(&mut self) -> Result<Option<Layout>> {
-        let named = self.storage.meta_at(&self.path).map_err(|error| {
-            let gone = Error::new(Kind::Busy, "the file was removed or moved by another program");
-            if error.kind() == io::ErrorKind::NotFound { gone } else { error.into() }
-        })?;
+        if self.storage.is_remote(&self.file) && !self.reads_only {
+            self.open_by_name()?;
+        }
+        let named = self.storage.meta_at(&self.path).map_err(gone)?;
         if !named.identity.same_file(&self.storage.meta(&self.file)?.identity) {
             // Another file has the name: that one is to be written, and to be locked.
             self.open_anew()?;
@@ -334,4 +338,12 @@ impl<S: Storage> Target<S> {
 
 fn conflict() -> Error {
     Error::new(Kind::Conflict, CONFLICT)
+}
+
+/// Why the file can't be found at its name.
+fn gone(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::new(Kind::Busy, "the file was removed or moved by another program"),
+        _ => error.into(),
+    }
 }

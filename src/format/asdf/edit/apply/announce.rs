@@ -29,13 +29,12 @@ impl<S: Storage> Job<'_, S> {
     /// Inserts the range while no thread reads. If that fails halfway it is undone before a thread reads again.
     pub(super) fn insert_announced(
         &self,
-        file: &S::File,
         header: &Header,
         settling: &Settling<'_, S>,
     ) -> std::result::Result<(), Stopped> {
         let mut done = Ok(());
         let mut insert = || {
-            done = self.insert_range(file, header.insert_at, header.shift);
+            done = self.insert_range(header.insert_at, header.shift);
             match &done {
                 Ok(()) => Moved::Yes,
                 Err(Stopped::Unsuited(_)) => Moved::No,

@@ -209,8 +209,8 @@ impl<S: Storage> Job<'_, S> {
     }
 
     /// Inserts the range, or takes note that the file system can't.
-    pub(super) fn insert_range(&self, file: &S::File, at: u64, len: u64) -> Result<(), Stopped> {
-        let Err(error) = self.storage.insert(file, at, len) else { return Ok(()) };
+    pub(super) fn insert_range(&self, at: u64, len: u64) -> Result<(), Stopped> {
+        let Err(error) = self.storage.insert(self.file, at, len) else { return Ok(()) };
         self.note_limit(Plan::Insert, &error);
         // Some change the file's time also when they refuse: that was no other program.
         let (now, head) = (self.storage.meta(self.file)?.identity, self.change.old_head);
@@ -244,22 +244,18 @@ impl<S: Storage> Job<'_, S> {
         journal: Journal<S>,
         image: Option<&S::File>,
     ) -> Result<(), Stopped> {
-        let (opened, done) = match self.open_to_write() {
-            Ok(opened) => (opened, self.check_unchanged()),
-            Err(stopped) => (None, Err(stopped)),
-        };
+        let done = self.check_unchanged();
         let nothing_done = done.is_err();
-        let file = opened.as_ref().unwrap_or(self.file);
-        let settling = Settling::new(self.storage, file, &journal, image);
+        let settling = Settling::new(self.storage, self.file, &journal, image);
         let mut inserted = false;
         let done = done.and_then(|()| {
             self.announce(&journal, image);
             if journal.header.way == Method::Insert {
-                self.insert_announced(file, &journal.header, &settling)?;
+                self.insert_announced(&journal.header, &settling)?;
                 inserted = true;
                 // So that a crash finds either an insertion under way and nothing written, or a
                 // whole insertion.
-                self.sync(file)?;
+                self.sync(self.file)?;
             }
             settling.write(Side::New)?;
             self.readers.borrow_mut().image_written(self.change.identity, journal.header.shift, Moved::Yes);

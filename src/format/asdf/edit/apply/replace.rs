@@ -23,7 +23,6 @@ impl<S: Storage> Job<'_, S> {
                 "there is no place beside it",
             )));
         };
-        self.lease_again()?;
         let file = self.prepare(place).and_then(|()| self.create_image(place)).map_err(unsuited_or_failed)?;
         match self.write_and_rename(place, file, clone) {
             Ok(file) => {

@@ -1,20 +1,20 @@
 //! Moves the blocks of a file whose last block is streamed: another program may come to write to its end.
 //!
 //! The job has a read lease on the source. The system grants it only while no program has the file open
-//! for writing, and one that opens it for writing waits until the lease is given up. So nothing is lost if
-//! a program that waits gets the file that has the name, whole:
+//! for writing, and one that opens it for writing waits until the lease is given up. A new file takes the place
+//! while the lease is there, so that a program that waits gets the file that has the name, whole.
 //!
-//! - A range is inserted into the same file. That takes a descriptor that writes, which can't be had beside
-//!   the lease: it is given up just before. What a program appends then lands behind the stream's end,
-//!   before or after the insertion. (One that asked for the end just then, and writes there later, does not
-//!   append.)
-//! - Where a new file takes the place, a program may have looked up the old one and not have opened it yet.
-//!   It would write to a file without a name. So the two swap their names, and both have leases for a
-//!   moment: if a program comes for the old file, the names are swapped back.
+//! A range that is inserted into the same file takes a descriptor that writes, which can't be had beside the
+//! lease. A program could ask for the end of the file before the insertion, and write there after it: over what
+//! has moved there. So a stream gets no plan that changes the file itself.
+//!
+//! A program may have looked up the old file and not have opened it yet. It would write to a file without a name.
+//! So the two swap their names, and both have leases for a moment: if a program comes for the old file, the names
+//! are swapped back.
 
 use std::time::Duration;
 
-use super::{Job, NewFile, Stopped, unsuited, unsuited_or_failed};
+use super::{Job, NewFile, Stopped, cannot, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::opened::lease_patiently;
 use crate::format::asdf::edit::plan::Change;
@@ -31,30 +31,6 @@ impl<S: Storage> Job<'_, S> {
         match self.leased && !self.storage.has_lease(self.file) {
             true => Err(Stopped::Failed(written_by_another(self.change))),
             false => Ok(()),
-        }
-    }
-
-    /// Has the lease again that an earlier plan has given up.
-    pub(super) fn lease_again(&self) -> Result<(), Stopped> {
-        if self.leased && !self.storage.has_lease(self.file) {
-            let again = lease_patiently(self.storage, self.file);
-            again.map_err(|error| Stopped::Failed(not_leased(self.change, &error)))?;
-        }
-        Ok(())
-    }
-
-    /// Gives the lease up for a descriptor that writes; `None` without a lease: the source is one then.
-    pub(super) fn open_to_write(&self) -> Result<Option<S::File>, Stopped> {
-        if !self.leased {
-            return Ok(None);
-        }
-        self.check_lease()?;
-        self.storage.end_lease(self.file)?;
-        let file = self.storage.open(self.path, true)?;
-        let identity = self.storage.meta(&file)?.identity;
-        match identity.same_file(&self.change.identity) {
-            true => Ok(Some(file)),
-            false => Err(Stopped::SourceChanged),
         }
     }
 
@@ -76,7 +52,15 @@ impl<S: Storage> Job<'_, S> {
             return Err(Stopped::SourceChanged);
         }
         self.check_lease()?;
-        self.storage.exchange(&place.image, self.path).map_err(unsuited_or_failed)?;
+        self.storage.exchange(&place.image, self.path).map_err(|error| match cannot(&error) {
+            true => Stopped::Failed(refusal(
+                self.change,
+                "this file system can't swap the names of two files, so that a program which opens it \
+                 meanwhile might lose what it writes",
+                "save in a copy of the file on another disk",
+            )),
+            false => Stopped::Failed(error.into()),
+        })?;
         if self.is_awaited(&lock) && self.storage.exchange(&place.image, self.path).is_ok() {
             // After a crash, when the program has gone on, the names must not be found swapped.
             self.sync_dir(&place.dir)?;
@@ -107,6 +91,15 @@ impl<S: Storage> Job<'_, S> {
 /// Why the blocks of a stream can't be moved: a program writes to it.
 pub(crate) fn written_by_another(change: &Change<'_>) -> Error {
     refusal(change, "another program has it open for writing", "save when that program has closed the file")
+}
+
+/// Why the blocks of a stream can't be moved: the file has several names, and a new file would have one.
+pub(crate) fn linked(change: &Change<'_>) -> Error {
+    refusal(
+        change,
+        "a new file has to take its place, and the file has other names (hard links)",
+        "remove the other names",
+    )
 }
 
 /// Why no lease was granted.

@@ -1,7 +1,7 @@
 //! Writes a source to whose end other programs may write, while none of them has it open.
 
 use crate::error::Result;
-use crate::format::asdf::edit::apply::not_leased;
+use crate::format::asdf::edit::apply::{linked, not_leased};
 use crate::format::asdf::edit::opened::{lease_patiently, not_writable};
 use crate::format::asdf::edit::plan::Change;
 use crate::source::storage::Storage;
@@ -12,7 +12,12 @@ impl<S: Storage> Target<S> {
     /// Takes a lease on the file, which is open for reading only then: no other program writes to it until
     /// [`write_again`](Self::write_again).
     pub(super) fn hold_stream(&mut self, change: &Change<'_>) -> Result<()> {
-        let Some(lock) = self.lock.take() else {
+        if self.storage.meta(&self.file)?.links > 1 {
+            return Err(linked(change));
+        }
+        // A lease says nothing of programs on other machines.
+        let lock = if self.storage.is_remote(&self.file) { None } else { self.lock.take() };
+        let Some(lock) = lock else {
             return Err(not_leased(change, &std::io::ErrorKind::Unsupported.into()));
         };
         // No lease is granted while it is open.

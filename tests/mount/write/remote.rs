@@ -1,0 +1,99 @@
+//! Files that are reached through a program or a server, and are replaced behind its back: a save that is
+//! accepted is in the file that has the name.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::disk::run;
+use crate::place::{OLD, Place, errno, file, tree, write};
+
+/// A directory that shows another one through a program; unmounted when dropped.
+#[derive(Debug)]
+struct Through(PathBuf);
+
+impl Through {
+    /// Shows `served` by `program`.
+    fn new(program: &str, place: &Place) -> Self {
+        let (served, shown) = (place.disk.path(), place.folder().join("shown"));
+        fs::create_dir(&shown).unwrap();
+        let (served, shown) = (served.to_str().unwrap(), shown.to_str().unwrap());
+        match program {
+            "sshfs" => {
+                // It takes what is given for ssh: the server without a network.
+                let server = place.folder().join("server");
+                fs::write(&server, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
+                fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+                let server = format!("ssh_command={}", server.display());
+                run("sshfs", &["-o", &server, &format!("host:{served}"), shown]);
+            }
+            _ => run(program, &[served, shown]),
+        }
+        Self(shown.into())
+    }
+}
+
+impl Drop for Through {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).stderr(Stdio::null()).status();
+    }
+}
+
+/// Puts a file with another text in the place of the served one, by a rename.
+fn replace(place: &Place, name: &str) {
+    let new = place.source.with_extension("other");
+    let blocks = vec![Block::new(sample(9000, 1)), Block::new(sample(200, 2))];
+    let built = AsdfBuilder::new().tree(tree(&blocks).replace(OLD, name)).blocks(blocks).build();
+    fs::write(&new, &built.bytes).unwrap();
+    fs::rename(&new, &place.source).unwrap();
+}
+
+#[test]
+fn what_is_saved_is_in_the_file_that_has_the_name_on_the_server() {
+    for program in ["bindfs", "sshfs"] {
+        let place =
+            Place::with("tmpfs", &file(vec![Block::new(sample(9000, 1)), Block::new(sample(200, 2))]));
+        let through = Through::new(program, &place);
+        let mount = place.try_mount(&through.0.join("a.asdf"), &[]).unwrap();
+        let mut saved = 0;
+        for round in 0..8 {
+            if round > 0 {
+                replace(&place, &format!("{round} by another program"));
+            }
+            // One that fits, one that grows, and what is tried again after a refusal.
+            for name in [format!("fits {round}"), "longer ".repeat(900 * (round + 1)), "short".to_owned()] {
+                let text = place.named(&name);
+                match write(&mount, &text) {
+                    Ok(()) => {
+                        assert_eq!(place.saved(), text, "{program}, {round}: {}", place.log());
+                        saved += 1;
+                    }
+                    error => {
+                        assert_eq!(errno(error), libc::EBUSY, "{program}, {round}: {}", place.log());
+                        assert_ne!(place.saved(), text, "{program}, {round}");
+                    }
+                }
+            }
+        }
+        assert!(saved >= 8, "{program}: {saved}: {}", place.log());
+        place.nothing_is_beside();
+        drop((mount, through));
+    }
+}
+
+/// A program on the server may write to it unseen.
+#[test]
+fn the_tree_of_a_stream_behind_a_program_does_not_grow() {
+    let blocks = vec![Block::new(sample(5000, 2)).streamed()];
+    let place = Place::with("tmpfs", &AsdfBuilder::new().tree(tree(&blocks)).blocks(blocks));
+    let through = Through::new("bindfs", &place);
+    let text = place.folder().join("text");
+    fs::write(&text, place.named(&"z".repeat(9000))).unwrap();
+    let before = fs::read(&place.source).unwrap();
+    let output = place.run([Path::new("--set-tree"), &text, &through.0.join("a.asdf")]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(crate::place::said(&output).contains("can't be found out on this file system"), "{output:?}");
+    assert!(fs::read(&place.source).unwrap() == before);
+}
