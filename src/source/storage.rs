@@ -328,7 +328,7 @@ impl Storage for System {
         let fs = rustix::fs::fstatfs(file).ok()?;
         let copies = COPY_ON_WRITE.contains(&(fs.f_type as u64));
         let free = fs.f_bavail.saturating_mul(fs.f_bsize as u64);
-        copies.then(|| quota::least_room().map_or(free, |room| room.min(free)))
+        copies.then(|| quota::room(file).map_or(free, |room| room.min(free)))
     }
 
     fn inserts_by_extent(&self, file: &File) -> bool {

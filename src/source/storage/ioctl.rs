@@ -1,4 +1,4 @@
-//! Requests that no crate offers: FICLONERANGE, FIEMAP and leases.
+//! Requests that no crate offers: FICLONERANGE, FIEMAP, leases, and where a file of btrfs belongs.
 
 #![allow(unsafe_code)]
 
@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use rustix::ioctl::{Opcode, Setter, Updater, opcode};
+use rustix::ioctl::{Getter, Opcode, Setter, Updater, opcode};
 
 use super::{Extent, Extents};
 
@@ -78,6 +78,43 @@ pub(super) fn clone_range(from: &File, range: Range<u64>, to: &File, to_offset: 
     let request = unsafe { Setter::<FICLONERANGE, CloneRange>::new(argument) };
     // SAFETY: as above.
     Ok(unsafe { rustix::ioctl::ioctl(to, request) }?)
+}
+
+/// `struct btrfs_ioctl_fs_info_args` of linux/btrfs.h, as far as it is needed.
+#[repr(C)]
+struct BtrfsInfo {
+    max_id: u64,
+    num_devices: u64,
+    fsid: [u8; 16],
+    rest: [u64; 124],
+}
+
+/// `struct btrfs_ioctl_ino_lookup_args` of linux/btrfs.h.
+#[repr(C)]
+struct BtrfsLookup {
+    tree: u64,
+    object: u64,
+    name: [u64; 510],
+}
+
+const BTRFS_INFO: Opcode = opcode::read::<BtrfsInfo>(0x94, 31);
+const BTRFS_LOOKUP: Opcode = opcode::read_write::<BtrfsLookup>(0x94, 18);
+/// BTRFS_FIRST_FREE_OBJECTID: the root of a subvolume, of which any user may ask.
+const ROOT_OF_SUBVOLUME: u64 = 256;
+
+/// Returns the file system's UUID and the number of the subvolume that a file of btrfs belongs to.
+pub(super) fn btrfs_subvolume(file: &File) -> io::Result<([u8; 16], u64)> {
+    // SAFETY: the request writes one `btrfs_ioctl_fs_info_args`, whose 1024 bytes `BtrfsInfo` has.
+    let request = unsafe { Getter::<BTRFS_INFO, BtrfsInfo>::new() };
+    // SAFETY: as above.
+    let info = unsafe { rustix::ioctl::ioctl(file, request) }?;
+    let mut lookup = Box::new(BtrfsLookup { tree: 0, object: ROOT_OF_SUBVOLUME, name: [0; 510] });
+    // SAFETY: the request reads and writes one `btrfs_ioctl_ino_lookup_args`, whose 4096 bytes
+    // `BtrfsLookup` has.
+    let request = unsafe { Updater::<BTRFS_LOOKUP, BtrfsLookup>::new(&mut *lookup) };
+    // SAFETY: as above.
+    unsafe { rustix::ioctl::ioctl(file, request) }?;
+    Ok((info.fsid, lookup.tree))
 }
 
 /// F_SETSIG of linux/fcntl.h.
