@@ -31,10 +31,6 @@ const PIECE: usize = 1 << 20;
 /// Decoded chunks kept: one pass from start to end needs few.
 const CACHE_BUDGET: u64 = 16 << 20;
 
-/// What is wrong with a file that is neither of two.
-const HALFWAY: &str = "a save was interrupted, or is being made just now, and the file is half the old one and \
-                       half the new one: asdf-mount --recover makes it one of the two";
-
 /// What was found in one file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -149,14 +145,15 @@ pub fn file_report(file: &Path) -> Report {
 fn report_on(file: &Path, progress: &Progress) -> Report {
     let mut report = Report::new(file);
     let found = open(file).and_then(|container| check(&*container, &mut report, progress));
-    let found = match is_halfway(file) {
-        true => {
-            let defect =
-                Defect { severity: Severity::Damage, offset: 0, block: None, what: HALFWAY.to_owned() };
-            report.defects.insert(0, defect);
-            found.map_err(|error| error.within(HALFWAY))
+    let found = match halfway(file) {
+        Some(why) => {
+            let found = found.map_err(|error| error.within(&why));
+            report
+                .defects
+                .insert(0, Defect { severity: Severity::Damage, offset: 0, block: None, what: why });
+            found
         }
-        false => found,
+        None => found,
     };
     match found {
         Ok(()) if report.defects.iter().all(|defect| defect.severity == Severity::Note) => {}
@@ -166,10 +163,13 @@ fn report_on(file: &Path, progress: &Progress) -> Report {
     report
 }
 
-/// Whether a save has left the file half the old one and half the new one.
-fn is_halfway(file: &Path) -> bool {
+/// Why the file is half the old one and half the new one, or may be, if a save has left it so.
+fn halfway(file: &Path) -> Option<String> {
     let found = SaveTarget::of_path(file).and_then(|target| recovery::condition(&target, None));
-    matches!(found, Ok(Condition::Halfway(_)))
+    match found {
+        Ok(Condition::Halfway(why)) => Some(why),
+        Ok(Condition::Whole) | Err(_) => None,
+    }
 }
 
 fn open(file: &Path) -> Result<Arc<dyn Container>> {

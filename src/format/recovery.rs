@@ -74,10 +74,7 @@ impl RecoveryPolicy {
             Self::Report(mountpoint) => mountpoint.as_deref(),
         };
         let label = target.label().display();
-        if matches!(self, Self::Recover(_)) {
-            if !is_interrupted(target, mountpoint)? {
-                return Ok(());
-            }
+        if matches!(self, Self::Recover(_)) && is_interrupted(target, mountpoint)? {
             match recover(target, mountpoint) {
                 Ok(recovered) => {
                     let outcome = recovered.outcome_notice().map(str::to_owned);
@@ -88,6 +85,7 @@ impl RecoveryPolicy {
                 }
                 // Another program has the file: it may be saving just now.
                 Err(error) if error.kind() == Kind::Busy => {}
+                Err(error) if error.kind() == Kind::Unfinished => return Err(error.of(target.label())),
                 Err(error) => tracing::warn!("{label}: {}", error.message()),
             }
         }
@@ -95,24 +93,10 @@ impl RecoveryPolicy {
     }
 }
 
-/// Refuses a file that is half old and half new.
+/// Refuses a file that is half old and half new, or may be.
 fn check_whole(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<()> {
-    let label = target.label().display();
-    match condition(target, mountpoint) {
-        Ok(Condition::Halfway(journal)) => Err(Error::new(
-            Kind::Unfinished,
-            format!(
-                "a save was interrupted, or takes long, and the file is half the old one and half the new \
-                 one: nothing of it is shown before 'asdf-mount --recover {label}', or a mount for writing, has \
-                 made it one of the two by the journal {}",
-                journal.display()
-            ),
-        )
-        .of(target.label())),
-        Ok(Condition::Whole) => Ok(()),
-        Err(error) => {
-            tracing::warn!("{label}: whether a save was interrupted can't be told: {}", error.message());
-            Ok(())
-        }
+    match condition(target, mountpoint)? {
+        Condition::Halfway(why) => Err(Error::new(Kind::Unfinished, why).of(target.label())),
+        Condition::Whole => Ok(()),
     }
 }

@@ -23,20 +23,51 @@ pub fn run(program: &str, arguments: &[&str]) {
 }
 
 impl Disk {
-    /// An empty file system: tmpfs, or one of [`make`].
+    /// An empty file system: tmpfs, one of FUSE over a folder, or one of [`make`].
     pub fn new(kind: &str, mebibytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (image, mounted) = (folder.path().join("image"), folder.path().join("disk"));
-        fs::create_dir(&mounted).unwrap();
-        let (image, mounted) = (image.to_str().unwrap(), mounted.to_str().unwrap());
-        if kind == "tmpfs" {
-            run("mount", &["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs", mounted]);
-        } else {
-            File::create(image).unwrap().set_len(mebibytes << 20).unwrap();
-            make(kind, image);
-            run("mount", &["-o", "loop", image, mounted]);
+        let image = folder.path().join("image");
+        fs::create_dir(folder.path().join("disk")).unwrap();
+        match kind {
+            "tmpfs" => {}
+            "sshfs" | "mergerfs" => {
+                fs::create_dir(folder.path().join("behind")).unwrap();
+                // sshfs talks to the server without ssh.
+                let server = folder.path().join("server");
+                fs::write(&server, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
+                run("chmod", &["755", server.to_str().unwrap()]);
+            }
+            _ => {
+                File::create(&image).unwrap().set_len(mebibytes << 20).unwrap();
+                make(kind, image.to_str().unwrap());
+            }
         }
-        Self { folder }
+        let disk = Self { folder };
+        disk.mount(kind, mebibytes);
+        disk
+    }
+
+    fn mount(&self, kind: &str, mebibytes: u64) {
+        let [image, mounted, behind, server] =
+            ["image", "disk", "behind", "server"].map(|name| self.folder.path().join(name));
+        let [image, mounted, behind] = [&image, &mounted, &behind].map(|path| path.to_str().unwrap());
+        match kind {
+            "tmpfs" => run("mount", &["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs", mounted]),
+            "sshfs" => {
+                let command = format!("ssh_command={}", server.display());
+                run("sshfs", &["-o", &command, &format!("localhost:{behind}"), mounted]);
+            }
+            "mergerfs" => run("mergerfs", &["-o", "allow_other", behind, mounted]),
+            "exfat" => run("mount", &["-t", "exfat-fuse", "-o", "loop", image, mounted]),
+            "ntfs" => run("ntfs-3g", &[image, mounted]),
+            _ => run("mount", &["-o", "loop", image, mounted]),
+        }
+    }
+
+    /// Unmounts a file system of this kind, which must not be tmpfs, and mounts it again.
+    pub fn mount_again(&self, kind: &str) {
+        run("umount", &[self.path().to_str().unwrap()]);
+        self.mount(kind, 0);
     }
 
     /// Where it is mounted.
@@ -62,6 +93,8 @@ fn make(kind: &str, image: &str) {
         "xfs of 1 KiB" => run("mkfs.xfs", &["-q", "-m", "reflink=1", "-b", "size=1024", image]),
         // Data and metadata take their room from the same.
         "btrfs" => run("mkfs.btrfs", &["-q", "-M", image]),
+        "exfat" => run("mkfs.exfat", &[image]),
+        "ntfs" => run("mkntfs", &["-F", "-Q", image]),
         "btrfs of two kinds of room" => run("mkfs.btrfs", &["-q", image]),
         _ => panic!("no file system is called {kind}"),
     }

@@ -16,6 +16,7 @@ mod journal;
 mod layout;
 mod lock;
 mod locked;
+mod mark;
 mod opened;
 mod plan;
 mod recover;

@@ -16,8 +16,8 @@ pub enum Side {
 pub enum Condition {
     /// The file is one version, as far as can be told.
     Whole,
-    /// The file is partly old and partly new, or this can't be ruled out; the journal that can recover it.
-    Halfway(PathBuf),
+    /// The file is partly old and partly new, or this can't be ruled out: why, and what to do.
+    Halfway(String),
 }
 
 /// What a recovery found and did.

@@ -16,6 +16,7 @@
 //! | `trouble` | full disks, failing ones, closed directories, limits |
 //! | `remote` | files behind sshfs and bindfs, replaced on the server |
 //! | `killed` | kill -9 during saves, for each plan |
+//! | `half_saved` | files and journals that are copied, changed, cut, lost after a kill |
 //! | `random_edits` | edits, refusals, kills and remounts against a model |
 //! | `plans`, `halfway` | saves by the library on ext2, ext3, ext4, XFS, btrfs and tmpfs: full disks, kills |
 //! | `opened_by_python` | Python asdf opens what each plan saved |
@@ -37,6 +38,7 @@ mod commit;
 mod ends;
 mod faults;
 mod generations;
+mod half_saved;
 mod halfway;
 mod killed;
 mod kinds;

@@ -110,18 +110,18 @@ fn what_another_user_makes_under_the_names_of_a_save_is_named_and_worked_around(
 }
 
 #[test]
-fn a_forged_journal_under_another_name_of_a_file_of_the_owners_is_not_believed() {
+fn what_is_no_journal_is_set_aside() {
     let place = Place::on("ext4");
     runs(
         &place,
         r#"
         # A file of the owner's that another user may write, and has given the journal's name.
-        user sh -c 'echo ASDFJRNL >home/loose; chmod 666 home/loose'
+        user sh -c 'echo nonsense >home/loose; chmod 666 home/loose'
         ln home/loose $journal
         user ./program --recover shared/a.asdf | grep -q 'kept as .*others may write it'
         rm $journal.aside; chmod 600 home/loose
         ln home/loose $journal
-        user ./program --recover shared/a.asdf | grep -q 'kept as .*has another name'
+        user ./program --recover shared/a.asdf | grep -q 'kept as .*it is not a journal'
         rm $journal.aside
         cmp original shared/a.asdf"#,
     );

@@ -2,26 +2,26 @@
 //!
 //! It is on disk, file and name, before the first byte of the source changes. After a crash it proves
 //! that the source is the old file, the new one or a mixture of both, and holds what is needed to make
-//! it one of them. All numbers are big-endian.
+//! it one of them. The proof is the bytes: inode numbers, owners and modes change with a copy, a restore or
+//! a mount. All numbers are big-endian.
 //!
 //! ```text
 //!   0  8  magic "ASDFJRNL"
-//!   8  2  version, 2
+//!   8  2  version, 3
 //!  10  2  how the source is changed: 1 in place, 2 with an inserted range, 3 from an image
 //!  12  4  zeros
-//!  16  8  the source's device
-//!  24  8  its inode
-//!  32  8  its size before the save
-//!  40  8  its modification time, seconds
-//!  48  4  and nanoseconds
-//!  52  4  zeros
-//!  56  8  its size after the save
-//!  64  8  where the bytes that are kept begin before the save
-//!  72  8  where they end
-//!  80  8  by how much they are moved
-//!  88  8  where the range is inserted
-//!  96  8  the image's inode
-//! 104  8  the image's size
+//!  16  8  the source's size before the save
+//!  24  8  its modification time, seconds
+//!  32  4  and nanoseconds
+//!  36  6  its first bytes, on which the mark of a save under way is written
+//!  42  6  zeros
+//!  48  8  its size after the save
+//!  56  8  where the bytes that are kept begin before the save
+//!  64  8  where they end
+//!  72  8  by how much they are moved
+//!  80  8  where the range is inserted
+//!  88  8  the image's size
+//!  96 16  MD5 of the image's bytes that are not kept ones
 //! 112 384 zeros
 //! 496 16  MD5 of the 496 bytes before
 //! 512     records, one after the other:
@@ -38,9 +38,11 @@
 //! With an inserted range the offsets and the old bytes of ranges are those of the source with a hole
 //! of zeros already in it; so what remains to be done after the insertion is a change in place.
 //!
-//! The checksums show what a disk lost or tore, not what was forged: that a journal is one's own is
-//! seen by its owner, and that it belongs to the source by the source's bytes. So the records, which may
-//! hold as much as the tree, have one that costs next to nothing.
+//! The checksums show what a disk lost or tore, not what was forged; so the records, which may hold as much
+//! as the tree, have one that costs next to nothing. A forged journal can describe any sound file as a
+//! mixture and have other bytes written into it. So a journal changes a file only if no user could have
+//! written it who may not write the file itself; otherwise it is evidence that a save was interrupted, and
+//! the file stays as it is, unread, until the user decides (`recover.rs`).
 //!
 //! The records are at most a few hundred KiB each, so that a journal of any size can be written and
 //! read in little memory.
@@ -51,7 +53,8 @@ use std::path::Path;
 use md5::{Digest, Md5};
 use twox_hash::xxhash3_128;
 
-use crate::source::Identity;
+use super::mark::MARK;
+use crate::source::Time;
 use crate::source::storage::{Extent, Storage};
 
 mod read;
@@ -59,11 +62,11 @@ mod read;
 pub(crate) use read::{Journal, Range, Unreadable};
 
 const MAGIC: &[u8; 8] = b"ASDFJRNL";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 /// Bytes of the header: one sector, which is written whole or not at all.
 pub(crate) const HEADER: usize = 512;
 const RECORD: usize = 24;
-const DIGEST: usize = 16;
+pub(crate) const DIGEST: usize = 16;
 /// Bytes gathered before they are written.
 const GATHERED: usize = 256 << 10;
 /// Extents in one record.
@@ -93,8 +96,12 @@ pub(crate) enum Method {
 pub(crate) struct Header {
     /// How the source is changed.
     pub(crate) way: Method,
-    /// What the source was before.
-    pub(crate) identity: Identity,
+    /// The source's size before the save.
+    pub(crate) old_size: u64,
+    /// Its modification time before the save.
+    pub(crate) mtime: Time,
+    /// Its first bytes before the save.
+    pub(crate) start: [u8; MARK.len()],
     /// Its size after the save.
     pub(crate) new_size: u64,
     /// Where the bytes that are kept begin before the save.
@@ -105,16 +112,38 @@ pub(crate) struct Header {
     pub(crate) shift: u64,
     /// Where the range is inserted.
     pub(crate) insert_at: u64,
-    /// The inode and the size of the image.
-    pub(crate) image: (u64, u64),
+    /// The image's size.
+    pub(crate) image_size: u64,
+    /// Digest of the image's bytes outside of the kept ones.
+    pub(crate) image_digest: [u8; DIGEST],
 }
 
 impl Header {
     /// Whether a file of this size can be the one before the save. One with a stream may have grown.
     pub(crate) fn fits_old(&self, size: u64) -> bool {
         let may_grow =
-            self.way == Method::Insert && self.identity.size.checked_add(self.shift) == Some(self.new_size);
-        size == self.identity.size || (may_grow && size > self.identity.size)
+            self.way == Method::Insert && self.old_size.checked_add(self.shift) == Some(self.new_size);
+        size == self.old_size || (may_grow && size > self.old_size)
+    }
+
+    /// Digest of the image's bytes outside of the kept ones, which the source itself proves.
+    pub(crate) fn digest_image<S: Storage>(&self, storage: &S, image: &S::File) -> io::Result<[u8; DIGEST]> {
+        let mut digest = Md5::new();
+        let mut piece = vec![0; MOST_BYTES];
+        let [from, to] = [self.kept_from, self.kept_to].map(|place| place.saturating_add(self.shift));
+        for region in [0..from.min(self.image_size), to.min(self.image_size)..self.image_size] {
+            let mut at = region.start;
+            while at < region.end {
+                let len = piece.len().min(usize::try_from(region.end - at).unwrap_or(usize::MAX));
+                let read = storage.read_at(image, at, &mut piece[..len])?;
+                if read == 0 {
+                    break;
+                }
+                digest.update(&piece[..read]);
+                at += read as u64;
+            }
+        }
+        Ok(digest.finalize().into())
     }
 
     fn to_bytes(self) -> [u8; HEADER] {
@@ -128,61 +157,61 @@ impl Header {
         };
         bytes.extend(way.to_be_bytes());
         bytes.extend([0; 4]);
-        let identity = self.identity;
-        for number in [identity.device, identity.inode, identity.size] {
+        bytes.extend(self.old_size.to_be_bytes());
+        bytes.extend(self.mtime.0.to_be_bytes());
+        bytes.extend(self.mtime.1.to_be_bytes());
+        bytes.extend(self.start);
+        bytes.extend([0; 6]);
+        let numbers =
+            [self.new_size, self.kept_from, self.kept_to, self.shift, self.insert_at, self.image_size];
+        for number in numbers {
             bytes.extend(number.to_be_bytes());
         }
-        bytes.extend(identity.mtime.0.to_be_bytes());
-        bytes.extend(identity.mtime.1.to_be_bytes());
-        bytes.extend([0; 4]);
-        for number in [self.new_size, self.kept_from, self.kept_to, self.shift, self.insert_at] {
-            bytes.extend(number.to_be_bytes());
-        }
-        for number in [self.image.0, self.image.1] {
-            bytes.extend(number.to_be_bytes());
-        }
+        bytes.extend(self.image_digest);
         bytes.resize(HEADER - DIGEST, 0);
         let digest = Md5::digest(&bytes);
         bytes.extend(digest);
         bytes.try_into().expect("it was filled up to its length")
     }
 
+    /// Reads a header whose checksum is right; `None` for one of another version or with impossible numbers.
     fn from_bytes(bytes: &[u8; HEADER]) -> Option<Self> {
-        let (fields, digest) = bytes.split_at(HEADER - DIGEST);
-        if !fields.starts_with(MAGIC) || Md5::digest(fields)[..] != *digest {
+        let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        if bytes.get(8..10)? != VERSION.to_be_bytes() {
             return None;
         }
-        let number = |at: usize| Some(u64::from_be_bytes(fields.get(at..at + 8)?.try_into().ok()?));
-        if fields.get(8..10)? != VERSION.to_be_bytes() {
-            return None;
-        }
-        let way = match fields.get(10..12)? {
+        let way = match bytes.get(10..12)? {
             [0, 1] => Method::InPlace,
             [0, 2] => Method::Insert,
             [0, 3] => Method::Image,
             _ => return None,
         };
-        let seconds = i64::from_be_bytes(fields.get(40..48)?.try_into().ok()?);
-        let nanoseconds = u32::from_be_bytes(fields.get(48..52)?.try_into().ok()?);
         let header = Self {
             way,
-            identity: Identity {
-                device: number(16)?,
-                inode: number(24)?,
-                size: number(32)?,
-                mtime: (seconds, nanoseconds),
-            },
-            new_size: number(56)?,
-            kept_from: number(64)?,
-            kept_to: number(72)?,
-            shift: number(80)?,
-            insert_at: number(88)?,
-            image: (number(96)?, number(104)?),
+            old_size: number(16)?,
+            mtime: (
+                i64::from_be_bytes(bytes.get(24..32)?.try_into().ok()?),
+                u32::from_be_bytes(bytes.get(32..36)?.try_into().ok()?),
+            ),
+            start: bytes.get(36..42)?.try_into().ok()?,
+            new_size: number(48)?,
+            kept_from: number(56)?,
+            kept_to: number(64)?,
+            shift: number(72)?,
+            insert_at: number(80)?,
+            image_size: number(88)?,
+            image_digest: bytes.get(96..112)?.try_into().ok()?,
         };
         let most = i64::MAX as u64 / 4;
-        let numbers = [header.identity.size, header.new_size, header.kept_to, header.shift, header.insert_at];
+        let numbers = [header.old_size, header.new_size, header.kept_to, header.shift, header.insert_at];
         (numbers.iter().all(|number| *number <= most) && header.kept_from <= header.kept_to).then_some(header)
     }
+}
+
+/// Whether a header's checksum is right.
+fn is_undamaged(bytes: &[u8; HEADER]) -> bool {
+    let (fields, digest) = bytes.split_at(HEADER - DIGEST);
+    Md5::digest(fields)[..] == *digest
 }
 
 /// Writes a journal, record by record.
@@ -292,13 +321,16 @@ mod tests {
     fn header() -> Header {
         Header {
             way: Method::Insert,
-            identity: Identity { device: 1, inode: 2, size: 30_000, mtime: (-5, 7) },
+            old_size: 30_000,
+            mtime: (-5, 7),
+            start: *b"#ASDF ",
             new_size: 40_000,
             kept_from: 500,
             kept_to: 29_000,
             shift: 4096,
             insert_at: 0,
-            image: (9, 10),
+            image_size: 10,
+            image_digest: [7; DIGEST],
         }
     }
 
@@ -337,10 +369,26 @@ mod tests {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x10;
             let unreadable = read(&damaged);
-            assert_eq!(matches!(unreadable, Unreadable::Foreign), at < HEADER, "{at}: {unreadable:?}");
+            let right = match at {
+                0..8 => matches!(unreadable, Unreadable::NoJournal),
+                8..HEADER => matches!(unreadable, Unreadable::Damaged),
+                _ => matches!(unreadable, Unreadable::Unfinished(_)),
+            };
+            assert!(right, "{at}: {unreadable:?}");
             let unreadable = read(&whole[..at]);
-            assert_eq!(matches!(unreadable, Unreadable::Unfinished(_)), at >= HEADER, "{at}: {unreadable:?}");
+            let right = match at {
+                0 => matches!(unreadable, Unreadable::Blank),
+                1..HEADER => matches!(unreadable, Unreadable::Damaged),
+                _ => matches!(unreadable, Unreadable::Unfinished(_)),
+            };
+            assert!(right, "{at}: {unreadable:?}");
         }
         assert!(matches!(read(&[0; 5000]), Unreadable::Blank));
+        assert!(matches!(read(b"a diary"), Unreadable::NoJournal));
+        let mut of_another_version = header().to_bytes();
+        of_another_version[8..10].copy_from_slice(&2_u16.to_be_bytes());
+        let digest = Md5::digest(&of_another_version[..HEADER - DIGEST]);
+        of_another_version[HEADER - DIGEST..].copy_from_slice(&digest);
+        assert!(matches!(read(&of_another_version), Unreadable::OtherVersion));
     }
 }

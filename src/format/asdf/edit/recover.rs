@@ -1,85 +1,212 @@
 //! After a crash: finishes or undoes the save that was in progress, and removes the files of that save.
 //!
+//! The bytes decide. A journal is about the file if the file is its old version, its new one, or a mixture of
+//! both. One that others could have written changes nothing, and one that can't be used is not passed over: the
+//! file may be half-saved, so it is refused until the user decides. Only what is no journal is moved away.
+//!
 //! Recovery may itself be interrupted, and be repeated.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::journal::{Header, Journal, Method, Unreadable, exists};
+use super::journal::{Journal, Method, Unreadable, exists};
+use super::mark;
 use super::settle::{Settling, State};
-use super::sidecar::{SidecarPaths, aside};
+use super::sidecar::{SidecarPaths, aside, with_asides};
 use crate::error::{Error, Kind, Result};
 use crate::format::recovery::{Condition, Recovered, Side};
 use crate::source::storage::{Meta, Storage};
+
+/// The end of messages about a file that can't be proven to be one version.
+const IF_RIGHT: &str = "restore the file from a backup; or, if it is right as it is, remove the journal";
 
 /// Recovers the open and locked source from what lies in `places`.
 pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPaths]) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for place in places {
         let mut recovery = Recovery { storage, file, place, recovered: &mut recovered };
-        recovery.journal()?;
-        recovery.image()?;
+        for journal in journals(storage, place)? {
+            recovery.journal(&journal)?;
+        }
+    }
+    if mark::is_marked(storage, file)? {
+        return Err(Error::new(Kind::Unfinished, no_journal(places)));
+    }
+    for place in places {
+        Recovery { storage, file, place, recovered: &mut recovered }.image()?;
     }
     Ok(recovered)
 }
 
 /// What the source is by the journals in `places`; nothing is changed.
 pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPaths]) -> Result<Condition> {
-    let source = storage.meta(file)?;
     for place in places {
-        let path = &place.journal;
-        if !exists(storage, path)? {
-            continue;
+        for journal in journals(storage, place)? {
+            match Examined::of(storage, file, place, &journal)? {
+                Examined::Mixed(..) => return Ok(Condition::Halfway(mendable(&journal))),
+                Examined::Unusable(why) => return Ok(Condition::Halfway(unusable(&journal, &why))),
+                Examined::Whole(..) | Examined::NotBegun | Examined::NoJournal(_) => {}
+            }
         }
-        let lying = storage.meta_at(path)?;
-        // What a recovery would not believe tells nothing.
-        if distrust(&lying, &source).is_some() {
-            continue;
+    }
+    Ok(match mark::is_marked(storage, file)? {
+        true => Condition::Halfway(no_journal(places)),
+        false => Condition::Whole,
+    })
+}
+
+/// The journals of a place, those that were set aside included.
+fn journals<S: Storage>(storage: &S, place: &SidecarPaths) -> io::Result<Vec<PathBuf>> {
+    with_asides(&place.journal, |path| exists(storage, path))
+}
+
+fn mendable(journal: &Path) -> String {
+    format!(
+        "a save was interrupted, or takes long, and the file is half the old one and half the new one: nothing of \
+         it is shown before 'asdf-mount --recover', or a mount for writing, has made it one of the two by the \
+         journal {}",
+        journal.display()
+    )
+}
+
+fn unusable(journal: &Path, why: &str) -> String {
+    format!(
+        "a save was interrupted, and the file may be half the old one and half the new one: 'asdf-mount --recover' \
+         can't use the journal {}: {why}",
+        journal.display()
+    )
+}
+
+fn no_journal(places: &[SidecarPaths]) -> String {
+    let journals: Vec<_> = places.iter().map(|place| place.journal.display().to_string()).collect();
+    format!(
+        "a save was interrupted, and the file is half the old one and half the new one: it begins with \"#ASDF!\", \
+         and its journal is missing. Put the journal back as {} and run 'asdf-mount --recover'; or restore the file \
+         from a backup; or, to take it as it is, write a space over the \"!\"",
+        journals.join(" or ")
+    )
+}
+
+/// What a journal says about the source.
+#[derive(Debug)]
+enum Examined<S: Storage> {
+    /// It is no journal, or one of another user that proves nothing.
+    NoJournal(String),
+    /// The save had not begun to change the source.
+    NotBegun,
+    /// The source is one version; with the image.
+    Whole(Journal<S>, Option<S::File>),
+    /// The source is a mixture of both.
+    Mixed(Journal<S>, Option<S::File>),
+    /// The source may be a mixture. Why the journal can't be used, and what to do.
+    Unusable(String),
+}
+
+impl<S: Storage> Examined<S> {
+    fn of(storage: &S, file: &S::File, place: &SidecarPaths, path: &Path) -> Result<Self> {
+        let (source, lying) = (storage.meta(file)?, storage.meta_at(path)?);
+        if lying.mode & libc::S_IFMT != libc::S_IFREG {
+            return Ok(Self::NoJournal("it is not a file".to_owned()));
         }
+        let distrusted = distrust(&lying, &source);
         let opened = match storage.open(path, false) {
             Ok(opened) => opened,
-            // It may be about anything.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Ok(Condition::Halfway(path.clone()));
+                return Ok(match distrusted {
+                    Some(why) => Self::NoJournal(why),
+                    None => Self::Unusable(
+                        "this user may not read it; the user who made that save can recover the file"
+                            .to_owned(),
+                    ),
+                });
             }
             Err(error) => return Err(Error::from(error).of(path)),
         };
-        let journal = match Journal::read(storage, opened) {
-            Ok(journal) if journal.header.identity.inode == source.identity.inode => journal,
-            Err(Unreadable::System(error)) => return Err(Error::from(error).of(path)),
-            // Nothing was changed yet, or it is about something else.
-            _ => continue,
+        let examined = match Journal::read(storage, opened) {
+            Ok(journal) => Self::of_whole(storage, file, place, journal)?,
+            Err(unreadable) => Self::of_unreadable(storage, file, path, unreadable)?,
         };
+        Ok(match (examined, distrusted) {
+            (Self::NoJournal(_) | Self::NotBegun | Self::Whole(..), Some(why)) => Self::NoJournal(why),
+            // Anybody can make such a file, and it says nothing.
+            (Self::Unusable(_), Some(why)) if is_strangers(&lying, &source) => Self::NoJournal(why),
+            (Self::Mixed(..) | Self::Unusable(_), Some(why)) => {
+                let owner = source.uid;
+                Self::Unusable(format!(
+                    "{why}. If it is right, make it yours alone (chown {owner}, chmod go-w) and recover again; \
+                     else remove it"
+                ))
+            }
+            (examined, None) => examined,
+        })
+    }
+
+    fn of_unreadable(storage: &S, file: &S::File, path: &Path, unreadable: Unreadable<S>) -> Result<Self> {
+        Ok(match unreadable {
+            Unreadable::Blank if !mark::is_marked(storage, file)? => Self::NotBegun,
+            Unreadable::Unfinished(journal)
+                if Settling::new(storage, file, &journal, None).is_not_begun()? =>
+            {
+                Self::NotBegun
+            }
+            Unreadable::Blank | Unreadable::Unfinished(_) | Unreadable::Damaged => {
+                Self::Unusable(format!("it is cut or damaged; {IF_RIGHT}"))
+            }
+            Unreadable::OtherVersion => Self::Unusable(format!(
+                "another version of asdf-mount made it; recover the file with that version, or {IF_RIGHT}"
+            )),
+            Unreadable::NoJournal => Self::NoJournal("it is not a journal".to_owned()),
+            Unreadable::System(error) => return Err(Error::from(error).of(path)),
+        })
+    }
+
+    fn of_whole(storage: &S, file: &S::File, place: &SidecarPaths, journal: Journal<S>) -> Result<Self> {
         let image = match journal.header.way {
-            Method::Image => match open_image(storage, place, &journal.header, &lying)? {
+            Method::Image => match open_image(storage, file, place, &journal)? {
                 Some(image) => Some(image),
-                None => continue,
+                // The name of the copy was lost before anything was changed.
+                None if Settling::new(storage, file, &journal, None).is_not_begun()? => {
+                    return Ok(Self::NotBegun);
+                }
+                None => {
+                    let image = place.image.display();
+                    return Ok(Self::Unusable(format!(
+                        "the copy of the new file that it speaks of is not there; put it back as {image}, or {IF_RIGHT}"
+                    )));
+                }
             },
             _ => None,
         };
-        if Settling::new(storage, file, &journal, image.as_ref()).look()? == State::Mixed {
-            return Ok(Condition::Halfway(path.clone()));
-        }
+        Ok(match Settling::new(storage, file, &journal, image.as_ref()).look()? {
+            State::Old | State::New => Self::Whole(journal, image),
+            State::Mixed => Self::Mixed(journal, image),
+            State::Foreign(why) => Self::Unusable(format!("the file was changed since: {why}; {IF_RIGHT}")),
+        })
     }
-    Ok(Condition::Whole)
 }
 
-/// Opens the image that a journal speaks of, if it is there.
-///
-/// The journal's maker made it as well: else another user's journal could have root read any file.
+/// Opens the image that a journal speaks of, if it is there, recognised by its bytes.
 fn open_image<S: Storage>(
     storage: &S,
+    file: &S::File,
     place: &SidecarPaths,
-    header: &Header,
-    journal: &Meta,
+    journal: &Journal<S>,
 ) -> Result<Option<S::File>> {
-    if !exists(storage, &place.image)? {
-        return Ok(None);
+    let source = storage.meta(file)?;
+    for path in with_asides(&place.image, |path| exists(storage, path))? {
+        let lying = storage.meta_at(&path)?;
+        // Else another user's file could have root write any file's bytes.
+        let is_file = lying.mode & libc::S_IFMT == libc::S_IFREG;
+        if !is_file || lying.identity.size != journal.header.image_size || distrust(&lying, &source).is_some()
+        {
+            continue;
+        }
+        let image = storage.open(&path, false).map_err(|error| Error::from(error).of(&path))?;
+        if journal.header.digest_image(storage, &image)? == journal.header.image_digest {
+            return Ok(Some(image));
+        }
     }
-    let image = storage.open(&place.image, false)?;
-    let Meta { identity, links, uid, .. } = storage.meta(&image)?;
-    let is_it = (identity.inode, identity.size) == header.image && (links, uid) == (1, journal.uid);
-    Ok(is_it.then_some(image))
+    Ok(None)
 }
 
 #[derive(Debug)]
@@ -91,94 +218,52 @@ struct Recovery<'a, S: Storage> {
 }
 
 impl<S: Storage> Recovery<'_, S> {
-    fn journal(&mut self) -> Result<()> {
-        let path = &self.place.journal;
-        if !exists(self.storage, path)? {
-            return Ok(());
-        }
-        let source = self.storage.meta(self.file)?;
-        let lying = self.storage.meta_at(path)?;
-        if let Some(why) = distrust(&lying, &source) {
-            return self.set_aside(None, &why);
-        }
-        let opened = match self.storage.open(path, false) {
-            Ok(opened) => opened,
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let whose = "a save was interrupted whose journal this user may not read; \
-                             the user who made that save can recover the file with asdf-mount --recover";
-                return Err(Error::from(error).within(whose).of(path));
+    fn journal(&mut self, path: &Path) -> Result<()> {
+        match Examined::of(self.storage, self.file, self.place, path)? {
+            Examined::NoJournal(why) if path == self.place.journal => self.set_aside(&why),
+            Examined::NoJournal(_) => Ok(()),
+            Examined::NotBegun => self.remove(path),
+            Examined::Whole(journal, image) | Examined::Mixed(journal, image) => {
+                let settling = Settling::new(self.storage, self.file, &journal, image.as_ref());
+                let outcome = match settling.settle()? {
+                    State::New => Side::New,
+                    State::Old => Side::Old,
+                    State::Mixed => {
+                        return Err(Error::new(Kind::Unfinished, "the file could not be settled"));
+                    }
+                    State::Foreign(why) => return Err(Error::new(Kind::Unfinished, unusable(path, &why))),
+                };
+                self.recovered.outcome = Some(outcome);
+                self.remove(path)
             }
-            Err(error) => return Err(Error::from(error).of(path)),
-        };
-        match Journal::read(self.storage, opened) {
-            Ok(journal) => self.whole(&journal, &source, &lying),
-            Err(Unreadable::Blank) => self.remove_journal(),
-            Err(Unreadable::Unfinished(header)) if header.identity == source.identity => {
-                self.remove_journal()
-            }
-            Err(Unreadable::Unfinished(header)) => {
-                self.set_aside(Some(&header), "it is not whole, and the file was changed since")
-            }
-            Err(Unreadable::Foreign) => self.set_aside(None, "it is not a journal of this version"),
-            Err(Unreadable::System(error)) => Err(Error::from(error).of(path)),
+            Examined::Unusable(why) => Err(Error::new(Kind::Unfinished, unusable(path, &why))),
         }
     }
 
-    fn whole(&mut self, journal: &Journal<S>, source: &Meta, lying: &Meta) -> Result<()> {
-        let header = &journal.header;
-        if header.identity.inode != source.identity.inode {
-            return self.set_aside(Some(header), "it is about another file, which this one was copied from");
-        }
-        let image = match header.way {
-            Method::Image => match open_image(self.storage, self.place, header, lying)? {
-                Some(image) => Some(image),
-                // The name of the copy was lost before anything was changed.
-                None if header.identity == source.identity => return self.remove_journal(),
-                None => return self.set_aside(Some(header), "the copy it speaks of is not there"),
-            },
-            _ => None,
-        };
-        let settling = Settling::new(self.storage, self.file, journal, image.as_ref());
-        let outcome = match settling.settle()? {
-            State::New => Side::New,
-            State::Old => Side::Old,
-            State::Mixed => return Err(Error::new(Kind::Unfinished, "the file could not be settled")),
-            State::Foreign(why) => return self.set_aside(Some(header), &why),
-        };
-        self.recovered.outcome = Some(outcome);
-        self.remove_journal()
-    }
-
-    /// Removes a new file that did not come to take the source's place.
+    /// Removes new files that did not come to take the source's place.
     fn image(&mut self) -> Result<()> {
-        let path = &self.place.image;
-        if exists(self.storage, path)? {
+        for path in with_asides(&self.place.image, |path| exists(self.storage, path))? {
             // A journal that speaks of it may be gone only in memory.
             self.storage.sync_dir(&self.place.dir)?;
             let source = self.storage.meta(self.file)?;
-            let why_not = distrust(&self.storage.meta_at(path)?, &source);
-            match (self.storage.unlink(path), why_not) {
-                (Ok(()), _) => self.recovered.removed.push(path.clone()),
-                (Err(_), Some(why)) => self.recovered.in_the_way.push((path.clone(), why)),
+            let why_not = not_ours(&self.storage.meta_at(&path)?, &source);
+            match (self.storage.unlink(&path), why_not) {
+                (Ok(()), _) => self.recovered.removed.push(path),
+                (Err(_), Some(why)) => self.recovered.in_the_way.push((path, why)),
                 (Err(error), None) => return Err(Error::from(error).of(path)),
             }
         }
         Ok(())
     }
 
-    fn remove_journal(&mut self) -> Result<()> {
-        let path = &self.place.journal;
+    fn remove(&mut self, path: &Path) -> Result<()> {
         self.storage.unlink(path).map_err(|error| Error::from(error).of(path))?;
-        self.recovered.removed.push(path.clone());
+        self.recovered.removed.push(path.to_owned());
         Ok(())
     }
 
-    /// Gives the journal, and the image it needs, another name; one that can't be moved is left where it is.
-    fn set_aside(&mut self, header: Option<&Header>, why: &str) -> Result<()> {
-        let needs_image = header.is_some_and(|header| header.way == Method::Image);
-        if needs_image && exists(self.storage, &self.place.image)? {
-            self.rename_aside(&self.place.image)?;
-        }
+    /// Gives what is no journal another name; what can't be moved is left where it is.
+    fn set_aside(&mut self, why: &str) -> Result<()> {
         match self.rename_aside(&self.place.journal) {
             Ok(name) => self.recovered.set_aside.push((name, why.to_owned())),
             Err(error) if matches!(error.errno(), libc::EPERM | libc::EACCES) => {
@@ -189,7 +274,7 @@ impl<S: Storage> Recovery<'_, S> {
         Ok(())
     }
 
-    fn rename_aside(&self, path: &std::path::Path) -> Result<PathBuf> {
+    fn rename_aside(&self, path: &Path) -> Result<PathBuf> {
         for name in aside(path) {
             if !exists(self.storage, &name)? {
                 self.storage.rename(path, &name).map_err(|error| Error::from(error).of(path))?;
@@ -201,13 +286,25 @@ impl<S: Storage> Recovery<'_, S> {
     }
 }
 
-/// Whether something lies at `left` that a save of `source` may have left there.
-pub(super) fn is_left<S: Storage>(storage: &S, left: &Path, source: &Path) -> bool {
-    match (storage.meta_at(left), storage.meta_at(source)) {
+/// Fails if a journal that was just made at `path` would not be believed after a crash.
+pub(super) fn check_believed<S: Storage>(storage: &S, path: &Path, source: &S::File) -> io::Result<()> {
+    match not_ours(&storage.meta_at(path)?, &storage.meta(source)?) {
+        None => Ok(()),
+        Some(why) => {
+            let why = format!("a journal there would not be believed after a crash: {why}");
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+        }
+    }
+}
+
+/// Whether something lies in `place` that a save of `source` may have left there.
+pub(super) fn is_left_in<S: Storage>(storage: &S, place: &SidecarPaths, source: &Path) -> bool {
+    let is_left = |left: PathBuf| match (storage.meta_at(&left), storage.meta_at(source)) {
         (Ok(left), Ok(source)) => !is_strangers(&left, &source),
         // What can't be looked at now may be there.
-        _ => exists(storage, left).unwrap_or(true),
-    }
+        _ => exists(storage, &left).unwrap_or(true),
+    };
+    place.journals().chain([place.image.clone()]).any(is_left)
 }
 
 /// Whether a file was made by no program of a user that may write the source anyway.
@@ -215,14 +312,20 @@ fn is_strangers(lying: &Meta, source: &Meta) -> bool {
     ![0, source.uid, rustix::process::geteuid().as_raw()].contains(&lying.uid)
 }
 
-/// Why a file is no journal of a save, if it is none: a journal is ours, and no other user can have
-/// written it or given it its name.
+/// Why a file is none of a save's, if it is none.
+fn not_ours(lying: &Meta, source: &Meta) -> Option<String> {
+    match lying.mode & libc::S_IFMT == libc::S_IFREG {
+        true => distrust(lying, source),
+        false => Some("it is not a file".to_owned()),
+    }
+}
+
+/// Why a user who may not write the source could have written a journal, if one could.
 fn distrust(lying: &Meta, source: &Meta) -> Option<String> {
     match () {
-        () if lying.mode & libc::S_IFMT != libc::S_IFREG => Some("it is not a file".to_owned()),
         () if is_strangers(lying, source) => Some(format!("it belongs to another user (uid {})", lying.uid)),
-        () if lying.mode & 0o022 != 0 => Some("others may write it".to_owned()),
-        () if lying.links > 1 => Some("it is a file that has another name".to_owned()),
+        // On some file systems everybody may write every file.
+        () if lying.mode & 0o022 & !source.mode != 0 => Some("others may write it".to_owned()),
         () => None,
     }
 }

@@ -10,13 +10,14 @@ use std::ops::Range;
 
 use super::apply::cannot;
 use super::journal::{Journal, Method};
+use super::mark::{self, MARK};
 use crate::error::Result;
 use crate::format::recovery::Side;
 use crate::source::storage::Storage;
 
 mod inserted;
 
-use inserted::{Inserted, inserted};
+use inserted::{Inserted, by_extents};
 
 /// Bytes compared at once.
 const PIECE: usize = 64 << 10;
@@ -32,7 +33,7 @@ pub(crate) enum State {
     New,
     /// A mixture of both.
     Mixed,
-    /// Neither, and why.
+    /// Neither, or not to be told, and why.
     Foreign(String),
 }
 
@@ -67,13 +68,13 @@ impl<'a, S: Storage> Settling<'a, S> {
     /// The result is durable. A source that is neither is not changed.
     pub(crate) fn settle(&self) -> Result<State> {
         if self.journal.header.way == Method::Insert {
-            match inserted(self.storage, self.file, self.journal)? {
+            match self.insertion()? {
                 // It may be so only in memory.
                 Inserted::Whole => self.sync()?,
                 Inserted::Not | Inserted::Partly(_) => {
                     // Nothing is written before the insertion is durable.
                     self.take_out()?;
-                    let state = match self.judge_size()? {
+                    let state = match self.judge_not_inserted()? {
                         State::Foreign(why) => State::Foreign(why),
                         _ => State::Old,
                     };
@@ -104,9 +105,9 @@ impl<'a, S: Storage> Settling<'a, S> {
     /// The state of the source; changes nothing.
     pub(crate) fn look(&self) -> Result<State> {
         if self.journal.header.way == Method::Insert {
-            match inserted(self.storage, self.file, self.journal)? {
+            match self.insertion()? {
                 Inserted::Whole => {}
-                Inserted::Not => return self.judge_size(),
+                Inserted::Not => return self.judge_not_inserted(),
                 Inserted::Partly(_) => return Ok(State::Mixed),
                 Inserted::Foreign(why) => return Ok(State::Foreign(why)),
             }
@@ -122,7 +123,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         if self.journal.header.way != Method::Insert {
             return Ok(self.write(Side::Old)?);
         }
-        match inserted(self.storage, self.file, self.journal)? {
+        match self.insertion()? {
             Inserted::Not => {}
             Inserted::Partly(_) => self.take_out()?,
             Inserted::Whole => {
@@ -136,15 +137,37 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(self.sync()?)
     }
 
+    /// How far the range is inserted: by the places of the bytes on the disk; in a copy, where those are
+    /// others, by the bytes.
+    fn insertion(&self) -> Result<Inserted> {
+        if let Some(told) = by_extents(self.storage, self.file, self.journal)? {
+            return Ok(told);
+        }
+        let (header, size) = (&self.journal.header, self.storage.meta(self.file)?.identity.size);
+        let longer = header.old_size.saturating_add(header.shift);
+        if size < longer && header.fits_old(size) {
+            return Ok(Inserted::Not);
+        }
+        // The first block is moved last. Where it was is a hole then, or new text.
+        Ok(match self.judge()? {
+            State::Foreign(_) if size == longer => Inserted::Foreign(
+                "the blocks were moved only partly, and in a copy of the file it can't be told how far; the                  file that was copied can be recovered, if it is still where the save was made"
+                    .to_owned(),
+            ),
+            State::Foreign(why) => Inserted::Foreign(why),
+            _ => Inserted::Whole,
+        })
+    }
+
     /// Undoes an insertion that was made only partly: what was moved moves back.
     fn take_out(&self) -> Result<()> {
         let header = &self.journal.header;
-        match inserted(self.storage, self.file, self.journal)? {
+        match self.insertion()? {
             Inserted::Partly(at) => {
                 let size = self.storage.meta(self.file)?.identity.size;
                 match at.checked_add(header.shift) {
                     Some(end) if end < size => self.storage.collapse(self.file, at, header.shift)?,
-                    _ => self.storage.set_len(self.file, header.identity.size)?,
+                    _ => self.storage.set_len(self.file, header.old_size)?,
                 }
                 Ok(())
             }
@@ -160,7 +183,7 @@ impl<'a, S: Storage> Settling<'a, S> {
     /// The file's size on `side`, after the insertion.
     fn size(&self, side: Side) -> u64 {
         match side {
-            Side::Old => self.journal.header.identity.size + self.inserted(),
+            Side::Old => self.journal.header.old_size + self.inserted(),
             Side::New => self.journal.header.new_size,
         }
     }
@@ -175,6 +198,7 @@ impl<'a, S: Storage> Settling<'a, S> {
             return Ok(State::Foreign(format!("it has {size} bytes, not {old} or {new}")));
         }
         let (mut is_old, mut is_new) = (!sized || size == old, !sized || size == new);
+        let marked = mark::is_marked(self.storage, self.file)?;
         let mut wrong = None;
         self.each_piece(|offset, old, new| {
             if wrong.is_some() {
@@ -183,6 +207,9 @@ impl<'a, S: Storage> Settling<'a, S> {
             let mut now = vec![0; old.len().max(new.len())];
             let read = self.storage.read_at(self.file, offset, &mut now)?;
             now.truncate(read);
+            if let (true, 0, Some(first)) = (marked, offset, old.first_chunk()) {
+                mark::put(first, &mut now);
+            }
             is_old &= now == old;
             is_new &= now == new;
             if now != old && now != new {
@@ -192,18 +219,57 @@ impl<'a, S: Storage> Settling<'a, S> {
         })?;
         Ok(match wrong {
             Some(at) => State::Foreign(format!("its byte {at} is neither the old one nor the new one")),
+            None if marked => State::Mixed,
             None if is_new => State::New,
             None if is_old => State::Old,
             None => State::Mixed,
         })
     }
 
-    /// Whether a source into which nothing is inserted has the size that it had.
-    fn judge_size(&self) -> Result<State> {
+    /// True if nothing was changed by a save whose journal is not whole: the source has the size and, as far
+    /// as the journal can be read, the bytes that it had.
+    pub(crate) fn is_not_begun(&self) -> Result<bool> {
+        let header = &self.journal.header;
+        let now = self.storage.meta(self.file)?.identity;
+        let inserts = header.way == Method::Insert;
+        let sized = inserts || self.size(Side::Old) != self.size(Side::New);
+        if (sized && now.size != header.old_size) || mark::is_marked(self.storage, self.file)? {
+            return Ok(false);
+        }
+        let in_place = |range: &&super::journal::Range| !inserts || is_before(range, header.insert_at);
+        let ranges: Vec<_> = self.journal.ranges.iter().filter(in_place).collect();
+        for range in &ranges {
+            if !self.has_old(range)? {
+                return Ok(false);
+            }
+        }
+        // An insertion changes the size first; else the first range is what is written first.
+        Ok(inserts || !ranges.is_empty() || (now.size, now.mtime) == (header.old_size, header.mtime))
+    }
+
+    /// Whether the source has the old bytes of a range.
+    fn has_old(&self, range: &super::journal::Range) -> io::Result<bool> {
+        let (old, _) = self.journal.bytes(self.storage, range)?;
+        let mut now = vec![0; old.len()];
+        let read = self.storage.read_at(self.file, range.offset, &mut now)?;
+        Ok(now[..read] == old[..])
+    }
+
+    /// Whether a source into which nothing is inserted has the size that it had, and the bytes before the
+    /// place of the insertion.
+    fn judge_not_inserted(&self) -> Result<State> {
         let (now, header) = (self.storage.meta(self.file)?.identity.size, &self.journal.header);
+        for range in self.journal.ranges.iter().filter(|range| is_before(range, header.insert_at)) {
+            if !self.has_old(range)? {
+                return Ok(State::Foreign(format!(
+                    "its bytes from {} on are not the old ones",
+                    range.offset
+                )));
+            }
+        }
         Ok(match header.fits_old(now) {
             true => State::Old,
-            false => State::Foreign(format!("it has {now} bytes, not {}", header.identity.size)),
+            false => State::Foreign(format!("it has {now} bytes, not {}", header.old_size)),
         })
     }
 
@@ -213,41 +279,72 @@ impl<'a, S: Storage> Settling<'a, S> {
             self.storage.touch(self.file);
             return self.sync();
         }
+        let marks = self.writes_apart() || mark::is_marked(self.storage, self.file)?;
+        if marks {
+            self.storage.write_at(self.file, 0, &MARK)?;
+        }
         let size = self.size(side);
         let sized = self.size(Side::Old) != self.size(Side::New);
         if sized && self.storage.meta(self.file)?.identity.size < size {
             self.storage.set_len(self.file, size)?;
         }
-        let mut now = Vec::new();
+        let mut start = self.journal.header.start;
         self.each_piece(|offset, old, new| {
             let wanted = if side == Side::Old { old } else { new };
-            now.resize(wanted.len().max(1), 0);
-            let read = self.storage.read_at(self.file, offset, &mut now[..wanted.len()])?;
-            let mut from = 0;
-            while from < wanted.len() {
-                let same = |page: &Range<usize>| now[..read].get(page.clone()) == Some(&wanted[page.clone()]);
-                let page = page_at(offset, from, wanted.len());
-                from = page.end;
-                if same(&page) {
-                    continue;
-                }
-                let mut pages = page;
-                while from < wanted.len() {
-                    let next = page_at(offset, from, wanted.len());
-                    if same(&next) || is_zero(&wanted[next.clone()]) != is_zero(&wanted[pages.clone()]) {
-                        break;
-                    }
-                    (from, pages.end) = (next.end, next.end);
-                }
-                self.write_pages(offset + pages.start as u64, &wanted[pages])?;
+            if let (true, 0, Some(first)) = (marks, offset, wanted.first_chunk()) {
+                start = *first;
+                let mut wanted = wanted.to_vec();
+                mark::put(&MARK, &mut wanted);
+                return self.write_piece(offset, &wanted);
             }
-            Ok(())
+            self.write_piece(offset, wanted)
         })?;
         if sized && self.storage.meta(self.file)?.identity.size > size {
             self.storage.set_len(self.file, size)?;
         }
+        if marks {
+            self.storage.write_at(self.file, 0, &start)?;
+        }
         self.storage.touch(self.file);
         self.sync()
+    }
+
+    /// True if a kill can leave a part of what is written: more than one page changes.
+    fn writes_apart(&self) -> bool {
+        let sized = self.size(Side::Old) != self.size(Side::New);
+        let in_a_page = |range: &super::journal::Range| {
+            range.offset % PAGE as u64 + range.old_len.max(range.new_len) as u64 <= PAGE as u64
+        };
+        match &self.journal.ranges[..] {
+            _ if self.journal.header.way != Method::InPlace || sized => true,
+            [range] => !in_a_page(range),
+            ranges => !ranges.is_empty(),
+        }
+    }
+
+    /// Writes those pages of `wanted` that the source does not have at `offset`.
+    fn write_piece(&self, offset: u64, wanted: &[u8]) -> io::Result<()> {
+        let mut now = vec![0; wanted.len()];
+        let read = self.storage.read_at(self.file, offset, &mut now)?;
+        let same = |page: &Range<usize>| now[..read].get(page.clone()) == Some(&wanted[page.clone()]);
+        let mut from = 0;
+        while from < wanted.len() {
+            let page = page_at(offset, from, wanted.len());
+            from = page.end;
+            if same(&page) {
+                continue;
+            }
+            let mut pages = page;
+            while from < wanted.len() {
+                let next = page_at(offset, from, wanted.len());
+                if same(&next) || is_zero(&wanted[next.clone()]) != is_zero(&wanted[pages.clone()]) {
+                    break;
+                }
+                (from, pages.end) = (next.end, next.end);
+            }
+            self.write_pages(offset + pages.start as u64, &wanted[pages])?;
+        }
+        Ok(())
     }
 
     /// Lets the source share all of the image's bytes; whether the file system can. On a file system that
@@ -303,7 +400,7 @@ impl<'a, S: Storage> Settling<'a, S> {
             piece(at, &self.of_image(at + header.shift, len)?, &self.of_image(at, len)?)?;
             at += len as u64;
         }
-        let mut at = header.identity.size;
+        let mut at = header.old_size;
         while at < header.new_size {
             let len = PIECE.min(usize::try_from(header.new_size - at).unwrap_or(PIECE));
             piece(at, &[], &self.of_image(at, len)?)?;
@@ -322,6 +419,11 @@ impl<'a, S: Storage> Settling<'a, S> {
         bytes.truncate(read);
         Ok(bytes)
     }
+}
+
+/// Whether a range ends before `place`.
+fn is_before(range: &super::journal::Range, place: u64) -> bool {
+    range.offset.saturating_add(range.old_len.max(range.new_len) as u64) <= place
 }
 
 fn is_zero(bytes: &[u8]) -> bool {

@@ -52,6 +52,11 @@ impl SidecarPaths {
         Self::of(state.to_owned(), &hash(source.as_os_str()), true)
     }
 
+    /// Names that tell whether there is a journal: the journal's, and that of the first one set aside.
+    pub(crate) fn journals(&self) -> impl Iterator<Item = PathBuf> {
+        std::iter::once(self.journal.clone()).chain(aside(&self.journal).take(1))
+    }
+
     fn of(dir: PathBuf, stem: &OsStr, is_state: bool) -> Self {
         let named = |suffix: &str| {
             let mut name = stem.to_owned();
@@ -107,6 +112,24 @@ pub(crate) fn aside(path: &Path) -> impl Iterator<Item = PathBuf> {
         name.push(if n == 1 { ".aside".to_owned() } else { format!(".aside-{n}") });
         PathBuf::from(name)
     })
+}
+
+/// `path`, and the names under which something from there was set aside, as long as `is_there`.
+pub(crate) fn with_asides<E>(
+    path: &Path,
+    mut is_there: impl FnMut(&Path) -> Result<bool, E>,
+) -> Result<Vec<PathBuf>, E> {
+    let mut found = Vec::new();
+    if is_there(path)? {
+        found.push(path.to_owned());
+    }
+    for name in aside(path) {
+        if !is_there(&name)? {
+            break;
+        }
+        found.push(name);
+    }
+    Ok(found)
 }
 
 /// Whether a file that can't be made for this reason might be made elsewhere.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
+use super::journal::exists;
 use super::locked::places;
+use super::mark;
 use super::opened::open_locked;
-use super::recover::{is_left, judge, recover};
+use super::recover::{is_left_in, judge, recover};
 use super::session::Session;
-use super::sidecar::{self, SidecarPaths};
+use super::sidecar;
 use crate::error::{Error, Result};
 use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget};
 use crate::format::recovery::{Condition, Recovered};
@@ -54,17 +56,22 @@ impl EditSupport for Support {
 /// Whether something tells that a save of the file at `path`, absolute and without links, was interrupted,
 /// or is being made.
 fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
-    let left =
-        |place: SidecarPaths| [place.journal, place.image].iter().any(|left| is_left(&System, left, path));
-    places(path, state).into_iter().any(left)
+    places(path, state).iter().any(|place| is_left_in(&System, place, path)) || is_marked(path)
+}
+
+/// Whether the file has the mark of a save; one that can't be read is not shown, either.
+fn is_marked(path: &Path) -> bool {
+    System.open(path, false).is_ok_and(|file| mark::is_marked(&System, &file).unwrap_or(false))
 }
 
 /// Whether the file is one version; a save that another program is making is waited for a while.
 fn condition(path: &Path, state: Option<&Path>) -> Result<Condition> {
     let places = places(path, state);
+    let lies = |path: &Path| exists(&System, path).unwrap_or(true);
     let mut attempts = 0..SAVE_ATTEMPTS;
     loop {
-        if !is_interrupted(path, state) {
+        // Any user's journal may be evidence.
+        if !places.iter().any(|place| place.journals().any(|journal| lies(&journal))) && !is_marked(path) {
             return Ok(Condition::Whole);
         }
         let file = System.open(path, false).map_err(|error| Error::from(error).of(path))?;

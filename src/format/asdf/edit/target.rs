@@ -10,7 +10,7 @@ use super::layout::{Layout, version};
 use super::lock;
 use super::opened::open_locked;
 use super::plan::Change;
-use super::recover::{is_left, recover};
+use super::recover::{is_left_in, recover};
 use super::sidecar::SidecarPaths;
 use super::{Applied, SaveOptions, tail};
 use crate::error::{Error, Kind, Result};
@@ -211,8 +211,7 @@ impl<S: Storage> Target<S> {
     /// Settles a save of this process that could be neither finished nor undone, and removes what could
     /// not be removed before.
     fn recover_again(&mut self) -> Result<()> {
-        let mut left = self.places.iter().flat_map(|place| [&place.journal, &place.image]);
-        if left.any(|left| is_left(&self.storage, left, &self.path)) {
+        if self.places.iter().any(|place| is_left_in(&self.storage, place, &self.path)) {
             self.recovered = recover(&self.storage, &self.file, &self.places)?;
             // Whichever of the two it became, it is what this process made of it.
             self.layout = Layout::read(&self.storage, &self.file, &self.path)?;

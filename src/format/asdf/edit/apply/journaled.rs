@@ -4,8 +4,10 @@ use super::ranges::{View, differing};
 use super::{Job, PIECE, Stopped, unsuited, unsuited_or_failed};
 use crate::error::{Error, Kind};
 use crate::format::asdf::edit::Plan;
-use crate::format::asdf::edit::journal::{Header, Journal, Method, Range, Writer};
+use crate::format::asdf::edit::journal::{DIGEST, Header, Journal, Method, Range, Writer};
 use crate::format::asdf::edit::layout::version;
+use crate::format::asdf::edit::mark;
+use crate::format::asdf::edit::recover::check_believed;
 use crate::format::asdf::edit::settle::Settling;
 use crate::format::asdf::edit::sidecar::{SidecarPaths, elsewhere, nowhere};
 use crate::format::recovery::Side;
@@ -112,9 +114,7 @@ impl<S: Storage> Job<'_, S> {
     }
 
     fn rewrite_from(&self, place: &SidecarPaths, image: &S::File) -> Result<(), Stopped> {
-        let identity = self.storage.meta(image)?.identity;
-        let (place, journal) =
-            self.write_journal(Method::Image, Some((place, (identity.inode, identity.size))), &[])?;
+        let (place, journal) = self.write_journal(Method::Image, Some((place, image)), &[])?;
         self.carry_out_with(place, journal, Some(image))
     }
 
@@ -122,22 +122,30 @@ impl<S: Storage> Job<'_, S> {
     fn write_journal(
         &self,
         way: Method,
-        image: Option<(&SidecarPaths, (u64, u64))>,
+        image: Option<(&SidecarPaths, &S::File)>,
         extents: &[Extent],
     ) -> Result<(&SidecarPaths, Journal<S>), Stopped> {
         let change = self.change;
         let inserts = way == Method::Insert;
-        let header = Header {
+        // A refused insertion may have changed the time since the change was planned.
+        let source = self.source.get();
+        let mut header = Header {
             way,
-            // A refused insertion may have changed the time since the change was planned.
-            identity: self.source.get(),
+            old_size: source.size,
+            mtime: source.mtime,
+            start: mark::start(self.storage, self.file)?,
             new_size: change.new_size(),
             kept_from: change.kept.start,
             kept_to: change.kept.end,
             shift: change.shift,
             insert_at: if inserts { change.insert_at() } else { 0 },
-            image: image.map_or((0, 0), |(_, image)| image),
+            image_size: 0,
+            image_digest: [0; DIGEST],
         };
+        if let Some((_, image)) = image {
+            header.image_size = self.storage.meta(image)?.identity.size;
+            header.image_digest = header.digest_image(self.storage, image)?;
+        }
         let mut tried = Vec::new();
         // The journal lies beside the image that it speaks of.
         for place in self.places.iter().filter(|place| image.is_none_or(|(beside, _)| *place == beside)) {
@@ -163,7 +171,8 @@ impl<S: Storage> Job<'_, S> {
         let written = self
             .write_records(Writer::new(self.storage, &file, header), header, extents)
             // Which of the two comes first is of no concern: nothing is changed before both are durable.
-            .and_then(|ranges| self.sync_with_dir(&file, &place.dir).map(|()| ranges));
+            .and_then(|ranges| self.sync_with_dir(&file, &place.dir).map(|()| ranges))
+            .and_then(|ranges| check_believed(self.storage, &place.journal, self.file).map(|()| ranges));
         match written {
             Ok(ranges) => Ok((file, ranges)),
             Err(error) => {

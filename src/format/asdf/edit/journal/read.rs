@@ -4,7 +4,9 @@ use std::io;
 
 use md5::{Digest, Md5};
 
-use super::{DIGEST, END, EXTENT, EXTENTS, HEADER, Header, MOST_BYTES, RANGE, RECORD, digest_of};
+use super::{
+    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, MAGIC, MOST_BYTES, RANGE, RECORD, digest_of, is_undamaged,
+};
 use crate::source::storage::{Extent, Storage};
 
 /// Where a range's bytes are in a journal.
@@ -33,20 +35,25 @@ pub(crate) struct Journal<S: Storage> {
     pub(crate) ranges: Vec<Range>,
 }
 
-/// Why a journal can't be used.
+/// Why a journal can't be read.
 #[derive(Debug)]
-pub(crate) enum Unreadable {
+pub(crate) enum Unreadable<S: Storage> {
     /// Nothing of it was written.
     Blank,
-    /// It was begun and not ended, so that nothing was changed yet; or it is damaged.
-    Unfinished(Box<Header>),
-    /// It is no journal of this version.
-    Foreign,
+    /// It was begun and not ended, so that nothing was changed yet; or it was cut or damaged later. The
+    /// ranges are those that can be read.
+    Unfinished(Box<Journal<S>>),
+    /// It begins as a journal, and its header is cut or damaged.
+    Damaged,
+    /// Another version of this program made it.
+    OtherVersion,
+    /// It is something else.
+    NoJournal,
     /// The system refused.
     System(io::Error),
 }
 
-impl From<io::Error> for Unreadable {
+impl<S: Storage> From<io::Error> for Unreadable<S> {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
@@ -54,19 +61,26 @@ impl From<io::Error> for Unreadable {
 
 impl<S: Storage> Journal<S> {
     /// Reads all of it once.
-    pub(crate) fn read(storage: &S, file: S::File) -> Result<Self, Unreadable> {
+    pub(crate) fn read(storage: &S, file: S::File) -> Result<Self, Unreadable<S>> {
         let mut first = [0; HEADER];
         let read = storage.read_at(&file, 0, &mut first)?;
         if first[..read].iter().all(|byte| *byte == 0) {
             return Err(Unreadable::Blank);
         }
-        let Some(header) = Header::from_bytes(&first).filter(|_| read == HEADER) else {
-            return Err(Unreadable::Foreign);
+        let magic = &first[..read.min(MAGIC.len())];
+        if !MAGIC.starts_with(magic) {
+            return Err(Unreadable::NoJournal);
+        }
+        if read < HEADER || !is_undamaged(&first) {
+            return Err(Unreadable::Damaged);
+        }
+        let Some(header) = Header::from_bytes(&first) else {
+            return Err(Unreadable::OtherVersion);
         };
         let mut journal = Self { file, header, extents: Vec::new(), ranges: Vec::new() };
         match journal.records(storage, &first[HEADER - DIGEST..])? {
             Some(()) => Ok(journal),
-            None => Err(Unreadable::Unfinished(Box::new(header))),
+            None => Err(Unreadable::Unfinished(Box::new(journal))),
         }
     }
 

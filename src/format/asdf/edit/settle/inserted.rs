@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
+use crate::format::asdf::edit::apply::cannot;
 use crate::format::asdf::edit::journal::Journal;
 use crate::source::storage::{Extent, Extents, Storage};
 
@@ -26,19 +27,25 @@ pub(super) enum Inserted {
     Foreign(String),
 }
 
-/// Compares where the source's bytes are on the disk with where they were before.
-pub(super) fn inserted<S: Storage>(storage: &S, file: &S::File, journal: &Journal<S>) -> Result<Inserted> {
-    let Extents::Known(now) = storage.extents(file)? else {
-        return Ok(Inserted::Foreign("it was moved to a file system that does not say where".to_owned()));
+/// Compares where the source's bytes are on the disk with where they were before; `None` if that tells
+/// nothing, as in a copy.
+pub(super) fn by_extents<S: Storage>(
+    storage: &S,
+    file: &S::File,
+    journal: &Journal<S>,
+) -> Result<Option<Inserted>> {
+    let now = match storage.extents(file) {
+        Ok(Extents::Known(now)) => now,
+        Ok(Extents::Unknown) => return Ok(None),
+        Err(error) if cannot(&error) => return Ok(None),
+        Err(error) => return Err(error.into()),
     };
     let header = &journal.header;
     let size = storage.meta(file)?.identity.size;
-    let moved = match moved(&journal.extents, &now, header.insert_at, header.shift, header.new_size) {
-        Some(moved) => moved,
-        None => return Ok(Inserted::Foreign("its bytes were moved on the disk".to_owned())),
-    };
-    let (old, longer) = (header.identity.size, header.identity.size.saturating_add(header.shift));
-    Ok(match moved {
+    let moved = moved(&journal.extents, &now, header.insert_at, header.shift, header.new_size);
+    let Some(moved) = moved else { return Ok(None) };
+    let (old, longer) = (header.old_size, header.old_size.saturating_add(header.shift));
+    Ok(Some(match moved {
         Moved { first: Some(_), still: None } => Inserted::Whole,
         Moved { first: None, .. } if size == old => Inserted::Not,
         Moved { still: Some(still), .. } if size == longer => {
@@ -54,7 +61,7 @@ pub(super) fn inserted<S: Storage>(storage: &S, file: &S::File, journal: &Journa
         }
         Moved { first: None, .. } if header.fits_old(size) => Inserted::Not,
         _ => Inserted::Foreign(format!("it has {size} bytes, not {old} or {longer}")),
-    })
+    }))
 }
 
 /// Which of the extents that were to move have moved.

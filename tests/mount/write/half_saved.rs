@@ -1,0 +1,321 @@
+//! Files that a kill left half-saved, and that are met elsewhere or later: copied, renamed, restored, mounted
+//! anew, with a journal that is lost, cut, of another user or version. None is shown, and none is changed but to
+//! the old file or the new one.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::common::disk::run;
+use crate::faults::{Fault, Faults};
+use crate::killed::{WAYS, Way};
+use crate::place::{Place, said, write};
+
+const STRANGER: u32 = 65_533;
+
+/// Has saves by `--set-tree` killed one call later each time, until one leaves a mixture.
+fn leave_half(place: &Place, old: &str, new: &str) {
+    let tree = place.folder().join("new");
+    fs::write(&tree, new).unwrap();
+    let faults = Faults::new(place.folder(), &place.disk.path());
+    for at in 0..100 {
+        faults.after(at, Fault::KilledBefore);
+        let mut command =
+            place.command([OsStr::new("--set-tree"), tree.as_os_str(), place.source.as_os_str()]);
+        faults.under(&mut command);
+        assert!(!command.output().unwrap().status.success(), "it was never half-saved");
+        if !place.is_whole(&[old, new]) {
+            return;
+        }
+        let output = place.run([OsStr::new("--recover"), place.source.as_os_str()]);
+        assert!(output.status.success(), "{at}: {output:?}");
+    }
+    panic!("the save never came to its end");
+}
+
+/// A file that was half-saved, with what a save had made beside it.
+#[derive(Debug)]
+struct Half {
+    place: Place,
+    texts: [String; 2],
+    /// Names and bytes of the file, its journal, its image.
+    files: Vec<(String, Vec<u8>)>,
+}
+
+/// Takes the state before the last call by which a save changes the file.
+fn half(way: Way) -> Half {
+    let place = way.place();
+    let old = place.named(&if way.grows { "room ".repeat(200) } else { "a".repeat(150_000) });
+    write(&place.mount(), &old).unwrap();
+    let new = if way.grows { way.next(&place, &old, 3) } else { old.replace("aaaa", "bbbb") };
+    let before = fs::read(&place.source).unwrap();
+    let mut files = Vec::new();
+    let tree = place.folder().join("new");
+    fs::write(&tree, &new).unwrap();
+    let faults = Faults::new(place.folder(), &place.disk.path());
+    for at in 0..100 {
+        fs::write(&place.source, &before).unwrap();
+        faults.after(at, Fault::KilledBefore);
+        let mut command =
+            place.command([OsStr::new("--set-tree"), tree.as_os_str(), place.source.as_os_str()]);
+        faults.under(&mut command);
+        let done = command.output().unwrap().status.success();
+        if !done && !place.is_whole(&[&old, &new]) {
+            let names = fs::read_dir(place.disk.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let names = names.map(|name| name.into_string().unwrap()).filter(|name| name.contains("a.asdf"));
+            files =
+                names.map(|name| (name.clone(), fs::read(place.disk.path().join(name)).unwrap())).collect();
+        }
+        for name in place.ours_beside() {
+            fs::remove_file(place.disk.path().join(name)).unwrap();
+        }
+        if done {
+            break;
+        }
+    }
+    assert!(files.iter().any(|(name, bytes)| name == "a.asdf" && bytes.starts_with(b"#ASDF!")), "{way:?}");
+    Half { place, texts: [old, new], files }
+}
+
+/// A folder with what was half-saved in it, all in new inodes.
+struct Copied<'a> {
+    half: &'a Half,
+    folder: tempfile::TempDir,
+}
+
+impl Half {
+    fn copied(&self) -> Copied<'_> {
+        let folder = tempfile::tempdir_in(self.place.folder()).unwrap();
+        for (name, bytes) in &self.files {
+            fs::write(folder.path().join(name), bytes).unwrap();
+            fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        Copied { half: self, folder }
+    }
+}
+
+impl Copied<'_> {
+    fn source(&self) -> PathBuf {
+        self.folder.path().join("a.asdf")
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.folder.path().join(".a.asdf.asdf-mount-journal")
+    }
+
+    fn run(&self, option: &str, source: &Path) -> Output {
+        self.half.place.run([OsStr::new(option), source.as_os_str()])
+    }
+
+    /// Asserts that nothing of the file is shown or changed, and that each command says this.
+    #[track_caller]
+    fn is_refused(&self, source: &Path, says: &str) {
+        let before = fs::read(source).unwrap();
+        let told = |output: &Output| {
+            let told = [said(output), String::from_utf8_lossy(&output.stdout).into_owned()].concat();
+            assert!(!output.status.success() && told.contains(says), "{says}: {output:?}");
+            assert!(told.contains("a save was interrupted"), "{output:?}");
+        };
+        told(&self.half.place.try_mount(source, &["-o", "ro"]).map(drop).unwrap_err());
+        told(&self.half.place.try_mount(source, &[]).map(drop).unwrap_err());
+        told(&self.run("--recover", source));
+        told(&self.run("--check", source));
+        let tree = self.half.place.folder().join("new");
+        told(&self.half.place.run([OsStr::new("--set-tree"), tree.as_os_str(), source.as_os_str()]));
+        assert!(fs::read(source).unwrap() == before, "it was changed");
+    }
+
+    /// Asserts that nothing is shown before a recovery, and the old file or the new one after it.
+    #[track_caller]
+    fn is_mended(&self, source: &Path) {
+        let refused = self.half.place.try_mount(source, &["-o", "ro"]).map(drop).unwrap_err();
+        assert!(said(&refused).contains("--recover"), "{refused:?}");
+        let recovered = self.run("--recover", source);
+        assert!(recovered.status.success(), "{recovered:?}");
+        let text = crate::place::saved(source);
+        assert!(self.half.texts.contains(&text), "a text that was never written: {text}");
+        let bytes = fs::read(source).unwrap();
+        let first = bytes.windows(4).position(|four| four == crate::common::asdf::MAGIC).unwrap();
+        assert!(bytes == self.half.place.model(&text, first), "the blocks are others");
+        assert!(self.run("--check", source).status.success());
+    }
+}
+
+const MISSING: &str = "its journal is missing";
+
+fn met_in_every_way(way: Way) {
+    let half = half(way);
+    journal_is_changed(&half);
+    file_is_moved(&half);
+}
+
+fn journal_is_changed(half: &Half) {
+    let copied = half.copied();
+    let (source, journal) = (copied.source(), copied.journal());
+    let bytes = fs::read(&journal).unwrap();
+    let mut other = bytes.clone();
+    other[9] = 9;
+    fs::write(&journal, &other).unwrap();
+    copied.is_refused(&source, "can't use the journal");
+    for len in [bytes.len() - 1, bytes.len() / 2, 600, 300, 20] {
+        fs::write(&journal, &bytes[..len]).unwrap();
+        copied.is_refused(&source, "it is cut or damaged");
+    }
+    fs::write(&journal, b"").unwrap();
+    copied.is_refused(&source, "it is cut or damaged");
+    fs::write(&journal, &bytes).unwrap();
+    chown(&journal, Some(STRANGER), None).unwrap();
+    copied.is_refused(&source, "it belongs to another user (uid 65533)");
+    chown(&journal, Some(0), None).unwrap();
+    fs::set_permissions(&journal, fs::Permissions::from_mode(0o666)).unwrap();
+    copied.is_refused(&source, "others may write it");
+    let aside = journal.with_extension("asdf-mount-journal.aside");
+    fs::rename(&journal, &aside).unwrap();
+    copied.is_refused(&source, "others may write it");
+    fs::set_permissions(&aside, fs::Permissions::from_mode(0o600)).unwrap();
+    copied.is_mended(&source);
+
+    let copied = half.copied();
+    fs::remove_file(copied.journal()).unwrap();
+    copied.is_refused(&copied.source(), MISSING);
+
+    // Another program wrote to the file.
+    let copied = half.copied();
+    let mut changed = fs::read(copied.source()).unwrap();
+    changed[40] = b'~';
+    fs::write(copied.source(), changed).unwrap();
+    copied.is_refused(&copied.source(), "the file was changed since");
+}
+
+fn file_is_moved(half: &Half) {
+    // All of the folder was copied, or restored.
+    let copied = half.copied();
+    copied.is_mended(&copied.source());
+
+    // By hard links.
+    let copied = half.copied();
+    let linked = half.copied();
+    for (name, _) in &half.files {
+        fs::remove_file(linked.folder.path().join(name)).unwrap();
+        fs::hard_link(copied.folder.path().join(name), linked.folder.path().join(name)).unwrap();
+    }
+    copied.is_mended(&copied.source());
+
+    // Everybody may write everything.
+    let copied = half.copied();
+    for (name, _) in &half.files {
+        fs::set_permissions(copied.folder.path().join(name), fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    copied.is_mended(&copied.source());
+
+    // The file alone is copied or renamed.
+    let copied = half.copied();
+    let other = copied.folder.path().join("b.asdf");
+    fs::copy(copied.source(), &other).unwrap();
+    copied.is_refused(&other, MISSING);
+    fs::rename(copied.source(), &other).unwrap();
+    copied.is_refused(&other, MISSING);
+    let folder = half.place.try_mount(copied.folder.path(), &[]).unwrap();
+    let status = fs::read_to_string(folder.path("b.asdf/.asdf-mount/status.yaml")).unwrap_or_default();
+    assert!(fs::read(folder.path("b.asdf/tree.yaml")).is_err() && fs::read(folder.path("b.asdf")).is_err());
+    assert!(status.contains(MISSING) || half.place.log().contains(MISSING), "{status}");
+    drop(folder);
+    for (name, _) in half.files.iter().filter(|(name, _)| name.starts_with('.')) {
+        let renamed = name.replace("a.asdf.", "b.asdf.");
+        fs::rename(copied.folder.path().join(name), copied.folder.path().join(renamed)).unwrap();
+    }
+    copied.is_mended(&other);
+}
+
+#[test]
+fn a_file_half_saved_in_place() {
+    met_in_every_way(WAYS[0]);
+}
+
+#[test]
+fn a_file_half_saved_with_moved_blocks() {
+    met_in_every_way(WAYS[3]);
+}
+
+#[test]
+fn a_file_half_saved_from_a_copy() {
+    met_in_every_way(WAYS[6]);
+}
+
+/// A journal of another user changes no file that is whole, and hides none.
+#[test]
+fn a_forged_journal_changes_no_file() {
+    let half = half(WAYS[0]);
+    let copied = half.copied();
+    let (source, journal) = (copied.source(), copied.journal());
+    fs::write(&source, half.place.model(&half.texts[0], half.place.room())).unwrap();
+    let before = fs::read(&source).unwrap();
+    for (owner, mode) in [(STRANGER, 0o644), (0, 0o666)] {
+        chown(&journal, Some(owner), None).unwrap();
+        fs::set_permissions(&journal, fs::Permissions::from_mode(mode)).unwrap();
+        let bytes = fs::read(&journal).unwrap();
+        assert_eq!(half.place.try_mount(&source, &["-o", "ro"]).unwrap().tree(), half.texts[0].as_bytes());
+        assert!(copied.run("--check", &source).status.success());
+        assert!(copied.run("--recover", &source).status.success());
+        assert!(fs::read(&source).unwrap() == before);
+        fs::write(&journal, bytes).unwrap();
+    }
+}
+
+/// The journal lies in the state directory, where the folder of the file is closed.
+#[test]
+fn with_another_state_directory() {
+    let place = Place::on("ext4");
+    let folder = place.disk.path();
+    let old = place.named(&"a".repeat(150_000));
+    let new = old.replace("aaaa", "bbbb");
+    write(&place.mount(), &old).unwrap();
+    run("chattr", &["+i", folder.to_str().unwrap()]);
+    leave_half(&place, &old, &new);
+    let elsewhere = |option: &str| {
+        let mut command = place.command([OsStr::new(option), place.source.as_os_str()]);
+        command.env("XDG_STATE_HOME", place.folder().join("other")).output().unwrap()
+    };
+    for option in ["--recover", "--check", "-r"] {
+        let output = elsewhere(option);
+        let told = [&output.stdout[..], &output.stderr].concat();
+        assert!(!output.status.success(), "{option}: {output:?}");
+        assert!(option == "-r" || String::from_utf8_lossy(&told).contains(MISSING), "{option}: {output:?}");
+    }
+    let output = place.run([OsStr::new("--recover"), place.source.as_os_str()]);
+    run("chattr", &["-i", folder.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    place.holds_one_of(&[&old, &new]);
+}
+
+/// Inode numbers change with each mount, or everybody may write every file.
+#[test]
+fn on_file_systems_with_odd_inodes_and_modes() {
+    for kind in ["sshfs", "mergerfs", "exfat", "ntfs"] {
+        let place = Place::on(kind);
+        let (old, new) = (place.text(), place.named(&"longer ".repeat(3000)));
+        write(&place.mount(), &new).unwrap();
+        place.holds(&new);
+        for by_mount in [false, true] {
+            write(&place.mount(), &old).unwrap();
+            leave_half(&place, &old, &new);
+            let inode = fs::metadata(&place.source).unwrap().ino();
+            place.disk.mount_again(kind);
+            println!("{kind}: inode {inode}, now {}", fs::metadata(&place.source).unwrap().ino());
+            let refused = place.try_mount(&place.source, &["-o", "ro"]).map(drop).unwrap_err();
+            assert!(said(&refused).contains("--recover"), "{kind}: {refused:?}");
+            let checked = place.run([OsStr::new("--check"), place.source.as_os_str()]);
+            assert!(!checked.status.success(), "{kind}: {checked:?}");
+            if by_mount {
+                place.shows_blocks(&place.mount());
+            } else {
+                let output = place.run([OsStr::new("--recover"), place.source.as_os_str()]);
+                assert!(output.status.success(), "{kind}: {output:?}");
+            }
+            place.holds_one_of(&[&old, &new]);
+            place.nothing_is_beside();
+        }
+    }
+}
