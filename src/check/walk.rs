@@ -67,6 +67,10 @@ impl<'a> Walk<'a> {
         match looked {
             Ok(true) => Some(Ok(path)),
             Ok(false) => None,
+            // An interrupted save may have left first bytes of no format.
+            Err(error) if error.kind() == Kind::Unrecognised && super::halfway(&path).is_some() => {
+                Some(Ok(path))
+            }
             Err(error) if error.kind() == Kind::Unrecognised => {
                 self.passed_over += 1;
                 None

@@ -283,19 +283,19 @@ impl MountedFile {
 
     /// Opens and parses the file, in the state in which it is now.
     fn read_now(&self) -> Result<Read> {
-        if let Err(error) = self.location.settle(&self.open_files.recovery) {
-            if error.kind() == error::Kind::Unfinished {
-                self.trouble(&error);
-            }
-            return Err(error);
-        }
+        // Of a half-saved file the status is shown, and nothing else.
+        let half_saved = match self.location.settle(&self.open_files.recovery) {
+            Err(error) if error.kind() == error::Kind::Unfinished => Some(error),
+            settled => settled.map(|()| None)?,
+        };
         let mut attempts = 0..ATTEMPTS;
         loop {
             self.await_rest();
             let bytes = self.open_bytes()?;
             let usage = Arc::<Usage>::default();
             let source = bytes.generation(usage.clone())?;
-            let container = (self.open_files.opener)(source.clone());
+            let open = || (self.open_files.opener)(source.clone());
+            let container = half_saved.clone().map_or_else(open, Err);
             if source.is_live() {
                 container.iter().for_each(|container| container.expect_growth());
             }

@@ -47,13 +47,21 @@ pub struct Meta {
     pub links: u64,
     /// The owner.
     pub uid: u32,
+    /// The group.
+    pub gid: u32,
     /// Type and permissions, as in stat.
     pub mode: u32,
 }
 
 impl Meta {
     fn of(meta: &Metadata) -> Self {
-        Self { identity: Identity::of(meta), links: meta.nlink(), uid: meta.uid(), mode: meta.mode() }
+        Self {
+            identity: Identity::of(meta),
+            links: meta.nlink(),
+            uid: meta.uid(),
+            gid: meta.gid(),
+            mode: meta.mode(),
+        }
     }
 }
 

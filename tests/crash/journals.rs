@@ -120,3 +120,19 @@ fn a_damaged_one_changes_nothing_wrongly() {
         }
     }
 }
+
+/// Root's files on a file system that gives them to another user: nobody would believe the journal afterwards.
+#[test]
+fn one_that_would_not_be_believed_is_not_relied_on() {
+    for plan in PLANS {
+        let padding = if plan == Plan::InPlace { vec![b' '; 3000] } else { Vec::new() };
+        let old = Parts { text: text('a', 3000), padding, blocks: blocks(), tail: None };
+        let abilities = Abilities { squashes: true, ..Abilities::of(plan) };
+        let sim = Disk::with(source(), &old.bytes(), abilities).mount();
+        let options = SaveOptions { padding: None, only: (plan != Plan::InPlace).then_some(plan) };
+        let error = open(&sim).unwrap().save(&text('b', 3500), &options).unwrap_err();
+        assert!(error.message().contains("it belongs to another user (uid 4242)"), "{plan:?}: {error}");
+        assert!(sim.disk().bytes(source()).unwrap() == old.bytes(), "{plan:?}");
+        assert_eq!(sim.disk().names(), [source()], "{plan:?}");
+    }
+}

@@ -34,6 +34,8 @@ pub(crate) struct Abilities {
     pub(crate) closed: bool,
     /// No program writes to the source, and one that comes waits.
     pub(crate) leases: bool,
+    /// What is made belongs to another user, as on a network file system for root.
+    pub(crate) squashes: bool,
     /// One comes as soon as another file has the source's name, and has looked it up before.
     pub(crate) late_writer: bool,
 }
@@ -262,7 +264,8 @@ impl Disk {
         let Inode { size, mtime, .. } = self.now.inodes.get(&inode).cloned().unwrap_or_default();
         let identity = Identity { device: 1, inode, size, mtime: (mtime, 0) };
         let links = if inode == 1 { self.abilities.links.max(1) } else { 1 };
-        Meta { identity, links, uid: 0, mode: libc::S_IFREG | 0o600 }
+        let uid = if self.abilities.squashes && inode != 1 { 4242 } else { 0 };
+        Meta { identity, links, uid, gid: 0, mode: libc::S_IFREG | 0o600 }
     }
 }
 

@@ -122,6 +122,7 @@ impl Copied<'_> {
         told(&self.half.place.try_mount(source, &[]).map(drop).unwrap_err());
         told(&self.run("--recover", source));
         told(&self.run("--check", source));
+        told(&self.run("--check", self.folder.path()));
         let tree = self.half.place.folder().join("new");
         told(&self.half.place.run([OsStr::new("--set-tree"), tree.as_os_str(), source.as_os_str()]));
         assert!(fs::read(source).unwrap() == before, "it was changed");
@@ -218,9 +219,10 @@ fn file_is_moved(half: &Half) {
     fs::rename(copied.source(), &other).unwrap();
     copied.is_refused(&other, MISSING);
     let folder = half.place.try_mount(copied.folder.path(), &[]).unwrap();
-    let status = fs::read_to_string(folder.path("b.asdf/.asdf-mount/status.yaml")).unwrap_or_default();
+    let status = fs::read_to_string(folder.path("b.asdf/.asdf-mount/status.yaml")).unwrap();
+    assert!(status.contains("a save was interrupted"), "{status}");
+    assert!(half.place.log().contains(MISSING), "{}", half.place.log());
     assert!(fs::read(folder.path("b.asdf/tree.yaml")).is_err() && fs::read(folder.path("b.asdf")).is_err());
-    assert!(status.contains(MISSING) || half.place.log().contains(MISSING), "{status}");
     drop(folder);
     for (name, _) in half.files.iter().filter(|(name, _)| name.starts_with('.')) {
         let renamed = name.replace("a.asdf.", "b.asdf.");

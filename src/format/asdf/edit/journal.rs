@@ -297,6 +297,13 @@ fn digest_of(record: &[u8]) -> [u8; DIGEST] {
     xxhash3_128::Hasher::oneshot(record).to_be_bytes()
 }
 
+/// Whether a file at `path` begins as a journal.
+pub(crate) fn begins<S: Storage>(storage: &S, path: &Path) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    let read = storage.open(path, false).and_then(|file| storage.read_at(&file, 0, &mut magic));
+    read.is_ok() && magic == *MAGIC
+}
+
 /// Whether something stands at `path`, link or not.
 pub(crate) fn exists<S: Storage>(storage: &S, path: &Path) -> io::Result<bool> {
     match storage.meta_at(path) {

@@ -9,7 +9,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::journal::{Journal, Method, Unreadable, exists};
+use super::journal::{Journal, Method, Unreadable, begins, exists};
 use super::mark;
 use super::settle::{Settling, State};
 use super::sidecar::{SidecarPaths, aside, with_asides};
@@ -81,8 +81,8 @@ fn no_journal(places: &[SidecarPaths]) -> String {
     let journals: Vec<_> = places.iter().map(|place| place.journal.display().to_string()).collect();
     format!(
         "a save was interrupted, and the file is half the old one and half the new one: it begins with \"#ASDF!\", \
-         and its journal is missing. Put the journal back as {} and run 'asdf-mount --recover'; or restore the file \
-         from a backup; or, to take it as it is, write a space over the \"!\"",
+         and its journal is missing. If the file was copied or renamed, the journal lies where the file was: put it back \
+         as {} and run 'asdf-mount --recover'; or restore the file from a backup; or, to take it as it is, write a space over the \"!\"",
         journals.join(" or ")
     )
 }
@@ -299,12 +299,14 @@ pub(super) fn check_believed<S: Storage>(storage: &S, path: &Path, source: &S::F
 
 /// Whether something lies in `place` that a save of `source` may have left there.
 pub(super) fn is_left_in<S: Storage>(storage: &S, place: &SidecarPaths, source: &Path) -> bool {
-    let is_left = |left: PathBuf| match (storage.meta_at(&left), storage.meta_at(source)) {
+    let is_left = |left: &Path| match (storage.meta_at(left), storage.meta_at(source)) {
         (Ok(left), Ok(source)) => !is_strangers(&left, &source),
         // What can't be looked at now may be there.
-        _ => exists(storage, &left).unwrap_or(true),
+        _ => exists(storage, left).unwrap_or(true),
     };
-    place.journals().chain([place.image.clone()]).any(is_left)
+    [&place.journal, &place.image].into_iter().any(|left| is_left(left))
+        // What is no journal stays there.
+        || place.journals().skip(1).any(|aside| begins(storage, &aside))
 }
 
 /// Whether a file was made by no program of a user that may write the source anyway.
@@ -322,10 +324,12 @@ fn not_ours(lying: &Meta, source: &Meta) -> Option<String> {
 
 /// Why a user who may not write the source could have written a journal, if one could.
 fn distrust(lying: &Meta, source: &Meta) -> Option<String> {
+    // On some file systems everybody may write every file.
+    let same_group = if lying.gid == source.gid { source.mode & 0o020 } else { 0 };
+    let allowed = source.mode & 0o002 | same_group;
     match () {
         () if is_strangers(lying, source) => Some(format!("it belongs to another user (uid {})", lying.uid)),
-        // On some file systems everybody may write every file.
-        () if lying.mode & 0o022 & !source.mode != 0 => Some("others may write it".to_owned()),
+        () if lying.mode & 0o022 & !allowed != 0 => Some("others may write it".to_owned()),
         () => None,
     }
 }
