@@ -279,7 +279,10 @@ impl<'a, S: Storage> Settling<'a, S> {
             self.storage.touch(self.file);
             return self.sync();
         }
-        let marks = self.writes_apart() || mark::is_marked(self.storage, self.file)?;
+        let header = &self.journal.header;
+        // A hole there is to be taken out again, also where no room is left to write into it.
+        let is_hole = side == Side::Old && header.way == Method::Insert && header.insert_at == 0;
+        let marks = self.writes_apart() && !is_hole;
         if marks {
             self.storage.write_at(self.file, 0, &MARK)?;
         }
@@ -288,11 +291,13 @@ impl<'a, S: Storage> Settling<'a, S> {
         if sized && self.storage.meta(self.file)?.identity.size < size {
             self.storage.set_len(self.file, size)?;
         }
-        let mut start = self.journal.header.start;
+        let mut start = header.start;
         self.each_piece(|offset, old, new| {
             let wanted = if side == Side::Old { old } else { new };
-            if let (true, 0, Some(first)) = (marks, offset, wanted.first_chunk()) {
+            if let (0, Some(first)) = (offset, wanted.first_chunk()) {
                 start = *first;
+            }
+            if marks && offset == 0 {
                 let mut wanted = wanted.to_vec();
                 mark::put(&MARK, &mut wanted);
                 return self.write_piece(offset, &wanted);
@@ -302,7 +307,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         if sized && self.storage.meta(self.file)?.identity.size > size {
             self.storage.set_len(self.file, size)?;
         }
-        if marks {
+        if marks || mark::is_marked(self.storage, self.file)? {
             self.storage.write_at(self.file, 0, &start)?;
         }
         self.storage.touch(self.file);
