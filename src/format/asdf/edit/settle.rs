@@ -236,40 +236,36 @@ impl<'a, S: Storage> Settling<'a, S> {
         if (sized && now.size != header.old_size) || mark::is_marked(self.storage, self.file)? {
             return Ok(false);
         }
-        let in_place = |range: &&super::journal::Range| !inserts || is_before(range, header.insert_at);
-        let ranges: Vec<_> = self.journal.ranges.iter().filter(in_place).collect();
-        for range in &ranges {
-            if !self.has_old(range)? {
-                return Ok(false);
-            }
+        if self.changed_before(if inserts { header.insert_at } else { u64::MAX })?.is_some() {
+            return Ok(false);
         }
         // An insertion changes the size first; else the first range is what is written first.
-        Ok(inserts || !ranges.is_empty() || (now.size, now.mtime) == (header.old_size, header.mtime))
+        let known = inserts || !self.journal.ranges.is_empty();
+        Ok(known || (now.size, now.mtime) == (header.old_size, header.mtime))
     }
 
-    /// Whether the source has the old bytes of a range.
-    fn has_old(&self, range: &super::journal::Range) -> io::Result<bool> {
-        let (old, _) = self.journal.bytes(self.storage, range)?;
-        let mut now = vec![0; old.len()];
-        let read = self.storage.read_at(self.file, range.offset, &mut now)?;
-        Ok(now[..read] == old[..])
+    /// The first range before `place` in which the source does not have the old bytes.
+    fn changed_before(&self, place: u64) -> io::Result<Option<u64>> {
+        for range in self.journal.ranges.iter().take_while(|range| range.offset < place) {
+            let (mut old, _) = self.journal.bytes(self.storage, range)?;
+            old.truncate(usize::try_from(place - range.offset).unwrap_or(usize::MAX));
+            let mut now = vec![0; old.len()];
+            let read = self.storage.read_at(self.file, range.offset, &mut now)?;
+            if now[..read] != old[..] {
+                return Ok(Some(range.offset));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether a source into which nothing is inserted has the size that it had, and the bytes before the
     /// place of the insertion.
     fn judge_not_inserted(&self) -> Result<State> {
         let (now, header) = (self.storage.meta(self.file)?.identity.size, &self.journal.header);
-        for range in self.journal.ranges.iter().filter(|range| is_before(range, header.insert_at)) {
-            if !self.has_old(range)? {
-                return Ok(State::Foreign(format!(
-                    "its bytes from {} on are not the old ones",
-                    range.offset
-                )));
-            }
-        }
-        Ok(match header.fits_old(now) {
-            true => State::Old,
-            false => State::Foreign(format!("it has {now} bytes, not {}", header.old_size)),
+        Ok(match self.changed_before(header.insert_at)? {
+            Some(at) => State::Foreign(format!("its bytes from {at} on are not the old ones")),
+            None if header.fits_old(now) => State::Old,
+            None => State::Foreign(format!("it has {now} bytes, not {}", header.old_size)),
         })
     }
 
@@ -424,11 +420,6 @@ impl<'a, S: Storage> Settling<'a, S> {
         bytes.truncate(read);
         Ok(bytes)
     }
-}
-
-/// Whether a range ends before `place`.
-fn is_before(range: &super::journal::Range, place: u64) -> bool {
-    range.offset.saturating_add(range.old_len.max(range.new_len) as u64) <= place
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
