@@ -252,11 +252,15 @@ fn each_sync_of_a_recovery_is_needed() {
                     let Ok(_) = open(&sim) else { continue };
                     let side = scenario.side(&sim.disk());
                     let moments = sim.moments();
-                    let wrong = moments.iter().enumerate().any(|(n, moment)| {
-                        let must_be = side.filter(|_| n + 1 == moments.len());
-                        !scenario.crash(moment, must_be, &mut dice, 1).is_empty()
-                    });
-                    *missed.entry((syncs, forgotten)).or_insert(false) |= wrong;
+                    let missed = missed.entry((syncs, forgotten)).or_insert(false);
+                    let mut wrong = || {
+                        moments.iter().enumerate().any(|(n, moment)| {
+                            let must_be = side.filter(|_| n + 1 == moments.len());
+                            !scenario.crash(moment, must_be, &mut dice, 1).is_empty()
+                        })
+                    };
+                    // Few of the states are those that a sync is there for.
+                    *missed = *missed || (0..3).any(|_| wrong());
                 }
             }
         }
