@@ -109,6 +109,8 @@ struct State {
     saves: u64,
     /// Whether the last save could be neither finished nor undone.
     unsettled: bool,
+    /// True if a save found another file on a server, whose size and time the kernel may not know yet.
+    is_unknown: bool,
 }
 
 /// What a look at the source found.
@@ -135,6 +137,7 @@ impl MountedFile {
             bytes: Weak::new(),
             saves: 0,
             unsettled: false,
+            is_unknown: false,
         };
         Self {
             serial,
@@ -248,17 +251,22 @@ impl MountedFile {
         let now =
             container.as_ref().map_or_else(|_| source.stat(), |container| Ok(container.source_stat()))?;
         let version = now.version;
-        let own = locked(&self.state).own;
-        let goes_on = own == Some(version) || older.as_ref().is_some_and(|older| !older.is_outlived());
+        let (own, is_unknown) = {
+            let mut state = locked(&self.state);
+            (state.own, std::mem::take(&mut state.is_unknown))
+        };
+        let is_older_there =
+            || own == Some(version) || older.as_ref().is_some_and(|older| !older.is_outlived());
+        let goes_on = !is_unknown && is_older_there();
         if let (true, Some(older), Ok(container)) = (goes_on, &older, &container)
             && let Ok(older) = &older.container
         {
             container.go_on_from(&**older);
         }
         let mut state = locked(&self.state);
-        if state.parsed.is_some_and(|parsed| parsed != version) {
+        if is_unknown || state.parsed.is_some_and(|parsed| parsed != version) {
             state.generation += 1;
-            state.base_version += u64::from(state.own != Some(version));
+            state.base_version += u64::from(is_unknown || state.own != Some(version));
             state.lineage += u64::from(!goes_on);
         }
         state.parsed = Some(version);
@@ -355,6 +363,7 @@ impl MountedFile {
     /// (`unsettled`) is not read until it is settled.
     fn end_save(&self, own: bool, unsettled: bool) -> Result<SourceVersion> {
         let stat = self.location.stat();
+        let may_be_unknown = !own && self.location.is_remote();
         let mut state = locked(&self.state);
         state.saves += 1;
         state.unsettled = unsettled;
@@ -363,6 +372,9 @@ impl MountedFile {
         let version = match stat {
             Ok(stat) if !own && same_life(&state.stat, &stat) => {
                 state.stat = stat;
+                if may_be_unknown {
+                    (state.is_unknown, state.bytes) = (true, Weak::new());
+                }
                 Ok(stat.source.version)
             }
             Ok(_) if !own => {
@@ -399,6 +411,11 @@ impl MountedFile {
     /// Whether this process may write the file, as far as permissions go.
     pub(crate) fn may_be_written(&self) -> bool {
         self.location.may_write().unwrap_or(false)
+    }
+
+    /// True if the file may be replaced without this kernel's knowledge: what was read of it may be of an older one.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.location.is_remote()
     }
 
     /// Whether the file was parsed, and is of a format that can't be changed.

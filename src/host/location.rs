@@ -26,7 +26,7 @@ use crate::format::recovery::RecoveryPolicy;
 use crate::host::acl;
 use crate::host::at::{HOLD, descend, may_write, open_in, stat_in, step};
 use crate::host::stat::{Key, Kind, Stat};
-use crate::source::Source;
+use crate::source::{Source, storage};
 
 /// A directory that was opened before mounting.
 #[derive(Debug)]
@@ -196,6 +196,11 @@ impl Location {
     /// Has a save of the file that lies here settled, or found out, if a crash interrupted one.
     pub(crate) fn settle(&self, recovery: &RecoveryPolicy) -> Result<()> {
         recovery.apply(&self.save_target()?)
+    }
+
+    /// True if the file may be replaced without this kernel's knowledge.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.holder().is_ok_and(|(dir, _)| storage::is_remote(dir.as_fd()))
     }
 
     /// The file system that the origin lies on.

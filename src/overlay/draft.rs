@@ -225,6 +225,8 @@ impl Overlay {
             // The source may be gone, or be of another format now.
             Err(error) => return Err(self.refuse_unknown(state, overlay_file, error)),
         };
+        // On a server the source may be another file by now, which only the editor finds out.
+        let is_certain = !self.mounted()?.is_remote();
         let mut body = locked(&overlay_file.body);
         match &body.backing {
             Backing::Text(_) | Backing::Link(_) => return Err(errno(libc::EINVAL)),
@@ -237,7 +239,7 @@ impl Overlay {
             // A refused text that is in the file all the same may not be durable: the editor knows.
             Some(_) => {}
             // A saved text that can't be read now is a matter for the save, which keeps a text that it refuses.
-            None if body.same_as(&*saved).unwrap_or(false) => {
+            None if is_certain && body.same_as(&*saved).unwrap_or(false) => {
                 body.saved = body.edits;
                 body.base_version = base_version;
                 (state.inner_ends, state.saved_verbatim) = (0, None);
@@ -246,7 +248,7 @@ impl Overlay {
                 return Ok(Prepared::Done(CommitOutcome::Saved { verbatim: true }));
             }
             // A text equal to the last one before normalization needs no save either.
-            None if body.base_version == base_version && state.is_saved_verbatim(&body)? => {
+            None if is_certain && body.base_version == base_version && state.is_saved_verbatim(&body)? => {
                 body.saved = body.edits;
                 (body.mtime, body.ctime) = saved_times;
                 drop(body);

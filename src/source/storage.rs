@@ -12,6 +12,8 @@ mod names;
 mod quota;
 mod remote;
 
+pub use remote::is_remote;
+
 use std::fmt::Debug;
 use std::fs::{File, Metadata};
 use std::io;

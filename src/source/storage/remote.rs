@@ -4,6 +4,7 @@
 //! its name asks the server which file that is.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags};
@@ -38,13 +39,14 @@ const LOCAL: [u64; 22] = [
 const UNALIGNED: [u64; 5] = [0x6573_5546, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997];
 
 /// The type of a file's file system in statfs, of which the upper half may be the sign.
-fn type_of(file: &File) -> Option<u64> {
+fn type_of(file: impl AsFd) -> Option<u64> {
     let fs = rustix::fs::fstatfs(file).ok()?;
     Some(fs.f_type as u64 & 0xffff_ffff)
 }
 
-/// True if another machine or program may change or replace the file without this kernel's knowledge.
-pub(super) fn is_remote(file: &File) -> bool {
+/// True if another machine or program may change or replace a file, or one in a directory, without this kernel's
+/// knowledge.
+pub fn is_remote(file: impl AsFd) -> bool {
     type_of(file).is_some_and(|kind| !LOCAL.contains(&kind))
 }
 

@@ -9,7 +9,8 @@
 //!   0  8  magic "ASDFJRNL"
 //!   8  2  version, 3
 //!  10  2  how the source is changed: 1 in place, 2 with an inserted range, 3 from an image
-//!  12  4  zeros
+//!  12  2  1 if the last block is streamed, so that the source may grow at any time
+//!  14  2  zeros
 //!  16  8  the source's size before the save
 //!  24  8  its modification time, seconds
 //!  32  4  and nanoseconds
@@ -25,13 +26,14 @@
 //! 112 384 zeros
 //! 496 16  MD5 of the 496 bytes before
 //! 512     records, one after the other:
-//!         0  4  kind: 1 a range, 2 extents, 3 the end
+//!         0  4  kind: 1 a range, 2 extents, 3 the end, 4 what the save leaves alone
 //!         4  4  old_len: bytes of the range before the save (of extents: bytes of the list)
 //!         8  4  new_len: bytes of it after the save (0 if they are in the image)
 //!        12  4  zeros
 //!        16  8  offset of the range in the source (of the end: how many records there are)
 //!        24     the old bytes, then the new ones (of extents: logical, physical, len, 8 bytes each;
-//!               of the end: MD5 of the header's MD5 and the XXH3 of all records)
+//!               of the end: MD5 of the header's MD5 and the XXH3 of all records; of what the save leaves
+//!               alone: MD5 of the XXH3s of the head outside of the ranges and of the first kept bytes)
 //!            16  XXH3 (128 bits) of the record up to here
 //! ```
 //!
@@ -43,6 +45,9 @@
 //! mixture and have other bytes written into it. So a journal changes a file only if no user could have
 //! written it who may not write the file itself; otherwise it is evidence that a save was interrupted, and
 //! the file stays as it is, unread, until the user decides (`recover.rs`).
+//!
+//! A journal that was removed may be there again after a power cut, beside a file that was saved anew since.
+//! What it says is left alone is not there then, so that it is not taken for the file's own.
 //!
 //! The records are at most a few hundred KiB each, so that a journal of any size can be written and
 //! read in little memory.
@@ -79,6 +84,9 @@ const MOST_BYTES: usize = 256 << 10;
 const RANGE: u32 = 1;
 const EXTENTS: u32 = 2;
 const END: u32 = 3;
+const REST: u32 = 4;
+/// Kept bytes by which the source is recognised.
+const RECOGNISED: u64 = 4096;
 
 /// How a source is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +104,8 @@ pub(crate) enum Method {
 pub(crate) struct Header {
     /// How the source is changed.
     pub(crate) way: Method,
+    /// True if programs may append to the source at any time.
+    pub(crate) grows: bool,
     /// The source's size before the save.
     pub(crate) old_size: u64,
     /// Its modification time before the save.
@@ -119,11 +129,37 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Whether a file of this size can be the one before the save. One with a stream may have grown.
-    pub(crate) fn fits_old(&self, size: u64) -> bool {
-        let may_grow =
-            self.way == Method::Insert && self.old_size.checked_add(self.shift) == Some(self.new_size);
-        size == self.old_size || (may_grow && size > self.old_size)
+    /// Digest of bytes that the save leaves alone: those of the head outside of `ranges` and of the mark, and the
+    /// first of the kept ones.
+    pub(crate) fn digest_rest<S: Storage>(
+        &self,
+        storage: &S,
+        file: &S::File,
+        ranges: &[Range],
+    ) -> io::Result<[u8; DIGEST]> {
+        let end = match self.way {
+            Method::Insert => self.insert_at,
+            Method::InPlace => self.kept_to.min(self.kept_from.saturating_add(RECOGNISED)),
+            // The image itself proves that the journal is there in time.
+            Method::Image => 0,
+        };
+        let mut digest = Md5::new();
+        let mut piece = vec![0; MOST_BYTES];
+        let mut at = MARK.len() as u64;
+        for range in ranges.iter().map(Range::span).chain([end..end]) {
+            let stop = range.start.min(end);
+            while at < stop {
+                let len = piece.len().min(usize::try_from(stop - at).unwrap_or(usize::MAX));
+                let read = storage.read_at(file, at, &mut piece[..len])?;
+                if read == 0 {
+                    break;
+                }
+                digest.update(digest_of(&piece[..read]));
+                at += read as u64;
+            }
+            at = at.max(range.end);
+        }
+        Ok(digest.finalize().into())
     }
 
     /// Digest of the image's bytes outside of the kept ones, which the source itself proves.
@@ -156,7 +192,8 @@ impl Header {
             Method::Image => 3,
         };
         bytes.extend(way.to_be_bytes());
-        bytes.extend([0; 4]);
+        bytes.extend(u16::from(self.grows).to_be_bytes());
+        bytes.extend([0; 2]);
         bytes.extend(self.old_size.to_be_bytes());
         bytes.extend(self.mtime.0.to_be_bytes());
         bytes.extend(self.mtime.1.to_be_bytes());
@@ -188,6 +225,7 @@ impl Header {
         };
         let header = Self {
             way,
+            grows: bytes.get(12..14)? == [0, 1],
             old_size: number(16)?,
             mtime: (
                 i64::from_be_bytes(bytes.get(24..32)?.try_into().ok()?),
@@ -258,12 +296,18 @@ impl<'a, S: Storage> Writer<'a, S> {
         Ok(())
     }
 
-    /// Ends it, and says where its ranges are; what was written is not durable yet.
-    pub(crate) fn end(mut self) -> io::Result<Vec<Range>> {
+    /// Ends it, and says where its ranges are; what was written is not durable yet. `rest` is the digest of the bytes
+    /// outside of the ranges.
+    pub(crate) fn end(
+        mut self,
+        rest: impl FnOnce(&[Range]) -> io::Result<[u8; DIGEST]>,
+    ) -> io::Result<(Vec<Range>, [u8; DIGEST])> {
+        let rest = rest(&self.ranges)?;
+        self.record(REST, 0, &rest, &[])?;
         let digests: [u8; DIGEST] = std::mem::take(&mut self.digests).finalize().into();
         self.record(END, self.records, &digests, &[])?;
         self.flush()?;
-        Ok(self.ranges)
+        Ok((self.ranges, rest))
     }
 
     fn record(&mut self, kind: u32, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {
@@ -292,7 +336,7 @@ impl<'a, S: Storage> Writer<'a, S> {
     }
 }
 
-/// The checksum of a record.
+/// The checksum of a record, or of other bytes.
 fn digest_of(record: &[u8]) -> [u8; DIGEST] {
     xxhash3_128::Hasher::oneshot(record).to_be_bytes()
 }
@@ -328,6 +372,7 @@ mod tests {
     fn header() -> Header {
         Header {
             way: Method::Insert,
+            grows: true,
             old_size: 30_000,
             mtime: (-5, 7),
             start: *b"#ASDF ",
@@ -349,7 +394,7 @@ mod tests {
         writer.extents(&[Extent { logical: 4096, physical: 1 << 40, len: 8192 }]).unwrap();
         writer.range(0, b"old", b"new text").unwrap();
         writer.range(29_000, &[1; 70_000], &[]).unwrap();
-        let ranges = writer.end().unwrap();
+        let (ranges, _) = writer.end(|_| Ok([9; DIGEST])).unwrap();
         (folder, path, ranges)
     }
 
@@ -358,6 +403,7 @@ mod tests {
         let (_folder, path, ranges) = written();
         let journal = Journal::read(&System, System.open(&path, false).unwrap()).unwrap();
         assert_eq!((journal.header, &journal.ranges), (header(), &ranges));
+        assert_eq!(journal.rest, Some([9; DIGEST]));
         assert_eq!(journal.extents, [Extent { logical: 4096, physical: 1 << 40, len: 8192 }]);
         let bytes = journal.bytes(&System, &ranges[0]).unwrap();
         assert_eq!(bytes, (b"old".to_vec(), b"new text".to_vec()));

@@ -177,10 +177,17 @@ impl<S: Storage> Examined<S> {
             },
             _ => None,
         };
-        Ok(match Settling::new(storage, file, &journal, image.as_ref()).look()? {
+        let settling = Settling::new(storage, file, &journal, image.as_ref());
+        let changed = |why: &str| Self::Unusable(format!("the file was changed since: {why}; {IF_RIGHT}"));
+        Ok(match settling.look()? {
             State::Old | State::New => Self::Whole(journal, image),
-            State::Mixed => Self::Mixed(journal, image),
-            State::Foreign(why) => Self::Unusable(format!("the file was changed since: {why}; {IF_RIGHT}")),
+            State::Mixed if settling.has_rest()? => Self::Mixed(journal, image),
+            State::Mixed => changed("it has other bytes where the save left them alone"),
+            // A power cut may bring a journal back that was removed, beside a file that was saved anew since.
+            State::Foreign(why) if !settling.has_rest()? && !mark::is_marked(storage, file)? => {
+                Self::NoJournal(format!("the file was replaced since: {why}"))
+            }
+            State::Foreign(why) => changed(&why),
         })
     }
 }

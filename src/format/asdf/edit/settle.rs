@@ -145,7 +145,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
         let (header, size) = (&self.journal.header, self.storage.meta(self.file)?.identity.size);
         let longer = header.old_size.saturating_add(header.shift);
-        if size < longer && header.fits_old(size) {
+        if size == header.old_size {
             return Ok(Inserted::Not);
         }
         // The first block is moved last. Where it was is a hole then, or new text.
@@ -192,9 +192,9 @@ impl<'a, S: Storage> Settling<'a, S> {
     pub(crate) fn judge(&self) -> Result<State> {
         let (old, new) = (self.size(Side::Old), self.size(Side::New));
         let size = self.storage.meta(self.file)?.identity.size;
-        // A save that leaves the size alone says nothing about it: a stream may have grown.
         let sized = old != new;
-        if sized && !(old.min(new)..=old.max(new)).contains(&size) {
+        let fits = (old.min(new)..=old.max(new)).contains(&size) || (self.journal.header.grows && size > old);
+        if !fits {
             return Ok(State::Foreign(format!("it has {size} bytes, not {old} or {new}")));
         }
         let (mut is_old, mut is_new) = (!sized || size == old, !sized || size == new);
@@ -224,6 +224,13 @@ impl<'a, S: Storage> Settling<'a, S> {
             None if is_old => State::Old,
             None => State::Mixed,
         })
+    }
+
+    /// True if the source has the bytes that the save left alone. Else it is another file, or another program has changed
+    /// it since.
+    pub(crate) fn has_rest(&self) -> Result<bool> {
+        let Some(rest) = self.journal.rest else { return Ok(true) };
+        Ok(self.journal.header.digest_rest(self.storage, self.file, &self.journal.ranges)? == rest)
     }
 
     /// True if nothing was changed by a save whose journal is not whole: the source has the size and, as far
@@ -264,7 +271,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         let (now, header) = (self.storage.meta(self.file)?.identity.size, &self.journal.header);
         Ok(match self.changed_before(header.insert_at)? {
             Some(at) => State::Foreign(format!("its bytes from {at} on are not the old ones")),
-            None if header.fits_old(now) => State::Old,
+            None if now == header.old_size => State::Old,
             None => State::Foreign(format!("it has {now} bytes, not {}", header.old_size)),
         })
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::{Job, Stopped};
 use crate::error::Result;
 use crate::format::asdf::edit::journal::{Header, Journal, Method};
+use crate::format::asdf::edit::mark::MARK;
 use crate::format::asdf::edit::settle::Settling;
 use crate::source::Moved;
 use crate::source::storage::Storage;
@@ -18,10 +19,10 @@ impl<S: Storage> Job<'_, S> {
         match (header.way, image) {
             (Method::Image, Some(image)) => {
                 let kept = header.kept_from..header.kept_to;
-                readers.keep(file, &[0..kept.start, kept.end..header.identity.size.max(kept.end)]);
+                readers.keep(file, &[0..kept.start, kept.end..header.old_size.max(kept.end)]);
                 readers.read_from_image(file, kept, header.shift, image);
             }
-            (Method::Image, None) => readers.keep(file, std::slice::from_ref(&(0..header.identity.size))),
+            (Method::Image, None) => readers.keep(file, std::slice::from_ref(&(0..header.old_size))),
             (Method::InPlace | Method::Insert, _) => readers.keep(file, &overwritten(journal)),
         }
     }
@@ -80,8 +81,10 @@ fn overwritten<S: Storage>(journal: &Journal<S>) -> Vec<Range<u64>> {
         Method::InPlace | Method::Image => (u64::MAX, 0),
     };
     let moved = at.saturating_add(shift);
-    let ranges = journal.ranges.iter().flat_map(|range| {
-        let (start, end) = (range.offset, range.offset.saturating_add(range.old_len as u64));
+    let changed =
+        journal.ranges.iter().map(|range| (range.offset, range.offset.saturating_add(range.old_len as u64)));
+    let marked = std::iter::once((0, MARK.len() as u64));
+    let ranges = marked.chain(changed).flat_map(|(start, end)| {
         let behind = |place: u64| place.max(moved).saturating_sub(shift);
         [start.min(at)..end.min(at), behind(start)..behind(end)]
     });

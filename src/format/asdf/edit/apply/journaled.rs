@@ -18,6 +18,9 @@ use crate::source::{Identity, Moved};
 /// its own tables.
 const LEAST_ROOM: u64 = 16 << 20;
 
+/// The ranges of a journal that was written, and the digest of what the save leaves alone.
+type Written = (Vec<Range>, [u8; DIGEST]);
+
 impl<S: Storage> Job<'_, S> {
     /// Writes over what differs; nothing moves.
     pub(super) fn in_place(&self) -> Result<(), Stopped> {
@@ -131,6 +134,7 @@ impl<S: Storage> Job<'_, S> {
         let source = self.source.get();
         let mut header = Header {
             way,
+            grows: change.streamed,
             old_size: source.size,
             mtime: source.mtime,
             start: mark::start(self.storage, self.file)?,
@@ -150,8 +154,9 @@ impl<S: Storage> Job<'_, S> {
         // The journal lies beside the image that it speaks of.
         for place in self.places.iter().filter(|place| image.is_none_or(|(beside, _)| *place == beside)) {
             match self.write_journal_in(place, &header, extents) {
-                Ok((file, ranges)) => {
-                    return Ok((place, Journal { file, header, extents: extents.to_vec(), ranges }));
+                Ok((file, (ranges, rest))) => {
+                    let (extents, rest) = (extents.to_vec(), Some(rest));
+                    return Ok((place, Journal { file, header, extents, ranges, rest }));
                 }
                 Err(error) if elsewhere(&error) => tried.push((&*place.journal, error)),
                 Err(error) => return Err(error.into()),
@@ -165,7 +170,7 @@ impl<S: Storage> Job<'_, S> {
         place: &SidecarPaths,
         header: &Header,
         extents: &[Extent],
-    ) -> std::io::Result<(S::File, Vec<Range>)> {
+    ) -> std::io::Result<(S::File, Written)> {
         self.prepare(place)?;
         let file = self.storage.create(&place.journal)?;
         let written = self
@@ -191,7 +196,7 @@ impl<S: Storage> Job<'_, S> {
         mut writer: Writer<'_, S>,
         header: &Header,
         extents: &[Extent],
-    ) -> std::io::Result<Vec<Range>> {
+    ) -> std::io::Result<Written> {
         let change = self.change;
         let inserted = if header.way == Method::Insert { change.shift } else { 0 };
         let (size, insert_at) = (change.identity.size, header.insert_at);
@@ -214,7 +219,7 @@ impl<S: Storage> Job<'_, S> {
                 }
             }
         }
-        writer.end()
+        writer.end(|ranges| header.digest_rest(self.storage, self.file, ranges))
     }
 
     /// Inserts the range, or takes note that the file system can't.

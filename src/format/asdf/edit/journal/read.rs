@@ -5,7 +5,8 @@ use std::io;
 use md5::{Digest, Md5};
 
 use super::{
-    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, MAGIC, MOST_BYTES, RANGE, RECORD, digest_of, is_undamaged,
+    DIGEST, END, EXTENT, EXTENTS, HEADER, Header, MAGIC, MOST_BYTES, RANGE, RECORD, REST, digest_of,
+    is_undamaged,
 };
 use crate::source::storage::{Extent, Storage};
 
@@ -22,6 +23,13 @@ pub(crate) struct Range {
     pub(crate) at: u64,
 }
 
+impl Range {
+    /// The bytes of the source that it covers before or after the save.
+    pub(crate) fn span(&self) -> std::ops::Range<u64> {
+        self.offset..self.offset.saturating_add(self.old_len.max(self.new_len) as u64)
+    }
+}
+
 /// A whole journal.
 #[derive(Debug)]
 pub(crate) struct Journal<S: Storage> {
@@ -33,6 +41,8 @@ pub(crate) struct Journal<S: Storage> {
     pub(crate) extents: Vec<Extent>,
     /// The ranges, in the order of the source.
     pub(crate) ranges: Vec<Range>,
+    /// Digest of what the save leaves alone; see [`Header::digest_rest`].
+    pub(crate) rest: Option<[u8; DIGEST]>,
 }
 
 /// Why a journal can't be read.
@@ -77,7 +87,7 @@ impl<S: Storage> Journal<S> {
         let Some(header) = Header::from_bytes(&first) else {
             return Err(Unreadable::OtherVersion);
         };
-        let mut journal = Self { file, header, extents: Vec::new(), ranges: Vec::new() };
+        let mut journal = Self { file, header, extents: Vec::new(), ranges: Vec::new(), rest: None };
         match journal.records(storage, &first[HEADER - DIGEST..])? {
             Some(()) => Ok(journal),
             None => Err(Unreadable::Unfinished(Box::new(journal))),
@@ -119,6 +129,7 @@ impl<S: Storage> Journal<S> {
                 RANGE => {
                     self.ranges.push(Range { offset, old_len, new_len, at: at + RECORD as u64 });
                 }
+                REST => self.rest = old.try_into().ok(),
                 EXTENTS => self.extents.extend(old.chunks_exact(EXTENT).map(extent)),
                 END => {
                     let whole = offset == count && digests.finalize()[..] == *old;

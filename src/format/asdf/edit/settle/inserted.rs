@@ -55,11 +55,11 @@ pub(super) fn by_extents<S: Storage>(
             };
             match now.iter().all(free) {
                 true => Inserted::Partly(still),
-                false if moved.first.is_none() && header.fits_old(size) => Inserted::Not,
+                false if moved.first.is_none() && size == old => Inserted::Not,
                 false => Inserted::Foreign("there are bytes where a hole should be".to_owned()),
             }
         }
-        Moved { first: None, .. } if header.fits_old(size) => Inserted::Not,
+        Moved { first: None, .. } if size == old => Inserted::Not,
         _ => Inserted::Foreign(format!("it has {size} bytes, not {old} or {longer}")),
     }))
 }
