@@ -173,6 +173,13 @@ impl Cache {
         reservation
     }
 
+    /// Reserves memory for a foreground decode unless it has to wait for it.
+    pub(crate) fn demand_at_once(&self, bytes: u64) -> Option<Reservation> {
+        let reservation = self.memory.demand_at_once(bytes, || self.aside())?;
+        self.state().trim(self.left());
+        Some(reservation)
+    }
+
     /// What is left for chunks.
     fn left(&self) -> u64 {
         let left = self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside());

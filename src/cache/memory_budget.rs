@@ -2,17 +2,14 @@
 //!
 //! Read-ahead starts only when memory is free. A foreground decode starts when memory is free or nothing else
 //! runs, so it always makes progress, however much it takes. A thread that holds a reservation never blocks on
-//! another one (a stream within a stream), nor does a thread that others may wait for. Otherwise threads that
-//! hold memory could wait for each other for ever.
+//! another one (a stream within a stream). Nor does a thread that others may wait for: a job is registered after it
+//! has its memory ([`MemoryBudget::demand_at_once`]), and a thread that holds a lock says so ([`Awaited`]). Otherwise a thread that
+//! holds memory and one that waits for it could wait for each other for ever.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-thread_local! {
-    /// How many reservations this thread holds.
-    static HELD: Cell<u32> = const { Cell::new(0) };
-}
+use crate::sync::Awaited;
 
 /// The budget, and what is reserved of it.
 pub(super) struct MemoryBudget {
@@ -49,23 +46,38 @@ impl MemoryBudget {
         let mut taken = self.taken();
         taken.all().checked_add(bytes).filter(|all| *all <= self.budget / 2)?;
         taken.ahead += bytes;
-        Some(Reservation { room: self.clone(), bytes, demanded: false })
+        Some(Reservation { room: self.clone(), bytes, awaited: None })
     }
 
     /// Reserves memory for a foreground decode, and waits for it; `aside` is what else takes up the budget.
     pub(super) fn demand(self: &Arc<Self>, bytes: u64, aside: impl Fn() -> u64) -> Reservation {
-        let may_wait = HELD.get() == 0;
         let mut taken = self.taken();
-        while may_wait
-            && taken.demands > 0
-            && taken.all().saturating_add(bytes).saturating_add(aside()) > self.budget
-        {
+        while self.must_wait(&taken, bytes, &aside) {
             taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
         }
+        self.take(&mut taken, bytes)
+    }
+
+    /// Reserves memory for a foreground decode unless it has to wait for it.
+    pub(super) fn demand_at_once(
+        self: &Arc<Self>,
+        bytes: u64,
+        aside: impl Fn() -> u64,
+    ) -> Option<Reservation> {
+        let mut taken = self.taken();
+        (!self.must_wait(&taken, bytes, &aside)).then(|| self.take(&mut taken, bytes))
+    }
+
+    fn must_wait(&self, taken: &Taken, bytes: u64, aside: &impl Fn() -> u64) -> bool {
+        !Awaited::is_now()
+            && taken.demands > 0
+            && taken.all().saturating_add(bytes).saturating_add(aside()) > self.budget
+    }
+
+    fn take(self: &Arc<Self>, taken: &mut Taken, bytes: u64) -> Reservation {
         taken.demanded = taken.demanded.saturating_add(bytes);
         taken.demands += 1;
-        HELD.set(HELD.get() + 1);
-        Reservation { room: self.clone(), bytes, demanded: true }
+        Reservation { room: self.clone(), bytes, awaited: Some(Awaited::begin()) }
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -84,16 +96,16 @@ impl fmt::Debug for MemoryBudget {
 pub(crate) struct Reservation {
     room: Arc<MemoryBudget>,
     bytes: u64,
-    demanded: bool,
+    /// Of a foreground decode: others wait for its memory.
+    awaited: Option<Awaited>,
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut taken = self.room.taken();
-        if self.demanded {
+        if self.awaited.is_some() {
             taken.demanded = taken.demanded.saturating_sub(self.bytes);
             taken.demands -= 1;
-            HELD.set(HELD.get().saturating_sub(1));
         } else {
             taken.ahead = taken.ahead.saturating_sub(self.bytes);
         }
@@ -104,15 +116,8 @@ impl Drop for Reservation {
 
 /// A job whose memory was reserved before, so that it never blocks on a reservation.
 pub(super) fn holding<T>(job: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    struct Held;
-    impl Drop for Held {
-        fn drop(&mut self) {
-            HELD.set(HELD.get().saturating_sub(1));
-        }
-    }
     move || {
-        HELD.set(HELD.get() + 1);
-        let _held = Held;
+        let _awaited = Awaited::begin();
         job()
     }
 }

@@ -24,6 +24,7 @@ use super::{Chunk, Chunks, Sequential, UNIT, WHOLE};
 use crate::cache::{Bytes, Cache, ContentId};
 use crate::content::{Content, Shared, Soundness};
 use crate::error::{Error, Result};
+use crate::sync::Awaited;
 use job::State;
 
 /// How far before a wanted unit is near: what the kernel's read-ahead asks for at a time, and more.
@@ -127,6 +128,8 @@ impl Decoded {
 
     /// The unit that holds byte `at`.
     fn locate(&self, at: u64) -> Result<Unit> {
+        // Pieces may be looked for under a lock.
+        let _awaited = Awaited::begin();
         let span = match &self.encoded {
             Encoded::Stream(_) => Span { start: 0, end: self.data_size, piece: None },
             Encoded::Pieces(pieces) => match pieces.find(at) {

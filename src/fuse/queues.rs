@@ -25,7 +25,7 @@ pub(super) struct Queues {
 
 impl std::fmt::Debug for Queues {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Queues").field("files", &locked(&self.waiting).len()).finish_non_exhaustive()
+        out.debug_struct("Queues").field("files", &locked(&*self.waiting).len()).finish_non_exhaustive()
     }
 }
 
@@ -37,7 +37,7 @@ impl Queues {
 
     /// Has a job on a file done, after those on the same file that were queued before.
     pub(super) fn run(&self, file: u64, job: impl FnOnce() + Send + 'static) {
-        let mut waiting = locked(&self.waiting);
+        let mut waiting = locked(&*self.waiting);
         match waiting.entry(file) {
             Entry::Occupied(queue) => return queue.into_mut().push_back(Box::new(job)),
             Entry::Vacant(place) => drop(place.insert(VecDeque::from([Box::new(job) as Job]))),
@@ -56,7 +56,7 @@ impl Queues {
 
 /// The next job on a file; without one the queue ends.
 fn next(waiting: &Waiting, file: u64) -> Option<Job> {
-    let mut waiting = locked(waiting);
+    let mut waiting = locked(&**waiting);
     let job = waiting.get_mut(&file).and_then(VecDeque::pop_front);
     if job.is_none() {
         waiting.remove(&file);

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use crate::sync::Awaited;
+
 /// Bytes of the first part that is gathered for a reader.
 const FIRST: u64 = 128 << 10;
 /// Each further part is so many times as long.
@@ -88,6 +90,8 @@ impl Kept {
         // Before another one is made.
         state.keep_end();
         state.size = wanted.min(self.make_room(wanted.min(MOST)));
+        // Other readers wait for the lock.
+        let _awaited = Awaited::begin();
         match gather(state.size) {
             Some((begin, data)) => {
                 state.part = Part { begin, data };

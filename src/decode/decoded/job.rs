@@ -17,6 +17,7 @@ use crate::cache::Bytes;
 use crate::decode::idle::PER_CONTENT;
 use crate::decode::{Chunk, Decoder, IdleDecoders, UNIT};
 use crate::error::{Error, Result};
+use crate::sync::Awaited;
 
 /// How far before the nearest checkpoint an idle decoder is as good as a new one there.
 const LITTLE: u64 = 4 * UNIT;
@@ -24,7 +25,7 @@ const LITTLE: u64 = 4 * UNIT;
 /// The state that the readers of a content share.
 #[derive(Default)]
 pub(super) struct State {
-    jobs: Vec<Job>,
+    pub(super) jobs: Vec<Job>,
     last_number: u64,
     /// What is waited for, by the unit's start.
     wanted: HashMap<u64, Wanted>,
@@ -35,7 +36,7 @@ pub(super) struct State {
     pub(super) ended: bool,
 }
 
-struct Job {
+pub(super) struct Job {
     number: u64,
     span: u64,
     /// The start of the unit that is being decoded.
@@ -97,10 +98,13 @@ impl Decoded {
     /// the decoding, and the reason if that is not for ever.
     pub(super) fn obtain(&self, unit: Unit) -> Result<(Bytes, Option<Error>)> {
         if let Encoded::Stream(stream) = &self.encoded {
+            // It may look into the stream under a lock.
+            let _awaited = Awaited::begin();
             stream.look_ahead(unit.start);
         }
+        let mut room = None;
         let mut state = self.state();
-        let (at, decoder) = loop {
+        let (at, decoder, _room) = loop {
             // It may have been decoded since this reader looked.
             if let Some(bytes) = state.handed_over(unit.start).or_else(|| self.cache.get(self.id, unit.start))
             {
@@ -110,8 +114,21 @@ impl Decoded {
                 return Err(error.clone());
             }
             match self.route(&state, unit) {
-                Route::Go(at, decoder) => break (at, decoder),
+                Route::Go(at, decoder) => {
+                    let weight = self.weight_with(unit, decoder.as_deref());
+                    match room.take().or_else(|| self.cache.demand_at_once(weight)) {
+                        Some(room) => break (at, decoder, room),
+                        None => {
+                            // Other readers wait for a job, so a job waits for nothing.
+                            self.park(unit.span, decoder.map(|decoder| (at, decoder)));
+                            drop(state);
+                            room = Some(self.cache.demand(weight));
+                            state = self.state();
+                        }
+                    }
+                }
                 Route::Wait => {
+                    room = None;
                     state.wait_for(unit.start);
                     state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
                     if let Some(bytes) = state.waited_for(unit.start) {
@@ -125,15 +142,25 @@ impl Decoded {
         state.jobs.push(Job { number, span: unit.span.start, at, until: self.end_of(unit) });
         drop(state);
         let running = Running { decoded: self, number };
-        let weight = match (&decoder, &self.encoded) {
-            // It holds what it needs already.
-            (Some(decoder), Encoded::Pieces(_)) => decoder.weight().saturating_add(UNIT),
-            _ => self.weight(unit),
-        };
-        let _room = self.cache.demand(weight);
         match unit.span.piece {
             Some(piece) if unit.span.is_whole() => self.run_whole(&running, unit, piece),
             _ => self.run_to(&running, unit, at, decoder),
+        }
+    }
+
+    /// Bytes of memory that decoding a unit takes up; `decoder` is the one that does it, if it is there already.
+    fn weight_with(&self, unit: Unit, decoder: Option<&dyn Decoder>) -> u64 {
+        match (decoder, &self.encoded) {
+            // It holds what it needs already.
+            (Some(decoder), Encoded::Pieces(_)) => decoder.weight().saturating_add(UNIT),
+            _ => self.weight(unit),
+        }
+    }
+
+    /// Keeps a decoder for the next read at its place.
+    fn park(&self, span: Span, decoder: Option<(u64, Box<dyn Decoder>)>) {
+        if let Some((at, decoder)) = decoder {
+            self.cache.idle::<IdleDecoders>().park((self.id, span.start), at, decoder);
         }
     }
 
@@ -361,10 +388,8 @@ impl Decoded {
                 wanted.bytes = Some(bytes.clone());
             }
         }
-        if let Some((at, decoder)) = on {
-            // Before the job is gone: a reader that waits for this decoder must find it.
-            self.cache.idle::<IdleDecoders>().park((self.id, unit.span.start), at, decoder);
-        }
+        // Before the job is gone: a reader that waits for this decoder must find it.
+        self.park(unit.span, on);
         state.jobs.retain(|job| job.number != running.number);
         self.turned.notify_all();
         (bytes, transient)

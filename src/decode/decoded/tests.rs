@@ -259,3 +259,62 @@ fn what_is_shared_is_what_is_read() {
     assert!(content.share(5, 0, true).is_none());
     assert_eq!(cache.reserved(), 0);
 }
+
+/// A stream that is another one's bytes. Its decoder says that it begins, and waits before it reads.
+#[derive(Debug)]
+struct Over {
+    inner: Arc<Decoded>,
+    gate: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
+}
+
+struct OverDecoder(Arc<Decoded>, u64, Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
+
+impl Sequential for Over {
+    fn start(&self) -> Result<Box<dyn Decoder>> {
+        Ok(Box::new(OverDecoder(self.inner.clone(), 0, self.gate.lock().unwrap().take())))
+    }
+}
+
+impl Decoder for OverDecoder {
+    fn read(&mut self, out: &mut [u8]) -> Result<usize> {
+        if let Some((begun, go)) = self.2.take() {
+            begun.send(()).unwrap();
+            go.recv().unwrap();
+        }
+        let read = self.0.read_at(self.1, out)?;
+        self.1 += read as u64;
+        Ok(read)
+    }
+}
+
+/// A reader that waits for memory must not be one for which the holder of that memory waits.
+#[test]
+fn a_stream_within_a_stream_is_read_while_others_wait_for_memory() {
+    let (_, inner, cache) = counted(Counted { len: 4 * UNIT, ..Counted::default() }, 0);
+    let inner = Arc::new(inner);
+    let ((begun, begins), (go, goes), (done, ends)) = (mpsc::channel(), mpsc::channel(), mpsc::channel());
+    let gate = Mutex::new(Some((begun, goes)));
+    let outer = Decoded::stream(Over { inner: inner.clone(), gate }, inner.len(), &cache);
+    let finished = done.clone();
+    std::thread::spawn(move || {
+        read(&outer, 0, 100);
+        finished.send("outer").unwrap();
+    });
+    begins.recv().unwrap();
+    // The outer stream holds memory. This reader wants the unit that the outer one is going to read.
+    let wanted = inner.clone();
+    std::thread::spawn(move || {
+        read(&wanted, 0, 100);
+        done.send("inner").unwrap();
+    });
+    for _ in 0..20 {
+        if !inner.state().jobs.is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    go.send(()).unwrap();
+    for _ in 0..2 {
+        ends.recv_timeout(std::time::Duration::from_secs(60)).expect("two readers wait for each other");
+    }
+}
