@@ -36,7 +36,7 @@ pub(crate) mod xattr;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::content::Content;
@@ -52,7 +52,7 @@ use crate::overlay::file::{Backing, Body, FileStat, MOST_BYTES, OverlayFile, Quo
 use crate::overlay::refusal::ERROR;
 use crate::overlay::state_dir::{ScratchDir, StateDir, in_memory, stem_of};
 use crate::source::SourceVersion;
-use crate::sync::locked;
+use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
 use crate::view::status::{LastRefusal, Writing};
 use crate::view::{ABOUT, BLOCKS, TREE};
 
@@ -78,9 +78,9 @@ pub(crate) struct Overlay {
     current: Arc<CurrentFile>,
     /// Opens the editor of the file.
     support: &'static dyn EditSupport,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: RankedMutex<State>,
     /// Held while a save is made; what it is made with, once it is needed.
-    pub(crate) editor: Mutex<Option<Box<dyn Editor>>>,
+    pub(crate) editor: RankedMutex<Option<Box<dyn Editor>>>,
     /// The overlay file that has the inode number of an unwritten `tree.yaml`.
     first: Weak<OverlayFile>,
 }
@@ -139,7 +139,7 @@ impl Overlay {
         support: &'static dyn EditSupport,
     ) -> Result<Self> {
         let serial = shared.serials.next()?;
-        let body = Mutex::new(Body::new(Backing::Source, 0));
+        let body = RankedMutex::new(Rank::Body, Body::new(Backing::Source, 0));
         let overlay_file = Arc::new(OverlayFile { serial: None, overlay: serial, body });
         let state = State {
             names: BTreeMap::from([(TREE.into(), overlay_file.clone())]),
@@ -168,8 +168,8 @@ impl Overlay {
             position: position.clone(),
             current: current.clone(),
             support,
-            state: Mutex::new(state),
-            editor: Mutex::new(None),
+            state: RankedMutex::new(Rank::Overlay, state),
+            editor: RankedMutex::new(Rank::Editor, None),
             first: Arc::downgrade(&overlay_file),
         })
     }
@@ -232,7 +232,7 @@ impl Overlay {
         // read until it is settled: that is waited for.
         let editor = match self.mounted()?.is_unsettled() {
             true => Some(locked(&self.editor)),
-            false => self.editor.try_lock().ok(),
+            false => locked_at_once(&self.editor),
         };
         let Some(mut editor) = editor else { return Ok(()) };
         self.open_editor(&mut editor).map(drop).and_then(|()| self.settle_source(&mut editor)).map_err(
@@ -333,7 +333,7 @@ impl Overlay {
             body.take_room(&self.shared.quota, 0, MOST_BYTES)?;
         }
         let serial = Some(self.shared.serials.next()?);
-        Ok(Arc::new(OverlayFile { serial, overlay: self.serial, body: Mutex::new(body) }))
+        Ok(Arc::new(OverlayFile { serial, overlay: self.serial, body: RankedMutex::new(Rank::Body, body) }))
     }
 
     /// Whether this overlay file is `tree.yaml` now.

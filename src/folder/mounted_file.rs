@@ -6,8 +6,7 @@
 //!
 //! A mounted file keeps nothing open by itself. The handles that read it and the [`OpenFiles`] hold its generations.
 //!
-//! Locks are taken in this order: the overlay's editor, the overlay's state, the body of an overlay file, then here
-//! `parsing`, `state`, and last those of [`FileBytes`] and of the [`OpenFiles`].
+//! The order of the locks stands in [`Rank`].
 
 pub(crate) mod verification;
 
@@ -25,7 +24,7 @@ use crate::format::Container;
 use crate::host::location::Location;
 use crate::host::stat::{Kind, Stat};
 use crate::source::{Source, SourceVersion};
-use crate::sync::locked;
+use crate::sync::{Rank, Ranked, RankedMutex, locked};
 use crate::view;
 use crate::view::root::Root;
 use crate::view::status::Writing;
@@ -43,8 +42,14 @@ const ATTEMPTS: usize = 8;
 const TROUBLES: usize = 64;
 
 /// The mounted file behind a folder, at present.
-#[derive(Debug, Default)]
-pub(crate) struct CurrentFile(Mutex<Option<Arc<MountedFile>>>);
+#[derive(Debug)]
+pub(crate) struct CurrentFile(RankedMutex<Option<Arc<MountedFile>>>);
+
+impl Default for CurrentFile {
+    fn default() -> Self {
+        Self(RankedMutex::new(Rank::CurrentFile, None))
+    }
+}
 
 impl CurrentFile {
     /// What was last seen of the file, which may be gone.
@@ -82,9 +87,9 @@ pub(crate) struct MountedFile {
     pub(crate) serial: u64,
     location: Location,
     open_files: Arc<OpenFiles>,
-    state: Mutex<State>,
+    state: RankedMutex<State>,
     /// Held while the file is parsed, and when a save begins.
-    parsing: Mutex<()>,
+    parsing: RankedMutex<()>,
     troubles: Mutex<Vec<String>>,
 }
 
@@ -143,8 +148,8 @@ impl MountedFile {
             serial,
             location,
             open_files,
-            state: Mutex::new(state),
-            parsing: Mutex::default(),
+            state: RankedMutex::new(Rank::MountedFile, state),
+            parsing: RankedMutex::new(Rank::Parsing, ()),
             troubles: Mutex::default(),
         }
     }
@@ -242,7 +247,7 @@ impl MountedFile {
 
     /// Parses the file, unless another thread did so just before. Looks at the file go on meanwhile, but no save
     /// begins.
-    fn parse(&self, _parsing: &MutexGuard<'_, ()>) -> Result<Held> {
+    fn parse(&self, _parsing: &Ranked<MutexGuard<'_, ()>>) -> Result<Held> {
         if let Some(opened) = self.parsed()? {
             return Ok(opened);
         }
@@ -487,7 +492,7 @@ struct Read {
 pub(crate) struct Saving<'a> {
     mounted: &'a MountedFile,
     pub(crate) readers: SaveReaders,
-    _parsing: MutexGuard<'a, ()>,
+    _parsing: Ranked<MutexGuard<'a, ()>>,
 }
 
 impl Saving<'_> {

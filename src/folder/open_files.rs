@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use lru::LruCache;
 
@@ -15,7 +15,7 @@ use crate::folder::verify::{Verifier, Verify};
 use crate::format::Container;
 use crate::format::recovery::RecoveryPolicy;
 use crate::source::Source;
-use crate::sync::locked;
+use crate::sync::{Rank, RankedMutex, locked};
 use crate::view::ShownViews;
 
 /// Replaced generations that wait for programs.
@@ -32,9 +32,9 @@ pub(crate) struct OpenFiles {
     pub(crate) opener: Opener,
     /// Looks after what a crash left halfway, before it is read.
     pub(crate) recovery: RecoveryPolicy,
-    kept: Mutex<LruCache<u64, Arc<Generation>>>,
+    kept: RankedMutex<LruCache<u64, Arc<Generation>>>,
     /// Generations that a newer one has replaced a moment ago.
-    replaced: Mutex<VecDeque<(u64, Arc<Generation>)>>,
+    replaced: RankedMutex<VecDeque<(u64, Arc<Generation>)>>,
     pub(crate) verifier: Verifier,
     /// Told of a file, by its serial number, and of its block that is found wrong.
     pub(crate) on_wrong: OnWrong,
@@ -60,8 +60,8 @@ impl OpenFiles {
         Self {
             opener,
             recovery,
-            kept: Mutex::new(LruCache::new(bound)),
-            replaced: Mutex::default(),
+            kept: RankedMutex::new(Rank::OpenFiles, LruCache::new(bound)),
+            replaced: RankedMutex::new(Rank::OpenFiles, VecDeque::new()),
             verifier: Verifier::new(verify),
             on_wrong,
             shown: Arc::new(shown),

@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::content::{Content, Text};
 use crate::error::{Result, errno};
 use crate::format::refusal::Refusal;
 use crate::host::stat::{Kind, Stat, Time};
+use crate::sync::RankedMutex;
 
 /// Bytes of all scratch files of a mount, besides four times the tree of the one that is written.
 pub(crate) const MOST_BYTES: u64 = 256 << 20;
@@ -132,7 +133,7 @@ pub(crate) struct OverlayFile {
     /// The number of the overlay that it belongs to.
     pub(crate) overlay: u64,
     /// Taken only while the overlay's own lock is held, which comes first.
-    pub(crate) body: Mutex<Body>,
+    pub(crate) body: RankedMutex<Body>,
 }
 
 /// What is said of a file of the overlay.

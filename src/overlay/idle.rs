@@ -18,7 +18,7 @@ impl Overlay {
 
     /// The same, unless a save is being made.
     pub(crate) fn rest_if_free(&self) {
-        if let Ok(mut editor) = self.editor.try_lock() {
+        if let Some(mut editor) = locked_at_once(&self.editor) {
             self.rest(&mut editor);
         }
     }

@@ -4,7 +4,7 @@
 //! Opening `tree.yaml` makes one. If nothing was written, it is dropped with the last handle; otherwise when
 //! many other files were written since.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Result, errno};
 use crate::folder::mounted_file::{CurrentFile, MountedFile};
@@ -14,15 +14,22 @@ use crate::format::editor::EditSupport;
 use crate::host::detect::Position;
 use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, Shared};
-use crate::sync::{locked, locked_at_once};
+use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
 
 /// The folder of an entry: its present life, and what is written in it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LazyOverlay {
     current: Arc<CurrentFile>,
-    overlay: Mutex<Option<Arc<Overlay>>>,
+    overlay: RankedMutex<Option<Arc<Overlay>>>,
     /// Opens the editor of the file, once it was found that it can be written.
     support: OnceLock<&'static dyn EditSupport>,
+}
+
+impl Default for LazyOverlay {
+    fn default() -> Self {
+        let overlay = RankedMutex::new(Rank::Folder, None);
+        Self { current: Arc::default(), overlay, support: OnceLock::new() }
+    }
 }
 
 impl LazyOverlay {

@@ -14,7 +14,7 @@ use crate::host::stat::Time;
 use crate::overlay::file::{Backing, OverlayFile, now};
 use crate::overlay::{Overlay, State};
 use crate::source::storage::close_later;
-use crate::sync::locked;
+use crate::sync::{locked, locked_at_once};
 use crate::view::TREE;
 
 /// After this time a `tree.yaml` that was removed, renamed away or left empty shows the saved text again: longer
@@ -147,7 +147,7 @@ impl Overlay {
                 false => self.show_saved(state, &tree),
             };
             let _ = shown.inspect_err(|error| tracing::warn!("{error}"));
-            if let Ok(mut editor) = self.editor.try_lock() {
+            if let Some(mut editor) = locked_at_once(&self.editor) {
                 self.rest_in(state, &mut editor);
             }
         }

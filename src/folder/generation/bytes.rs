@@ -23,6 +23,7 @@ use crate::source::{
     FileSource, Identity, Lent, MemorySource, Moved, Readers, Source, SourceStat, SourceVersion,
     Surroundings, read_up_to,
 };
+use crate::sync::{Rank, Ranked};
 use crate::user_dirs;
 
 /// Copies of more bytes than this go to a file without a name.
@@ -30,6 +31,9 @@ const IN_MEMORY: u64 = 1 << 20;
 /// Bytes are lent only of a file that was not changed for this long: its version is compared before the kernel copies
 /// them, not after.
 const AT_REST: Duration = Duration::from_secs(2);
+
+/// The state of [`FileBytes`], to be changed.
+type Changing<'a> = Ranked<RwLockWriteGuard<'a, State>>;
 
 /// An open file, and where the bytes of its generations are.
 #[derive(Debug)]
@@ -111,16 +115,16 @@ impl FileBytes {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> Ranked<RwLockReadGuard<'_, State>> {
+        Ranked::after(Rank::FileBytes, || self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn change(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    fn change(&self) -> Changing<'_> {
+        Ranked::after(Rank::FileBytes, || self.state.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Begins the changes of a save, at the first of them. `None` if the save changes another file.
-    fn begin<'a>(&'a self, file: &Identity) -> Option<RwLockWriteGuard<'a, State>> {
+    fn begin<'a>(&'a self, file: &Identity) -> Option<Changing<'a>> {
         let grown = self.grown();
         let mut state = self.change();
         let now = self.source.stat().ok()?.version;

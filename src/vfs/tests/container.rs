@@ -292,7 +292,7 @@ impl Kernel for Asked {
     fn keep(&self, _: Ino, _: u64, _: &[u8]) {}
     fn forget(&self, _: Ino) {}
     fn give_back(&self, inos: &[Ino]) -> Result<()> {
-        locked(&self.0).extend(inos);
+        locked(&*self.0).extend(inos);
         if inos.is_empty() { Err(errno(libc::EINVAL)) } else { Ok(()) }
     }
 }
@@ -310,7 +310,7 @@ fn the_kernel_is_asked_for_older_nodes_when_it_knows_many() {
         tree.lookup(blocks, OsStr::new(&format!("{n}.bin"))).unwrap();
     }
     let given = loop {
-        match locked(&asked.0).clone() {
+        match locked(&*asked.0).clone() {
             none if none.is_empty() => sleep(Duration::from_millis(1)),
             given => break given,
         }
