@@ -146,7 +146,7 @@ impl Header {
         let mut digest = Md5::new();
         let mut piece = vec![0; MOST_BYTES];
         let mut at = MARK.len() as u64;
-        for range in ranges.iter().map(Range::span).chain([end..end]) {
+        for range in ranges.iter().map(Range::span).chain(std::iter::once(end..end)) {
             let stop = range.start.min(end);
             while at < stop {
                 let len = piece.len().min(usize::try_from(stop - at).unwrap_or(usize::MAX));
