@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::asdf::{AsdfBuilder, Block};
+use crate::common::encode::Encoding;
 use crate::common::mount::{Mounted, fresh_folder};
 
 /// The node of eight bytes in another file.
@@ -220,4 +221,69 @@ fn a_file_without_a_block_makes_imploded_an_error_with_its_reason() {
     let told = status(&mounted);
     assert!(told.contains("it has no block"), "{told}");
     mounted.unmount();
+}
+
+/// Changes `other.asdf` in a folder; the bytes are those of another version of it.
+type Change = fn(&Path, &[u8]);
+
+/// An open array in another file gives its data whole, or fails; it never ends early.
+#[test]
+fn an_array_in_a_changed_file_never_ends_early() {
+    const LEN: usize = 3 << 20;
+    let other = |byte: u8, len: usize, is_packed: bool| {
+        let own = "!core/ndarray-1.1.0 {source: 0, datatype: uint8, byteorder: little, shape: [3145728]}";
+        let block = Block::new((0..len).map(|at| (at / 1000) as u8 ^ byte).collect::<Vec<_>>());
+        let block = if is_packed { block.encoding(Encoding::Zlib) } else { block };
+        tree(&[("own", own.to_owned())]).block(block).build().bytes
+    };
+    let at = |folder: &Path| folder.join("other.asdf");
+    let changes: [(&str, Change); 6] = [
+        ("deleted", |folder, _| fs::remove_file(folder.join("other.asdf")).unwrap()),
+        ("moved", |folder, _| fs::rename(folder.join("other.asdf"), folder.join("moved.asdf")).unwrap()),
+        ("truncated", |folder, _| {
+            let file = File::options().write(true).open(folder.join("other.asdf")).unwrap();
+            file.set_len(20_000).unwrap();
+        }),
+        ("emptied", |folder, _| fs::write(folder.join("other.asdf"), "").unwrap()),
+        ("written anew", |folder, new| fs::write(folder.join("other.asdf"), new).unwrap()),
+        ("replaced", |folder, new| {
+            fs::write(folder.join("new.asdf"), new).unwrap();
+            fs::rename(folder.join("new.asdf"), folder.join("other.asdf")).unwrap();
+        }),
+    ];
+    let node =
+        "!core/ndarray-1.1.0 {source: other.asdf, datatype: uint8, byteorder: little, shape: [3145728]}";
+    for is_packed in [false, true] {
+        for (what, change) in changes {
+            for new_len in [LEN, LEN / 2] {
+                let folder = fresh_folder();
+                fs::write(at(folder.path()), other(0, LEN, is_packed)).unwrap();
+                let source = tree(&[("a", node.to_owned())]).build().save(folder.path(), "main.asdf");
+                let mounted = Mounted::file(&source);
+                for name in ["arrays/a.npy", "fits/a.fits"] {
+                    fs::write(at(folder.path()), other(0, LEN, is_packed)).unwrap();
+                    let whole = fs::read(mounted.path(name)).unwrap();
+                    let handle = File::open(mounted.path(name)).unwrap();
+                    let mut first = vec![0; 100_000];
+                    handle.read_exact_at(&mut first, 0).unwrap();
+                    change(folder.path(), &other(1, new_len, is_packed));
+                    let mut read = Vec::new();
+                    match (&handle).read_to_end(&mut read) {
+                        Ok(_) => assert!(read == whole, "{what}, {new_len}, {name}: {}", read.len()),
+                        Err(error) => {
+                            let errno = error.raw_os_error();
+                            let is_told = [libc::ESTALE, libc::EIO].map(Some).contains(&errno);
+                            assert!(is_told, "{what}, {name}: {error}");
+                            assert!(whole.starts_with(&read), "{what}, {new_len}, {name}: other bytes");
+                        }
+                    }
+                    match fs::read(mounted.path(name)) {
+                        Ok(read) => assert_eq!(read.len(), whole.len(), "{what}, {new_len}, {name}"),
+                        Err(error) => assert_ne!(error.raw_os_error(), Some(libc::EINVAL), "{error}"),
+                    }
+                }
+                mounted.unmount();
+            }
+        }
+    }
 }

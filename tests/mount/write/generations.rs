@@ -238,3 +238,39 @@ fn header_and_data_are_of_one_generation_beside_a_program_that_updates() {
         assert!(whole > 0);
     });
 }
+
+/// A handle of `tree.yaml` reads the text that it opened, though saves insert and move bytes meanwhile.
+#[test]
+fn a_handle_of_the_tree_reads_its_text_over_saves_of_each_plan() {
+    for (kind, size, linked) in
+        [("xfs", 320, false), ("ext4", 64, true), ("ext2", 64, false), ("btrfs", 128, true)]
+    {
+        let disk = Disk::new(kind, size);
+        let source = disk.path().join("a.asdf");
+        build(&source, 0);
+        if linked {
+            fs::hard_link(&source, disk.path().join("b.asdf")).unwrap();
+        }
+        let mounted = Mounted::file(&source);
+        let mut opened: Vec<(String, File)> = Vec::new();
+        for n in 0..4 {
+            let text = fs::read_to_string(mounted.path("tree.yaml")).unwrap();
+            let handle = open(&mounted, "tree.yaml");
+            let mut first = vec![0; 10];
+            handle.read_exact_at(&mut first, 0).unwrap();
+            opened.push((text, handle));
+            // By a new file, as most editors do, so that no handle is of the file that is written.
+            let old = fs::read_to_string(mounted.path("tree.yaml")).unwrap();
+            let line = old.lines().find(|line| line.starts_with("title: ")).unwrap();
+            let new = old.replacen(line, &format!("title: {}", "E".repeat(9000 * (n % 3) + n)), 1);
+            fs::write(mounted.path(".tree.new"), new).unwrap();
+            fs::rename(mounted.path(".tree.new"), mounted.path("tree.yaml")).unwrap();
+            for (text, handle) in &opened {
+                let mut read = vec![0; text.len()];
+                handle.read_exact_at(&mut read, 0).unwrap();
+                assert!(read == text.as_bytes(), "{kind}: save {n}");
+                assert_eq!(handle.read_at(&mut [0], text.len() as u64).unwrap(), 0, "{kind}: save {n}");
+            }
+        }
+    }
+}
