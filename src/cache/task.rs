@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::Workers;
+use super::{Workers, workers::while_waiting};
 
 /// The result of a job that is done sooner or later.
 pub(crate) struct Task<T>(Arc<Slot<T>>);
@@ -54,7 +54,8 @@ impl<T: Send + 'static> Task<T> {
                 State::Gone => return None,
                 other => *state = other,
             }
-            state = self.0.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            drop(state);
+            state = while_waiting(|| self.0.wait());
         }
     }
 }
@@ -62,6 +63,12 @@ impl<T: Send + 'static> Task<T> {
 impl<T> Slot<T> {
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the work has ended.
+    fn wait(&self) -> MutexGuard<'_, State<T>> {
+        let is_running = |state: &mut State<T>| matches!(state, State::Running);
+        self.done.wait_while(self.state(), is_running).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does the work, if no thread has begun with it.

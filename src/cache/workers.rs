@@ -1,8 +1,10 @@
 //! A few threads for long work, so that other requests are answered meanwhile.
 //!
 //! They start with the first job: a daemon forks between making its file system and serving it, and threads do
-//! not survive that.
+//! not survive that. While a job waits for another one ([`while_waiting`]), a further thread takes its place, so that
+//! as many threads work as there are cores.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,13 +15,17 @@ type Job = Box<dyn FnOnce() + Send>;
 /// A bounded number of threads, and the jobs that wait for one.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    name: &'static str,
-    bound: usize,
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
+thread_local! {
+    /// The workers that this thread is one of.
+    static WORKS_FOR: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
+}
+
 struct Shared {
+    name: &'static str,
+    bound: usize,
     state: Mutex<State>,
     more: Condvar,
     /// No job waits or runs.
@@ -31,12 +37,19 @@ struct State {
     waiting: VecDeque<Job>,
     threads: usize,
     idle: usize,
+    /// Threads whose job waits for another one.
+    resting: usize,
     closed: bool,
 }
 
 impl State {
     fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || self.idle < self.threads
+    }
+
+    /// Threads that do not wait for another job.
+    fn at_work(&self) -> usize {
+        self.threads - self.resting
     }
 }
 
@@ -53,10 +66,30 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Starts a thread if a job waits for one. Returns false if the system refuses.
+    fn start_thread(self: &Arc<Self>, state: &mut State) -> bool {
+        if state.idle >= state.waiting.len() || state.at_work() >= self.bound {
+            return true;
+        }
+        let shared = self.clone();
+        let started = std::thread::Builder::new().name(self.name.into()).spawn(move || shared.work()).is_ok();
+        state.threads += usize::from(started);
+        started
+    }
+
     /// What each thread does.
-    fn work(&self) {
+    fn work(self: Arc<Self>) {
+        WORKS_FOR.set(Some(self.clone()));
         let mut state = self.lock();
         loop {
+            if state.at_work() > self.bound {
+                // The thread whose place it took is at work again.
+                state.threads -= 1;
+                if !state.is_busy() {
+                    self.quiet.notify_all();
+                }
+                return;
+            }
             if let Some(job) = state.waiting.pop_front() {
                 drop(state);
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
@@ -81,27 +114,21 @@ impl Shared {
 impl Workers {
     /// At most `bound` threads, called `name`.
     pub(crate) fn new(name: &'static str, bound: usize) -> Self {
-        Self { name, bound: bound.max(1), shared: Arc::default() }
+        let (state, more, quiet) = Default::default();
+        Self { shared: Arc::new(Shared { name, bound: bound.max(1), state, more, quiet }) }
     }
 
     /// Has a job done as soon as a thread is free. If none can be started the job is done here.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.lock();
         state.waiting.push_back(Box::new(job));
-        if state.idle < state.waiting.len() && state.threads < self.bound {
-            let shared = self.shared.clone();
-            match std::thread::Builder::new().name(self.name.into()).spawn(move || shared.work()) {
-                Ok(_) => state.threads += 1,
-                Err(_) if state.threads == 0 => {
-                    if let Some(job) = state.waiting.pop_back() {
-                        drop(state);
-                        job();
-                    }
-                    return;
-                }
-                // The other threads will take it.
-                Err(_) => {}
+        // If there are threads, one of them will take it.
+        if !self.shared.start_thread(&mut state) && state.threads == 0 {
+            if let Some(job) = state.waiting.pop_back() {
+                drop(state);
+                job();
             }
+            return;
         }
         drop(state);
         self.shared.more.notify_one();
@@ -117,6 +144,18 @@ impl Workers {
         let state = self.shared.lock();
         let _ = self.shared.quiet.wait_timeout_while(state, patience, |state| state.is_busy());
     }
+}
+
+/// Waits for another job. If this thread is one of some workers, another one works in its place meanwhile.
+pub(super) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
+    let Some(shared) = WORKS_FOR.with_borrow(Clone::clone) else { return wait() };
+    let mut state = shared.lock();
+    state.resting += 1;
+    shared.start_thread(&mut state);
+    drop(state);
+    let waited = wait();
+    shared.lock().resting -= 1;
+    waited
 }
 
 impl Drop for Workers {
@@ -148,6 +187,29 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
         assert!(workers.shared.lock().threads <= 2);
+    }
+
+    #[test]
+    fn a_thread_works_in_the_place_of_one_that_waits_and_ends_after_it() {
+        let workers = Workers::new("test", 1);
+        let ((begun, begins), (send, receive), (done, end)) =
+            (mpsc::channel(), mpsc::channel(), mpsc::channel());
+        workers.run(move || {
+            begun.send(()).unwrap();
+            done.send(while_waiting(|| receive.recv().unwrap())).unwrap();
+        });
+        begins.recv().unwrap();
+        workers.run(move || send.send(7).unwrap());
+        assert_eq!(end.recv_timeout(Duration::from_secs(60)).unwrap(), 7);
+        let (done, all) = mpsc::channel();
+        for n in 0..10 {
+            let done = done.clone();
+            workers.run(move || done.send(n).unwrap());
+        }
+        drop(done);
+        assert_eq!(all.iter().sum::<i32>(), 45);
+        workers.wait(Duration::from_secs(60));
+        assert_eq!((workers.shared.lock().at_work(), workers.shared.lock().resting), (1, 0));
     }
 
     #[test]
