@@ -105,7 +105,7 @@ pub(crate) struct State {
     pub(crate) inner_ends: usize,
     /// The text that was saved last as it was written, where the source has something put back into it:
     /// that is what editors know of it. Nothing names it.
-    pub(crate) saved_verbatim: Option<Arc<OverlayFile>>,
+    pub(crate) saved_verbatim: Option<Arc<Body>>,
     pub(crate) last_save: Option<Time>,
     pub(crate) last_warnings: Vec<String>,
     pub(crate) last_refusal: Option<LastRefusal>,
@@ -332,6 +332,11 @@ impl Overlay {
         if !matches!(body.backing, Backing::Source) {
             body.take_room(&self.shared.quota, 0, MOST_BYTES)?;
         }
+        self.overlay_file_with(body)
+    }
+
+    /// A new overlay file with a body that was made for it.
+    pub(crate) fn overlay_file_with(&self, body: Body) -> Result<Arc<OverlayFile>> {
         let serial = Some(self.shared.serials.next()?);
         Ok(Arc::new(OverlayFile { serial, overlay: self.serial, body: RankedMutex::new(Rank::Body, body) }))
     }

@@ -235,10 +235,9 @@ fn snapshot(
     name: &OsStr,
 ) -> Result<Arc<OverlayFile>> {
     let attr_of = |body: &Body| (body.mode, body.uid, body.gid, body.atime, body.xattrs.clone());
-    let copied = overlay.overlay_file(Backing::Source, state.base_version)?;
+    let mut copy = Body::new(Backing::Source, state.base_version);
     let (limit, times, saved) = (overlay.limit(), overlay.times(state)?, overlay.saved_text()?);
     let body = locked(&overlay_file.body);
-    let mut copy = locked(&copied.body);
     let (len, times) = match &body.backing {
         Backing::Source => (saved.len(), times),
         _ => (body.size, (body.mtime, body.ctime)),
@@ -253,9 +252,8 @@ fn snapshot(
     copy.size = len;
     (copy.mtime, copy.ctime) = times;
     (copy.mode, copy.uid, copy.gid, copy.atime, copy.xattrs) = attr_of(&body);
-    drop(copy);
     drop(body);
-    Ok(copied)
+    overlay.overlay_file_with(copy)
 }
 
 /// Other names of what has become the tree are copies from now on: no change of theirs is one of the

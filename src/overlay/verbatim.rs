@@ -28,7 +28,7 @@ impl Overlay {
             return self.make_pristine(state, overlay_file);
         };
         let (times, limit) = (self.times(state)?, self.limit());
-        let (text, size) = match &*locked(&written.body) {
+        let (text, size) = match &*written {
             Body { backing: Backing::File(text), size, .. } => (text.clone(), *size),
             _ => return self.make_pristine(state, overlay_file),
         };
@@ -51,38 +51,36 @@ impl Overlay {
     /// They are shown from the refusal on: an editor that asks for them after a refused fsync (emacs) compares
     /// them at its next save, and would find that the file has changed.
     pub(crate) fn after_refusal(&self, state: &State) -> Result<(u64, (Time, Time))> {
-        let written = state.saved_verbatim.as_ref().map(|written| locked(&written.body).size);
+        let written = state.saved_verbatim.as_ref().map(|written| written.size);
         let size = written.map_or_else(|| self.saved_text().map(|text| text.len()), Ok)?;
         Ok((size, self.times(state)?))
     }
 
     /// Remembers the text that was saved last as it was written, if the source has another.
     pub(crate) fn remember_verbatim(&self, state: &mut State, text: Option<&[u8]>) {
-        let kept = text.map(|text| self.verbatim_file(state, text)).transpose();
+        let kept = text.map(|text| self.verbatim_body(state, text)).transpose();
         let kept = kept.inspect_err(|error| {
             tracing::warn!(
                 "{}: what was put back will be seen after a refusal: {error}",
                 self.label().display()
             );
         });
-        state.saved_verbatim = kept.ok().flatten();
+        state.saved_verbatim = kept.ok().flatten().map(Arc::new);
     }
 
-    fn verbatim_file(&self, state: &mut State, text: &[u8]) -> Result<Arc<OverlayFile>> {
-        let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
-        let mut body = locked(&overlay_file.body);
+    fn verbatim_body(&self, state: &mut State, text: &[u8]) -> Result<Body> {
+        let mut body = Body::new(Backing::Source, state.base_version);
         body.take_room(&self.shared.quota, text.len() as u64, self.limit())?;
         let file = self.filled(state, None, &Text::new(text))?;
         (body.backing, body.size) = (Backing::File(Arc::new(file)), text.len() as u64);
-        drop(body);
-        Ok(overlay_file)
+        Ok(body)
     }
 }
 
 impl State {
     /// Whether a text is what was written when it was saved.
     pub(crate) fn is_saved_verbatim(&self, body: &Body) -> Result<bool> {
-        match self.saved_verbatim.as_ref().map(|written| locked(&written.body)).as_deref() {
+        match self.saved_verbatim.as_deref() {
             Some(Body { backing: Backing::File(text), size, .. }) => body.same_as(&Whole(text, *size)),
             _ => Ok(false),
         }

@@ -91,7 +91,7 @@ struct Growing {
     handles: Vec<File>,
     chunk: Vec<u8>,
     /// Keeps the generation without a frame.
-    _tree: File,
+    tree: File,
 }
 
 /// What is opened: one of each kind.
@@ -108,13 +108,13 @@ fn growing(folder: &Path) -> Growing {
     let handles: Vec<File> = OPENED.iter().map(|path| File::open(mounted.path(path)).unwrap()).collect();
     let chunk = all(&handles[0]).unwrap();
     assert_eq!(chunk[128..], data(1, 0));
-    Growing { mounted, writer, handles, chunk, _tree: tree }
+    Growing { mounted, writer, handles, chunk, tree }
 }
 
 #[test]
 fn frames_come_when_they_are_finished_and_stay() {
     let folder = fresh_folder();
-    let Growing { mounted, mut writer, handles, chunk: of_frame, _tree } = growing(folder.path());
+    let Growing { mounted, mut writer, handles, chunk: of_frame, tree } = growing(folder.path());
     let series = all(&handles[2]).unwrap();
 
     // Ended, and begun, but not yet handed to the file.
@@ -145,14 +145,14 @@ fn frames_come_when_they_are_finished_and_stay() {
     let grown = fs::read(mounted.path(OPENED[2])).unwrap();
     let wanted: Vec<u8> = (0..frames as i32).flat_map(|frame| data(frame, 1)).collect();
     assert!(grown[128..] == wanted && series[128..] == wanted[..36]);
-    drop(handles);
+    drop((handles, tree));
     mounted.unmount();
 }
 
 #[test]
 fn what_was_open_of_a_truncated_file_has_no_other_bytes() {
     let folder = fresh_folder();
-    let Growing { mounted, mut writer, handles, chunk: of_frame, _tree } = growing(folder.path());
+    let Growing { mounted, mut writer, handles, chunk: of_frame, tree } = growing(folder.path());
     writer.tell("truncate");
     // The chunks lie where others lay, and have the same shape.
     writer.frames(4, 2);
@@ -166,7 +166,7 @@ fn what_was_open_of_a_truncated_file_has_no_other_bytes() {
     let series = fs::read(mounted.path("arrays/series/quantity/1.npy")).unwrap().split_off(128);
     let wanted: Vec<u8> = (500..504).flat_map(|frame| data(frame, 1)).collect();
     assert_eq!(series, wanted);
-    drop(handles);
+    drop((handles, tree));
     mounted.unmount();
 }
 
