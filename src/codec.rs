@@ -61,17 +61,32 @@ pub fn open(
     open_named(codec, stored, data_size, cache, None)
 }
 
+/// A stream's name in the store of seek tables: tells it from all others, together with its codec, its length and its
+/// ends.
+#[derive(Clone, Debug)]
+pub struct StreamName {
+    /// Tells the stream in its file from all other streams, in this version of the file.
+    pub own: Vec<u8>,
+    /// Tells the stream wherever it lies, with the MD5 that it claims. A table is shared under this name once the stored
+    /// or the decoded bytes prove the MD5.
+    pub shared: Option<(Vec<u8>, [u8; 16])>,
+}
+
+impl<T: AsRef<[u8]> + ?Sized> From<&T> for StreamName {
+    fn from(own: &T) -> Self {
+        Self { own: own.as_ref().to_vec(), shared: None }
+    }
+}
+
 /// The same for a stream whose index is stored in the cache's store, if building its seek table costs a pass
 /// over the stream.
 ///
-/// `name` is what tells the stream from any other, beside its codec, its length and both its ends: what
-/// is found under it is checked against the stream, but that catches accidents, not twins.
 pub fn open_named(
     codec: Codec,
     stored: Arc<dyn Content>,
     data_size: u64,
     cache: &Arc<Cache>,
-    name: Option<&[u8]>,
+    name: Option<&StreamName>,
 ) -> Result<Arc<dyn Content>> {
     let used_size = stored.len();
     check_sizes(codec, used_size, data_size)?;
@@ -102,7 +117,7 @@ pub fn forge_table(
     stored: &Arc<dyn Content>,
     data_size: u64,
     cache: &Arc<Cache>,
-    name: &[u8],
+    name: &StreamName,
     table: &[u8],
 ) {
     let of = match codec {

@@ -18,7 +18,7 @@ use crate::error::Result;
 pub use file::{FileSource, Held, Lent};
 pub use memory::MemorySource;
 pub use readers::{Moved, NoReaders, Readers};
-pub use version::{Identity, SourceStat, SourceVersion, Time};
+pub use version::{Identity, Provenance, SourceStat, SourceVersion, Time};
 pub use window::Window;
 
 /// Bytes that can be read at any offset.
@@ -51,6 +51,11 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     /// Where it finds other files that it names, if it lies somewhere.
     fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
         None
+    }
+
+    /// Who may write to it, and when it was changed.
+    fn provenance(&self) -> Provenance {
+        Provenance::default()
     }
 
     /// Announces that this range (offset, length) will be read soon.

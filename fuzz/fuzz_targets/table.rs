@@ -42,8 +42,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         return;
     }
     let cache = Arc::new(Cache::with_threads(1 << 20, 1).with_store(Store::in_memory()));
-    codec::forge_table(codec, &stored, size, &cache, NAME, table);
-    let Ok(content) = codec::open_named(codec, stored, size, &cache, Some(NAME)) else { return };
+    codec::forge_table(codec, &stored, size, &cache, &NAME.into(), table);
+    let Ok(content) = codec::open_named(codec, stored, size, &cache, Some(&NAME.into())) else { return };
     let mut buf = vec![0; 5000];
     for at in [size.saturating_sub(5000), size / 2, size / 3] {
         let read = content.read_at(at, &mut buf).expect("the stream is sound");

@@ -24,6 +24,7 @@ use super::seek::index::{IndexKind, IndexSlot};
 use super::seek::trust::IndexTrust;
 use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
+use crate::codec::StreamName;
 use crate::content::Content;
 use crate::decode::Sequential;
 use crate::error::Result;
@@ -43,7 +44,7 @@ pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
     cache: &Arc<Cache>,
-    name: Option<&[u8]>,
+    name: Option<&StreamName>,
 ) -> impl Sequential + use<> + 'static {
     let slot = IndexSlot::new(cache.store(), IndexKind::Bzip2, name, &stored, data_size);
     Seekable::new(Bzip2Table::new(stored.clone(), cache, slot), library::library(stored))

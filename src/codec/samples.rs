@@ -142,7 +142,7 @@ pub(super) fn next_mount(before: &Arc<Cache>, budget: u64, threads: usize) -> Ar
 pub(super) fn slot(kind: IndexKind, stored: &[u8], len: usize, cache: &Arc<Cache>) -> IndexSlot {
     cache.store().settle();
     let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    IndexSlot::new(cache.store(), kind, Some(b"a name"), &stored, len as u64).unwrap()
+    IndexSlot::new(cache.store(), kind, Some(&b"a name".into()), &stored, len as u64).unwrap()
 }
 
 /// A table whose places have four numbers, one or two of which lie, or something in its header.

@@ -29,6 +29,7 @@ use super::seek::index::{IndexKind, IndexSlot};
 use super::seek::trust::IndexTrust;
 use super::seek::{SeekTable, Seekable, SegmentReader};
 use crate::cache::Cache;
+use crate::codec::StreamName;
 use crate::content::Content;
 use crate::decode::{Sequential, UNIT};
 use crate::error::Result;
@@ -50,7 +51,7 @@ pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
     cache: &Arc<Cache>,
-    name: Option<&[u8]>,
+    name: Option<&StreamName>,
 ) -> impl Sequential + use<> + 'static {
     let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, name, &stored, data_size);
     open_with(stored, Scale::of(data_size).within(cache.budget()), cache, slot)

@@ -39,6 +39,7 @@ use super::seek::index::{IndexKind, IndexSlot};
 use super::seek::trust::IndexTrust;
 use super::seek::{self, Seekable, SegmentReader};
 use crate::cache::Cache;
+use crate::codec::StreamName;
 use crate::content::Content;
 use crate::decode::{Decoder, Sequential};
 use crate::error::Result;
@@ -68,7 +69,7 @@ pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
     cache: &Arc<Cache>,
-    name: Option<&[u8]>,
+    name: Option<&StreamName>,
 ) -> impl Sequential + use<> + 'static {
     open_with(stored, Scale::of(data_size), cache, name)
 }
@@ -78,7 +79,7 @@ fn open_with(
     stored: Arc<dyn Content>,
     scale: Scale,
     cache: &Arc<Cache>,
-    name: Option<&[u8]>,
+    name: Option<&StreamName>,
 ) -> impl Sequential + use<> + 'static {
     let slot = IndexSlot::new(cache.store(), IndexKind::Zstd, name, &stored, scale.data_size());
     Zstd { stored, scale, cache: cache.clone(), slot: Mutex::new(slot), stream: OnceLock::new() }

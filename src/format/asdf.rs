@@ -17,7 +17,7 @@ use self::header::{Header, LONGEST_FIELDS, Layout};
 use self::views::Views;
 use super::editor::EditSupport;
 use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Format, Verified};
-use crate::codec::{self, Codec};
+use crate::codec::{self, Codec, StreamName};
 use crate::content::folder::{Attributes, File, Node};
 use crate::content::{Content, Slice, Soundness};
 use crate::error::{Error, Kind, Result};
@@ -271,7 +271,7 @@ impl AsdfFile {
     fn decoded(&self, header: &Header, stored: Slice) -> Result<Arc<dyn Content>> {
         let cache = &self.context.cache;
         let name = self.name(header);
-        let name = name.as_deref();
+        let name = name.as_ref();
         if header.encoded() {
             let (chain, len) = read_chain(&stored)?;
             return chain::open_named(&chain, Arc::new(stored.from(len)), header.data_size, cache, name);
@@ -279,22 +279,26 @@ impl AsdfFile {
         codec::open_named(codec_of(header.label_text())?, Arc::new(stored), header.data_size, cache, name)
     }
 
-    /// What tells a block from others wherever it lies, in this file or a copy: its header, without its
-    /// place and the room it has. One without an MD5 has only its place to tell it by. A streamed one has
-    /// no name: it grows.
-    fn name(&self, header: &Header) -> Option<Vec<u8>> {
+    /// The names of a block for its seek table. A table is shared among blocks with the same header, without its place
+    /// and the room that it has, in files that the same users may write: others might change the bytes while they are
+    /// hashed. A streamed block has no name: it grows.
+    fn name(&self, header: &Header) -> Option<StreamName> {
         if header.streamed() {
             return None;
         }
-        let mut name = header.label.clone();
-        let mut number = |number: u64| name.extend(number.to_le_bytes());
-        [header.flags.into(), header.used_size, header.data_size].into_iter().for_each(&mut number);
-        if header.layout != Layout::Md5 || !header.has_checksum() {
-            name.extend(self.source_stat.version.to_bytes());
-            name.extend(header.offset.to_le_bytes());
-        }
-        name.extend(&header.checksum);
-        Some(name)
+        let provenance = self.source.provenance();
+        let mut own = header.label.clone();
+        let sizes = [header.flags.into(), header.used_size, header.data_size];
+        own.extend(sizes.into_iter().flat_map(u64::to_le_bytes));
+        let shared = [&own[..], &provenance.writers].concat();
+        own.extend(self.source_stat.version.to_bytes());
+        own.extend(header.offset.to_le_bytes());
+        own.extend(&provenance.changed);
+        own.extend(&header.checksum);
+        let md5 = <[u8; 16]>::try_from(&header.checksum[..]).ok();
+        // The MD5 of a chain of encodings is that of more bytes than the first stream has.
+        let md5 = md5.filter(|_| header.layout == Layout::Md5 && header.has_checksum() && !header.encoded());
+        Some(StreamName { own, shared: md5.map(|md5| (shared, md5)) })
     }
 
     /// What a block's header says, and the names of its encoding chain.

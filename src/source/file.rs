@@ -11,7 +11,7 @@ use std::sync::{Arc, RwLock};
 
 use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
 
-use super::{Identity, Source, SourceStat, Surroundings};
+use super::{Identity, Provenance, Source, SourceStat, Surroundings};
 use crate::error::{Error, Kind, Result};
 
 /// After lending this many bytes the mapping drops its pages, so that the daemon's resident size does not
@@ -148,6 +148,10 @@ impl Source for FileSource {
         let map = self.map(end)?;
         let range = usize::try_from(offset).ok()?..usize::try_from(end).ok()?;
         Some(Lent { map, range, source: self, _held: None })
+    }
+
+    fn provenance(&self) -> Provenance {
+        self.file.metadata().map_or_else(|_| Provenance::default(), |meta| Provenance::of(&meta))
     }
 
     fn stat(&self) -> Result<SourceStat> {

@@ -70,6 +70,28 @@ impl From<Identity> for SourceVersion {
     }
 }
 
+/// Who may write to a source, and when it was changed: bytes that differ where these do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// The owner of a file that only its owner may write; any other file is told from all others.
+    pub writers: Vec<u8>,
+    /// The time of the last change, which no program can set back.
+    pub changed: Vec<u8>,
+}
+
+impl Provenance {
+    /// Takes the provenance of a file from the answer of stat.
+    pub fn of(meta: &std::fs::Metadata) -> Self {
+        let mut writers = meta.uid().to_le_bytes().to_vec();
+        // The bits of the group are the mask of an ACL, too.
+        if meta.mode() & 0o022 != 0 {
+            writers.extend([meta.dev(), meta.ino()].into_iter().flat_map(u64::to_le_bytes));
+        }
+        let changed = [meta.ctime(), meta.ctime_nsec()].into_iter().flat_map(i64::to_le_bytes).collect();
+        Self { writers, changed }
+    }
+}
+
 /// The version of a local file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {

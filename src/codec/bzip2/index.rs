@@ -7,7 +7,9 @@
 
 use super::entry::{BlockEntry, BlockStart};
 use crate::codec::bunzip::{Block, Fault, Follows, Magic};
+use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::{IndexSlot, Summary};
+use crate::error::Result;
 
 /// Places of a table at most: what 100 GB have at level 1, or 1 TB at level 9.
 const PLACES: u64 = 1 << 20;
@@ -50,10 +52,15 @@ impl Bzip2Index {
     }
 
     /// Stores an index of more than one block.
-    pub(super) fn keep(slot: &IndexSlot, blocks: &[BlockEntry], summary: Summary) {
+    pub(super) fn keep(
+        slot: &IndexSlot,
+        blocks: &[BlockEntry],
+        summary: Summary,
+        pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
+    ) {
         let places: Vec<_> = blocks.iter().map(|entry| entry.numbers()).collect();
         if places.len() > 1 && places.len() as u64 <= PLACES {
-            slot.keep(summary, &places, &mut |_| Ok(()));
+            slot.keep(summary, &places, &mut |_| Ok(()), pass);
         }
     }
 
@@ -75,7 +82,7 @@ impl Bzip2Index {
     }
 
     /// Refuses a block that is not block `n` of the index.
-    pub(super) fn judge(&self, n: usize, block: &Block) -> Result<(), Fault> {
+    pub(super) fn judge(&self, n: usize, block: &Block) -> std::result::Result<(), Fault> {
         let wrong = Fault::Broken { bit: block.start, reason: "the index does not fit the stream" };
         let Some(entry) = self.blocks.get(n) else { return Err(wrong) };
         let next = self.blocks.get(n + 1);

@@ -7,6 +7,7 @@ use super::entry::{BlockEntry, BlockStart};
 use super::index::Bzip2Index;
 use crate::cache::Cache;
 use crate::codec::bunzip::{Block, Chain, Fault, Next};
+use crate::codec::seek::SeekTable;
 use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
@@ -59,7 +60,7 @@ impl Bzip2Table {
                 (state.completion.take(), state.blocks.clone())
             };
             if let (Some(slot), Some((summary, _pending))) = (bzip2.found.slot(), end) {
-                Bzip2Index::keep(slot, &blocks, summary);
+                Bzip2Index::keep(slot, &blocks, summary, &|| bzip2.clone().read_without_index());
             }
         });
     }

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  0  "asdfseek"
-//!  8  version          u32 = 1
+//!  8  version          u32 = 2
 //! 12  codec            u32: 1 zlib, 2 bzip2, 3 zstd
 //! 16  key              16 bytes
 //! 32  used_size        u64: bytes of the stream as stored
@@ -28,6 +28,10 @@
 //! index is removed and the stream is decoded without it. The stream's own checksum decides which of the two was
 //! wrong; a stream without a checksum is not trusted any more.
 //!
+//! The CRCs are those of the stream that made the index. A forged stream could make one for another stream with the
+//! same ends. Therefore an index belongs to one file, unless the MD5 that the stream claims proves to be right
+//! ([`StreamName`]).
+//!
 //! The bytes of an index are trusted no more than those of a source: every number is checked before use, and
 //! nothing is allocated on a number's word.
 
@@ -36,11 +40,14 @@ use std::sync::{Arc, OnceLock};
 
 use md5::{Digest, Md5};
 
+use super::SegmentReader;
 use crate::cache::store::{Key, PendingWrite, Store};
+use crate::codec::StreamName;
 use crate::content::{Content, read_exact_at};
+use crate::error::Result;
 
 const MAGIC: [u8; 8] = *b"asdfseek";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes before the places, and those of them before the CRC.
 const HEADER: usize = 88;
@@ -51,6 +58,9 @@ const SOUND: u32 = 1;
 
 /// Bytes of each end of a stream that are part of its key.
 const EDGE: u64 = 4096;
+
+/// Bytes that are hashed at a time.
+const PIECE: usize = 256 << 10;
 
 /// Places that are read at a time.
 const AT_ONCE: usize = 2048;
@@ -128,10 +138,25 @@ impl Completion {
 pub(in crate::codec) struct IndexSlot {
     store: Arc<Store>,
     of: IndexKind,
-    name: Vec<u8>,
+    name: StreamName,
     stored: Arc<dyn Content>,
     data_size: u64,
-    key: OnceLock<Option<Key>>,
+    keys: OnceLock<Option<Keys>>,
+}
+
+/// The keys under which the index of a stream may lie.
+#[derive(Clone, Copy, Debug)]
+struct Keys {
+    /// Of the file.
+    own: Key,
+    /// Of all streams with the same MD5, once that has proven right.
+    shared: Option<Key>,
+}
+
+impl Keys {
+    fn all(self) -> impl Iterator<Item = Key> {
+        std::iter::once(self.own).chain(self.shared)
+    }
 }
 
 impl IndexSlot {
@@ -140,13 +165,13 @@ impl IndexSlot {
     pub(in crate::codec) fn new(
         store: &Arc<Store>,
         of: IndexKind,
-        name: Option<&[u8]>,
+        name: Option<&StreamName>,
         stored: &Arc<dyn Content>,
         data_size: u64,
     ) -> Option<Self> {
-        let name = name.filter(|_| store.keeps())?.to_vec();
-        let (store, stored, key) = (store.clone(), stored.clone(), OnceLock::new());
-        Some(Self { store, of, name, stored, data_size, key })
+        let name = name.filter(|_| store.keeps())?.clone();
+        let (store, stored, keys) = (store.clone(), stored.clone(), OnceLock::new());
+        Some(Self { store, of, name, stored, data_size, keys })
     }
 
     /// How many bytes the stream has, stored.
@@ -159,9 +184,9 @@ impl IndexSlot {
         self.data_size
     }
 
-    /// The key of the index; `None` if the ends of the stream can't be read.
-    fn key(&self) -> Option<Key> {
-        *self.key.get_or_init(|| {
+    /// The keys of the index; `None` if the ends of the stream can't be read.
+    fn keys(&self) -> Option<Keys> {
+        *self.keys.get_or_init(|| {
             let used_size = self.stored.len();
             let mut edge = vec![0; usize::try_from(used_size.min(EDGE)).ok()?];
             let mut digest = Md5::new();
@@ -173,21 +198,22 @@ impl IndexSlot {
                 read_exact_at(&*self.stored, at, &mut edge).ok()?;
                 digest.update(&edge);
             }
-            digest.update(&self.name);
-            Some(Key(digest.finalize().into()))
+            let key = |name: &[u8]| Key(digest.clone().chain_update(name).finalize().into());
+            let shared = self.name.shared.as_ref().map(|(name, md5)| key(&[&name[..], md5].concat()));
+            Some(Keys { own: key(&self.name.own), shared })
         })
     }
 
     /// The index, if there is one that fits: its places of `N` numbers each, `most` of them at most.
     pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<StoredIndex<N>> {
-        let key = self.key()?;
-        let file = self.store.find(key)?;
-        let table = self.read(file, key, most);
-        if table.is_none() {
-            tracing::debug!("the seek table {key} is damaged, and removed");
-            self.store.remove(key);
-        }
-        table
+        self.keys()?.all().find_map(|key| {
+            let table = self.read(self.store.find(key)?, key, most);
+            if table.is_none() {
+                tracing::debug!("the seek table {key} is damaged, and removed");
+                self.store.remove(key);
+            }
+            table
+        })
     }
 
     fn read<const N: usize>(&self, file: Arc<dyn Content>, key: Key, most: u64) -> Option<StoredIndex<N>> {
@@ -246,28 +272,70 @@ impl IndexSlot {
         header
     }
 
-    /// Stores an index: its places, and then what `records` writes.
+    /// Stores an index: its places, and then what `records` writes. `pass` decodes the stream from its start.
     pub(in crate::codec) fn keep<const N: usize>(
         &self,
         whole: Summary,
         places: &[[u64; N]],
         records: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+        pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
     ) {
-        let Some(key) = self.key() else { return };
+        let Some(keys) = self.keys() else { return };
         let count = places.len() as u64;
-        self.store.keep(key, &mut |out| {
-            let numbers = || places.iter().flatten().map(|number| number.to_le_bytes());
-            let before = &self.header(key, whole, count, 0)[..BEFORE_CRC];
-            let crc = numbers().fold(crc_after(0, before), |crc, bytes| crc_after(crc, &bytes));
-            out.write_all(&self.header(key, whole, count, crc))?;
-            numbers().try_for_each(|bytes| out.write_all(&bytes))?;
-            records(out)
-        });
+        let mut keep = |key| {
+            self.store.keep(key, &mut |out| {
+                let numbers = || places.iter().flatten().map(|number| number.to_le_bytes());
+                let before = &self.header(key, whole, count, 0)[..BEFORE_CRC];
+                let crc = numbers().fold(crc_after(0, before), |crc, bytes| crc_after(crc, &bytes));
+                out.write_all(&self.header(key, whole, count, crc))?;
+                numbers().try_for_each(|bytes| out.write_all(&bytes))?;
+                records(out)
+            });
+        };
+        let claimed = self.name.shared.as_ref().map(|(_, md5)| *md5);
+        let Some((shared, claimed)) = keys.shared.zip(claimed) else { return keep(keys.own) };
+        if self.md5_of_stored().is_ok_and(|md5| md5 == claimed) {
+            return keep(shared);
+        }
+        // Only a second pass shows the MD5 of the decoded bytes. Meanwhile the mount may end.
+        keep(keys.own);
+        if self.md5_of_decoded(pass).is_ok_and(|md5| md5 == claimed) {
+            keep(shared);
+            self.store.remove(keys.own);
+        }
+    }
+
+    fn md5_of_stored(&self) -> Result<[u8; 16]> {
+        let (mut md5, mut piece, mut at) = (Md5::new(), vec![0; PIECE], 0);
+        while at < self.stored.len() {
+            let read = self.stored.read_at(at, &mut piece)?;
+            if read == 0 {
+                break;
+            }
+            md5.update(piece.get(..read).unwrap_or_default());
+            at += read as u64;
+        }
+        Ok(md5.finalize().into())
+    }
+
+    fn md5_of_decoded(&self, pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>) -> Result<[u8; 16]> {
+        let (mut md5, mut bytes, mut left) = (Md5::new(), Vec::new(), self.data_size);
+        let mut pass = pass()?;
+        pass.wanted(u64::MAX);
+        while let Some(start) = pass.next(&mut bytes)? {
+            let piece = bytes.get(start..).unwrap_or_default();
+            md5.update(piece);
+            // A file that is changed meanwhile may have no end.
+            let Some(rest) = left.checked_sub(piece.len() as u64) else { break };
+            left = rest;
+        }
+        pass.done(bytes);
+        Ok(md5.finalize().into())
     }
 
     /// Removes the index.
     pub(in crate::codec) fn remove(&self) {
-        if let Some(key) = self.key() {
+        for key in self.keys().into_iter().flat_map(Keys::all) {
             tracing::info!("the seek table {key} does not fit its stream, and is removed");
             self.store.remove(key);
         }
@@ -281,7 +349,8 @@ impl IndexSlot {
     /// Stores `table` in the slot, with a right header and CRC.
     pub(in crate::codec) fn forge(&self, table: &[u8]) {
         let (long, short) = (|at| long(table, at), |at| short(table, at));
-        let (Some(key), Some(end), Some(checksum), Some(unit)) = (self.key(), long(48), short(56), long(64))
+        let (Some(Keys { own: key, .. }), Some(end), Some(checksum), Some(unit)) =
+            (self.keys(), long(48), short(56), long(64))
         else {
             return;
         };
@@ -302,14 +371,14 @@ impl IndexSlot {
 impl IndexSlot {
     /// All bytes that are stored.
     pub(in crate::codec) fn bytes(&self) -> Option<Vec<u8>> {
-        let file = self.store.find(self.key()?)?;
+        let file = self.keys()?.all().find_map(|key| self.store.find(key))?;
         let mut bytes = vec![0; usize::try_from(file.len()).ok()?];
         read_exact_at(&*file, 0, &mut bytes).ok().map(|()| bytes)
     }
 
     /// Stores any bytes.
     pub(in crate::codec) fn put(&self, bytes: &[u8]) {
-        self.store.keep(self.key().unwrap(), &mut |out| out.write_all(bytes));
+        self.store.keep(self.keys().unwrap().own, &mut |out| out.write_all(bytes));
     }
 }
 

@@ -5,7 +5,7 @@ use crate::cache::store::Store;
 
 /// Opens as a mount does that keeps tables.
 fn mounted(codec: Codec, stored: &[u8], data_size: usize, cache: &Arc<Cache>) -> Result<Arc<dyn Content>> {
-    open_named(codec, Arc::new(Text::new(stored)), data_size as u64, cache, Some(b"name"))
+    open_named(codec, Arc::new(Text::new(stored)), data_size as u64, cache, Some(&b"name".into()))
 }
 
 /// What can be read from the start on, and the error that ends it.

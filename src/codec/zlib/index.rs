@@ -18,8 +18,10 @@ use std::io;
 use super::Scale;
 use super::checkpoint::PackedCheckpoint;
 use crate::codec::deflate::{Block, PackedWindow, Position, WINDOW, zlib};
+use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::{IndexSlot, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Numbers, Spans};
+use crate::error::Result;
 
 /// Bytes of a packed window at most: one that can't be packed, and room.
 const PACKED: u64 = WINDOW as u64 + WINDOW as u64 / 8 + 64;
@@ -200,9 +202,14 @@ pub(super) struct NewIndex {
 
 impl NewIndex {
     /// Stores it; `packed` gives a checkpoint's packed window.
-    pub(super) fn keep(&self, slot: &IndexSlot, packed: &dyn Fn(&PackedCheckpoint) -> Option<Vec<u8>>) {
+    pub(super) fn keep(
+        &self,
+        slot: &IndexSlot,
+        packed: &dyn Fn(&PackedCheckpoint) -> Option<Vec<u8>>,
+        pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
+    ) {
         let Some((places, sums)) = self.places(slot.data_size()) else { return };
-        slot.keep(self.whole, &places, &mut |out| {
+        let mut records = |out: &mut dyn io::Write| {
             for (n, sums) in sums.iter().enumerate() {
                 let window = match n.checked_sub(1).and_then(|n| self.marks.get(n)) {
                     Some(mark) => packed(mark).ok_or_else(|| io::Error::other("a window can't be read"))?,
@@ -213,7 +220,8 @@ impl NewIndex {
                 out.write_all(&rest)?;
             }
             Ok(())
-        });
+        };
+        slot.keep(self.whole, &places, &mut records, pass);
     }
 
     /// The places, and the sums of each span.

@@ -8,6 +8,7 @@ use super::checkpoint::PackedCheckpoint;
 use super::index::{NewIndex, Sums, ZlibIndex};
 use crate::cache::{Cache, SegmentList};
 use crate::codec::deflate::{Checkpoint, PackedWindow, Packer, WINDOW, zlib};
+use crate::codec::seek::SeekTable;
 use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
@@ -119,7 +120,7 @@ impl ZlibTable {
     }
 
     /// Stores the index once the stream has ended and all checkpoints are noted.
-    fn keep(&self) {
+    fn keep(self: &Arc<Self>) {
         let (complete, _pending) = {
             let mut state = self.state();
             let (Some((whole, pending)), Some(sums)) = (state.completion.take(), state.sums.clone()) else {
@@ -129,7 +130,7 @@ impl ZlibTable {
             (NewIndex { marks, sums, whole }, pending)
         };
         if let Some(slot) = self.found.slot().filter(|_| !complete.marks.is_empty()) {
-            complete.keep(slot, &|mark| self.packed(mark));
+            complete.keep(slot, &|mark| self.packed(mark), &|| self.clone().read_without_index());
         }
     }
 

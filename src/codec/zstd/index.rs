@@ -21,8 +21,10 @@ use std::sync::Arc;
 
 use super::dictionary::{self, StoredDictionary};
 use super::sums::PIECE;
+use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::{IndexSlot, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Spans};
+use crate::error::Result;
 
 /// Places of a table at most: many more than the scale gives.
 const PLACES: u64 = 1 << 16;
@@ -119,7 +121,12 @@ pub(super) struct Span {
 }
 
 /// Stores an index.
-pub(super) fn keep(slot: &IndexSlot, whole: Summary, spans: &[Span]) {
+pub(super) fn keep(
+    slot: &IndexSlot,
+    whole: Summary,
+    spans: &[Span],
+    pass: &dyn Fn() -> Result<Box<dyn SegmentReader>>,
+) {
     let mut at = records::<4>(spans.len());
     let mut places = Vec::with_capacity(spans.len());
     for span in spans {
@@ -130,7 +137,7 @@ pub(super) fn keep(slot: &IndexSlot, whole: Summary, spans: &[Span]) {
         places.push([frame, block, offset, record]);
         at += len;
     }
-    slot.keep(Summary { unit: PIECE, ..whole }, &places, &mut |out| {
+    let mut records = |out: &mut dyn io::Write| {
         for span in spans {
             let count = u32::try_from(span.sums.len()).map_err(io::Error::other)?;
             let sums: Vec<u8> =
@@ -147,5 +154,6 @@ pub(super) fn keep(slot: &IndexSlot, whole: Summary, spans: &[Span]) {
             out.write_all(&packed)?;
         }
         Ok(())
-    });
+    };
+    slot.keep(Summary { unit: PIECE, ..whole }, &places, &mut records, pass);
 }

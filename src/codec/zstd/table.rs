@@ -16,6 +16,7 @@ use super::scale::Scale;
 use super::sums::Sums;
 use crate::cache::Cache;
 use crate::codec::input::Input;
+use crate::codec::seek::SeekTable;
 use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
@@ -232,10 +233,10 @@ impl Zstd {
     }
 
     /// Stores the index once the stream has ended and all dictionaries are stored.
-    fn keep(&self) {
+    fn keep(self: &Arc<Self>) {
         let Some((whole, _pending)) = self.state().completion.take() else { return };
         let (Some(slot), Some(spans)) = (self.found.slot(), self.spans()) else { return };
-        index::keep(slot, whole, &spans);
+        index::keep(slot, whole, &spans, &|| self.clone().read_without_index());
     }
 
     /// What a table has of all spans, the dictionaries being packed; `None` if one is not there.

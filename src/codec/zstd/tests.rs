@@ -96,7 +96,7 @@ fn streams() -> Vec<(Vec<u8>, Vec<u8>)> {
 
 fn opened(stored: &[u8], len: usize, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
     let stored = Counted::new(stored);
-    let stream = open_with(stored.clone(), Scale::fine(len as u64, FINE), cache, Some(b"a name"));
+    let stream = open_with(stored.clone(), Scale::fine(len as u64, FINE), cache, Some(&b"a name".into()));
     (Decoded::stream(stream, len as u64, cache), stored)
 }
 

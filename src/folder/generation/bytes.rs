@@ -20,7 +20,7 @@ use super::places::{Place, Places};
 use crate::error::{Error, Kind, Result};
 use crate::format::Container;
 use crate::source::{
-    FileSource, Identity, Lent, MemorySource, Moved, Readers, Source, SourceStat, SourceVersion,
+    FileSource, Identity, Lent, MemorySource, Moved, Provenance, Readers, Source, SourceStat, SourceVersion,
     Surroundings, read_up_to,
 };
 use crate::sync::{Rank, Ranked};
@@ -413,6 +413,10 @@ impl Source for GenerationSource {
 
     fn is_slow(&self) -> bool {
         self.bytes.source.is_slow()
+    }
+
+    fn provenance(&self) -> Provenance {
+        self.bytes.source.provenance()
     }
 
     fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {

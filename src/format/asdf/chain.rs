@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::cache::Cache;
-use crate::codec::{self, Codec};
+use crate::codec::{self, Codec, StreamName};
 use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::format::asdf::quantize::{ByteOrder, Float, Quantized};
@@ -112,7 +112,7 @@ pub fn open_named(
     stored: Arc<dyn Content>,
     memory_size: u64,
     cache: &Arc<Cache>,
-    name: Option<&[u8]>,
+    name: Option<&StreamName>,
 ) -> Result<Arc<dyn Content>> {
     // The first stream that is opened is the stored one; what lies within it has no name.
     let name = Cell::new(name);

@@ -369,3 +369,65 @@ fn of_a_single_zstd_frame_the_next_mount_decodes_only_what_is_near() {
     damage(&file, &built, 0);
     assert!(bytes_for_the_end() < stored / 3);
 }
+
+/// A zlib stream of `seed`, which is stored as it is, and of matches that repeat it.
+fn repeated(seed: &[u8], blocks: usize) -> (Vec<u8>, Vec<u8>) {
+    let mut bits: Vec<bool> = Vec::new();
+    let mut put = |value: usize, count: usize| bits.extend((0..count).map(|bit| value >> bit & 1 == 1));
+    let mut data = seed.to_vec();
+    for n in 0..blocks {
+        put(usize::from(n + 1 == blocks) | 0b010, 3);
+        for _ in 0..200 {
+            put(0b1010_0011, 8); // a match of 258 bytes
+            put(0b00111, 5); // 16385 bytes back or more
+            put(seed.len() - 16385, 13);
+            data.extend_from_within(data.len() - seed.len()..data.len() - seed.len() + 258);
+        }
+        put(0, 7);
+    }
+    let len = u16::try_from(seed.len()).unwrap();
+    let mut stream = vec![0x78, 0x9c, 0];
+    stream.extend([len.to_le_bytes(), (!len).to_le_bytes()].concat());
+    stream.extend(seed);
+    let byte = |bits: &[bool]| bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit));
+    stream.extend(bits.chunks(8).map(byte));
+    stream.extend(simd_adler32::adler32(&&data[..]).to_be_bytes());
+    (data, stream)
+}
+
+#[test]
+fn a_file_that_claims_the_md5_of_another_leaves_it_no_table() {
+    let seed = sample(20_000, 9);
+    let mut other = seed.clone();
+    // Another seed with the same Adler-32.
+    let at = (8000..).find(|at| other[*at] < 255 && other[at + 1] > 1 && other[at + 2] < 255).unwrap();
+    (other[at], other[at + 1], other[at + 2]) = (seed[at] + 1, seed[at + 1] - 2, seed[at + 2] + 1);
+    let [(good, stream), (evil, forged)] = [repeated(&seed, 100), repeated(&other, 100)];
+    assert!(good != evil && stream.len() == forged.len());
+    let build = |data: &[u8], stream: Vec<u8>| {
+        let block = Block::new(data).encoding(Encoding::Raw(*b"zlib", stream)).checksum(Checksum::Stored);
+        AsdfBuilder::new().block(block).build()
+    };
+    let (built, mut bad) = (build(&good, stream), build(&evil, forged));
+    let header = built.blocks[0].offset as usize..built.blocks[0].data_offset as usize;
+    bad.bytes[header.clone()].copy_from_slice(&built.bytes[header]);
+    let folder = fresh_folder();
+    let [path, evil_path, cache] = ["good.asdf", "evil.asdf", "cache"].map(|name| folder.path().join(name));
+    fs::write(&path, &built.bytes).unwrap();
+    fs::write(&evil_path, &bad.bytes).unwrap();
+    let mount = |file: &Path| Mounted::with_cache(&cache, ["-r".as_ref(), file.as_os_str()]);
+    let tables = || fs::read_dir(cache.join("asdf-mount")).unwrap().count();
+    let mounted = mount(&evil_path);
+    assert!(mounted.block(0) == evil);
+    mounted.unmount();
+    assert_eq!(tables(), 1);
+    for _ in 0..2 {
+        let mounted = mount(&path);
+        let (mut end, at) = (vec![0; 50_000], good.len() - 60_000);
+        fs::File::open(mounted.block_path(0)).unwrap().read_exact_at(&mut end, at as u64).unwrap();
+        assert!(end == good[at..][..50_000], "another file's table was taken");
+        assert!(mounted.block(0) == good);
+        mounted.unmount();
+        assert_eq!(tables(), 2, "each file has its own table");
+    }
+}

@@ -28,7 +28,7 @@ proptest! {
         for mount in 0..2 {
             first.store().settle();
             let cache = Arc::new(Cache::with_threads(budget, threads).sharing(first.store()));
-            let stream = open(Arc::new(Text::new(&stored[..])), len as u64, &cache, Some(b""));
+            let stream = open(Arc::new(Text::new(&stored[..])), len as u64, &cache, Some(&b"".into()));
             let content = Decoded::stream(stream, len as u64, &cache);
             for &(at, count) in &order {
                 check(&content, &truth, at % (len + 1), count);

@@ -5,7 +5,7 @@ use crate::codec::samples::{first_mount, next_mount, read_first, slot};
 use crate::codec::seek::index::IndexKind;
 
 fn opened(stored: &[u8], len: usize, cache: &Arc<Cache>) -> Decoded {
-    let stream = open(Arc::new(Text::new(stored)), len as u64, cache, Some(b"a name"));
+    let stream = open(Arc::new(Text::new(stored)), len as u64, cache, Some(&b"a name".into()));
     Decoded::stream(stream, len as u64, cache)
 }
 

@@ -79,7 +79,8 @@ fn read_twice(
         first.store().settle();
         let cache = Arc::new(Cache::with_threads(budget, threads).sharing(first.store()));
         let text: Arc<dyn Content> = Arc::new(Text::new(stored));
-        let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, Some(b""), &text, truth.len() as u64);
+        let slot =
+            IndexSlot::new(cache.store(), IndexKind::Zlib, Some(&b"".into()), &text, truth.len() as u64);
         let content = Decoded::stream(open_with(text, scale, &cache, slot), truth.len() as u64, &cache);
         for &(at, count) in order {
             check(&content, truth, at % (truth.len() + 1), count);

@@ -11,7 +11,7 @@ const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, stretch: 300_000, l
 fn opened(stored: &[u8], len: usize, scale: Scale, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
     let counted = Counted::new(stored);
     let stored: Arc<dyn Content> = counted.clone();
-    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, Some(b"a name"), &stored, len as u64);
+    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, Some(&b"a name".into()), &stored, len as u64);
     let stream = open_with(stored, scale, cache, slot);
     (Decoded::stream(stream, len as u64, cache), counted)
 }
@@ -163,7 +163,10 @@ fn a_table_is_found_by_stream_name_and_size_alone() {
     let is_kept = |stored: &[u8], name: &[u8], kind: IndexKind, len: usize| {
         cache.store().settle();
         let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-        IndexSlot::new(cache.store(), kind, Some(name), &stored, len as u64).unwrap().bytes().is_some()
+        IndexSlot::new(cache.store(), kind, Some(&name.into()), &stored, len as u64)
+            .unwrap()
+            .bytes()
+            .is_some()
     };
     assert!(is_kept(&stored, b"a name", IndexKind::Zlib, truth.len()));
     assert!(!is_kept(&stored, b"another", IndexKind::Zlib, truth.len()));
@@ -176,7 +179,7 @@ fn a_table_is_found_by_stream_name_and_size_alone() {
     }
     let nowhere = Arc::new(Cache::new(0));
     let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
-    assert!(IndexSlot::new(nowhere.store(), IndexKind::Zlib, Some(b"a name"), &stored, 1).is_none());
+    assert!(IndexSlot::new(nowhere.store(), IndexKind::Zlib, Some(&b"a name".into()), &stored, 1).is_none());
     assert!(IndexSlot::new(cache.store(), IndexKind::Zlib, None, &stored, 1).is_none());
 }
 
@@ -250,7 +253,8 @@ fn a_way_leaves_its_buffer_to_the_next_one() {
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 10, 10);
     let cache = next_mount(&cache, 8 << 20, 1);
     let stored: Arc<dyn Content> = Arc::new(Text::new(&stored[..]));
-    let slot = IndexSlot::new(cache.store(), IndexKind::Zlib, Some(b"a name"), &stored, truth.len() as u64);
+    let slot =
+        IndexSlot::new(cache.store(), IndexKind::Zlib, Some(&b"a name".into()), &stored, truth.len() as u64);
     let stream = open_with(stored, SCALES[0], &cache, slot);
     for at in [1_000_000, 3_000_000, 500] {
         let mut bytes = [0; 100];
