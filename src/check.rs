@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use crate::cache::Cache;
 use crate::content::Content;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_json, one_line};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
-use crate::log::{complain, one_line};
+use crate::log::complain;
 use crate::source::FileSource;
 
 mod progress;
@@ -96,10 +96,7 @@ pub fn run(files: &[PathBuf], json: bool, quiet: bool, out: &mut dyn Write) -> i
 
 fn write(report: &Report, json: bool, progress: &Progress, out: &mut dyn Write) -> io::Result<()> {
     match json {
-        true => progress.hide_if_shared(|| {
-            serde_json::to_writer(&mut *out, report)?;
-            writeln!(out)
-        }),
+        true => progress.hide_if_shared(|| writeln!(out, "{}", in_json(&serde_json::to_string(report)?))),
         false if report.defects.is_empty() => Ok(()),
         false => progress.hide_if_shared(|| print(report, out)),
     }

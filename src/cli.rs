@@ -277,7 +277,7 @@ fn print(text: &[u8]) -> Result<()> {
 
 /// Writes an error to stderr, in one line.
 fn complain(what: &str) {
-    log::complain(format_args!("{PROGRAM}: {}", log::one_line(what)));
+    log::complain(format_args!("{PROGRAM}: {}", crate::error::one_line(what)));
 }
 
 fn usage(message: impl Into<String>) -> Error {

@@ -237,7 +237,7 @@ fn answers(path: &Path) -> Result<()> {
 fn remark_on(plan: &Plan, remark: &str) {
     tracing::warn!("{remark}");
     if (!plan.foreground || plan.log.file.is_some()) && !plan.log.quiet {
-        let _ = writeln!(std::io::stderr(), "asdf-mount: {}", log::one_line(remark));
+        let _ = writeln!(std::io::stderr(), "asdf-mount: {}", crate::error::one_line(remark));
     }
 }
 

@@ -4,9 +4,13 @@
 //! errno. Messages are lower case, without a full stop, and say what is
 //! wrong and, where there is something to do, what to do.
 
+mod shown;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+pub use shown::{in_json, is_unsafe, one_line, printable};
 
 /// The result of anything that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -166,12 +170,13 @@ impl Error {
 
     /// What is wrong, with the place in the stream, where file and block are said otherwise.
     pub fn message_in_block(&self) -> String {
+        let message = printable(&self.message);
         match self.stream() {
             Some(StreamPlace { bit: Some(bit), decoded }) => {
-                format!("compressed bit {bit}, decoded offset {decoded}: {}", self.message)
+                format!("compressed bit {bit}, decoded offset {decoded}: {message}")
             }
-            Some(StreamPlace { bit: None, decoded }) => format!("decoded offset {decoded}: {}", self.message),
-            None => self.message.clone(),
+            Some(StreamPlace { bit: None, decoded }) => format!("decoded offset {decoded}: {message}"),
+            None => message.into_owned(),
         }
     }
 
@@ -213,7 +218,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(file) = self.context.as_ref().and_then(|context| context.file.as_ref()) {
-            write!(out, "{}: ", file.display())?;
+            write!(out, "{}: ", one_line(&file.to_string_lossy()))?;
         }
         out.write_str(&self.message())?;
         match self.offset() {

@@ -6,6 +6,7 @@ pub mod editor;
 pub mod gsd;
 pub mod recovery;
 pub mod refusal;
+pub(crate) mod shown;
 
 use std::any::Any;
 use std::collections::BTreeMap;

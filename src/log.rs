@@ -8,7 +8,6 @@
 //! Each event is one line: control characters are written as escapes, so that a line break in a file's name
 //! can't forge a line.
 
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -20,7 +19,7 @@ use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, one_line, printable};
 
 /// The environment variable that overrides `-v`.
 pub const FILTER_VARIABLE: &str = "ASDF_MOUNT_LOG";
@@ -76,22 +75,9 @@ pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
     Ok(())
 }
 
-/// Escapes control characters, so that `text` stays one line and has no effect on a terminal.
-pub fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') {
-            let _ = write!(line, "{}", letter.escape_default());
-        } else {
-            line.push(letter);
-        }
-    }
-    line
-}
-
 /// Writes a line to stderr; a failure to do so is ignored.
 pub fn complain(line: impl std::fmt::Display) {
-    let _ = writeln!(Complaints, "{line}");
+    let _ = writeln!(Complaints, "{}", printable(&line.to_string()));
 }
 
 /// Stderr, as a writer that never fails.
@@ -210,7 +196,6 @@ mod tests {
 
     #[test]
     fn a_line_break_in_a_name_does_not_make_a_line() {
-        assert_eq!(one_line("a\nb\u{1b}[31m\r\u{85}ä"), r"a\nb\u{1b}[31m\r\u{85}ä");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let file = OpenOptions::new().create(true).append(true).open(&path).unwrap();

@@ -15,8 +15,8 @@ use crate::cache::Cache;
 use crate::cache::store::Store;
 use crate::content::Content;
 use crate::error::Error;
+use crate::error::one_line;
 use crate::format::{self, Context};
-use crate::log::one_line;
 use crate::source::FileSource;
 
 /// Decoded data that may be held, and for each thread: two of the largest pieces of work, as half of it

@@ -85,7 +85,7 @@ impl Answer {
             text.push(b'\n');
             text.extend(value.as_bytes());
             text.push(b'\t');
-            text.extend(crate::log::one_line(&what).bytes());
+            text.extend(crate::error::one_line(&what).bytes());
         }
         text.push(b'\n');
         text

@@ -13,12 +13,13 @@ use signal_hook::consts::{SIGINT, SIGQUIT};
 use signal_hook::flag::register_conditional_default;
 
 use super::{complain, exit, print, usage};
+use crate::error::one_line;
 use crate::error::{Error, Kind, Result};
 use crate::format;
 use crate::format::editor::{EditContext, EditOptions, Editor, SaveTarget, Saved, TextVersion};
 use crate::format::recovery::{self, Recovered, Side};
 use crate::format::refusal::Refusal;
-use crate::log::{self, one_line};
+use crate::log;
 use crate::source::NoReaders;
 use crate::user_dirs::STATE;
 

@@ -12,6 +12,7 @@
 //!
 //! What a name becomes depends on nothing but the name, so it stays when a file grows.
 
+use crate::error::is_unsafe;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -67,8 +68,7 @@ impl Names {
         let mut at = 0;
         for chunk in name.utf8_chunks() {
             for character in chunk.valid().chars() {
-                let special =
-                    character.is_control() || matches!(character, '%' | '/') || escaped.contains(&at);
+                let special = is_unsafe(character) || matches!(character, '%' | '/') || escaped.contains(&at);
                 pieces.push(match special {
                     true => character.encode_utf8(&mut [0; 4]).bytes().map(hex).collect(),
                     false => character.to_string(),

@@ -15,8 +15,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::detach::take_away;
 use super::{detach, mountinfo, mountpoint};
-use crate::error::{Error, Kind, Result};
-use crate::log::{complain, one_line};
+use crate::error::{Error, Kind, Result, one_line};
+use crate::log::complain;
 use crate::options::{PID_ATTRIBUTE, SUBTYPE};
 
 /// The extended attribute of a mount's root with the path of the report that its daemon writes at its end.
@@ -191,7 +191,7 @@ fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<boo
         return Ok(true);
     }
     let say = |what: &str| {
-        complain(format_args!("{SUBTYPE}: {}: unmounted{what}", path.display()));
+        complain(format_args!("{SUBTYPE}: {}: unmounted{what}", one_line(&path.to_string_lossy())));
     };
     if mountinfo::is_elsewhere(pid) {
         say(&format!(" here, but not in the mount namespace of its daemon (process {pid})"));

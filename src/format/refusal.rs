@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, one_line};
 
 /// What a conflict is; editors make errors of [`Kind::Conflict`] with it.
 pub const CONFLICT: &str = "another program changed the tree since this text was begun";
@@ -85,11 +85,12 @@ pub struct Excerpt {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = one_line(&self.what);
         match &self.position {
             Some(position) => {
-                write!(out, "line {}, column {}: {}", position.line, position.column, self.what)
+                write!(out, "line {}, column {}: {what}", position.line, position.column)
             }
-            None => out.write_str(&self.what),
+            None => out.write_str(&what),
         }
     }
 }
@@ -110,7 +111,7 @@ impl Problems {
         if let Some(position) = &self.first.position {
             let _ = write!(report, "\n    {}\n    {}\n\n", position.excerpt.line, position.excerpt.caret);
         }
-        let _ = writeln!(report, "What to do: {}", self.first.to_do);
+        let _ = writeln!(report, "What to do: {}", one_line(&self.first.to_do));
         if !self.further.is_empty() {
             let _ = writeln!(report, "\nAlso:");
         }
@@ -229,7 +230,7 @@ pub fn report_of_warnings(warnings: &[Problem]) -> String {
         }
     }
     for to_do in to_do {
-        let _ = writeln!(report, "\nWhat to do: {to_do}");
+        let _ = writeln!(report, "\nWhat to do: {}", one_line(to_do));
     }
     report
 }

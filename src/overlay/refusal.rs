@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::content::Text;
-use crate::error::errno;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, errno, printable};
 use crate::format::editor::TextVersion;
 use crate::format::refusal::Refusal;
 use crate::overlay::draft::Draft;
@@ -61,6 +60,7 @@ impl Overlay {
             if let Some(path) = &kept {
                 explanation += &format!("\nThe text is in {REJECTED}, and in {path}.\n");
             }
+            let explanation = printable(&explanation);
             for (name, text) in [(ERROR, explanation.as_bytes()), (REJECTED, text)] {
                 if let Err(error) = self.put_text(state, name, text, name == ERROR || kept.is_some()) {
                     tracing::warn!("{}: {name} can't be made: {error}", self.label().display());

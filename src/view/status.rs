@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::format::shown;
 use crate::format::{Container, Defect};
 
 /// So many defects are listed; of more, only how many there are.
@@ -121,10 +122,9 @@ pub fn text(
         }
         Err(error) => status.error = Some(error.to_string()),
     }
-    match serde_yaml::to_string(&status) {
-        Ok(text) => text.into_bytes(),
-        Err(error) => format!("# the status can't be written: {error}\n").into_bytes(),
-    }
+    shown::yaml(&status)
+        .unwrap_or_else(|error| format!("# the status can't be written: {error}\n"))
+        .into_bytes()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! numpy's types, as metadata name them, as the header of an `.npy` file wants them.
 
+use crate::error::is_unsafe;
 use std::fmt::Write;
 
 use super::literal::Literal;
@@ -122,7 +123,14 @@ fn quoted(text: &str, out: &mut String) {
                 out.push('\\');
                 out.push(same);
             }
-            control if control.is_control() => drop(write!(out, "\\x{:02x}", u32::from(control))),
+            mark if is_unsafe(mark) => {
+                // As Python writes it. Writing to memory can't fail.
+                let _ = match u32::from(mark) {
+                    code @ ..0x100 => write!(out, "\\x{code:02x}"),
+                    code @ ..0x1_0000 => write!(out, "\\u{code:04x}"),
+                    code => write!(out, "\\U{code:08x}"),
+                };
+            }
             plain => out.push(plain),
         }
     }

@@ -6,6 +6,7 @@ use super::array::{Array, Metadata};
 use super::header::{Header, Kind};
 use super::literal::Literal;
 use super::metadata::Section;
+use crate::format::shown as yaml;
 
 /// Metadata of more bytes are not repeated in the text.
 const REPEATED: usize = 64 << 10;
@@ -96,10 +97,7 @@ pub(super) fn text(said: &Said<'_>) -> Vec<u8> {
         metadata_header: header.metadata.as_ref().filter(|section| section.described).map(section),
         metadata: said.metadata.map(shown),
     };
-    match serde_yaml::to_string(&tree) {
-        Ok(text) => text.into_bytes(),
-        Err(error) => format!("# the header can't be written: {error}\n").into_bytes(),
-    }
+    yaml::yaml(&tree).unwrap_or_else(|error| format!("# the header can't be written: {error}\n")).into_bytes()
 }
 
 fn section(section: &Section) -> Described {

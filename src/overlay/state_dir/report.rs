@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{Access, AtFlags};
 
-use crate::log::one_line;
+use crate::error::one_line;
 use crate::overlay::state_dir::StateDir;
 use crate::sync::locked;
 use crate::user_dirs;

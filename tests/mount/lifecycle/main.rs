@@ -14,6 +14,7 @@ mod documents;
 mod failures;
 mod folder;
 mod fstab;
+mod hostile;
 mod options;
 mod outputs;
 mod progress;

@@ -1,5 +1,6 @@
 //! One scalar as JSON, by the type that YAML 1.1, as Python asdf reads it, gives it.
 
+use crate::error::in_json;
 use crate::yaml::event::Style;
 use crate::yaml::scalar::{self, TAG_PREFIX, Type};
 
@@ -94,6 +95,6 @@ impl Json {
 
 /// A string in JSON.
 pub(super) fn string(text: &str, out: &mut Vec<u8>) {
-    // Writing to memory can't fail.
-    let _ = serde_json::to_writer(out, text);
+    // A string is always JSON.
+    out.extend(in_json(&serde_json::to_string(text).unwrap_or_default()).bytes());
 }

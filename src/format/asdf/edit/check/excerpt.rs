@@ -1,5 +1,6 @@
 //! The line around a place, to be shown with a caret below.
 
+use crate::error::is_unsafe;
 use crate::format::refusal::Excerpt;
 
 /// Characters of a line that are shown.
@@ -84,7 +85,7 @@ fn push(shown: &mut Vec<char>, text: &[u8]) {
                 let blanks = TAB - shown.len() % TAB;
                 shown.extend(std::iter::repeat_n(' ', blanks));
             }
-            character if character.is_control() => shown.push('\u{fffd}'),
+            character if is_unsafe(character) => shown.push('\u{fffd}'),
             character => shown.push(character),
         }
     }
@@ -118,10 +119,12 @@ mod tests {
 
     #[test]
     fn any_bytes_can_be_shown() {
-        let text = [b"\xff\x00\x80\xe4\t\x1b[31m".as_slice(), &[0x80; 2000], b"\n\xf0\x9f"].concat();
+        let text =
+            [b"\xff\x00\x80\xe4\t\x1b[31m\xe2\x80\xae\xc2\x9b".as_slice(), &[0x80; 2000], b"\n\xf0\x9f"]
+                .concat();
         for offset in 0..text.len() + 3 {
             let (_, _, excerpt) = at(&text, offset);
-            assert!(!excerpt.line.chars().any(char::is_control));
+            assert!(!excerpt.line.chars().any(is_unsafe));
         }
     }
 }

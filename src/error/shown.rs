@@ -1,0 +1,69 @@
+//! Text from files, as it is shown to people.
+//!
+//! Names, keys and texts come from strangers. A control character in them can clear a terminal, forge a line of a log
+//! or turn a line around. All that is shown of them goes through this file.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// True if a terminal may act on the character: a control character, a mark or line break of Unicode that changes how
+/// the text around it is shown, or a tag, which is not shown at all.
+pub fn is_unsafe(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Escapes characters on which a terminal acts, line breaks included.
+pub fn one_line(text: &str) -> String {
+    escaped(text, is_unsafe, |letter, out| write!(out, "{}", letter.escape_default())).into_owned()
+}
+
+/// Escapes characters on which a terminal acts, in a text of several lines.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_unsafe = |letter| is_unsafe(letter) && !matches!(letter, '\n' | '\t');
+    escaped(text, is_unsafe, |letter, out| write!(out, "{}", letter.escape_default()))
+}
+
+/// Escapes in JSON the characters on which a terminal acts; the values stay the same.
+pub fn in_json(json: &str) -> Cow<'_, str> {
+    let is_unsafe = |letter| is_unsafe(letter) && !matches!(letter, '\n' | '\t' | '\r');
+    escaped(json, is_unsafe, |letter, out| {
+        letter.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(out, "\\u{unit:04x}"))
+    })
+}
+
+fn escaped(
+    text: &str,
+    is_unsafe: impl Fn(char) -> bool,
+    escape: impl Fn(char, &mut String) -> std::fmt::Result,
+) -> Cow<'_, str> {
+    if !text.contains(&is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        // Writing to memory can't fail.
+        let _ = if is_unsafe(letter) { escape(letter, &mut out) } else { out.write_char(letter) };
+    }
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_acts_on_a_terminal() {
+        let text = "a\u{1b}[31m\u{7}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{85}\u{e0041}ä\u{5d0}\tb\nc";
+        assert_eq!(
+            printable(text),
+            "a\\u{1b}[31m\\u{7}\\u{9b}2J\\u{202e}\\u{2066}\\u{200f}\\u{85}\\u{e0041}ä\u{5d0}\tb\nc"
+        );
+        assert!(one_line(text).ends_with("ä\u{5d0}\\tb\\nc"));
+        let json = serde_json::to_string(text).unwrap();
+        assert!(!in_json(&json).contains(is_unsafe));
+        assert_eq!(serde_json::from_str::<String>(&in_json(&json)).unwrap(), text);
+    }
+}
