@@ -26,11 +26,12 @@ mod mount;
 mod mountinfo;
 mod mountpoint;
 mod signals;
+mod threads;
 mod unmount;
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -173,6 +174,8 @@ fn serve_watched<F: Filesystem>(
     lifecycle.at_end(served.close.clone());
     let path = lifecycle.place().path();
     let config = session_config(contents::budget(&plan.options))?;
+    let threads = config.n_threads.unwrap_or(1);
+    threads::check_room(threads)?;
     let descriptor =
         lifecycle.mount(|| mount::mount(path, &shown_source(plan), &plan.options, served.read_only))?;
     let acl = if plan.options.allow_other { SessionACL::All } else { SessionACL::Owner };
@@ -185,8 +188,13 @@ fn serve_watched<F: Filesystem>(
     let serving = std::thread::Builder::new().name("session".to_owned()).spawn(move || session.run());
     let serving = serving.map_err(|error| {
         lifecycle.give_up();
-        Error::from(error).within("can't start a thread")
+        threads::too_few(error)
     })?;
+    if !threads::all_started(&serving, threads) {
+        lifecycle.give_up();
+        let why = serving.join().ok().and_then(std::result::Result::err);
+        return Err(threads::too_few(why.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EIO))));
+    }
     for remark in &served.remarks {
         remark_on(plan, remark);
     }

@@ -135,7 +135,7 @@ enum Serving {
 /// Asks a mount for its daemon. On a thread of its own, since a mount that hangs never answers.
 fn daemon_of(mount: mountinfo::Mount) -> Serving {
     let (answer, answered) = mpsc::channel();
-    std::thread::spawn(move || {
+    let asking = std::thread::Builder::new().spawn(move || {
         let path = &mount.mountpoint;
         // The kernel may answer stat from its cache, but never an extended attribute.
         let ask = || {
@@ -167,6 +167,9 @@ fn daemon_of(mount: mountinfo::Mount) -> Serving {
         // The receiver is gone after the time-out.
         let _ = answer.send(serving);
     });
+    if asking.is_err() {
+        return Serving::Unknown;
+    }
     answered.recv_timeout(ANSWER_TIME).unwrap_or(Serving::Unknown)
 }
 

@@ -89,6 +89,8 @@ impl KernelCache {
     pub(crate) fn of(&self, kernel: Box<dyn Kernel>) {
         // The first one stays: there is one kernel.
         let _ = self.0.kernel.set(kernel);
+        // Its thread starts now. Later there may be no room for one, and no thread that answers may make these calls.
+        self.0.worker.run(|| ());
     }
 
     /// Notes that a node is opened, which is made of these blocks of the mounted file with the serial `file`.

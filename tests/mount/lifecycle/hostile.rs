@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::asdf::{AsdfBuilder, Block, sample};
+use crate::common::daemon::Bench;
 use crate::common::mount::{Mounted, fresh_folder, program};
 
 /// True if a terminal acts on the character.
@@ -63,4 +64,35 @@ fn no_text_of_a_file_acts_on_a_terminal() {
     run(&["--check"], &file);
     run(&["--recover"], &file);
     run(&["--set-tree", "/dev/null"], &file);
+}
+
+/// Starts at the real limit of a user; each step beyond it leaves room for one thread more.
+#[test]
+fn where_processes_are_limited_a_mount_serves_or_says_why_not() {
+    let bench = Bench::new();
+    let script = r#"
+        chown 65534:65534 home
+        served=0 refused=0
+        for limit in $(seq 1 60); do
+            mkdir home/m$limit; chown 65534:65534 home/m$limit
+            status=0
+            timeout 60 setpriv --reuid=65534 --regid=65534 --clear-groups prlimit --nproc=$limit \
+                asdf-mount a.asdf home/m$limit 2>error || status=$?
+            if test $status = 0; then
+                user test -s home/m$limit/tree.yaml
+                served=$((served + 1))
+                umount home/m$limit
+                test $served -lt 3 || break
+            else
+                test $status = 1
+                test -s error
+                not findmnt home/m$limit
+                refused=$((refused + 1))
+            fi
+        done
+        test $served -gt 0
+        test $refused -gt 0"#;
+    let output = bench.script(&format!("{}{script}", super::user::PROLOGUE));
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
 }

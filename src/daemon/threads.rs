@@ -1,0 +1,82 @@
+//! The threads that answer the kernel, where processes are limited (`pids.max` of a cgroup, `ulimit -u`).
+//!
+//! fuser starts them after the mount was made. If one can't be started, those before it may serve for a moment, and
+//! nothing tells the caller.
+
+use std::io;
+use std::sync::mpsc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+
+/// Threads and processes of a mount besides those that answer: the session's, one that tells the kernel of changes, one for files, and the
+/// program that unmounts.
+const BESIDE: usize = 4;
+
+/// Starts as many threads as a session with `count` threads needs, and ends them.
+///
+/// # Errors
+/// There is no room for them.
+pub(super) fn check_room(count: usize) -> Result<()> {
+    let started: io::Result<Vec<_>> = (0..count + BESIDE)
+        .map(|_| {
+            let (end, ended) = mpsc::channel::<()>();
+            let waiting = Builder::new().name("reserve".to_owned()).spawn(move || ended.recv().is_ok())?;
+            Ok((end, waiting))
+        })
+        .collect();
+    for (end, waiting) in started.map_err(too_few)? {
+        drop(end);
+        let _ = waiting.join();
+    }
+    Ok(())
+}
+
+/// Waits until a session has started its `count` threads; false if it has ended instead.
+pub(super) fn all_started<T>(session: &JoinHandle<T>, count: usize) -> bool {
+    let last = format!("fuser-{}", count.saturating_sub(1));
+    while !session.is_finished() {
+        match names() {
+            Ok(names) if !names.contains(&last) => std::thread::sleep(Duration::from_millis(1)),
+            // Without /proc nothing tells.
+            _ => return true,
+        }
+    }
+    false
+}
+
+/// The error where a thread can't be started.
+pub(super) fn too_few(error: io::Error) -> Error {
+    let advice = "raise the limit of processes (pids.max of the cgroup, ulimit -u)";
+    Error::from(error).within("can't start the threads that answer").advise(advice)
+}
+
+/// The names of all threads of this process.
+fn names() -> io::Result<Vec<String>> {
+    let tasks = std::fs::read_dir("/proc/self/task")?;
+    // A thread may end meanwhile.
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+    Ok(tasks.flatten().filter_map(name).map(|name| name.trim_end().to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_ends_has_not_started() {
+        check_room(2).unwrap();
+        let (end, ended) = mpsc::channel::<()>();
+        let session = std::thread::spawn(move || {
+            let name = "fuser-4".to_owned();
+            let last = Builder::new().name(name).spawn(move || ended.recv().is_ok()).unwrap();
+            last.join().unwrap()
+        });
+        assert!(all_started(&session, 5));
+        drop(end);
+        session.join().unwrap();
+        let failed = std::thread::spawn(|| ());
+        assert!(!all_started(&failed, 5));
+    }
+}
