@@ -10,7 +10,7 @@ pub mod storage;
 mod version;
 mod window;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -79,11 +79,8 @@ pub enum Reach {
     /// In the folder and below.
     #[default]
     Below,
-    /// Anywhere but in this mount.
-    Anywhere {
-        /// Where the mount is.
-        mountpoint: Option<PathBuf>,
-    },
+    /// Anywhere but in a mount of this program.
+    Anywhere,
 }
 
 /// Reads as many bytes as there are from `offset` on, up to the length of `buf`.

@@ -35,7 +35,7 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     let cache = Arc::new(Cache::new(budget(&plan.options)).with_store(store));
     let mut context = Context::new(cache.clone());
     if plan.options.external_anywhere {
-        context.reach = Reach::Anywhere { mountpoint: plan.mountpoint.canonicalize().ok() };
+        context.reach = Reach::Anywhere;
     }
     let mut options = Options::new(context);
     options.mountpoint = Some(plan.mountpoint.clone());

@@ -4,7 +4,6 @@
 //! what lies under it, and a path that another user swaps for a link leads nowhere.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -12,8 +11,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::error::Result;
-use crate::host::stat::Stat;
-use crate::source::FileSource;
+use crate::host::mounts;
+use crate::host::stat::{Key, Stat};
 
 /// To hold a directory without reading it.
 pub(crate) const HOLD: OFlags =
@@ -27,6 +26,7 @@ pub(crate) const READ: OFlags = OFlags::RDONLY
 
 /// What stat says of `name` in `dir`; a link is not followed.
 pub(crate) fn stat_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
+    mounts::check(dir, name)?;
     Ok(rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?.into())
 }
 
@@ -37,32 +37,43 @@ pub(crate) fn stat_of(fd: impl AsFd) -> Result<Stat> {
 
 /// Whether this process may write `name` in `dir`; where that can't be told, it may be tried.
 pub(crate) fn may_write(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
+    if mounts::check(dir, name).is_err() {
+        return false;
+    }
     let access = rustix::fs::accessat(dir, name, rustix::fs::Access::WRITE_OK, rustix::fs::AtFlags::EACCESS);
     !matches!(access, Err(Errno::ACCESS | Errno::PERM | Errno::ROFS))
 }
 
-/// Opens the regular file `name` in `dir`, which messages call `label`.
-pub(crate) fn open_in(dir: BorrowedFd<'_>, name: &OsStr, label: &Path) -> Result<FileSource> {
-    FileSource::from_file(File::from(open(dir, name).map_err(|error| error.of(label))?), label)
-}
-
 /// Opens the regular file `name` in `dir`.
 pub(crate) fn open(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
+    mounts::check(dir, name)?;
     Ok(rustix::fs::openat(dir, name, READ, Mode::empty())?)
 }
 
 /// Holds the directory `name` in `dir`; a link is refused.
 pub(crate) fn step(dir: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd> {
+    mounts::check(dir, name)?;
     Ok(rustix::fs::openat(dir, name, HOLD, Mode::empty())?)
+}
+
+/// Holds the directory above `dir`, with its key.
+pub(crate) fn step_up(dir: BorrowedFd<'_>) -> Result<(OwnedFd, Key)> {
+    let above = rustix::fs::openat(dir, "..", HOLD, Mode::empty())?;
+    let key = mounts::key_unasked(&above)?;
+    Ok((above, key))
 }
 
 /// Holds the directory at `path` below `dir`; no part of it may be a link.
 pub(crate) fn descend(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
-    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH;
+    // Into another file system it goes step by step.
+    let resolve = ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::BENEATH
+        | ResolveFlags::NO_XDEV;
     match rustix::fs::openat2(dir, path, HOLD, Mode::empty(), resolve) {
         Ok(fd) => return Ok(fd),
         // An older kernel, a sandbox that forbids the call, or a path longer than the system takes.
-        Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::AGAIN) => {}
+        Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::AGAIN | Errno::XDEV) => {}
         Err(errno) => return Err(errno.into()),
     }
     let mut names = path.iter();

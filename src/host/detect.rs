@@ -97,7 +97,7 @@ impl FormatDetector {
         }
         let stat = position.location.origin().stat_in(dir, name)?;
         let position = Position {
-            location: position.location.join(name),
+            location: position.location.join(name).found(dir, &stat)?,
             depth: position.depth + 1,
             ..position.clone()
         };
@@ -141,7 +141,8 @@ impl FormatDetector {
         let (dir, name) = position.location.holder()?;
         let stat = position.location.origin().stat_in(dir.as_fd(), &name);
         let stat = stat.map_err(|error| error.of(position.location.label()))?;
-        self.seen(position.clone(), dir.as_fd(), &name, stat)
+        let location = position.location.clone().found(dir.as_fd(), &stat)?;
+        self.seen(Position { location, ..position.clone() }, dir.as_fd(), &name, stat)
     }
 
     fn seen(&self, position: Position, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {

@@ -12,6 +12,7 @@ mod beside;
 pub(crate) mod link;
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -19,14 +20,17 @@ use std::sync::Arc;
 
 use beside::Beside;
 use rustix::fs::{FileType, Mode, OFlags, StatVfs};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::host::acl;
-use crate::host::at::{HOLD, descend, may_write, open_in, stat_in, step};
+use crate::host::acl::stat_of_held;
+use crate::host::at::{HOLD, descend, may_write, open, stat_in, stat_of, step};
+use crate::host::mounts;
 use crate::host::stat::{Key, Kind, Stat};
-use crate::source::{Source, storage};
+use crate::source::{FileSource, Source, storage};
 
 /// A directory that was opened before mounting.
 #[derive(Debug)]
@@ -95,6 +99,27 @@ pub(crate) struct Location {
     anchor: Anchor,
     /// Below the anchor; empty for the anchor itself.
     path: PathBuf,
+    /// What was found there, if users other than the one that mounts may look.
+    found: Option<Arc<Found>>,
+}
+
+/// A file that was found, and the directory that holds it.
+///
+/// The kernel lets a user in by the rights of what was found, and of each directory above it. Another user may have put
+/// something else at the path since, which these rights say nothing about.
+#[derive(Debug)]
+struct Found {
+    dir: Key,
+    stat: Stat,
+}
+
+impl Found {
+    /// True if it is still there, or a file with the same rights has replaced it.
+    fn is(&self, stat: &Stat) -> bool {
+        let rights = |stat: &Stat| (stat.uid, stat.gid, stat.mode);
+        let is_file = self.stat.kind == Kind::File && stat.kind == Kind::File;
+        self.stat.key == stat.key || is_file && rights(&self.stat) == rights(stat)
+    }
 }
 
 /// An open directory: the origin's own, or one that was opened just now.
@@ -115,17 +140,37 @@ impl AsFd for Dir<'_> {
 
 impl Location {
     pub(crate) fn new(origin: &Arc<Origin>, path: impl Into<PathBuf>) -> Self {
-        Self { anchor: Anchor::Origin(origin.clone()), path: path.into() }
+        Self { anchor: Anchor::Origin(origin.clone()), path: path.into(), found: None }
     }
 
     /// What the link at this location leads to.
     pub(crate) fn followed(self, link_policy: &Arc<link::LinkPolicy>) -> Self {
-        Self { anchor: Anchor::Link(Arc::new(self), link_policy.clone()), path: PathBuf::new() }
+        let anchor = Anchor::Link(Arc::new(self), link_policy.clone());
+        Self { anchor, path: PathBuf::new(), found: None }
     }
 
     /// The location of `name` in the directory at this one.
     pub(crate) fn join(&self, name: &OsStr) -> Self {
-        Self { anchor: self.anchor.clone(), path: self.path.join(name) }
+        Self { anchor: self.anchor.clone(), path: self.path.join(name), found: None }
+    }
+
+    /// The location, with what was found there, in the directory `dir`.
+    pub(crate) fn found(self, dir: BorrowedFd<'_>, stat: &Stat) -> Result<Self> {
+        if !self.origin().shared {
+            return Ok(self);
+        }
+        let found = Found { dir: stat_of(dir)?.key, stat: *stat };
+        Ok(Self { found: Some(Arc::new(found)), ..self })
+    }
+
+    /// True if what lies here now is what was found here, or may take its place.
+    pub(crate) fn accepts(&self, stat: &Stat) -> bool {
+        self.found.as_ref().is_none_or(|found| found.is(stat))
+    }
+
+    /// Refuses what may not take the place of what was found here.
+    fn check(&self, stat: &Stat) -> Result<()> {
+        if self.accepts(stat) { Ok(()) } else { Err(Error::from(Errno::STALE).of(self.label())) }
     }
 
     /// The directory that was opened before mounting, from which this is reached.
@@ -164,20 +209,35 @@ impl Location {
         if let Some(parent) = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             dir = Dir::Opened(descend(dir.as_fd(), parent)?);
         }
+        if let Some(found) = &self.found
+            && stat_of(dir.as_fd())?.key != found.dir
+        {
+            return Err(Error::from(Errno::STALE).of(self.label()));
+        }
         Ok((dir, last.to_owned()))
     }
 
     /// What stat says now; a link is not followed.
     pub(crate) fn stat(&self) -> Result<Stat> {
         let (dir, name) = self.holder()?;
-        self.origin().stat_in(dir.as_fd(), &name).map_err(|error| error.of(self.label()))
+        let stat = self.origin().stat_in(dir.as_fd(), &name).map_err(|error| error.of(self.label()))?;
+        self.check(&stat).map(|()| stat)
     }
 
     /// Opens the regular file that lies here.
     pub(crate) fn open(&self) -> Result<Arc<dyn Source>> {
         let (dir, name) = self.holder()?;
-        let file = open_in(dir.as_fd(), &name, &self.label())?;
-        Ok(Arc::new(file.with_surroundings(Arc::new(Beside::new(self.clone())))))
+        let label = self.label();
+        let file = open(dir.as_fd(), &name).map_err(|error| error.of(&label))?;
+        let beside = match self.origin().shared {
+            true => {
+                self.check(&stat_of_held(file.as_fd())?)?;
+                Beside::shared(self.clone(), dir.as_fd(), file.as_fd())?
+            }
+            false => Beside::new(self.clone()),
+        };
+        let file = FileSource::from_file(File::from(file), &label)?;
+        Ok(Arc::new(file.with_surroundings(Arc::new(beside))))
     }
 
     /// Whether this process may write the file that lies here, as far as permissions go.
@@ -189,6 +249,7 @@ impl Location {
     /// What an editor needs to save the file that lies here.
     pub(crate) fn save_target(&self) -> Result<SaveTarget> {
         let (dir, name) = self.holder()?;
+        self.check(&self.origin().stat_in(dir.as_fd(), &name)?)?;
         let dir = dir.as_fd().try_clone_to_owned().map_err(Error::from)?;
         Ok(SaveTarget::new(dir, name, self.label()))
     }
@@ -215,6 +276,7 @@ impl Location {
             return Ok(dir);
         }
         let opened = step(dir.as_fd(), &name).map_err(|error| error.of(self.label()))?;
+        self.check(&stat_of(&opened)?)?;
         Ok(Dir::Opened(opened))
     }
 
@@ -223,7 +285,9 @@ impl Location {
         let read = || -> Result<Vec<Name>> {
             let (dir, name) = self.holder()?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            mounts::check(dir.as_fd(), &name)?;
             let fd = rustix::fs::openat(dir.as_fd(), name.as_os_str(), flags, Mode::empty())?;
+            self.check(&stat_of(&fd)?)?;
             let mut names = Vec::new();
             for found in rustix::fs::Dir::new(fd)? {
                 let found = found?;

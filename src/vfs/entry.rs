@@ -80,13 +80,14 @@ impl Entry {
 
     /// Whether what was seen is still this entry.
     ///
-    /// A folder stays itself when its file is replaced: a process in it sees the new one.
+    /// A folder stays itself when its file is replaced: a process in it sees the new one. Where other users may look,
+    /// the new file must have the same rights.
     fn is(&self, seen: &Seen) -> bool {
         let key = seen.stat.key;
         self.position.followed == seen.position.followed
             && match (&self.class, &seen.shape) {
                 (Class::Directory { key: own, .. }, Shape::Directory) => *own == key,
-                (Class::Folder(_), Shape::Folder) => true,
+                (Class::Folder(_), Shape::Folder) => self.position.location.accepts(&seen.stat),
                 (Class::File { first, .. }, Shape::File) => first.key == key,
                 (Class::Link { key: own, text }, Shape::Link(seen)) => *own == key && text == seen,
                 (Class::Special { key: own, kind }, Shape::Special) => (*own, *kind) == (key, seen.stat.kind),

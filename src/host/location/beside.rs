@@ -4,9 +4,11 @@
 //! is asked to stay below the folder, on its file system, links included; and where other users may look
 //! (`allow_other`), whoever may read the source must be let in to the other file as well.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -14,8 +16,9 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
 use crate::host::acl;
-use crate::host::at::{HOLD, READ, stat_of};
+use crate::host::at::{HOLD, READ, stat_of, step_up};
 use crate::host::location::Location;
+use crate::host::mounts;
 use crate::host::stat::{self, Stat};
 use crate::source::{FileSource, Reach, Source, Surroundings};
 
@@ -23,6 +26,9 @@ use crate::source::{FileSource, Reach, Source, Surroundings};
 const HOLD_ANY: OFlags = HOLD.difference(OFlags::DIRECTORY).difference(OFlags::NOFOLLOW);
 /// Links that are followed, as many as the system follows.
 const MOST_LINKS: usize = 40;
+/// To stay below a directory, on its file system.
+const BELOW: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_XDEV);
 /// How often a path is resolved again that changes meanwhile.
 const TRIES: usize = 8;
 
@@ -30,13 +36,22 @@ const TRIES: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
     source: Location,
+    /// The directory and the file of the source, if users other than the one that mounts may look. They may put
+    /// something else at its path.
+    held: Option<Arc<(OwnedFd, OwnedFd)>>,
     /// From the folder of the source to the one where paths begin.
     prefix: PathBuf,
 }
 
 impl Beside {
     pub(super) fn new(source: Location) -> Self {
-        Self { source, prefix: PathBuf::new() }
+        Self { source, held: None, prefix: PathBuf::new() }
+    }
+
+    /// What lies in `dir` beside the source that is open as `file`, for all users.
+    pub(super) fn shared(source: Location, dir: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<Self> {
+        let held = Arc::new((dir.try_clone_to_owned()?, file.try_clone_to_owned()?));
+        Ok(Self { held: Some(held), ..Self::new(source) })
     }
 
     fn refused(what: &str) -> Error {
@@ -44,48 +59,99 @@ impl Beside {
     }
 
     /// Holds the file at a path below the folder, or anywhere.
-    fn hold(&self, dir: BorrowedFd<'_>, path: &Path, reach: &Reach) -> Result<OwnedFd> {
-        let folder = real_path(dir);
-        let below = folder.as_deref().and_then(|folder| path.strip_prefix(folder).ok()).unwrap_or(path);
-        let is_shared = self.source.origin().shared;
-        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
-        if is_shared {
-            resolve |= ResolveFlags::NO_SYMLINKS;
+    fn hold(&self, path: &Path, reach: &Reach) -> Result<OwnedFd> {
+        if let Some(held) = &self.held {
+            return hold_for_all(held.0.as_fd(), held.1.as_fd(), path);
         }
-        match open_at(dir, below, resolve) {
-            Ok(held) => {
-                if is_shared {
-                    self.admit(dir, below, &held)?;
-                }
-                Ok(held)
-            }
-            Err(Errno::XDEV | Errno::LOOP) if is_shared => {
-                Err(Self::refused("it lies outside of the folder of the file, or behind a link"))
-            }
+        let (dir, _) = self.source.holder()?;
+        let dir = dir.as_fd();
+        match open_at(dir, &below(dir, path), BELOW) {
+            Ok(held) => Ok(held),
             Err(Errno::XDEV) => match reach {
                 Reach::Below => Err(Self::refused("it lies outside of the folder of the file")
                     .advise("-o external=anywhere allows that")),
-                Reach::Anywhere { mountpoint } => {
-                    let folder = folder.ok_or_else(|| Self::refused("its folder has no path"))?;
-                    let path = without_links(folder, path, mountpoint.as_deref())?;
-                    Ok(open_at(rustix::fs::CWD, &path, ResolveFlags::NO_SYMLINKS)?)
-                }
+                Reach::Anywhere => hold_anywhere(dir, path),
             },
             Err(errno) => Err(errno.into()),
         }
     }
+}
 
-    /// Whether all who may read the source may read a file below its folder.
-    fn admit(&self, dir: BorrowedFd<'_>, path: &Path, held: &OwnedFd) -> Result<()> {
-        let source = self.source.stat()?;
-        let other = acl::stat_of_held(held.as_fd())?;
-        let all_may =
-            path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).all(|above| {
-                acl::stat_in(dir, above.as_os_str()).is_ok_and(|stat| stat.mode & 0o111 == 0o111)
-            });
-        match all_may && reads_as_much(&source, &other) {
-            true => Ok(()),
-            false => Err(Self::refused("not all users who may read the file may read it (allow_other)")),
+/// The path from a directory on, if it begins with the directory's own.
+fn below(dir: BorrowedFd<'_>, path: &Path) -> PathBuf {
+    let folder = real_path(dir);
+    folder.as_deref().and_then(|folder| path.strip_prefix(folder).ok()).unwrap_or(path).to_owned()
+}
+
+/// Holds the file at a path below `dir`, if all who may read `source` may read it. Each directory is asked for its
+/// rights while it is held.
+fn hold_for_all(dir: BorrowedFd<'_>, source: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
+    let outside = || Beside::refused("it lies outside of the folder of the file, or behind a link");
+    let not_for_all = || Beside::refused("not all users who may read the file may read it (allow_other)");
+    let mut walked: Vec<OwnedFd> = Vec::new();
+    for name in &below(dir, path) {
+        let at = match walked.last() {
+            // Below the folder only directories that all may enter are left.
+            Some(at) if !may_all_enter(at.as_fd())? => return Err(not_for_all()),
+            Some(at) => at.as_fd(),
+            None => dir,
+        };
+        if name == ".." {
+            walked.pop().ok_or_else(outside)?;
+            continue;
+        }
+        match open_at(at, Path::new(name), BELOW | ResolveFlags::NO_SYMLINKS) {
+            Ok(held) => walked.push(held),
+            Err(Errno::XDEV | Errno::LOOP) => return Err(outside()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    let held = walked.pop().ok_or(Errno::NOENT)?;
+    match reads_as_much(&acl::stat_of_held(source)?, &acl::stat_of_held(held.as_fd())?) {
+        true => Ok(held),
+        false => Err(not_for_all()),
+    }
+}
+
+/// True if all users may enter a directory that is held.
+fn may_all_enter(dir: BorrowedFd<'_>) -> Result<bool> {
+    Ok(acl::stat_of_held(dir)?.mode & 0o111 == 0o111)
+}
+
+/// Holds the file at a path, from a directory on, wherever it lies. Links are followed here, name by name: the system
+/// would follow them into a mount of this program.
+fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
+    let (mut at, mut ahead, mut links) = (dir.try_clone_to_owned()?, Vec::new(), 0);
+    let mut text = path.as_os_str().to_owned();
+    loop {
+        if text.as_bytes().starts_with(b"/") {
+            at = rustix::fs::open("/", HOLD, Mode::empty())?;
+        }
+        let names = text.as_bytes().split(|byte| *byte == b'/').rev();
+        let names = names.filter(|name| !name.is_empty() && *name != b".");
+        ahead.extend(names.map(|name| OsStr::from_bytes(name).to_owned()));
+        loop {
+            let Some(name) = ahead.pop() else { return Ok(at) };
+            if name == ".." {
+                let device = mounts::key_unasked(&at)?.0;
+                let (above, key) = step_up(at.as_fd())?;
+                if key.0 != device && mounts::is_ours(key.0) {
+                    return Err(mounts::refused());
+                }
+                at = above;
+                continue;
+            }
+            mounts::check(at.as_fd(), &name)?;
+            let held = rustix::fs::openat(&at, &*name, HOLD_ANY | OFlags::NOFOLLOW, Mode::empty())?;
+            if stat_of(&held)?.kind == stat::Kind::Link {
+                links += 1;
+                if links > MOST_LINKS {
+                    return Err(Errno::LOOP.into());
+                }
+                text = OsString::from_vec(rustix::fs::readlinkat(&held, "", Vec::new())?.into_bytes());
+                break;
+            }
+            at = held;
         }
     }
 }
@@ -115,42 +181,10 @@ fn real_path(dir: BorrowedFd<'_>) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// A path, from a folder on that has none, without `.`, `..` and links. Nothing in the mount is looked at on the way: the
-/// daemon would wait for its own answer.
-fn without_links(folder: PathBuf, path: &Path, mountpoint: Option<&Path>) -> Result<PathBuf> {
-    let (mut plain, mut left, mut links) = (folder, path.to_owned(), 0);
-    loop {
-        let mut components = left.components();
-        let Some(component) = components.next() else { return Ok(plain) };
-        let rest = components.as_path().to_owned();
-        plain = match component {
-            Component::ParentDir => plain.parent().map_or(plain.clone(), Path::to_owned),
-            Component::CurDir => {
-                left = rest;
-                continue;
-            }
-            other => plain.join(other),
-        };
-        if mountpoint.is_some_and(|mountpoint| plain.starts_with(mountpoint)) {
-            return Err(Beside::refused("it lies in this mount"));
-        }
-        left = match std::fs::read_link(&plain) {
-            Ok(_) if links == MOST_LINKS => return Err(Errno::LOOP.into()),
-            Ok(target) => {
-                links += 1;
-                plain.pop();
-                target.join(rest)
-            }
-            Err(_) => rest,
-        };
-    }
-}
-
 impl Surroundings for Beside {
     fn open(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>> {
         let path = self.prefix.join(path);
-        let (dir, _) = self.source.holder()?;
-        let held = self.hold(dir.as_fd(), &path, reach)?;
+        let held = self.hold(&path, reach)?;
         if stat_of(&held)?.kind != stat::Kind::File {
             return Err(Self::refused("is not a regular file"));
         }
@@ -158,7 +192,7 @@ impl Surroundings for Beside {
         let again = Path::new("/proc/self/fd").join(held.as_raw_fd().to_string());
         let file = rustix::fs::open(&again, READ.difference(OFlags::NOFOLLOW), Mode::empty())?;
         let prefix = path.parent().unwrap_or(Path::new("")).to_owned();
-        let surroundings = Arc::new(Self { source: self.source.clone(), prefix });
+        let surroundings = Arc::new(Self { prefix, ..self.clone() });
         let label = self.source.label().parent().map_or_else(|| path.clone(), |folder| folder.join(&path));
         Ok(Arc::new(FileSource::from_file(File::from(file), &label)?.with_surroundings(surroundings)))
     }
@@ -172,8 +206,9 @@ mod tests {
     use super::*;
     use crate::host::location::Origin;
 
-    fn beside(dir: &Path, shared: bool) -> Beside {
-        Beside::new(Location::new(&Origin::of_source(dir, shared).unwrap(), "source"))
+    fn beside(dir: &Path, shared: bool) -> Arc<dyn Surroundings> {
+        let location = Location::new(&Origin::of_source(dir, shared).unwrap(), "source");
+        location.open().unwrap().surroundings().unwrap().clone()
     }
 
     #[test]
@@ -194,7 +229,7 @@ mod tests {
         for path in ["other", "sub/deep", "sub/../other", "inside", folder.join("other").to_str().unwrap()] {
             assert!(open(path, &Reach::Below).is_ok(), "{path}");
         }
-        let anywhere = Reach::Anywhere { mountpoint: None };
+        let anywhere = Reach::Anywhere;
         let outside = dir.path().join("outside");
         for path in ["../outside", "leads out", "absolute", outside.to_str().unwrap(), "sub/../../outside"] {
             let why = open(path, &Reach::Below).unwrap_err();
@@ -204,20 +239,9 @@ mod tests {
         for path in ["none", "sub", "fifo", "/proc/self/fd/0", ""] {
             assert!(open(path, &Reach::Below).is_err(), "{path}");
         }
-        fs::create_dir(dir.path().join("mount")).unwrap();
-        fs::write(dir.path().join("mount/file"), "file").unwrap();
-        symlink("../mount/file", folder.join("into")).unwrap();
         symlink("..", folder.join("up")).unwrap();
         symlink("round", dir.path().join("round")).unwrap();
-        let covered = Reach::Anywhere { mountpoint: Some(dir.path().join("mount").canonicalize().unwrap()) };
-        for path in ["../mount/file", "into", "up/mount/file", "up/folder/up/folder/into"] {
-            assert!(open(path, &anywhere).is_ok(), "{path}");
-            assert!(open(path, &covered).unwrap_err().message().contains("this mount"), "{path}");
-        }
-        assert!(open("up/outside", &covered).is_ok() && open("../round", &anywhere).is_err());
-        // A mount over the folder itself.
-        let covered = Reach::Anywhere { mountpoint: Some(folder.canonicalize().unwrap()) };
-        assert!(open("./../outside", &covered).is_ok() && open("../folder/other", &covered).is_err());
+        assert!(open("up/folder/./up/outside", &anywhere).is_ok() && open("../round", &anywhere).is_err());
         // What the other file names begins at its own folder.
         let deep = open("sub/deep", &Reach::Below).unwrap();
         assert!(deep.surroundings().unwrap().open(Path::new("../other"), &Reach::Below).is_ok());
@@ -237,7 +261,7 @@ mod tests {
         mode("sub", 0o755);
         symlink("other", dir.path().join("link")).unwrap();
         let beside = beside(dir.path(), true);
-        let may = |path: &str| beside.open(Path::new(path), &Reach::Anywhere { mountpoint: None }).is_ok();
+        let may = |path: &str| beside.open(Path::new(path), &Reach::Anywhere).is_ok();
         assert!(may("other") && may("sub/deep"));
         assert!(!may("link") && !may("/etc/passwd") && !may("../x"));
         mode("other", 0o600);
@@ -245,5 +269,57 @@ mod tests {
         assert!(!may("other") && !may("sub/deep"));
         mode("source", 0o600);
         assert!(may("other") && !may("sub/deep"));
+    }
+
+    #[test]
+    fn another_user_who_exchanges_folders_or_files_gets_no_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let put = |name: &str, mode| {
+            fs::write(path(name), name).unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for (name, mode) in [("own", 0o755), ("own/sub", 0o755), ("private", 0o700), ("private/sub", 0o755)] {
+            fs::create_dir(path(name)).unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        for name in ["own/source", "private/source", "own/sub/x", "private/sub/x", "private/x"] {
+            put(name, 0o644);
+        }
+        put("own/secret", 0o600);
+        put("own/decoy", 0o600);
+        let exchange = |one: &str, other: &str| {
+            let flags = rustix::fs::RenameFlags::EXCHANGE;
+            rustix::fs::renameat_with(rustix::fs::CWD, path(one), rustix::fs::CWD, path(other), flags)
+                .unwrap();
+        };
+        let below = beside(&path("own"), true);
+        let origin = Origin::of_source(dir.path(), true).unwrap();
+        let own = origin.stat_in(origin.fd(), OsStr::new("own")).unwrap();
+        let top = Location::new(&origin, "own").found(origin.fd(), &own).unwrap();
+        let in_own = top.join(OsStr::new("source"));
+        let (own, _) = in_own.holder().unwrap();
+        let stat = acl::stat_in(own.as_fd(), OsStr::new("source")).unwrap();
+        let source = in_own.clone().found(own.as_fd(), &stat).unwrap();
+        let beside = source.open().unwrap().surroundings().unwrap().clone();
+        exchange("own", "private");
+        let read = |path: &str| {
+            let mut bytes = [0; 64];
+            let other = beside.open(Path::new(path), &Reach::Anywhere)?;
+            let read = other.read_at(0, &mut bytes)?;
+            Ok::<_, Error>(String::from_utf8_lossy(&bytes[..read]).into_owned())
+        };
+        assert_eq!(read("sub/x").unwrap(), "own/sub/x");
+        assert!(read("x").is_err(), "a file of the private folder");
+        for refused in [source.stat().err(), source.open().err(), source.list().err(), top.list().err()] {
+            assert_eq!(refused.unwrap().errno(), libc::ESTALE);
+        }
+        assert!(top.open_dir().is_err() && source.save_target().is_err());
+        exchange("own", "private");
+        // The source's rights are those of the file that was opened.
+        exchange("own/source", "own/decoy");
+        assert!(read("secret").is_err());
+        assert_eq!(source.stat().unwrap_err().errno(), libc::ESTALE, "the decoy has other rights");
+        assert!(below.open(Path::new("secret"), &Reach::Below).is_err());
     }
 }

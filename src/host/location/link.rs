@@ -17,8 +17,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::host::at::{stat_in, stat_of, step};
+use crate::host::at::{stat_in, stat_of, step, step_up};
 use crate::host::location::{Location, Origin};
+use crate::host::mounts;
 use crate::host::stat::{Key, Kind, Stat};
 
 /// So many links in a row are followed, as by the system itself.
@@ -246,14 +247,14 @@ impl LinkWalk<'_> {
             self.strayed = true;
         }
         let from = stat_of(&self.at)?.key;
-        let above = step(self.at.as_fd(), OsStr::new(".."))?;
-        let key = key_unasked(&above)?;
+        let (above, key) = step_up(self.at.as_fd())?;
         match &self.links.mountpoint {
             // The root of this very mount, which covers the directory that is meant.
             Some(mount) if self.links.beneath && key.1 == 1 && key.0 != from.0 => {
                 let covered = mount.covered.clone();
                 self.stand(&covered)
             }
+            _ if key.0 != from.0 && mounts::is_ours(key.0) => Err(mounts::refused()),
             _ => {
                 self.at = above;
                 self.inside = (key == self.links.origin.key).then(PathBuf::new);
@@ -261,12 +262,4 @@ impl LinkWalk<'_> {
             }
         }
     }
-}
-
-/// Device and inode number as they are known, without asking the file system, which may be ourselves.
-fn key_unasked(dir: &OwnedFd) -> Result<Key> {
-    use rustix::fs::{AtFlags, StatxFlags};
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let stat = rustix::fs::statx(dir, "", flags, StatxFlags::INO)?;
-    Ok((rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
 }

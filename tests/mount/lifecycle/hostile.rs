@@ -1,8 +1,13 @@
 //! What strangers put into names, texts and folders does no harm to the terminal, the mount or the machine.
 
 use std::fs;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+
+use rustix::fs::{CWD, Dir, Mode, OFlags, RenameFlags};
 
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::daemon::Bench;
@@ -95,4 +100,96 @@ fn where_processes_are_limited_a_mount_serves_or_says_why_not() {
     let output = bench.script(&format!("{}{script}", super::user::PROLOGUE));
     assert!(output.status.success(), "{output:?}");
     bench.nothing_is_left();
+}
+
+#[test]
+fn mounts_that_lead_into_each_other_do_not_wait_for_each_other() {
+    let bench = Bench::new();
+    let script = r#"
+        mkdir one two m1 m2 one/sub one/dir two/dir
+        echo text >one/plain
+        for n in 1 2 3; do
+            ln -s $T/m2/link$n one/link$n
+            ln -s $T/m1/dir/link$n two/link$n
+            ln -s ../../m2/link$n one/dir/link$n
+            ln -s $T/m1/plain two/plain$n
+        done
+        printf '#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%%YAML 1.1\n%%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\na: !core/ndarray-1.0.0 {source: "../m1/sub/x.asdf", datatype: uint8, byteorder: big, shape: [1]}\nb: !core/ndarray-1.0.0 {source: "../m2/plain1", datatype: uint8, byteorder: big, shape: [1]}\n...\n' >one/x.asdf
+        asdf-mount -o external=anywhere one m1
+        asdf-mount two m2
+        mount --bind m1 one/sub
+        look() { timeout -k 1 30 "$@" >/dev/null 2>&1 || test $? -lt 124; }
+        for i in $(seq 8); do
+            for path in m1 m2 m1/dir m1/sub m1/sub/sub; do
+                look ls -lL $path & look find -L $path -maxdepth 3 &
+            done
+        done
+        for path in m1/sub/plain m1/x.asdf/arrays/a.npy m1/x.asdf/arrays/b.npy m2/plain1; do
+            look cat $path &
+        done
+        wait
+        test "$(timeout -k 1 30 cat m1/plain)" = text
+        timeout -k 1 30 ls m1/sub 2>&1 | grep -q 'Too many levels of symbolic links'
+        umount one/sub
+        timeout -k 1 30 asdf-mount -u m1
+        timeout -k 1 30 asdf-mount -u m2"#;
+    let output = bench.script(script);
+    assert!(output.status.success(), "{output:?}");
+    bench.nothing_is_left();
+}
+
+/// The kernel has let a user in to a folder of its own when another one takes its place.
+#[test]
+fn a_folder_that_is_exchanged_for_a_private_one_shows_nothing_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let build = |text: &str| {
+        let tree =
+            format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\nname: {text}\n...\n");
+        AsdfBuilder::new().tree(tree).build().bytes
+    };
+    for (name, mode) in [("own", 0o755), ("private", 0o700)] {
+        fs::create_dir(path(name)).unwrap();
+        fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        fs::write(path(name).join("data.asdf"), build(name)).unwrap();
+        fs::write(path(name).join(format!("of {name}")), name).unwrap();
+    }
+    fs::write(path("shared.asdf"), build("shared")).unwrap();
+    fs::write(path("decoy.asdf"), build("secret")).unwrap();
+    fs::set_permissions(path("decoy.asdf"), fs::Permissions::from_mode(0o600)).unwrap();
+    let mounted = Mounted::new(["-o".as_ref(), "allow_other".as_ref(), folder.path().as_os_str()]);
+    let hold = |name: &str| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(mounted.path(name), flags, Mode::empty()).unwrap()
+    };
+    let (own, data, shared) = (hold("own"), hold("own/data.asdf"), hold("shared.asdf"));
+    let exchange = |one: &str, other: &str| {
+        rustix::fs::renameat_with(CWD, path(one), CWD, path(other), RenameFlags::EXCHANGE).unwrap();
+    };
+    exchange("own", "private");
+    exchange("shared.asdf", "decoy.asdf");
+    let read = |dir: &OwnedFd, name: &str| -> Vec<u8> {
+        let Ok(file) = rustix::fs::openat(dir, name, OFlags::RDONLY, Mode::empty()) else {
+            return Vec::new();
+        };
+        let mut bytes = Vec::new();
+        let _ = fs::File::from(file).read_to_end(&mut bytes);
+        bytes
+    };
+    let has = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    // The kernel may believe for half a second what it was told before.
+    for _ in 0..8 {
+        let listed = rustix::fs::openat(&own, ".", OFlags::RDONLY, Mode::empty()).map(Dir::new);
+        let names = listed.ok().and_then(Result::ok).into_iter().flatten().flatten();
+        assert!(!names.into_iter().any(|entry| entry.file_name().to_bytes() == b"of private"));
+        assert!(!has(&read(&own, "of private"), "private"));
+        assert!(!has(&read(&data, "tree.yaml"), "private"));
+        assert!(!has(&read(&shared, "tree.yaml"), "secret"));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    // By its name it is what it is now.
+    assert!(has(&fs::read(mounted.path("own/data.asdf/tree.yaml")).unwrap(), "private"));
+    assert_eq!(fs::metadata(mounted.path("own")).unwrap().permissions().mode() & 0o777, 0o500);
+    drop((own, data, shared));
+    mounted.unmount();
 }

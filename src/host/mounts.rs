@@ -1,0 +1,122 @@
+//! Mounts of this program, which no thread that answers the kernel may enter.
+//!
+//! The daemon of such a mount may wait for this one: it may be this one, or mirror a directory with a link into this
+//! mount. Then both would wait for ever. So a path is followed name by name, and the device of each name is asked of the
+//! kernel alone, never of the file system.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Mutex;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, makedev};
+use rustix::io::Errno;
+
+use crate::error::{Error, Kind, Result};
+use crate::host::stat::Key;
+use crate::sync::locked;
+
+/// The type of these mounts in [`TABLE`].
+const TYPE: &[u8] = b"fuse.asdf-mount";
+const TABLE: &str = "/proc/self/mountinfo";
+
+/// The table as it was read last.
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+struct Known {
+    /// Tells when the table changes.
+    table: File,
+    ours: Vec<u64>,
+}
+
+/// Refuses a name in an open directory at which a mount of this program begins.
+pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+    if name == "." {
+        return Ok(());
+    }
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let found = match rustix::fs::statx(dir, name, flags, StatxFlags::empty()) {
+        Ok(found) => found,
+        // An older kernel, or a sandbox that forbids the call.
+        Err(Errno::NOSYS | Errno::PERM) => return Ok(()),
+        Err(errno) => return Err(errno.into()),
+    };
+    // Before Linux 5.8 nothing tells whether a mount begins there.
+    let known = found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT);
+    let is_root = !known || found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    if is_root && found.stx_dev_major == 0 && is_ours(makedev(0, found.stx_dev_minor)) {
+        return Err(refused());
+    }
+    Ok(())
+}
+
+/// The error for a name at which a mount of this program begins.
+pub(crate) fn refused() -> Error {
+    Error::new(Kind::System(libc::ELOOP), "a mount of asdf-mount lies there, which might wait for this one")
+}
+
+/// Device and inode number as they are known, without asking the file system, which may be this mount.
+pub(crate) fn key_unasked(dir: impl AsFd) -> Result<Key> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = rustix::fs::statx(dir, "", flags, StatxFlags::INO)?;
+    Ok((makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino))
+}
+
+/// True if a device is that of a mount of this program.
+pub(crate) fn is_ours(device: u64) -> bool {
+    let mut known = locked(&KNOWN);
+    let is_new = known.as_ref().is_none_or(Known::is_outdated);
+    if is_new {
+        *known = read(known.take());
+    }
+    known.as_ref().is_some_and(|known| known.ours.contains(&device))
+}
+
+impl Known {
+    fn is_outdated(&self) -> bool {
+        let mut watched = [PollFd::new(&self.table, PollFlags::PRI)];
+        // Where that can't be told, the table is read again.
+        poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
+    }
+}
+
+/// Reads the table; `None` without /proc.
+fn read(known: Option<Known>) -> Option<Known> {
+    let mut table = match known {
+        Some(mut known) => {
+            known.table.rewind().ok()?;
+            known.table
+        }
+        None => File::open(TABLE).ok()?,
+    };
+    let mut text = Vec::new();
+    table.read_to_end(&mut text).ok()?;
+    let ours = text.split(|byte| *byte == b'\n').filter_map(device_of_ours).collect();
+    Some(Known { table, ours })
+}
+
+/// The device in a line of the table, if the line is of a mount of this program.
+fn device_of_ours(line: &[u8]) -> Option<u64> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let device = std::str::from_utf8(fields.nth(2)?).ok()?;
+    let (major, minor) = device.split_once(':')?;
+    fields.find(|field| *field == b"-")?;
+    (fields.next()? == TYPE).then_some(makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_table_tells_type_and_device() {
+        let line = b"36 35 0:53 / /mnt/x ro,nosuid shared:1 master:2 - fuse.asdf-mount /a.asdf ro";
+        assert_eq!(device_of_ours(line), Some(makedev(0, 53)));
+        assert_eq!(device_of_ours(b"36 35 0:53 / /mnt rw - fuse.sshfs x rw"), None);
+        assert_eq!(device_of_ours(b"36 35 0:53 / /mnt rw"), None);
+        assert_eq!(device_of_ours(b""), None);
+        assert!(!is_ours(makedev(0, 1)) && !is_ours(makedev(0, 1)));
+    }
+}
