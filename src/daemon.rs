@@ -25,6 +25,7 @@ mod memory;
 mod mount;
 mod mountinfo;
 mod mountpoint;
+mod rights;
 mod signals;
 mod threads;
 mod unmount;
@@ -157,6 +158,7 @@ fn serve<F: Filesystem>(
     open: impl FnOnce(&Plan) -> Result<Served<F>>,
     ready: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
+    rights::drop_unneeded();
     let lifecycle = Lifecycle::watched(place)?;
     let result = serve_watched(plan, &lifecycle, open, ready);
     // The thread for signals may hold another reference, so dropping this one would not remove the directory.
