@@ -10,7 +10,8 @@
 //! | [`index`], [`order`] | the entries, by number; which of them make up the frames |
 //! | [`file`](mod@file) | a file: its frames, and the chunk of a frame and a name |
 //! | [`chunk`], [`facts`] | a chunk as a file, and what is said of it |
-//! | [`frames`], [`arrays`] | `arrays/frames/`; the folders in `arrays/` |
+//! | [`frames`], [`series`], [`resolved`] | the folders in [`arrays`] |
+//! | [`tables`] | `tables/` |
 //! | [`tree`], [`defect`] | the text of `tree.yaml`; what is wrong, worded |
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub mod order;
 pub mod resolved;
 pub mod schema;
 pub mod series;
+pub mod tables;
 pub mod tree;
 
 pub use file::GsdFile;
@@ -61,7 +63,7 @@ impl Format for Gsd {
     }
 
     fn view_names(&self) -> &'static [&'static str] {
-        &["arrays"]
+        &["arrays", "tables"]
     }
 
     fn recognise(&self, head: &[u8]) -> bool {

@@ -5,5 +5,6 @@ mod crafted;
 mod million_frames;
 mod model;
 mod real_files;
+mod rows;
 mod series;
 mod walked;

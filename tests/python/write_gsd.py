@@ -123,6 +123,73 @@ def write_hoomd(path, rng, precision="single"):
             trajectory.append(random_frame(rng, number, log))
 
 
+def write_logs(path, rng):
+    """Logs of all kinds: in all frames, in some, in frame 0 alone, from some frame on; texts; other types later."""
+    with gsd.hoomd.open(path, "w") as trajectory:
+        for number in range(23):
+            frame = gsd.hoomd.Frame()
+            frame.configuration.step = 1000 * number
+            some = number == 0 or rng.random() < 0.5
+            for dtype in TYPES:
+                frame.log[f"all/{dtype}"] = numbers(rng, dtype, (1,)) if dtype[0] != "f" else rng.random(1).astype(dtype)
+                if some:
+                    frame.log[f"some/{dtype}"] = np.array([number], dtype)
+            for shape in (2,), (3, 3), (2, 1):
+                if some:
+                    frame.log[f"shape/{shape}"] = rng.random(shape).astype("f4")
+            if number == 0:
+                frame.log["once"] = np.array([2.5])
+                frame.log["once/vector"] = np.arange(20_000)
+            frame.log["large"] = rng.random(20_000) if number != 5 else rng.integers(0, 9, 20_000).astype("i2")
+            if number > 4:
+                frame.log["late"] = np.array([number / 4])
+                frame.log["late/integer"] = np.array([number], "i4")
+                frame.log["late/text"] = f"from frame {number} on"
+                frame.log["late/vector"] = np.arange(3)
+            frame.log["text"] = "text " + "x" * number
+            if some:
+                frame.log["text/some"] = f"{number}"
+            # numpy assigns these to the type of frame 0.
+            frame.log["mixed"] = np.array([number]) if number < 9 else np.array([-number - 0.75], "f4")
+            frame.log["mixed/list"] = np.array([number, 7][: 1 + number % 2], "f4") if number else np.array([0.5])
+            frame.log["mixed/vector"] = np.arange(3, dtype="i4" if number % 3 else "f8")
+            trajectory.append(frame)
+
+
+def write_no_step(path, rng):
+    """No frame has a step; some have neither a log."""
+    with open_new(path, "hoomd", (1, 4)) as file:
+        for number in range(9):
+            if number in (0, 3, 4):
+                file.write_chunk("log/a", np.array([number], "u2"))
+            file.write_chunk("particles/N", np.array([number], "u4"))
+            file.end_frame()
+
+
+def write_states(path, rng):
+    """States: no frame has those of another."""
+    with open_new(path, "hoomd", (1, 4)) as file:
+        for number in range(4):
+            if number != 1:
+                file.write_chunk("state/hpmc/sphere/radius", np.arange(number + 1.0))
+            if number < 2:
+                file.write_chunk("state/hpmc/d", np.array([0.5]))
+            file.write_chunk("configuration/step", np.array([number], "u8"))
+            file.end_frame()
+
+
+def write_many_logs(path, rng):
+    """So many chunks in a frame that frames are searched one by one."""
+    with gsd.hoomd.open(path, "w") as trajectory:
+        for number in range(3):
+            frame = gsd.hoomd.Frame()
+            frame.configuration.step = number
+            for name in range(300):
+                if number == 0 or (name + number) % 2 or name > 20:
+                    frame.log[str(name)] = np.array([number + 1000 * name])
+            trajectory.append(frame)
+
+
 def main():
     folder, seed = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1
     rng = np.random.default_rng(seed)
@@ -130,6 +197,7 @@ def main():
     writers |= {"words": write_words, "large": write_large, "many": write_many}
     writers |= {f"hoomd{n}": write_hoomd for n in range(3)}
     writers["double"] = lambda path, rng: write_hoomd(path, rng, "double")
+    writers |= {"logs": write_logs, "no_step": write_no_step, "states": write_states, "many_logs": write_many_logs}
     for name, write in writers.items():
         write(os.path.join(folder, f"{name}.gsd"), rng)
         print(name)

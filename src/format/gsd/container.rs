@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 use super::arrays::Arrays;
 use super::file::GsdFile;
 use super::lineage::{self, Trace};
-use super::{NAME, defect, facts, tree};
-use crate::content::folder::{Attributes, Node};
+use super::tables::Tables;
+use super::{NAME, defect, facts, resolved, tree};
+use crate::content::folder::{Attributes, Folder, Node};
 use crate::content::{Content, Text};
 use crate::error::{Error, Kind, Result};
 use crate::format::{Block, Container, Defect};
@@ -66,7 +67,12 @@ impl Container for Gsd {
     }
 
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
-        vec![("arrays", Node::Folder(self.arrays.clone()))]
+        let mut views = vec![("arrays", Node::Folder(self.arrays.clone() as Arc<dyn Folder>))];
+        if resolved::applies(&self.file) {
+            let tables = Tables::new(self.file.clone(), self.arrays.series().clone());
+            views.push(("tables", Node::Folder(Arc::new(tables))));
+        }
+        views
     }
 
     fn attributes(&self) -> Attributes {

@@ -56,6 +56,10 @@ pub enum Defect {
         /// The first one that differs.
         other: Entry,
     },
+    /// Chunks of a name do not make one row a frame: the name, the first chunk, and the first that is no row.
+    NoRows((Box<[u8]>, Entry, Entry)),
+    /// Numbers of one type are shown as those of another: the name, the first chunk, and the first of another type.
+    Converted((Box<[u8]>, Entry, Entry)),
 }
 
 impl fmt::Display for Defect {
@@ -97,17 +101,37 @@ impl fmt::Display for Defect {
                 out,
                 "the entries of frame {frame} are not sorted by name: other programs may not find its chunks"
             ),
-            Self::NoSeries { name, first, other } => write!(
+            Self::NoSeries { name, first, other } => {
+                differ(out, name, "is not in arrays/series", first, other)
+            }
+            Self::NoRows((name, first, other)) if first.slot == other.slot => write!(
                 out,
-                "{} is not in arrays/series: frame {} has {}, frame {} has {}",
+                "{} is not in arrays/resolved/series: frame {} has {}, which make no row",
                 String::from_utf8_lossy(name),
                 first.frame,
-                first.array(),
-                other.frame,
-                other.array()
+                first.array()
             ),
+            Self::NoRows((name, first, other)) => {
+                differ(out, name, "is not in arrays/resolved/series", first, other)
+            }
+            Self::Converted((name, first, other)) => {
+                let what = "is converted in arrays/resolved/series and tables, as gsd.hoomd.read_log does";
+                differ(out, name, what, first, other)
+            }
         }
     }
+}
+
+/// Writes what follows from two chunks of a name that differ.
+fn differ(
+    out: &mut fmt::Formatter<'_>,
+    name: &[u8],
+    what: &str,
+    first: &Entry,
+    other: &Entry,
+) -> fmt::Result {
+    let (name, one, another) = (String::from_utf8_lossy(name), first.array(), other.array());
+    write!(out, "{name} {what}: frame {} has {one}, frame {} has {another}", first.frame, other.frame)
 }
 
 impl Defect {
@@ -121,6 +145,8 @@ impl Defect {
             | Self::LongName(_)
             | Self::Unfinished { .. }
             | Self::NoSeries { .. }
+            | Self::NoRows(_)
+            | Self::Converted(_)
             | Self::Unsorted(_) => Severity::Note,
         }
     }

@@ -100,6 +100,16 @@ impl Entry {
         ELEMENTS.get(usize::from(self.kind).checked_sub(1)?)
     }
 
+    /// True if its elements are characters.
+    pub fn is_text(&self) -> bool {
+        self.element().is_some_and(Element::is_text)
+    }
+
+    /// True if it is one number.
+    pub fn is_number(&self) -> bool {
+        (self.n, self.m) == (1, 1) && !self.is_text()
+    }
+
     /// The shape that readers give it: M = 1 is no dimension.
     pub fn shape(&self) -> Vec<u64> {
         if self.m == 1 { vec![self.n] } else { vec![self.n, self.m.into()] }

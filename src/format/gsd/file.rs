@@ -156,10 +156,15 @@ impl GsdFile {
     }
 
     /// Adds the usable ones of a range of the entries that make up the frames to `found`.
-    pub fn read_entries(&self, mut range: Range<u64>, found: &mut Vec<Entry>) -> Result<()> {
+    pub fn read_entries(&self, range: Range<u64>, found: &mut Vec<Entry>) -> Result<()> {
+        self.each_entry(range, |entry| found.push(*entry))
+    }
+
+    /// Hands out the usable ones of a range of the entries that make up the frames.
+    pub fn each_entry(&self, mut range: Range<u64>, mut hand_out: impl FnMut(&Entry)) -> Result<()> {
         let mut take = |entry: &Entry| {
             if self.index.is_usable(entry) {
-                found.push(*entry);
+                hand_out(entry);
             }
             Ok(true)
         };

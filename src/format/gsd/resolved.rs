@@ -46,12 +46,41 @@ pub fn applies(file: &GsdFile) -> bool {
     header.schema == schema::NAME && schema::is_known(header.schema_version)
 }
 
-/// The folder of all frames.
-pub fn folder(file: &Arc<GsdFile>) -> Result<Arc<dyn Folder>> {
+/// The frames, and the folder `series` of rows over all frames behind them.
+#[derive(Debug)]
+struct Resolved {
+    frames: Arc<dyn Folder>,
+    count: u64,
+    series: Arc<dyn Folder>,
+}
+
+const SERIES: &str = "series";
+
+/// The folder of all frames, and of `series`.
+pub fn folder(file: &Arc<GsdFile>, series: Arc<dyn Folder>) -> Result<Arc<dyn Folder>> {
     let holder = file.clone();
     let frame =
         move |number| Ok(Node::Folder(Arc::new(Frame { file: holder.clone(), number }) as Arc<dyn Folder>));
-    Ok(Arc::new(CountedFolder::new(file.frames()?, frame)))
+    let count = file.frames()?;
+    Ok(Arc::new(Resolved { frames: Arc::new(CountedFolder::new(count, frame)), count, series }))
+}
+
+impl Folder for Resolved {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        if name == SERIES { Ok(Some(Node::Folder(self.series.clone()))) } else { self.frames.lookup(name) }
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        let mut goes_on = true;
+        self.frames.list(from, &mut |name, kind| {
+            goes_on = take(name, kind);
+            goes_on
+        })?;
+        if goes_on && from <= self.count {
+            take(OsStr::new(SERIES), Kind::Folder);
+        }
+        Ok(())
+    }
 }
 
 impl Frame {

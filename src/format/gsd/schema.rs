@@ -154,6 +154,12 @@ pub(crate) fn free_groups(version: Version) -> &'static [&'static str] {
 /// The group of names that the writer chooses of which frame 0 lends to others what they lack.
 pub(crate) const LENT: &str = "log";
 
+/// The name of the step of a frame.
+pub(crate) const STEP: &str = "configuration/step";
+
+/// The start of the names of what is logged.
+pub(crate) const LOGGED: &str = "log/";
+
 /// Whether files of this version of the schema can be understood.
 pub(crate) fn is_known(version: Version) -> bool {
     matches!(version.0, 1 | 2)

@@ -2,9 +2,13 @@
 //!
 //! A name has a series if its chunks have one type and shape; where they differ, `status.yaml` says so. Which names
 //! have one is found by a pass over the index when a program first looks into the folder.
+//!
+//! [`rows`] are those of `arrays/resolved/series/` and of `tables/log.parquet`.
 
 mod gather;
+mod numbers;
 mod pass;
+mod rows;
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex};
@@ -14,12 +18,15 @@ use super::entry::{Element, Entry};
 use super::file::GsdFile;
 use super::index::SURVEYED;
 use super::path_folder::{Item, Items, PathFolder};
+use super::{resolved, schema};
 use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
+use crate::content::parquet::Column;
 use crate::content::{Content, npy};
 use crate::error::{Error, Result};
 use crate::format;
 use gather::{Gather, Of, locked};
-use pass::{Chunks, Outcome, Pass};
+use pass::{Chunks, Outcome, Pass, Rows};
+use rows::Quantity;
 
 /// The folder, and what is known of it.
 #[derive(Debug)]
@@ -36,8 +43,14 @@ pub struct Series {
 struct Table {
     pass: Pass,
     folder: PathFolder<Shown>,
+    /// Those of `logged` that have a row in each frame.
+    rows: PathFolder<Quantity>,
+    logged: Logged,
     notes: Vec<format::Defect>,
 }
+
+/// The step, and all that is logged, in the order in which the file names it.
+type Logged = Vec<(Item<Quantity>, String)>;
 
 /// A file of the folder.
 #[derive(Clone, Debug)]
@@ -85,11 +98,12 @@ impl Series {
 
     fn table_of(&self, pass: Pass) -> Result<Table> {
         let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
-        let (mut items, mut notes) = (Vec::new(), Vec::new());
-        for (id, outcome) in pass.outcomes(&self.file) {
+        let (mut items, mut notes, mut found_rows) = (Vec::new(), Vec::new(), Vec::new());
+        for (id, outcome, rows) in pass.outcomes(&self.file) {
             // Of equal names the first one is shown.
             let name = names.bytes(id).filter(|name| names.id_of(name) == Some(id));
             let (Some(name), Some(path)) = (name, names.path(id)) else { continue };
+            found_rows.push((id, rows));
             let chunks = match outcome {
                 Outcome::Series(chunks) => Arc::new(chunks),
                 Outcome::Differs(differs) => {
@@ -109,9 +123,76 @@ impl Series {
                 add(".frames.npy", true);
             }
         }
-        let file = self.file.clone();
+        let logged =
+            if resolved::applies(&self.file) { self.logged(&found_rows, &mut notes)? } else { Vec::new() };
+        let whole = logged.iter().filter(|(item, _)| item.what.is_whole());
+        let whole = Items::new(whole.map(|(item, _)| item.clone()).collect());
+        let (file, holder) = (self.file.clone(), self.file.clone());
         let folder = PathFolder::new(&Items::new(items), move |shown| Ok(Node::File(file_of(&file, shown))));
-        Ok(Table { pass, folder, notes })
+        let rows = PathFolder::new(&whole, move |quantity| Ok(Node::File(file_of_rows(&holder, quantity))));
+        Ok(Table { pass, folder, rows, logged, notes })
+    }
+
+    /// The step and what is logged, as rows; notes tell what makes no rows.
+    fn logged(&self, found: &[(u16, Rows)], notes: &mut Vec<format::Defect>) -> Result<Logged> {
+        let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
+        let step = names.id_of(schema::STEP.as_bytes());
+        let mut logged = Vec::new();
+        if !found.iter().any(|(id, _)| Some(*id) == step) {
+            let path: Arc<[String]> = schema::STEP.split('/').map(str::to_owned).collect();
+            let what = Quantity::no_step(frames);
+            logged.push((Item { path, file: "step.npy".to_owned(), what }, schema::STEP.to_owned()));
+        }
+        for (id, rows) in found {
+            let (Some(name), Some(path)) = (names.bytes(*id), names.path(*id)) else { continue };
+            let is_step = Some(*id) == step;
+            if !is_step && !name.starts_with(schema::LOGGED.as_bytes()) {
+                continue;
+            }
+            let quantity = Quantity::new(*id, rows, is_step, frames);
+            if let Some(other) = rows.misfit.or(rows.converted).or(quantity.is_none().then_some(rows.first)) {
+                let what = (name.into(), rows.first, other);
+                let why = if quantity.is_some() { Defect::Converted(what) } else { Defect::NoRows(what) };
+                notes.push(why.at(index.offset(other.slot), None));
+            }
+            let Some(what) = quantity else { continue };
+            let file = format!("{}.npy", path.last().map_or("", String::as_str));
+            let item = Item { path: path.clone(), file, what };
+            // The index of a table starts with the step.
+            let at = if is_step { 0 } else { logged.len() };
+            logged.insert(at, (item, String::from_utf8_lossy(name).into_owned()));
+        }
+        Ok(logged)
+    }
+
+    /// The step, and what is logged as one number or text a frame, as columns; and the number of frames.
+    pub(super) fn columns(&self) -> Result<(Vec<(String, Column)>, u64)> {
+        let table = self.table()?;
+        let mut columns = Vec::new();
+        for (item, name) in &table.logged {
+            if let Some(column) = item.what.column(&self.file)? {
+                columns.push((name.clone(), column));
+            }
+        }
+        Ok((columns, self.file.frames()?))
+    }
+}
+
+/// `arrays/resolved/series/`.
+#[derive(Debug)]
+pub struct Filled(pub Arc<Series>);
+
+impl Folder for Filled {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        self.0.table()?.rows.lookup(name)
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        self.0.table()?.rows.list(from, take)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.0.is_slow()
     }
 }
 
@@ -140,6 +221,19 @@ fn file_of(file: &Arc<GsdFile>, shown: &Shown) -> File {
         renewal: Renewal::WhileSame(Signature::new(format!("series {kind} {n} {m} {}", shown.chunks.count))),
         keeping: Keeping::All,
         attributes: Some(Arc::new(move || attributes(&holder, &chunks))),
+    }
+}
+
+fn file_of_rows(file: &Arc<GsdFile>, quantity: &Quantity) -> File {
+    let signature = Signature::new(quantity.signature());
+    File {
+        content: quantity.array(file).map_err(|error| error.of(file.source().path())),
+        claimed: 0,
+        grows: false,
+        blocks: Vec::new(),
+        renewal: Renewal::WhileSame(signature),
+        keeping: Keeping::All,
+        attributes: None,
     }
 }
 

@@ -9,7 +9,7 @@ use asdf_mount::error::Result;
 use asdf_mount::format::{self, Context};
 use asdf_mount::source::{Source, SourceStat, SourceVersion};
 
-use super::walked::{at, bytes, folder, names, walk};
+use super::walked::{at, bytes, file, folder, names, walk};
 
 const FRAMES: u64 = 1_000_000;
 const CHUNKS: u64 = 3;
@@ -47,13 +47,16 @@ impl Million {
             ..INDEX => {
                 let header = [0x65df_65df_65df_65df_u64, INDEX, SLOTS, 256, 4];
                 let version = if self.is_old { 0x1_0000_u64 } else { 0x2_0001 };
-                let header = header.into_iter().chain([version << 32]).flat_map(u64::to_le_bytes);
+                let schema = 0x1_0004;
+                let header = header.into_iter().chain([version << 32 | schema]).flat_map(u64::to_le_bytes);
                 let names = if self.is_old {
-                    [&b"a"[..], &[0; 63], b"b", &[0; 63], b"c"].concat()
+                    [&b"log/a"[..], &[0; 59], b"b", &[0; 63], b"c"].concat()
                 } else {
-                    b"a\0b\0c".to_vec()
+                    b"log/a\0b\0c".to_vec()
                 };
                 let mut head: Vec<u8> = header.collect();
+                head.resize(112, 0);
+                head.extend(b"hoomd");
                 head.resize(256, 0);
                 head.extend(names);
                 head.get(at as usize).copied().unwrap_or(0)
@@ -127,4 +130,27 @@ fn all_frames_are_listed_without_a_read_and_walked_with_few() {
     }
     let reads = source.reads.load(Relaxed);
     assert!(reads < 100, "{reads} reads");
+}
+
+#[test]
+fn rows_of_a_million_frames_are_found_as_they_are_read() {
+    for is_old in [false, true] {
+        let source = Arc::new(Million { is_old, ..Million::default() });
+        let context = Context::new(Arc::new(Cache::new(1 << 20)));
+        let container = format::open(source.clone(), &context).unwrap();
+        // The pass over the index.
+        let content = file(&container, "arrays/resolved/series/log/a.npy").content.unwrap();
+        let table = file(&container, "tables/log.parquet").content.unwrap();
+        assert!(content.len() == 128 + 8 * FRAMES && table.len() > 8 * FRAMES);
+        source.bytes.store(0, Relaxed);
+        for first in [0, 777_777, FRAMES - 1000] {
+            let mut rows = vec![0; 8000];
+            assert_eq!(content.read_at(128 + 8 * first, &mut rows).unwrap(), 8000);
+            let numbers = rows.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+            // The number is that of 8 elements of one byte: a row of a list.
+            assert!(numbers.eq(first..first + 1000));
+        }
+        let read = source.bytes.load(Relaxed);
+        assert!(read < 2 << 20, "{read} bytes");
+    }
 }

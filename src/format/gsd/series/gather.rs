@@ -7,10 +7,10 @@ use super::super::file::GsdFile;
 use super::pass::Chunks;
 use crate::content::{Content, Soundness, Stored, fill};
 use crate::error::{Error, Kind, Result};
-use crate::source::read_up_to;
+use crate::source::{Source, read_up_to};
 
 /// Chunks that are looked up at once.
-const BATCH: u64 = 4096;
+pub(super) const BATCH: u64 = 4096;
 
 /// Data with gaps up to this are read with one call, gaps included: a call costs as much as copying some kilobytes.
 const GAP: u64 = 4 << 10;
@@ -19,7 +19,7 @@ const GAP: u64 = 4 << 10;
 const SPAN: u64 = 256 << 10;
 
 /// A chunk of this size is lent, not copied.
-const LENT: u64 = 64 << 10;
+pub(super) const LENT: u64 = 64 << 10;
 
 /// Bytes of the number of a frame.
 const NUMBER: u64 = 8;
@@ -52,7 +52,7 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A part of a chunk's data: its offset in the source, and its length.
-type Part = (u64, u64);
+pub(super) type Part = (u64, u64);
 
 impl Gather {
     /// Those of `chunks`, which have a checkpoint every `spacing`.
@@ -123,41 +123,6 @@ impl Gather {
         Ok((offset + within, len.min(bytes - within)))
     }
 
-    /// Reads parts one after the other into `buf`; how many bytes could be read.
-    fn copy(&self, parts: &[Part], buf: &mut [u8]) -> Result<usize> {
-        let (mut done, mut rest) = (0, parts);
-        let mut span = Vec::new();
-        while let Some((first, _)) = rest.first() {
-            let count = near(rest);
-            let (run, after) = rest.split_at(count);
-            let end = run.last().map_or(0, |(offset, len)| offset + len);
-            let filled = match run {
-                [(offset, len)] => {
-                    let room = &mut buf[done..done + *len as usize];
-                    read_up_to(&**self.file.source(), *offset, room)? == room.len()
-                }
-                _ => {
-                    span.resize((end - first) as usize, 0);
-                    let is_whole = read_up_to(&**self.file.source(), *first, &mut span)? == span.len();
-                    let mut to = done;
-                    for (offset, len) in run {
-                        let (at, len) = ((offset - first) as usize, *len as usize);
-                        buf[to..to + len].copy_from_slice(&span[at..at + len]);
-                        to += len;
-                    }
-                    is_whole
-                }
-            };
-            if !filled {
-                let cut = Error::damaged("the file was cut short while it was read").at(*first);
-                return if done > 0 { Ok(done) } else { Err(cut) };
-            }
-            done += run.iter().map(|(_, len)| *len as usize).sum::<usize>();
-            rest = after;
-        }
-        Ok(done)
-    }
-
     fn read_data(&self, offset: u64, buf: &mut [u8], unit: u64) -> Result<usize> {
         let mut within = offset % unit;
         let wanted = (within.saturating_add(buf.len() as u64)).div_ceil(unit);
@@ -176,7 +141,7 @@ impl Gather {
         }
         match wrong {
             Some(error) if parts.is_empty() => Err(error),
-            _ => self.copy(&parts, buf),
+            _ => copy(&**self.file.source(), &parts, buf),
         }
     }
 
@@ -187,6 +152,41 @@ impl Gather {
         let bytes = entries.iter().flat_map(|entry| entry.frame.to_le_bytes()).skip(within);
         Ok(buf.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count())
     }
+}
+
+/// Reads parts one after the other into `buf`; how many bytes could be read.
+pub(super) fn copy(source: &dyn Source, parts: &[Part], buf: &mut [u8]) -> Result<usize> {
+    let (mut done, mut rest) = (0, parts);
+    let mut span = Vec::new();
+    while let Some((first, _)) = rest.first() {
+        let count = near(rest);
+        let (run, after) = rest.split_at(count);
+        let end = run.last().map_or(0, |(offset, len)| offset + len);
+        let filled = match run {
+            [(offset, len)] => {
+                let room = &mut buf[done..done + *len as usize];
+                read_up_to(source, *offset, room)? == room.len()
+            }
+            _ => {
+                span.resize((end - first) as usize, 0);
+                let is_whole = read_up_to(source, *first, &mut span)? == span.len();
+                let mut to = done;
+                for (offset, len) in run {
+                    let (at, len) = ((offset - first) as usize, *len as usize);
+                    buf[to..to + len].copy_from_slice(&span[at..at + len]);
+                    to += len;
+                }
+                is_whole
+            }
+        };
+        if !filled {
+            let cut = Error::damaged("the file was cut short while it was read").at(*first);
+            return if done > 0 { Ok(done) } else { Err(cut) };
+        }
+        done += run.iter().map(|(_, len)| *len as usize).sum::<usize>();
+        rest = after;
+    }
+    Ok(done)
 }
 
 /// How many of the first parts lie so near to each other that they are read at once.

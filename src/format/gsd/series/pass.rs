@@ -36,9 +36,25 @@ pub(crate) struct Chunks {
     checkpoints: Vec<u64>,
 }
 
+/// The chunks of one name as rows, one a frame. Frames may lack one, and a chunk may have another type than the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rows {
+    /// The first chunk.
+    pub(crate) first: Entry,
+    /// Characters of the longest text, in bytes.
+    pub(crate) longest: u64,
+    /// The first chunk of another type of numbers.
+    pub(crate) converted: Option<Entry>,
+    /// The first chunk that is no row beside the first one.
+    pub(crate) misfit: Option<Entry>,
+    /// The first frame whose data do not lie within the file.
+    pub(crate) cut: Option<u64>,
+}
+
 /// What was found of a name so far.
 #[derive(Clone, Debug)]
 struct Found {
+    rows: Option<Rows>,
     /// Those of the frames that are done with.
     chunks: Option<Chunks>,
     /// That of the frame at hand. If a frame has several, the last one counts.
@@ -76,6 +92,37 @@ fn is_same(one: &Entry, other: &Entry) -> bool {
     (one.kind, one.n, one.m) == (other.kind, other.n, other.m)
 }
 
+impl Rows {
+    fn new(first: Entry) -> Self {
+        Self { first, longest: first.n, converted: None, misfit: None, cut: None }
+    }
+
+    fn add(&mut self, entry: &Entry, is_cut: bool) {
+        self.longest = self.longest.max(entry.n);
+        if is_cut {
+            self.cut.get_or_insert(entry.frame);
+        }
+        if !self.takes(entry) {
+            self.misfit.get_or_insert(*entry);
+        } else if entry.kind != self.first.kind {
+            self.converted.get_or_insert(*entry);
+        }
+    }
+
+    /// True if a chunk is a row as the first one is. One number takes the first number of any list, as
+    /// `gsd.hoomd.read_log` does.
+    fn takes(&self, entry: &Entry) -> bool {
+        let first = &self.first;
+        if first.is_text() || entry.is_text() {
+            return (first.is_text(), first.m) == (entry.is_text(), entry.m);
+        }
+        match first.is_number() {
+            true => entry.m == 1 && entry.n > 0,
+            false => (first.n, first.m) == (entry.n, entry.m),
+        }
+    }
+}
+
 impl Chunks {
     /// Whether a chunk has the type and shape of the others.
     pub(crate) fn fits(&self, entry: &Entry) -> bool {
@@ -93,13 +140,17 @@ impl Chunks {
 
 impl Found {
     fn new(entry: &Entry) -> Self {
-        Self { chunks: None, newest: *entry, slot: entry.slot, differs: None }
+        Self { rows: None, chunks: None, newest: *entry, slot: entry.slot, differs: None }
     }
 
     /// Takes the chunk of the frame at hand as one of the series; says whether that made a checkpoint.
     fn settle(&mut self, spacing: u64, size: u64) -> bool {
         let newest = self.newest;
         let is_cut = newest.range(size).is_err();
+        self.rows.get_or_insert_with(|| Rows::new(newest)).add(&newest, is_cut);
+        if self.differs.is_some() {
+            return false;
+        }
         let Some(chunks) = &mut self.chunks else {
             let cut = is_cut.then_some(0);
             self.chunks = Some(Chunks { first: newest, count: 1, cut, checkpoints: vec![self.slot] });
@@ -130,7 +181,7 @@ impl Pass {
     /// Whether all data lay within the file: a pass over one that has grown can go on from here.
     pub(crate) fn is_sound(&self) -> bool {
         let mut found = self.names.iter().flatten();
-        found.all(|found| found.chunks.as_ref().is_none_or(|chunks| chunks.cut.is_none()))
+        found.all(|found| found.rows.is_none_or(|rows| rows.cut.is_none()))
     }
 
     /// Goes on to the end of the finished frames.
@@ -163,9 +214,6 @@ impl Pass {
             self.names[id] = Some(Box::new(Found::new(entry)));
             return;
         };
-        if found.differs.is_some() {
-            return;
-        }
         if found.newest.frame == entry.frame {
             if file.written(entry) > file.written(&found.newest) {
                 found.newest = *entry;
@@ -196,18 +244,17 @@ impl Pass {
     }
 
     /// What it found of each name, by number.
-    pub(crate) fn outcomes(&self, file: &GsdFile) -> impl Iterator<Item = (u16, Outcome)> {
+    pub(crate) fn outcomes(&self, file: &GsdFile) -> impl Iterator<Item = (u16, Outcome, Rows)> {
         let size = file.stat().size;
         self.names.iter().enumerate().filter_map(move |(id, found)| {
             let mut found = found.clone()?;
-            if found.differs.is_none() {
-                found.settle(self.spacing, size);
-            }
+            found.settle(self.spacing, size);
+            let rows = found.rows?;
             let outcome = match found.differs {
                 Some(differs) => Outcome::Differs(differs),
                 None => Outcome::Series(found.chunks?),
             };
-            Some((u16::try_from(id).ok()?, outcome))
+            Some((u16::try_from(id).ok()?, outcome, rows))
         })
     }
 }

@@ -1,0 +1,367 @@
+//! One row a frame of a quantity that is logged, as `gsd.hoomd.read_log` fills them: the frame's own chunk, else frame
+//! 0's. The step is 0 where frame 0 has none.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use super::super::entry::Entry;
+use super::super::file::GsdFile;
+use super::gather::{self, BATCH, LENT, Part};
+use super::numbers;
+use super::pass::Rows;
+use crate::content::parquet::{Column, Element, Values};
+use crate::content::{Content, Soundness, Stored, fill, npy};
+use crate::error::{Error, Kind, Result};
+use crate::source::read_up_to;
+
+/// Characters of the longest text that is a row.
+const LONGEST_TEXT: u64 = 1 << 16;
+
+/// Frames with more chunks than this, on average, are searched one by one: their entries are sorted by name.
+const MANY_CHUNKS: u64 = 256;
+
+/// One unsigned number of 64 bits: the step.
+const STEP: Entry = Entry { slot: 0, frame: 0, n: 1, m: 1, location: 0, id: 0, kind: 4, flags: 0 };
+
+/// A row of a frame that has no chunk of the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    /// The chunk of frame 0.
+    Chunk(Entry),
+    /// Zero.
+    Zero,
+    /// No value. `gsd.hoomd.read_log` leaves the name out.
+    Missing,
+}
+
+/// What a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Numbers of the type and shape of this entry.
+    Numbers(Entry),
+    /// A text of at most so many characters.
+    Text(u64),
+}
+
+/// The rows of a name, as far as the index tells.
+#[derive(Clone, Debug)]
+pub(crate) struct Quantity {
+    /// The number of the name; `None` if the file has no chunk of it.
+    id: Option<u16>,
+    base: Base,
+    form: Form,
+    cut: Option<u64>,
+    /// How many rows there are.
+    frames: u64,
+}
+
+impl Quantity {
+    /// The step, of a file in which no frame has one.
+    pub(super) fn no_step(frames: u64) -> Self {
+        Self { id: None, base: Base::Zero, form: Form::Numbers(STEP), cut: None, frames }
+    }
+
+    /// The rows that the chunks of a name make; `None` if a chunk is no row.
+    pub(super) fn new(id: u16, rows: &Rows, is_step: bool, frames: u64) -> Option<Self> {
+        let first = rows.first;
+        let form = match first.is_text() {
+            true => Form::Text(rows.longest.max(1)),
+            false => Form::Numbers(first),
+        };
+        let fits = match form {
+            Form::Text(longest) => first.m == 1 && longest <= LONGEST_TEXT && !is_step,
+            Form::Numbers(_) => true,
+        };
+        if rows.misfit.is_some() || !fits {
+            return None;
+        }
+        let (base, form) = match (first.frame, is_step) {
+            (0, _) => (Base::Chunk(first), form),
+            (_, true) if first.is_number() => (Base::Zero, Form::Numbers(STEP)),
+            (_, true) => return None,
+            (_, false) => (Base::Missing, form),
+        };
+        Some(Self { id: Some(id), base, form, cut: rows.cut, frames })
+    }
+
+    /// True if every frame has a value.
+    pub(super) fn is_whole(&self) -> bool {
+        self.base != Base::Missing
+    }
+
+    /// Tells the rows from those of another version of the file.
+    pub(super) fn signature(&self) -> String {
+        let row = match self.form {
+            Form::Numbers(of) => of.array(),
+            Form::Text(longest) => format!("texts of {longest}"),
+        };
+        format!("rows {row} {}", self.frames)
+    }
+
+    /// The rows as an array of numpy.
+    pub(super) fn array(&self, file: &Arc<GsdFile>) -> Result<Arc<dyn Content>> {
+        let mut shape = vec![self.frames];
+        let descr = match self.form {
+            Form::Text(longest) => format!("'<U{longest}'"),
+            Form::Numbers(of) => {
+                shape.extend(of.shape().into_iter().filter(|_| !of.is_number()));
+                format!("'{}'", of.element().map_or("|u1", |element| element.descr))
+            }
+        };
+        npy::array(&descr, false, &shape, Arc::new(Filled::new(file.clone(), self.clone())?))
+    }
+
+    /// The rows as a column of a table; `None` if a row is not one number or one text.
+    pub(super) fn column(&self, file: &Arc<GsdFile>) -> Result<Option<Column>> {
+        let element = match self.form {
+            Form::Text(longest) => Element::Ucs4(longest),
+            Form::Numbers(of) if of.is_number() => match of.element() {
+                Some(of) if of.descr.contains('f') => Element::Float { size: of.size as u8 },
+                Some(of) => Element::Int { size: of.size as u8, signed: of.descr.contains('i') },
+                None => return Ok(None),
+            },
+            Form::Numbers(_) => return Ok(None),
+        };
+        let content = Arc::new(Filled::new(file.clone(), self.clone())?);
+        let missing = (!self.is_whole()).then(|| Arc::new(Lacking(content.clone())) as Arc<dyn Content>);
+        Ok(Some(Column::Values(Values { element, big_endian: false, content, missing })))
+    }
+}
+
+/// The rows of a name, one after the other, found as they are read.
+#[derive(Debug)]
+struct Filled {
+    file: Arc<GsdFile>,
+    quantity: Quantity,
+    /// Bytes of a row.
+    unit: u64,
+    len: u64,
+    /// The row of frames without a chunk, once it was read. A long one is not kept.
+    base: OnceLock<Vec<u8>>,
+}
+
+impl Filled {
+    fn new(file: Arc<GsdFile>, quantity: Quantity) -> Result<Self> {
+        let unit = match quantity.form {
+            Form::Numbers(of) => of.bytes(),
+            Form::Text(longest) => longest.checked_mul(4),
+        };
+        let len = unit.and_then(|unit| unit.checked_mul(quantity.frames));
+        match (unit, len.filter(|len| *len <= i64::MAX as u64)) {
+            (Some(unit), Some(len)) => Ok(Self { file, quantity, unit, len, base: OnceLock::new() }),
+            _ => Err(Error::damaged("the rows are larger than any file can be")),
+        }
+    }
+
+    /// The chunks that frames have of their own. Of several of one frame the last one counts.
+    fn own(&self, frames: Range<u64>) -> Result<Vec<Option<Entry>>> {
+        let count = frames.end.saturating_sub(frames.start);
+        let mut found: Vec<Option<Entry>> = vec![None; count as usize];
+        let Some(id) = self.quantity.id.filter(|_| count > 0) else { return Ok(found) };
+        let file = &self.file;
+        let entries = file.frame(frames.start)?.start..file.frame(frames.end - 1)?.end;
+        if !file.header().is_old() && (entries.end - entries.start) / count > MANY_CHUNKS {
+            for (frame, found) in frames.zip(&mut found) {
+                *found = file.find(frame, id)?;
+            }
+        } else {
+            file.each_entry(entries, |entry| {
+                let place = entry.frame.checked_sub(frames.start).filter(|_| entry.id == id);
+                let found = place.and_then(|place| found.get_mut(usize::try_from(place).ok()?));
+                let is_later = |found: Entry| file.written(entry) > file.written(&found);
+                if let Some(found) = found.filter(|found| found.is_none_or(is_later)) {
+                    *found = Some(*entry);
+                }
+            })?;
+        }
+        match found.iter().flatten().all(|entry| self.takes(entry)) {
+            true => Ok(found),
+            false => Err(Error::new(Kind::Changed, "the index of the file was changed: open the file again")),
+        }
+    }
+
+    /// True if a chunk is a row, as the pass over the index found.
+    fn takes(&self, entry: &Entry) -> bool {
+        match self.quantity.form {
+            Form::Text(longest) => entry.is_text() && entry.m == 1 && entry.n <= longest,
+            Form::Numbers(_) if entry.is_text() => false,
+            Form::Numbers(of) if of.is_number() => entry.m == 1 && entry.n > 0,
+            Form::Numbers(of) => (entry.n, entry.m) == (of.n, of.m),
+        }
+    }
+
+    /// True if the data of a chunk are its row.
+    fn is_plain(&self, entry: &Entry) -> bool {
+        matches!(self.quantity.form, Form::Numbers(of) if of.kind == entry.kind)
+    }
+
+    /// Where the row of a chunk lies in the source, from byte `within` on, at most `len` bytes.
+    fn part(&self, entry: &Entry, within: u64, len: u64) -> Result<Part> {
+        let (offset, bytes) = self.range(entry)?;
+        Ok((offset + within, len.min(bytes.min(self.unit).saturating_sub(within))))
+    }
+
+    fn range(&self, entry: &Entry) -> Result<Part> {
+        self.file.range(entry).map_err(|error| error.within(format!("frame {}", entry.frame)))
+    }
+
+    /// Reads the row of a chunk from byte `within` on; fills `buf`.
+    fn read_row(&self, entry: &Entry, within: u64, buf: &mut [u8]) -> Result<()> {
+        let (offset, bytes) = self.range(entry)?;
+        let (mut row, start) = match self.quantity.form {
+            Form::Text(longest) => (self.text(offset, bytes, longest, entry)?, within),
+            Form::Numbers(_) if self.is_plain(entry) => return self.read(offset + within, buf),
+            Form::Numbers(of) => {
+                let size = |entry: &Entry| entry.element().map_or(1, |element| element.size);
+                let first = within / size(&of);
+                let count = (within + buf.len() as u64).div_ceil(size(&of)) - first;
+                let mut stored = vec![0; (count * size(entry)) as usize];
+                self.read(offset + first * size(entry), &mut stored)?;
+                let mut row = Vec::with_capacity((count * size(&of)) as usize);
+                numbers::convert(&stored, entry.kind, of.kind, &mut row)
+                    .map_err(|error| error.within(format!("frame {}", entry.frame)))?;
+                (row, within - first * size(&of))
+            }
+        };
+        row.resize(row.len().max(start as usize + buf.len()), 0);
+        buf.copy_from_slice(&row[start as usize..start as usize + buf.len()]);
+        Ok(())
+    }
+
+    /// A text in UTF-32, as numpy has it.
+    fn text(&self, offset: u64, bytes: u64, longest: u64, entry: &Entry) -> Result<Vec<u8>> {
+        let mut text = vec![0; bytes.min(longest) as usize];
+        self.read(offset, &mut text)?;
+        let text = std::str::from_utf8(&text).map_err(|_| {
+            Error::damaged(format!("frame {}: the text is not UTF-8", entry.frame)).at(offset)
+        })?;
+        let mut row: Vec<u8> = text.chars().flat_map(|char| u32::from(char).to_le_bytes()).collect();
+        row.resize(self.unit as usize, 0);
+        Ok(row)
+    }
+
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        match read_up_to(&**self.file.source(), offset, buf)? == buf.len() {
+            true => Ok(()),
+            false => Err(Error::damaged("the file was cut short while it was read").at(offset)),
+        }
+    }
+
+    /// Fills `buf` with the row of frames without a chunk, from byte `within` on.
+    fn read_base(&self, within: u64, buf: &mut [u8]) -> Result<()> {
+        let Base::Chunk(entry) = self.quantity.base else {
+            buf.fill(0);
+            return Ok(());
+        };
+        if self.unit > LENT {
+            return self.read_row(&entry, within, buf);
+        }
+        if self.base.get().is_none() {
+            let mut row = vec![0; self.unit as usize];
+            self.read_row(&entry, 0, &mut row)?;
+            self.base.get_or_init(|| row);
+        }
+        let row = self.base.get().map_or(&[][..], Vec::as_slice);
+        buf.copy_from_slice(&row[within as usize..within as usize + buf.len()]);
+        Ok(())
+    }
+
+    /// Reads the rows of up to [`BATCH`] frames.
+    fn read_rows(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let (frame, mut within) = (offset / self.unit, offset % self.unit);
+        let wanted = within.saturating_add(buf.len() as u64).div_ceil(self.unit).min(BATCH);
+        let own = self.own(frame..frame.saturating_add(wanted).min(self.quantity.frames))?;
+        fill(buf, |done, room| {
+            let row = ((offset % self.unit + done as u64) / self.unit) as usize;
+            let rest = own.get(row..).unwrap_or_default();
+            let start = std::mem::take(&mut within);
+            let parts = self.parts(rest, start, room.len() as u64);
+            match rest.first() {
+                _ if !parts.is_empty() => gather::copy(&**self.file.source(), &parts, room),
+                None => Ok(0),
+                Some(entry) => {
+                    let len = (self.unit - start).min(room.len() as u64) as usize;
+                    let room = &mut room[..len];
+                    match entry {
+                        Some(entry) => self.read_row(entry, start, room)?,
+                        None => self.read_base(start, room)?,
+                    }
+                    Ok(len)
+                }
+            }
+        })
+    }
+
+    /// Where the first rows lie that are as they are stored, up to `room` bytes.
+    fn parts(&self, rows: &[Option<Entry>], mut within: u64, room: u64) -> Vec<Part> {
+        let (mut parts, mut len) = (Vec::new(), 0);
+        for entry in rows {
+            let plain = entry.filter(|entry| len < room && self.is_plain(entry));
+            let part = plain.map(|entry| self.part(&entry, within, room - len));
+            // Reading a row that is not within the file tells what is wrong.
+            let Some(Ok(part)) = part else { break };
+            len += part.1;
+            parts.push(part);
+            within = 0;
+        }
+        parts
+    }
+}
+
+impl Content for Filled {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let wanted = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
+        fill(&mut buf[..wanted], |done, room| self.read_rows(offset + done as u64, room))
+    }
+
+    fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
+        if self.unit < LENT || offset >= self.len {
+            return None;
+        }
+        let frame = offset / self.unit;
+        let entry = self.own(frame..frame + 1).ok()?.first().copied().flatten();
+        let entry = entry.filter(|entry| self.is_plain(entry))?;
+        let (offset, len) = self.part(&entry, offset % self.unit, self.unit).ok()?;
+        Some(Stored { source: self.file.source(), offset, len })
+    }
+
+    /// Many small reads make one large one.
+    fn is_slow(&self) -> bool {
+        true
+    }
+
+    fn soundness(&self) -> Soundness {
+        match (self.quantity.cut, self.quantity.form) {
+            (Some(frame), _) => Soundness::Broken(frame.saturating_mul(self.unit)),
+            // Reading tells if texts are texts, and if numbers can be converted.
+            _ => Soundness::Unknown,
+        }
+    }
+}
+
+/// A byte for each frame: 1 if it has no chunk of its own.
+#[derive(Debug)]
+struct Lacking(Arc<Filled>);
+
+impl Content for Lacking {
+    fn len(&self) -> u64 {
+        self.0.quantity.frames
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        fill(buf, |done, room| {
+            let from = offset.saturating_add(done as u64).min(self.len());
+            let count = (room.len() as u64).min(BATCH).min(self.len() - from);
+            let own = self.0.own(from..from + count)?;
+            Ok(room.iter_mut().zip(own).map(|(byte, own)| *byte = u8::from(own.is_none())).count())
+        })
+    }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
+}

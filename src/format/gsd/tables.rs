@@ -1,0 +1,63 @@
+//! `tables/`: what is logged in all frames, as a table.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use super::file::GsdFile;
+use super::series::Series;
+use crate::content::Content;
+use crate::content::folder::{File, Folder, Keeping, Kind, Node, Renewal, Signature};
+use crate::content::parquet::Table;
+use crate::error::Result;
+
+/// The name of the table.
+const LOG: &str = "log.parquet";
+
+/// The folder.
+#[derive(Debug)]
+pub struct Tables {
+    file: Arc<GsdFile>,
+    series: Arc<Series>,
+}
+
+impl Tables {
+    /// That of `file`, which has the schema of HOOMD.
+    pub fn new(file: Arc<GsdFile>, series: Arc<Series>) -> Self {
+        Self { file, series }
+    }
+
+    fn log(&self) -> Result<Arc<dyn Content>> {
+        let (columns, frames) = self.series.columns()?;
+        Ok(Arc::new(Table::new(&columns, frames)?))
+    }
+}
+
+impl Folder for Tables {
+    fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
+        if name != LOG {
+            return Ok(None);
+        }
+        let content = self.log().map_err(|error| error.within(LOG).of(self.file.source().path()));
+        let len = content.as_ref().map_or(0, |table| table.len());
+        Ok(Some(Node::File(File {
+            content,
+            claimed: 0,
+            grows: false,
+            blocks: Vec::new(),
+            renewal: Renewal::WhileSame(Signature::new(format!("log {} {len}", self.file.frames()?))),
+            keeping: Keeping::All,
+            attributes: None,
+        })))
+    }
+
+    fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()> {
+        if from == 0 {
+            take(OsStr::new(LOG), Kind::File);
+        }
+        Ok(())
+    }
+
+    fn is_slow(&self) -> bool {
+        self.series.is_slow()
+    }
+}
