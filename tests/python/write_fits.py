@@ -86,13 +86,39 @@ def wcs(projection, frame=ICRS, crval=(30.5, -40.25), units=(u.deg, u.deg), orde
     return made
 
 
+def chained(*transforms, frame=ICRS, units=(u.deg, u.deg)):
+    """World coordinates by models of astropy; each transform is a step."""
+    frames = [cf.Frame2D(name="detector", axes_order=(0, 1), unit=(u.pix, u.pix))]
+    frames += [cf.Frame2D(name=f"plane{n}", axes_order=(0, 1), unit=(u.deg, u.deg)) for n in range(1, len(transforms))]
+    world = cf.CelestialFrame(reference_frame=frame, name="world", unit=units)
+    steps = [gwcs.wcs.Step(frame, transform) for frame, transform in zip(frames, transforms)]
+    return gwcs.WCS([*steps, gwcs.wcs.Step(world, None)])
+
+
+def shift():
+    return models.Shift(-RNG.random() * 10) & models.Shift(RNG.random() * 10)
+
+
+def affine(translation=(0, 0)):
+    return models.AffineTransformation2D(RNG.random((2, 2)) + np.eye(2), translation=translation)
+
+
+def scale():
+    return models.Scale(-1e-3 / 3) & models.Scale(2.2e-3)
+
+
+def rotation(pole=180.0, latitude=-40.25):
+    return models.RotateNative2Celestial(30.5, latitude, pole)
+
+
 def image(*shape):
     return RNG.random(shape or (20, 10)).astype("f4")
 
 
 TAN = models.Pix2Sky_TAN()
 EXACT = {
-    "tan": {"meta": {"wcs": wcs(TAN)}, "data": image(), "err": image()},
+    "tan": {"meta": {"wcs": wcs(TAN)}, "data": image(), "err": image(), "dq": image().astype("u4"),
+            "weight": image() * u.Unit("1/Jy2"), "wht": image(10, 20), "other": image()},
     "beside": {"wcs": wcs(models.Pix2Sky_STG()), "data": image()},
     "only": {"wcs": wcs(models.Pix2Sky_SIN()), "image": image(), "spectrum": image(7)},
     "slant": {"wcs": wcs(models.Pix2Sky_SIN(xi=0.3, eta=-0.2)), "data": image()},
@@ -105,7 +131,26 @@ EXACT = {
     "south": {"wcs": wcs(TAN, crval=(10, -90)), "data": image()},
     "quantity": {"meta": {"wcs": wcs(TAN)}, "data": image() * u.Jy},
     "shape": {"wcs": wcs(TAN, shape=(10, 20)), "data": image()},
+    "chain": {"wcs": chained(shift() | affine() | scale() | TAN | rotation()), "data": image()},
+    "chain-turned": {"wcs": chained(shift() | affine((3, -2)) | scale() | TAN | rotation(150.0, 75)), "data": image()},
+    "chain-sin": {"wcs": chained(shift() | scale() | models.Pix2Sky_SIN(xi=0.3, eta=-0.2) | rotation(20),
+                                 frame=coord.Galactic()), "data": image()},
+    "chain-szp": {"wcs": chained(shift() | affine() | scale() | models.Pix2Sky_SZP(mu=2, phi0=30, theta0=60)
+                                 | rotation(-100)), "data": image()},
+    "chain-pole": {"wcs": chained(shift() | scale() | TAN | rotation(77, 90)), "data": image()},
+    "chain-south": {"wcs": chained(shift() | scale() | TAN | rotation(77, -90)), "data": image()},
+    "chain-steps": {"wcs": chained(shift(), affine() | scale(), TAN | rotation(170)), "data": image()},
+    "chain-mixed": {"wcs": chained(models.Mapping((1, 0)) | affine() | (models.Shift(4.5) & models.Scale(1.5))
+                                   | models.Rotation2D(25) | (models.Multiply(1e-3) & models.Identity(1))
+                                   | (models.Identity(1) & models.Scale(1e-3)) | shift() | scale() | TAN
+                                   | rotation(170), frame=coord.FK5()), "data": image()},
+    "chain-units": {"wcs": chained((models.Shift(-3.5 * u.pix) & models.Shift(-4.25 * u.pix))
+                                   | (models.Multiply(1e-3 * u.deg / u.pix) & models.Multiply(-2e-3 * u.deg / u.pix))
+                                   | TAN | models.RotateNative2Celestial(30 * u.deg, -40 * u.deg, 150 * u.deg)),
+                    "data": image()},
 }
+EQUIVALENT = models.AffineTransformation2D(np.eye(2) * 1e-3 * u.deg, translation=[0, 0] * u.deg)
+EQUIVALENT.input_units_equivalencies = {axis: u.pixel_scale(2 * u.deg / u.pix) for axis in "xy"}
 OTHERS = {
     "car": {"wcs": wcs(models.Pix2Sky_CAR()), "data": image()},
     "arcsec": {"wcs": wcs(TAN, units=(u.arcsec, u.arcsec)), "data": image()},
@@ -119,6 +164,17 @@ OTHERS = {
     # Python reads no such key of it by now; see the end.
     "parameter": {"wcs": wcs(models.Pix2Sky_SIN(xi=0.1875)), "data": image()},
     "far": {"wcs": wcs(TAN), "below": {"data": image()}},
+    "chain-car": {"wcs": chained(shift() | scale() | models.Pix2Sky_CAR() | rotation()), "data": image()},
+    "chain-polynomial": {"wcs": chained(models.Mapping((0, 1, 0, 1)) | (models.Polynomial2D(1, c1_0=1)
+                                        & models.Polynomial2D(1, c0_1=1)) | scale() | TAN | rotation()), "data": image()},
+    "chain-back": {"wcs": chained(shift() | scale() | TAN | models.RotateCelestial2Native(30, 40, 180)), "data": image()},
+    "chain-euler": {"wcs": chained(shift() | scale() | TAN | models.EulerAngleRotation(1, 2, 3, "zxz")), "data": image()},
+    "chain-after": {"wcs": chained(shift() | scale() | TAN | rotation() | models.Identity(2)), "data": image()},
+    "chain-flat": {"wcs": chained(shift() | models.AffineTransformation2D([[1, 1], [1, 1]]) | TAN | rotation()),
+                   "data": image()},
+    "chain-units": {"wcs": chained((models.Shift(3 * u.arcsec) & models.Shift(4 * u.arcsec)) | TAN | rotation()),
+                    "data": image()},
+    "chain-equivalent": {"wcs": chained(shift() | EQUIVALENT | TAN | rotation()), "data": image()},
 }
 
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`nodes`] | finds, in the survey of the tree, what only this view is interested in |
 //! | [`document`], [`table`] | a FITS file that a node describes (`fits/fits`); its tables |
-//! | [`wcs`] | world coordinates that FITS has, too |
+//! | [`wcs`], [`linear`], [`values`] | world coordinates that FITS has, too; their models; their numbers |
 //! | [`required`] | values that cards must have for their data |
 //! | [`image`] | an array as the data of an image |
 //! | [`card`] | cards of a header |
@@ -28,9 +28,11 @@ mod build;
 mod card;
 mod document;
 mod image;
+mod linear;
 pub(super) mod nodes;
 mod required;
 mod table;
+mod values;
 mod wcs;
 
 use nodes::Nodes;
@@ -190,12 +192,11 @@ fn tell_apart(file: &mut File, header: &[u8]) {
 
 /// World coordinates with their numbers, which may lie in blocks.
 fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Option<wcs::Solution> {
-    let numbers = [&wcs.crpix, &wcs.crval, &wcs.cdelt, &wcs.pc].map(|numbers| match numbers {
-        wcs::Numbers::Written(numbers) => Some(numbers.clone()),
-        wcs::Numbers::InBlock(array) => elements_of(file, array).and_then(image::numbers).ok(),
+    let numbers = wcs.numbers().into_iter().map(|numbers| match numbers {
+        values::Numbers::Written(numbers) => Some(numbers.clone()),
+        values::Numbers::InBlock(array) => elements_of(file, array).and_then(image::numbers).ok(),
     });
-    let [Some(crpix), Some(crval), Some(cdelt), Some(pc)] = numbers else { return None };
-    wcs.solve([&crpix, &crval, &cdelt, &pc])
+    wcs.solve(&numbers.collect::<Option<Vec<_>>>()?)
 }
 
 /// The file that the node with this number describes.

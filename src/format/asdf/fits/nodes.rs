@@ -114,40 +114,60 @@ impl Finder {
         for (path, array) in arrays.into_iter().map(|(path, array)| (path, Some(array))).chain(aliases) {
             let steps = paths.steps(path);
             let Some((last, above)) = steps.split_last() else { continue };
-            let mut at = |owner: &[&'s Step], is_data| {
-                if owners.contains_key(owner) {
-                    let all = of_owners.entry(owner.to_vec()).or_default();
-                    (if is_data { &mut all.data } else { &mut all.others }).push((steps.clone(), array));
+            let mut at = |owner: &[&'s Step], name: &Step, is_other: bool| {
+                if !owners.contains_key(owner) {
+                    return;
+                }
+                let all = of_owners.entry(owner.to_vec()).or_default();
+                match is_key(name, "data") {
+                    true => all.data.push((steps.clone(), array)),
+                    false if COMPANIONS.iter().any(|known| is_key(name, known)) => {
+                        all.companions.push((steps.clone(), array));
+                    }
+                    false => {}
+                }
+                if is_other && !is_key(name, "data") {
+                    all.others.push((steps.clone(), array));
                 }
             };
-            at(above, is_key(last, "data"));
-            if let (true, Some((data, owner))) = (is_key(last, "value"), above.split_last())
-                && is_key(data, "data")
-            {
-                at(owner, true);
+            at(above, last, true);
+            // The value of a quantity.
+            if let (true, Some((name, owner))) = (is_key(last, "value"), above.split_last()) {
+                at(owner, name, false);
             }
         }
         let mut matched = HashMap::new();
         for (owner, candidates) in &of_owners {
             let [Some(wcs)] = owners[owner][..] else { continue };
-            if let Some(steps) = candidates.only_image(wcs) {
-                matched.insert(components(steps), wcs.clone());
+            let Some((steps, [y, x])) = candidates.only_image(wcs) else { continue };
+            matched.insert(components(steps), wcs.clone());
+            let of_data = candidates.companions.iter().filter(|_| !candidates.data.is_empty());
+            for (steps, array) in of_data {
+                if array.and_then(plane) == Some([y, x]) {
+                    matched.insert(components(steps), wcs.clone());
+                }
             }
         }
         matched
     }
 }
 
-/// Arrays beside world coordinates: those called `data`, and others; `None` for a mention of a node elsewhere.
+/// Arrays of these names, of the shape of `data` beside them, have its pixels.
+const COMPANIONS: [&str; 10] =
+    ["dq", "err", "mask", "uncertainty", "var_flat", "var_poisson", "var_rnoise", "var_sky", "weight", "wht"];
+
+/// Arrays beside world coordinates: those called `data`, those that may belong to it, and all but `data`; `None` for a
+/// mention of a node elsewhere.
 #[derive(Default)]
 struct Candidates<'c> {
     data: Vec<(Vec<&'c Step>, Option<&'c Ndarray>)>,
+    companions: Vec<(Vec<&'c Step>, Option<&'c Ndarray>)>,
     others: Vec<(Vec<&'c Step>, Option<&'c Ndarray>)>,
 }
 
 impl<'c> Candidates<'c> {
-    /// The image that world coordinates must be for: `data`, or else the only one.
-    fn only_image(&self, wcs: &Wcs) -> Option<&[&'c Step]> {
+    /// The image that world coordinates must be for, with its shape: `data`, or else the only one.
+    fn only_image(&self, wcs: &Wcs) -> Option<(&[&'c Step], [u64; 2])> {
         let is_plane = |array: &Ndarray| dimensions(array) >= 2;
         let (steps, array) = match &self.data[..] {
             [(steps, Some(array))] => (steps, array),
@@ -160,10 +180,15 @@ impl<'c> Candidates<'c> {
             }
             _ => return None,
         };
-        let shape = array.shape.as_ref().filter(|shape| !shape.streamed)?;
-        let [y, x] = shape.dimensions[..] else { return None };
-        wcs.pixels.is_none_or(|pixels| pixels == [x, y]).then_some(steps)
+        let [y, x] = plane(array)?;
+        wcs.pixels.is_none_or(|pixels| pixels == [x, y]).then_some((steps, [y, x]))
     }
+}
+
+/// The shape of an array with two dimensions.
+fn plane(array: &Ndarray) -> Option<[u64; 2]> {
+    let shape = array.shape.as_ref().filter(|shape| !shape.streamed)?;
+    shape.dimensions[..].try_into().ok()
 }
 
 fn dimensions(array: &Ndarray) -> usize {

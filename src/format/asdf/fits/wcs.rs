@@ -1,30 +1,18 @@
-//! World coordinates: a `gwcs` whose only transform is `gwcs/fitswcs_imaging`, as cards of a FITS header.
+//! World coordinates of a `gwcs` as cards of a FITS header: the transform is `gwcs/fitswcs_imaging`, or a chain of
+//! linear models, a projection and a rotation.
 //!
 //! gwcs counts pixels from 0 and FITS from 1; matrix, scales and projection are the same (gwcs/fitswcs.py). Anything
 //! that is not known to mean the same in FITS has no cards: none are better than wrong ones.
 
 use super::card::{Cards, Value as Card};
-use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Scalar};
-use crate::yaml::scalar::{self, Type};
-use crate::yaml::survey::{Node, Value};
+use super::linear::{self, Model, Plane};
+use super::values::{self, Numbers, has_tag, number, written};
+use crate::yaml::scalar::Type;
+use crate::yaml::survey::Value;
 
 const TAG: &str = "tag:stsci.edu:gwcs/wcs-1.";
 const TRANSFORM: &str = "tag:stsci.edu:gwcs/fitswcs_imaging-1.";
 const CELESTIAL: &str = "tag:stsci.edu:gwcs/celestial_frame-1.";
-const PROJECTION: &str = "tag:stsci.edu:asdf/transform/";
-
-/// Keys of a projection that do not change where it leads to.
-const OF_ANY_TRANSFORM: [&str; 9] = [
-    "direction",
-    "name",
-    "inputs",
-    "outputs",
-    "inverse",
-    "bounding_box",
-    "fixed",
-    "bounds",
-    "input_units_equivalencies",
-];
 
 /// Whether a resolved tag is that of a gwcs.
 pub(super) fn is_tag(tag: &str) -> bool {
@@ -34,21 +22,28 @@ pub(super) fn is_tag(tag: &str) -> bool {
 /// A gwcs that FITS can have.
 #[derive(Debug)]
 pub(in super::super) struct Wcs {
-    pub(super) crpix: Numbers,
-    pub(super) crval: Numbers,
-    pub(super) cdelt: Numbers,
-    pub(super) pc: Numbers,
+    map: Map,
     projection: Projection,
     frame: Frame,
     /// The lengths of the axes that it is for, if they are written, the one that changes fastest first.
     pub(super) pixels: Option<[u64; 2]>,
 }
 
-/// Numbers of the tree.
+/// From pixels to the plane of the projection, and from there to the sky.
 #[derive(Debug)]
-pub(super) enum Numbers {
-    Written(Vec<f64>),
-    InBlock(Box<Ndarray>),
+enum Map {
+    /// The keywords of FITS: `crpix`, counted from 0, `crval`, `cdelt`, `pc`.
+    Keywords(Box<[Numbers; 4]>),
+    Chain(Vec<Model>, Pole),
+}
+
+/// Where a rotation brings the pole of a projection, in degrees.
+#[derive(Clone, Copy, Debug)]
+struct Pole {
+    longitude: f64,
+    latitude: f64,
+    /// The native longitude of the celestial pole.
+    native: f64,
 }
 
 /// A projection, and its parameters `PV2_1` and so on.
@@ -70,19 +65,34 @@ enum Frame {
 impl Wcs {
     /// Reads a gwcs; `None` if FITS can't have it.
     pub(super) fn read(node: &Value) -> Option<Self> {
-        let [first, last] = node.get("steps")?.items()? else { return None };
+        let (last, steps) = node.get("steps")?.items()?.split_last()?;
         let is_end = last.get("transform").is_none_or(|end| end.scalar_type() == Some(Type::Null));
-        let transform = first.get("transform").filter(|_| is_end)?;
-        has_tag(transform, TRANSFORM)?;
+        let first = steps.first().filter(|_| is_end)?;
         if !in_order(first.get("frame")?) {
             return None;
         }
+        let transforms: Vec<&Value> =
+            steps.iter().map(|step| step.get("transform")).collect::<Option<_>>()?;
+        let (map, projection) = match transforms[..] {
+            [transform] if has_tag(transform, TRANSFORM).is_some() => {
+                let numbers = |key, count| Numbers::read(transform.get(key)?, count);
+                let keywords =
+                    [numbers("crpix", 2)?, numbers("crval", 2)?, numbers("cdelt", 2)?, numbers("pc", 4)?];
+                (Map::Keywords(Box::new(keywords)), transform.get("projection")?)
+            }
+            _ => {
+                let chain = linear::chain(&transforms)?;
+                let ([rotation, projection], models) = match &chain[..] {
+                    [models @ .., projection, rotation] => ([*rotation, *projection], models),
+                    _ => return None,
+                };
+                let models = models.iter().map(|model| Model::read(model)).collect::<Option<_>>()?;
+                (Map::Chain(models, Pole::read(rotation)?), projection)
+            }
+        };
         Some(Self {
-            crpix: Numbers::read(transform.get("crpix")?, 2)?,
-            crval: Numbers::read(transform.get("crval")?, 2)?,
-            cdelt: Numbers::read(transform.get("cdelt")?, 2)?,
-            pc: Numbers::read(transform.get("pc")?, 4)?,
-            projection: Projection::read(transform.get("projection")?)?,
+            map,
+            projection: Projection::read(projection)?,
             frame: Frame::read(last.get("frame")?)?,
             pixels: match node.get("pixel_shape") {
                 Some(shape) if shape.scalar_type() != Some(Type::Null) => {
@@ -95,30 +105,51 @@ impl Wcs {
         })
     }
 
-    /// Its cards, with its numbers: `crpix`, `crval`, `cdelt` and `pc`. `None` if they are impossible.
-    pub(super) fn solve(&self, numbers: [&[f64]; 4]) -> Option<Solution> {
-        let [&[x, y], &[longitude, latitude], &[dx, dy], &[p11, p12, p21, p22]] = numbers else {
-            return None;
+    /// The numbers that it is made of.
+    pub(super) fn numbers(&self) -> Vec<&Numbers> {
+        match &self.map {
+            Map::Keywords(keywords) => keywords.iter().collect(),
+            Map::Chain(models, _) => models.iter().flat_map(Model::numbers).collect(),
+        }
+    }
+
+    /// Its cards, with its numbers. `None` if they are impossible.
+    pub(super) fn solve(&self, numbers: &[Vec<f64>]) -> Option<Solution> {
+        let (plane, crval, pole) = match &self.map {
+            Map::Keywords(_) => {
+                let [crpix, crval, cdelt, pc] = numbers else { return None };
+                let plane = Plane {
+                    reference: crpix[..].try_into().ok()?,
+                    scale: cdelt[..].try_into().ok()?,
+                    matrix: pc[..].try_into().ok()?,
+                };
+                // gwcs turns by 180 degrees whatever the latitude; FITS would not at a pole.
+                (plane, crval[..].try_into().ok()?, 180.0)
+            }
+            Map::Chain(models, pole) => {
+                (linear::plane(models, numbers)?, [pole.longitude, pole.latitude], pole.native)
+            }
         };
-        let all = [x, y, longitude, latitude, dx, dy, p11, p12, p21, p22];
+        let [p11, p12, p21, p22] = plane.matrix;
+        let all = [&plane.reference[..], &plane.scale, &plane.matrix, &crval, &[pole]].concat();
         let is_sound = all.iter().all(|number| number.is_finite())
-            && latitude.abs() <= 90.0
-            && dx * dy != 0.0
+            && crval[1].abs() <= 90.0
+            && plane.scale[0] * plane.scale[1] != 0.0
             && p11 * p22 - p12 * p21 != 0.0;
         let (projection, frame) = (self.projection.clone(), self.frame);
-        is_sound.then_some(Solution {
-            crpix: [x + 1.0, y + 1.0],
-            crval: [longitude, latitude],
-            cdelt: [dx, dy],
-            pc: [p11, p12, p21, p22],
-            projection,
-            frame,
-        })
+        is_sound.then_some(Solution { plane, crval, pole, projection, frame })
     }
 }
 
-fn has_tag(value: &Value, start: &str) -> Option<()> {
-    value.target().tag.as_deref().filter(|tag| tag.starts_with(start)).map(|_| ())
+impl Pole {
+    fn read(rotation: &Value) -> Option<Self> {
+        let is_fits = values::model(rotation)? == "rotate3d"
+            && rotation.get("direction")?.text() == Some("native2celestial")
+            && values::has_only(rotation, &["phi", "theta", "psi"]);
+        let angle = |key| number(values::parameter(rotation.get(key)?, &["deg"])?);
+        is_fits.then_some(())?;
+        Some(Self { longitude: angle("phi")?, latitude: angle("theta")?, native: angle("psi")? })
+    }
 }
 
 /// Whether the axes of a frame come in their order.
@@ -128,51 +159,9 @@ fn in_order(frame: &Value) -> bool {
     order.is_some_and(|order| order == [Some(0), Some(1)])
 }
 
-impl Numbers {
-    fn read(value: &Value, count: usize) -> Option<Self> {
-        let tag = value.target().tag.as_deref();
-        let data = match tag.filter(|tag| ndarray::is_tag(tag)) {
-            Some(tag) => match Ndarray::read(tag, value).ok()? {
-                array @ Ndarray { source: ndarray::Source::Block(_), .. } => {
-                    let size =
-                        array.shape.as_ref()?.dimensions.iter().try_fold(1_u64, |n, len| n.checked_mul(*len));
-                    return (size == Some(count as u64)).then(|| Self::InBlock(Box::new(array)));
-                }
-                // Numbers of fewer digits are not those that are written.
-                Ndarray {
-                    source: ndarray::Source::Inline(_),
-                    datatype: None | Some(Datatype::Scalar(Scalar::Float64)),
-                    ..
-                } => value.get(ndarray::INLINE_KEY).unwrap_or(value),
-                _ => return None,
-            },
-            None => value,
-        };
-        let mut numbers = Vec::with_capacity(count);
-        for item in data.items()? {
-            match item.items() {
-                Some(row) => numbers.extend(row.iter().map(number).collect::<Option<Vec<_>>>()?),
-                None => numbers.push(number(item)?),
-            }
-        }
-        (numbers.len() == count).then_some(Self::Written(numbers))
-    }
-}
-
-/// The number that a scalar is.
-fn number(value: &Value) -> Option<f64> {
-    let Node::Scalar { text, .. } = &value.target().node else { return None };
-    match value.scalar_type()? {
-        Type::Int => scalar::integer(text).map(|value| value as f64),
-        Type::Float => scalar::float(text),
-        _ => None,
-    }
-}
-
 impl Projection {
     fn read(value: &Value) -> Option<Self> {
-        let tag = value.target().tag.as_deref()?.strip_prefix(PROJECTION)?;
-        let (name, _) = tag.rsplit_once('-')?;
+        let name = values::model(value)?;
         // Those whose reference point is the native pole: gwcs rotates only these as FITS does.
         let (code, keys): (_, &[(&str, f64)]) = match name {
             "gnomonic" => ("TAN", &[]),
@@ -188,10 +177,8 @@ impl Projection {
         if value.get("direction").is_some_and(|direction| direction.text() != Some("pix2sky")) {
             return None;
         }
-        let is_known =
-            |key: &str| OF_ANY_TRANSFORM.contains(&key) || keys.iter().any(|(known, _)| *known == key);
-        let Node::Mapping(entries) = &value.target().node else { return None };
-        if !entries.iter().all(|(key, _)| key.text().is_some_and(is_known)) {
+        let own: Vec<&str> = keys.iter().map(|(key, _)| *key).chain(["input_units_equivalencies"]).collect();
+        if !values::has_only(value, &own) {
             return None;
         }
         let parameters = keys.iter().map(|(key, default)| match value.get(key) {
@@ -232,21 +219,12 @@ fn julian(time: &Value) -> Option<f64> {
     text.strip_prefix('J')?.parse().ok().filter(|year: &f64| (1800.0..2200.0).contains(year))
 }
 
-/// The text of a scalar, whatever its tag.
-fn written(value: &Value) -> Option<&str> {
-    match &value.target().node {
-        Node::Scalar { text, .. } => Some(text),
-        _ => None,
-    }
-}
-
 /// World coordinates as FITS has them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Solution {
-    crpix: [f64; 2],
+    plane: Plane,
     crval: [f64; 2],
-    cdelt: [f64; 2],
-    pc: [f64; 4],
+    pole: f64,
     projection: Projection,
     frame: Frame,
 }
@@ -257,18 +235,21 @@ impl Solution {
         let mut set =
             |keyword: &str, value: f64, comment: &str| cards.set(keyword, Card::Float(value), comment);
         for n in 0..2 {
-            set(&format!("CRPIX{}", n + 1), self.crpix[n], "pixel coordinate of reference point");
+            set(
+                &format!("CRPIX{}", n + 1),
+                self.plane.reference[n] + 1.0,
+                "pixel coordinate of reference point",
+            );
             set(&format!("CRVAL{}", n + 1), self.crval[n], "[deg] coordinate of reference point");
-            set(&format!("CDELT{}", n + 1), self.cdelt[n], "[deg] coordinate increment");
+            set(&format!("CDELT{}", n + 1), self.plane.scale[n], "[deg] coordinate increment");
         }
-        for (n, value) in self.pc.iter().enumerate() {
+        for (n, value) in self.plane.matrix.iter().enumerate() {
             set(&format!("PC{}_{}", n / 2 + 1, n % 2 + 1), *value, "coordinate transformation matrix");
         }
         for (n, value) in self.projection.parameters.iter().enumerate() {
             set(&format!("PV2_{}", n + 1), *value, "projection parameter");
         }
-        // gwcs turns by 180 degrees whatever the latitude; FITS would not at a pole.
-        set("LONPOLE", 180.0, "[deg] native longitude of celestial pole");
+        set("LONPOLE", self.pole, "[deg] native longitude of celestial pole");
         let (names, system, equinox) = match self.frame {
             Frame::Icrs => (["RA--", "DEC-"], Some("ICRS"), None),
             Frame::Fk5(equinox) => (["RA--", "DEC-"], Some("FK5"), Some(equinox)),

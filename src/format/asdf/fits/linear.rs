@@ -1,0 +1,200 @@
+//! Models of astropy from pixels to the plane of a projection, put together to one linear map, as FITS has it.
+
+use super::values::{self, Numbers, number};
+use crate::yaml::survey::{Node, Value};
+
+/// So deep are models looked for in models.
+const DEEPEST: usize = 64;
+
+/// Beyond this ratio of its largest to its least stretch, a map is not turned round: digits would be lost.
+const MOST_STRETCH: f64 = 1e6;
+
+/// A model with two inputs and two outputs.
+#[derive(Debug)]
+pub(super) enum Model {
+    /// A factor for each axis, and what is added then.
+    Axes { factors: [f64; 2], offsets: [f64; 2] },
+    /// A matrix by rows.
+    Matrix([f64; 4]),
+    /// A matrix by rows, and what is added then.
+    Affine(Box<[Numbers; 2]>),
+}
+
+/// A map from pixels, counted from 0: `scale * matrix * (pixel - reference)`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plane {
+    pub(super) reference: [f64; 2],
+    pub(super) scale: [f64; 2],
+    /// By rows.
+    pub(super) matrix: [f64; 4],
+}
+
+/// The models of transforms that follow each other, each of one transform.
+pub(super) fn chain<'v>(transforms: &[&'v Value]) -> Option<Vec<&'v Value>> {
+    let mut models = Vec::new();
+    transforms.iter().try_for_each(|transform| parts(transform, "compose", DEEPEST, &mut models))?;
+    Some(models)
+}
+
+/// Adds the models that a compound of a kind is made of, or the model itself.
+fn parts<'v>(model: &'v Value, kind: &str, depth: usize, models: &mut Vec<&'v Value>) -> Option<()> {
+    if values::model(model) != Some(kind) {
+        models.push(model);
+        return Some(());
+    }
+    let [first, second] = model.get("forward")?.items()? else { return None };
+    if depth == 0 || models.len() > DEEPEST || !values::has_only(model, &["forward"]) {
+        return None;
+    }
+    parts(first, kind, depth - 1, models)?;
+    parts(second, kind, depth - 1, models)
+}
+
+impl Model {
+    /// Reads a model; `None` if it is not linear, or not known.
+    pub(super) fn read(value: &Value) -> Option<Self> {
+        const PIXEL: &[&str] = &["pixel", "pix"];
+        match values::model(value)? {
+            "concatenate" => {
+                let mut axes = Vec::new();
+                parts(value, "concatenate", DEEPEST, &mut axes)?;
+                let [x, y] = axes[..] else { return None };
+                let (x, y) = (axis(x)?, axis(y)?);
+                Some(Self::Axes { factors: [x.0, y.0], offsets: [x.1, y.1] })
+            }
+            "affine" if values::has_only(value, &["matrix", "translation"]) => {
+                let part = |key, count| Numbers::read(values::parameter(value.get(key)?, PIXEL)?, count);
+                Some(Self::Affine(Box::new([part("matrix", 4)?, part("translation", 2)?])))
+            }
+            "rotate2d" if values::has_only(value, &["angle"]) => {
+                let (sin, cos) = number(value.get("angle")?)?.to_radians().sin_cos();
+                Some(Self::Matrix([cos, -sin, sin, cos]))
+            }
+            "identity" if values::has_only(value, &["n_dims"]) => {
+                let is_plane = value.get("n_dims")?.integer() == Some(2);
+                is_plane.then_some(Self::Matrix([1.0, 0.0, 0.0, 1.0]))
+            }
+            "remap_axes" if values::has_only(value, &["mapping"]) => {
+                let order: Vec<_> = value.get("mapping")?.items()?.iter().map(Value::integer).collect();
+                match order[..] {
+                    [Some(0), Some(1)] => Some(Self::Matrix([1.0, 0.0, 0.0, 1.0])),
+                    [Some(1), Some(0)] => Some(Self::Matrix([0.0, 1.0, 1.0, 0.0])),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The numbers that it needs.
+    pub(super) fn numbers(&self) -> &[Numbers] {
+        match self {
+            Self::Affine(numbers) => &**numbers,
+            Self::Axes { .. } | Self::Matrix(_) => &[],
+        }
+    }
+}
+
+/// Factor and offset of a model of one axis.
+fn axis(model: &Value) -> Option<(f64, f64)> {
+    let own = |key, units| {
+        values::has_only(model, &[key]).then_some(())?;
+        number(values::parameter(model.get(key)?, units)?)
+    };
+    match values::model(model)? {
+        "shift" => Some((1.0, own("offset", &["pixel", "pix"])?)),
+        "scale" => Some((own("factor", &[])?, 0.0)),
+        "multiplyscale" => Some((own("factor", &["deg.pixel**-1"])?, 0.0)),
+        "identity" if matches!(&model.target().node, Node::Mapping(_)) => {
+            let is_one = model.get("n_dims").is_none_or(|count| count.integer() == Some(1));
+            (is_one && values::has_only(model, &["n_dims"])).then_some((1.0, 0.0))
+        }
+        _ => None,
+    }
+}
+
+/// All models as one map. `numbers` are those that they need, in order.
+pub(super) fn plane(models: &[Model], numbers: &[Vec<f64>]) -> Option<Plane> {
+    let mut numbers = numbers.iter();
+    let mut map = Plane { reference: [0.0; 2], scale: [1.0; 2], matrix: [1.0, 0.0, 0.0, 1.0] };
+    for model in models {
+        match model {
+            Model::Axes { factors, offsets } => {
+                map.scale = [map.scale[0] * factors[0], map.scale[1] * factors[1]];
+                map.shift(*offsets)?;
+            }
+            Model::Matrix(matrix) => map.turn(*matrix),
+            Model::Affine(_) => {
+                map.turn(numbers.next()?[..].try_into().ok()?);
+                map.shift(numbers.next()?[..].try_into().ok()?)?;
+            }
+        }
+    }
+    Some(map)
+}
+
+impl Plane {
+    /// Follows the map by a matrix.
+    fn turn(&mut self, matrix: [f64; 4]) {
+        let [a, b, c, d] = self.whole();
+        let [p, q, r, s] = matrix;
+        self.matrix = [p * a + q * c, p * b + q * d, r * a + s * c, r * b + s * d];
+        self.scale = [1.0; 2];
+    }
+
+    /// The matrix with the scale in it.
+    fn whole(&self) -> [f64; 4] {
+        let ([a, b, c, d], [x, y]) = (self.matrix, self.scale);
+        [x * a, x * b, y * c, y * d]
+    }
+
+    /// Follows the map by a shift: moves the pixel that leads to the origin. `None` if digits would be lost.
+    fn shift(&mut self, [x, y]: [f64; 2]) -> Option<()> {
+        if x == 0.0 && y == 0.0 {
+            return Some(());
+        }
+        let [a, b, c, d] = self.whole();
+        if [a, b, c, d] == [1.0, 0.0, 0.0, 1.0] {
+            self.reference = [self.reference[0] - x, self.reference[1] - y];
+            return Some(());
+        }
+        let (determinant, squares) = (a * d - b * c, a * a + b * b + c * c + d * d);
+        if determinant == 0.0 || squares / determinant.abs() > MOST_STRETCH {
+            return None;
+        }
+        let back = [(d * x - b * y) / determinant, (a * y - c * x) / determinant];
+        self.reference = [self.reference[0] - back[0], self.reference[1] - back[1]];
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_in_any_order_are_one_map() {
+        let axes = |factors, offsets| Model::Axes { factors, offsets };
+        let models = [
+            axes([1.0; 2], [-3.5, -4.25]),
+            axes([1.0; 2], [0.5, 0.25]),
+            Model::Matrix([0.5, -0.25, 0.125, 2.0]),
+            axes([1.0; 2], [8.0, -2.0]),
+            Model::Matrix([0.0, 1.0, 1.0, 0.0]),
+            axes([0.5, -0.25], [0.0; 2]),
+        ];
+        let map = plane(&models, &[]).unwrap();
+        assert_eq!(map.scale, [0.5, -0.25]);
+        for pixel in [[0.0, 0.0], [7.5, 3.0], [-1.0, 20.0]] {
+            let [u, v] = [pixel[0] - 3.0, pixel[1] - 4.0];
+            let [u, v] = [0.5 * u - 0.25 * v + 8.0, 0.125 * u + 2.0 * v - 2.0];
+            let wanted = [0.5 * v, -0.25 * u];
+            let [x, y] = [pixel[0] - map.reference[0], pixel[1] - map.reference[1]];
+            let [a, b, c, d] = map.whole();
+            let found = [a * x + b * y, c * x + d * y];
+            assert!((0..2).all(|n| (found[n] - wanted[n]).abs() < 1e-12), "{found:?} {wanted:?}");
+        }
+        let flat = [Model::Matrix([1.0, 1.0, 1.0, 1.0 + 1e-9]), axes([1.0; 2], [1.0, 0.0])];
+        assert!(plane(&flat, &[]).is_none());
+    }
+}

@@ -1,0 +1,97 @@
+//! Parts of world coordinates in the tree: numbers, tags, keys.
+
+use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Scalar};
+use crate::yaml::scalar::{self, Type};
+use crate::yaml::survey::{Node, Value};
+
+/// The start of the tags of models.
+const MODEL: &str = "tag:stsci.edu:asdf/transform/";
+const QUANTITY: &str = "tag:stsci.edu:asdf/unit/quantity-1.";
+
+/// Keys of a model that do not change where it leads to.
+const OF_ANY_MODEL: [&str; 8] =
+    ["direction", "name", "inputs", "outputs", "inverse", "bounding_box", "fixed", "bounds"];
+
+/// The name of a model in its tag: `gnomonic`.
+pub(super) fn model(value: &Value) -> Option<&str> {
+    let (name, _) = value.target().tag.as_deref()?.strip_prefix(MODEL)?.rsplit_once('-')?;
+    Some(name)
+}
+
+/// True if a model has no keys but `own` ones and those that do not change where it leads to.
+pub(super) fn has_only(value: &Value, own: &[&str]) -> bool {
+    let Node::Mapping(entries) = &value.target().node else { return false };
+    let is_known = |key: &str| OF_ANY_MODEL.contains(&key) || own.contains(&key);
+    entries.iter().all(|(key, _)| key.text().is_some_and(is_known))
+}
+
+/// A parameter of a model: the value itself, or that of a quantity in one of these units.
+pub(super) fn parameter<'v>(value: &'v Value, units: &[&str]) -> Option<&'v Value> {
+    if has_tag(value, QUANTITY).is_none() {
+        return Some(value);
+    }
+    let unit = written(value.get("unit")?)?;
+    value.get("value").filter(|_| units.contains(&unit))
+}
+
+/// Numbers of the tree.
+#[derive(Debug)]
+pub(super) enum Numbers {
+    Written(Vec<f64>),
+    InBlock(Box<Ndarray>),
+}
+
+/// `Some` if a tag starts so.
+pub(super) fn has_tag(value: &Value, start: &str) -> Option<()> {
+    value.target().tag.as_deref().filter(|tag| tag.starts_with(start)).map(|_| ())
+}
+
+impl Numbers {
+    /// So many numbers, in a list, in lists of a list, or in an array of float64.
+    pub(super) fn read(value: &Value, count: usize) -> Option<Self> {
+        let tag = value.target().tag.as_deref();
+        let data = match tag.filter(|tag| ndarray::is_tag(tag)) {
+            Some(tag) => match Ndarray::read(tag, value).ok()? {
+                array @ Ndarray { source: ndarray::Source::Block(_), .. } => {
+                    let size =
+                        array.shape.as_ref()?.dimensions.iter().try_fold(1_u64, |n, len| n.checked_mul(*len));
+                    return (size == Some(count as u64)).then(|| Self::InBlock(Box::new(array)));
+                }
+                // Numbers of fewer digits are not those that are written.
+                Ndarray {
+                    source: ndarray::Source::Inline(_),
+                    datatype: None | Some(Datatype::Scalar(Scalar::Float64)),
+                    ..
+                } => value.get(ndarray::INLINE_KEY).unwrap_or(value),
+                _ => return None,
+            },
+            None => value,
+        };
+        let mut numbers = Vec::with_capacity(count);
+        for item in data.items()? {
+            match item.items() {
+                Some(row) => numbers.extend(row.iter().map(number).collect::<Option<Vec<_>>>()?),
+                None => numbers.push(number(item)?),
+            }
+        }
+        (numbers.len() == count).then_some(Self::Written(numbers))
+    }
+}
+
+/// The number that a scalar is.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    let Node::Scalar { text, .. } = &value.target().node else { return None };
+    match value.scalar_type()? {
+        Type::Int => scalar::integer(text).map(|value| value as f64),
+        Type::Float => scalar::float(text),
+        _ => None,
+    }
+}
+
+/// The text of a scalar, whatever its tag.
+pub(super) fn written(value: &Value) -> Option<&str> {
+    match &value.target().node {
+        Node::Scalar { text, .. } => Some(text),
+        _ => None,
+    }
+}
