@@ -47,6 +47,7 @@ pub mod quantize;
 mod same_paths;
 mod tables;
 pub mod tile;
+mod units;
 mod views;
 
 /// The format's name.

@@ -15,7 +15,7 @@ import numpy as np
 from astropy import units as u
 from astropy import wcs
 from astropy.io import fits
-from write_fits import BLOCK, EXACT, OTHERS, hdus
+from write_fits import BLOCK, EXACT, NO_UNITS, OTHERS, UNITS, hdus
 
 warnings.simplefilter("ignore")
 folder, mountpoint = sys.argv[1:]
@@ -127,6 +127,21 @@ assert np.array_equal(np.load(os.path.join(mountpoint, "printed.asdf/arrays/miri
 status = open(os.path.join(mountpoint, "printed.asdf/.asdf-mount/status.yaml")).read()
 assert "defects: []" in status, status
 assert "CTYPE1" not in fits.getheader(os.path.join(mountpoint, "rounded.asdf/fits/tan/data.fits"))
+
+place = os.path.join(mountpoint, "units.asdf", "fits")
+for n, unit in enumerate(UNITS + NO_UNITS):
+    header = fits.getheader(f"{place}/list/{n}/value.fits")
+    assert ("BUNIT" in header) == (unit in UNITS), (unit, header.get("BUNIT"))
+    if unit in UNITS:
+        assert u.Unit(header["BUNIT"]) == u.Unit(unit), (unit, header["BUNIT"])
+        try:
+            u.Unit(unit).to_string("fits")
+        except ValueError:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert u.Unit(header["BUNIT"], format="fits") == u.Unit(unit), (unit, header["BUNIT"])
+assert fits.getheader(f"{place}/latitude/value.fits")["BUNIT"] == "deg"
 
 DATA = {"only": "image", "quantity": "data/value"}
 for file in ("exact.asdf", "inline.asdf"):

@@ -300,6 +300,11 @@ LONG = "long: !<tag:stsci.edu:asdf/fits/fits-1.0.0>\n- header:\n" + "".join(f"  
 BLOCK = np.arange(72).astype(">f4").tobytes()
 
 
+UNITS = ["Jy", "erg / (s cm2)", "1e-17 erg / (s cm2 Angstrom)", "Jy(1/2)", "electron / s", "DN", "mag", "pix", "MJy / sr", "um"]
+# Those that FITS does not have.
+NO_UNITS = ["", "15 deg", "2.5 m"]
+
+
 def write_text(name, head, tree, block_header):
     with open(os.path.join(folder, name), "wb") as file:
         file.write(head.encode() + tree.encode() + b"...\n")
@@ -323,6 +328,9 @@ if __name__ == "__main__":
     write_text("long.asdf", "#ASDF 1.0.0\n%YAML 1.1\n--- !<tag:stsci.edu:asdf/core/asdf-1.1.0>\n", LONG,
                struct.pack(">4sHI4sQQQ16s", b"\xd3BLK", 48, 0, b"", size, size, size, b""))
     write("exact.asdf", EXACT)
+    units = UNITS + NO_UNITS
+    write("units.asdf", {"list": [image() * u.Unit(unit) for unit in units], "angle": coord.Angle(image() * u.hourangle),
+                         "latitude": coord.Latitude(image() * u.deg)})
     with asdf.config_context() as config:
         config.array_inline_threshold = 10
         write("inline.asdf", EXACT, all_array_compression="zlib")

@@ -161,14 +161,14 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
     if let Some(last) = path.last_mut() {
         *last = last.strip_suffix(".npy").unwrap_or(last);
     }
-    let wcs = match same_paths::is_mask(item) {
-        true => None,
-        false => found.fits.solutions.get(&*item.path),
+    let (wcs, unit) = match same_paths::is_mask(item) {
+        true => (None, None),
+        false => (found.fits.solutions.get(&*item.path), found.fits.units.get(&*item.path)),
     };
     let solution = wcs.and_then(|wcs| solution(file, wcs));
     let mut header = Vec::new();
     let make = |elements: &Elements| {
-        let (text, content) = build::of_array(elements, &path, solution.as_ref())?;
+        let (text, content) = build::of_array(elements, &path, unit.map(String::as_str), solution.as_ref())?;
         header = text;
         Ok(content)
     };

@@ -17,6 +17,7 @@ const LONGEST_TEXT: usize = 68;
 pub(super) fn of_array(
     elements: &Elements,
     path: &[&str],
+    unit: Option<&str>,
     solution: Option<&Solution>,
 ) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let image = Image::new(elements.clone())?;
@@ -35,6 +36,9 @@ pub(super) fn of_array(
         cards.set("LONGSTRN", Value::Text("OGIP 1.0"), "texts go on in cards CONTINUE");
     }
     cards.set("ASDFPATH", Value::Text(&path), "");
+    if let Some(unit) = unit {
+        cards.set("BUNIT", Value::Text(unit), "");
+    }
     if let Some(solution) = solution {
         solution.describe(&mut cards);
     }

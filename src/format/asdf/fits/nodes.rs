@@ -7,15 +7,18 @@ use std::sync::Arc;
 use super::document::{self, Document};
 use super::wcs::{self, Wcs};
 use crate::format::asdf::ndarray::Ndarray;
+use crate::format::asdf::units;
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Step, Survey, Value};
 
 /// Bytes that are kept of all FITS files that a tree describes.
 const MOST: usize = 16 << 20;
+/// So many units are kept.
+const MOST_UNITS: usize = 1 << 17;
 
 /// Whether nodes with this tag are to be handed out.
 pub(in super::super) fn is_tag(tag: &str) -> bool {
-    document::is_tag(tag) || wcs::is_tag(tag)
+    document::is_tag(tag) || wcs::is_tag(tag) || units::is_quantity(tag)
 }
 
 /// Arrays, and where they are.
@@ -30,6 +33,8 @@ pub(in super::super) struct Nodes {
     pub(super) mentions: Vec<(Vec<String>, usize)>,
     /// World coordinates, by the path of the array that they belong to.
     pub(super) solutions: HashMap<Vec<String>, Arc<Wcs>>,
+    /// Units of quantities, by the path of their array.
+    pub(super) units: HashMap<Vec<String>, String>,
 }
 
 /// Looks for nodes.
@@ -37,6 +42,8 @@ pub(in super::super) struct Nodes {
 pub(in super::super) struct Finder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
     solutions: Vec<(Option<PathId>, Option<Arc<Wcs>>)>,
+    /// Units of quantities.
+    units: Vec<(Option<PathId>, String)>,
     /// Bytes that are kept so far.
     kept: usize,
 }
@@ -53,6 +60,12 @@ impl Finder {
     ) -> Result<Vec<(Mark, Ndarray)>, String> {
         if wcs::is_tag(tag) {
             self.solutions.push((path, Wcs::read(node).map(Arc::new)));
+            return Ok(Vec::new());
+        }
+        if units::is_quantity(tag) {
+            let of_array = node.get("value").is_some_and(|value| value.scalar_type().is_none());
+            let unit = units::of(node).filter(|_| of_array && self.units.len() < MOST_UNITS);
+            self.units.extend(unit.map(|unit| (path, unit)));
             return Ok(Vec::new());
         }
         let document = Document::read(node)?;
@@ -80,6 +93,12 @@ impl Finder {
         let places = self.documents.iter().map(|(path, _)| *path);
         for (from, n) in mentions(survey, places) {
             nodes.mentions.push((named(from), n));
+        }
+        for (path, unit) in &self.units {
+            let value = Step::Key("value".into());
+            let mut steps = survey.paths.steps(*path);
+            steps.push(&value);
+            nodes.units.insert(components(&steps), unit.clone());
         }
         nodes.documents =
             self.documents.into_iter().map(|(path, document)| (named(path), document)).collect();

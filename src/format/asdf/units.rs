@@ -1,0 +1,109 @@
+//! Units as FITS writes them: `erg s-1 cm-2`.
+
+use crate::yaml::survey::{Node, Value};
+
+/// The longest text of one card.
+const LONGEST: usize = 68;
+
+/// The tags of nodes with a `unit` and a `value` begin so.
+const QUANTITIES: [&str; 7] = [
+    "tag:stsci.edu:asdf/unit/quantity-1.",
+    "tag:astropy.org:astropy/coordinates/angle-",
+    "tag:astropy.org:astropy/coordinates/distance-",
+    "tag:astropy.org:astropy/coordinates/latitude-",
+    "tag:astropy.org:astropy/coordinates/longitude-",
+    "tag:astropy.org:astropy/coordinates/spectralcoord-",
+    "tag:astropy.org:specutils/spectra/spectral_axis-",
+];
+
+/// True if a tag is that of a quantity.
+pub(super) fn is_quantity(tag: &str) -> bool {
+    QUANTITIES.iter().any(|known| tag.starts_with(known))
+}
+
+/// The unit of a node, as FITS writes it; `None` if there is none, or FITS can't have it.
+pub(super) fn of(node: &Value) -> Option<String> {
+    match &node.get("unit")?.target().node {
+        Node::Scalar { text, .. } => fits(text),
+        _ => None,
+    }
+}
+
+/// A unit of the tree, `erg.s**-1.cm**-2`, as FITS writes it. A text that is not of this form stays as it is:
+/// astropy writes units of its own so, `electron / s`.
+fn fits(unit: &str) -> Option<String> {
+    let unit = unit.trim();
+    let is_plain = unit.bytes().all(|byte| matches!(byte, b' '..=b'~')) && unit.len() <= LONGEST;
+    if unit.is_empty() || unit == "null" || !is_plain {
+        return None;
+    }
+    let names = unit.find(|c: char| c.is_ascii_alphabetic() && c != 'e').unwrap_or(unit.len());
+    // Of numbers FITS has only powers of ten.
+    let (scale, rest) = match unit.starts_with(|c: char| c.is_ascii_digit()) {
+        false => (None, unit),
+        true => {
+            let (number, rest) = split_scale(unit, names)?;
+            let digits = number.strip_prefix("1e").or_else(|| number.strip_prefix("10**"))?;
+            (Some(format!("10**{}", digits.trim_start_matches('+').parse::<i32>().ok()?)), rest)
+        }
+    };
+    let factors: Option<Vec<String>> = rest.split('.').map(factor).collect();
+    match (factors, scale) {
+        (Some(factors), scale) => Some(scale.into_iter().chain(factors).collect::<Vec<_>>().join(" ")),
+        (None, None) => Some(unit.to_owned()),
+        (None, Some(_)) => None,
+    }
+}
+
+/// The number before the names of a unit, `1e-17erg` or `10**-17.erg`.
+fn split_scale(unit: &str, names: usize) -> Option<(&str, &str)> {
+    // An electron or an erg may follow the exponent.
+    let digits = |from: usize| {
+        let rest = unit.get(from..)?;
+        let sign = usize::from(rest.starts_with(['-', '+']));
+        let count = rest.get(sign..)?.bytes().take_while(u8::is_ascii_digit).count();
+        (count > 0).then_some(from + sign + count)
+    };
+    let start = ["1e", "10**"].into_iter().find(|start| unit.starts_with(start))?.len();
+    let end = digits(start)?;
+    let rest = unit.get(end..)?.trim_start_matches(['.', ' ']);
+    (names >= start && !rest.is_empty()).then_some((unit.get(..end)?, rest))
+}
+
+/// A name with its exponent: `cm**-2` is `cm-2`.
+fn factor(factor: &str) -> Option<String> {
+    let (name, exponent) = factor.split_once("**").unwrap_or((factor, ""));
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let digits = exponent.strip_prefix('-').unwrap_or(exponent);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let fraction = exponent.strip_prefix('(').and_then(|inner| inner.strip_suffix(')'));
+    let is_fraction = fraction.and_then(|inner| inner.split_once('/')).is_some_and(|(above, below)| {
+        is_number(above.strip_prefix('-').unwrap_or(above)) && is_number(below)
+    });
+    let fits = is_name && (is_number(digits) || is_fraction || factor == name);
+    fits.then(|| format!("{name}{exponent}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn units_are_written_as_fits_writes_them() {
+        for (unit, wanted) in [
+            ("Jy", "Jy"),
+            ("erg.s**-1.cm**-2", "erg s-1 cm-2"),
+            ("1e-17erg.Angstrom**-1.s**-1.cm**-2", "10**-17 erg Angstrom-1 s-1 cm-2"),
+            ("10**-17.erg", "10**-17 erg"),
+            ("Jy**(1/2)", "Jy(1/2)"),
+            ("electron / s", "electron / s"),
+            ("DN", "DN"),
+        ] {
+            assert_eq!(fits(unit).as_deref(), Some(wanted), "{unit}");
+        }
+        for unit in ["", "null", "15deg", "2.5.erg", "1e3", "\u{b5}m", "x\ny", "1e-17", "1e-17erg / s"] {
+            assert_eq!(fits(unit), None, "{unit}");
+        }
+        assert_eq!(fits(&"m.".repeat(40)), None);
+    }
+}
