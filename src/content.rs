@@ -1,5 +1,6 @@
 //! Random-access bytes of known length. Everything that can be read in the mount is a [`Content`].
 
+pub(crate) mod base64;
 pub mod folder;
 mod gather;
 mod interleaved;

@@ -12,6 +12,7 @@
 //! | [`values`] | values and levels in a page |
 //! | [`layout`] | where groups, columns and pages lie |
 //! | [`footer`] | what the end of the file says |
+//! | [`metadata`], [`flatbuffer`] | what it says of columns; the form that Arrow gives that |
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,11 +22,14 @@ use self::values::Shape;
 use super::{Content, Shared, Soundness, Stored, fill, read_exact_at};
 use crate::error::{Error, Result};
 
+mod flatbuffer;
 mod footer;
 mod layout;
+mod metadata;
 mod thrift;
 mod values;
 
+pub use metadata::Facts;
 pub use values::Element;
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -89,6 +93,14 @@ impl Table {
     /// # Errors
     /// A row of a column is too long, or has lists without items; or the file would be longer than any can be.
     pub fn new(columns: &[(String, Column)], rows: u64) -> Result<Self> {
+        Self::with_facts(columns, rows, &[])
+    }
+
+    /// A table of columns with names, and what is said of each column.
+    ///
+    /// # Errors
+    /// See [`Table::new`].
+    pub fn with_facts(columns: &[(String, Column)], rows: u64, facts: &[Facts]) -> Result<Self> {
         let too_long = || Error::damaged("the table is longer than any file can be");
         let mut leaves = Vec::new();
         for (name, column) in columns {
@@ -106,7 +118,7 @@ impl Table {
         let values = groups.checked_add(last.as_ref().map_or(0, |group| group.len));
         let footer_at = values.and_then(|len| len.checked_add(MAGIC.len() as u64)).ok_or_else(too_long)?;
         let mut table = Self { leaves, rows, full, full_groups, last, footer: Vec::new(), footer_at };
-        table.footer = footer::footer(columns, &table);
+        table.footer = footer::footer(columns, &metadata::pairs(columns, facts), &table);
         match footer_at.checked_add(table.footer.len() as u64).filter(|len| *len <= i64::MAX as u64) {
             Some(_) => Ok(table),
             None => Err(too_long()),

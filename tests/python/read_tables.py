@@ -5,6 +5,7 @@
 Prints how many columns were compared.
 """
 
+import base64
 import os
 import sys
 import warnings
@@ -12,7 +13,10 @@ import warnings
 import asdf
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
+from astropy import units as u
+from astropy.table import meta
 
 warnings.simplefilter("ignore")
 folder, mountpoint = sys.argv[1:]
@@ -70,6 +74,30 @@ def of_table(table):
     return {name: column if np.ma.isMaskedArray(column) else np.asarray(column) for name, column in columns.items()}
 
 
+def told(place, table):
+    """What is said of the columns of a table of astropy."""
+    read = pq.ParquetFile(place).schema_arrow
+    own = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(pq.read_metadata(place).metadata[b"ARROW:schema"])))
+    assert own.equals(read) and [field.metadata for field in own] == [field.metadata for field in read], (own, read)
+    of_astropy = meta.get_header_from_yaml(read.metadata[b"table_meta_yaml"].decode().split("\n"))["datatype"]
+    assert [column["name"] for column in of_astropy] == read.names, of_astropy
+    for field, of_column in zip(read, of_astropy):
+        said = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
+        name = field.name if field.name in table.colnames else field.name.split(".")[0]
+        column = table[name]
+        if name == "sky":
+            assert said == {"frame": "icrs", "unit": "deg"} and of_column["unit"] == "deg", said
+        elif name == "time":
+            assert said == {"scale": "utc", "format": "mjd"}, said
+        else:
+            for facts in (said, of_column):
+                assert facts.get("description") == column.info.description, (name, facts)
+                unit = facts.get("unit")
+                assert (unit and u.Unit(unit)) == column.unit, (name, facts, column.unit)
+        length = read.metadata.get(f"table::len::{name}".encode())
+        assert (length is None) == (field.type != pa.string()), (name, length)
+
+
 def of_records(records):
     return {name: records[name] for name in records.dtype.names}
 
@@ -86,6 +114,8 @@ for name in sorted(os.listdir(folder)):
             "name%2Eparquet/%25": dict(af["name.parquet"]["%"]),
         }
         tables["plain"] = {key: values[...] for key, values in tables["plain"].items()}
+        for path in ("astropy", "mixed"):
+            told(os.path.join(root, path + ".parquet"), af[path])
         for path, expected in tables.items():
             compared += compare(os.path.join(root, path + ".parquet"), {k: v[...] for k, v in expected.items()})
     found = {os.path.relpath(os.path.join(at, file), root) for at, _, files in os.walk(root) for file in files}
@@ -127,6 +157,14 @@ assert "tables/ leaves out nothing: it has no columns" in status, status
 twice = pq.read_table(os.path.join(mountpoint, "standard.asdf", "tables", "twice.parquet"))
 assert twice.schema.names == ["a", "a~2", "a~1", "a~3"], twice.schema.names
 assert twice.to_pylist()[2] == {"a": 3, "a~2": 3, "a~1": 2.0, "a~3": 3}, twice.to_pylist()
+# A spectrum is a table; several on one axis are none.
+root = os.path.join(mountpoint, "standard.asdf", "tables")
+spectrum = pq.read_table(os.path.join(root, "spectrum.parquet"))
+assert spectrum.column_names == ["flux", "spectral_axis", "uncertainty", "mask"], spectrum.column_names
+assert spectrum.column("flux").to_pylist() == list(range(9)) and spectrum.column("spectral_axis")[8].as_py() == 9
+units = [(spectrum.field(name).metadata or {}).get(b"unit") for name in spectrum.column_names]
+assert units == [b"erg s-1 cm-2", b"Angstrom", None, None], units
+assert not os.path.exists(os.path.join(root, "spectra.parquet")) and not os.path.exists(os.path.join(root, "spectra"))
 # A record is missing as a whole, unless it has lists: then its values are.
 masked = pq.read_table(os.path.join(mountpoint, "standard.asdf", "tables", "masked.parquet")).to_pylist()
 assert [row["flat"] and row["flat"]["a"] for row in masked] == [None, 4, None], masked

@@ -53,6 +53,9 @@ def random_table(rows):
         shape = (rows, 3) if n == 3 else (rows,)
         mask = RNG.random(shape) < RNG.choice([0, 0.3, 1])
         table[f"masked {n}"] = MaskedColumn(column(dtype, shape), mask=mask)
+    for n, name in enumerate(table.colnames):
+        table[name].unit = [None, "m", "erg / (s cm2)", "1e-17 Jy / beam", "electron / s"][n % 5]
+        table[name].description = f'what "{name}" is: größe\n' if n % 3 else None
     return table
 
 
@@ -100,6 +103,25 @@ twice: !core/table-1.0.0
     data: !core/ndarray-1.0.0 {source: 1, datatype: float64, byteorder: little, shape: [3]}
   - *same
 nothing: !core/table-1.0.0 {columns: []}
+spectrum: !<tag:astropy.org:specutils/spectra/spectrum-1.0.0>
+  flux: !unit/quantity-1.3.0
+    unit: !unit/unit-1.0.0 erg.s**-1.cm**-2
+    value: !core/ndarray-1.0.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}
+  spectral_axis: !<tag:astropy.org:specutils/spectra/spectral_axis-1.0.0>
+    unit: !unit/unit-1.0.0 Angstrom
+    value: !core/ndarray-1.0.0 {source: 0, datatype: int32, byteorder: big, shape: [9]}
+    observer: {data: !core/ndarray-1.0.0 {source: 0, datatype: int32, byteorder: big, shape: [3]}}
+  uncertainty:
+    uncertainty_type: std
+    data: !core/ndarray-1.0.0 {source: 1, datatype: float64, byteorder: little, shape: [9]}
+  mask: !core/ndarray-1.0.0 {source: 0, datatype: bool8, byteorder: big, shape: [9]}
+spectra: !<tag:astropy.org:specutils/spectra/spectrum1d-1.0.0>
+  flux: !unit/quantity-1.3.0
+    unit: !unit/unit-1.0.0 Jy
+    value: !core/ndarray-1.0.0 {source: 1, datatype: float64, byteorder: little, shape: [3, 9]}
+  spectral_axis: !<tag:astropy.org:astropy/coordinates/spectralcoord-1.0.0>
+    unit: !unit/unit-1.0.0 Angstrom
+    value: !core/ndarray-1.0.0 {source: 0, datatype: int32, byteorder: big, shape: [9]}
 masked: !core/table-1.0.0
   columns:
   - !core/column-1.0.0

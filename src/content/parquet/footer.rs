@@ -47,7 +47,7 @@ pub(super) fn page_header(len: u64, values: u64) -> Vec<u8> {
 }
 
 /// The end of the file.
-pub(super) fn footer(columns: &[(String, Column)], table: &Table) -> Vec<u8> {
+pub(super) fn footer(columns: &[(String, Column)], pairs: &[(String, String)], table: &Table) -> Vec<u8> {
     let mut out = Writer::new();
     out.i32(1, 2);
     let elements = 1 + columns.iter().map(|(_, column)| count(column)).sum::<usize>();
@@ -81,6 +81,15 @@ pub(super) fn footer(columns: &[(String, Column)], table: &Table) -> Vec<u8> {
             out.i64(2, of.len);
             out.i64(3, of.rows);
         });
+    }
+    if !pairs.is_empty() {
+        out.list(5, STRUCT, pairs.len());
+        for (key, value) in pairs {
+            out.bare_structure(|out| {
+                out.text(1, key);
+                out.text(2, value);
+            });
+        }
     }
     out.text(6, concat!("asdf-mount version ", env!("CARGO_PKG_VERSION")));
     let mut footer = out.finish();

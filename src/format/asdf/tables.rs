@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`survey`](mod@survey) | finds the tables of a tree, in one pass, once a version |
+//! | [`search`] | finds the arrays in a column, and what is said of them |
 //! | [`columns`] | columns of a file from the elements of arrays |
 
 use std::ffi::{OsStr, OsString};
@@ -15,6 +16,7 @@ use crate::error::Result;
 use crate::format::Container;
 
 mod columns;
+mod search;
 mod survey;
 
 use survey::Entry;

@@ -5,10 +5,8 @@ use std::fmt::Write;
 use super::file::GsdFile;
 use super::header::{ENTRY, SIZE, SLOT};
 use super::index::SURVEYED;
+use crate::content::base64::base64;
 use crate::error::Result;
-
-/// The letters of base 64.
-const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// The text. Of an index that can't be read it has only where it lies.
 pub fn text(file: &GsdFile) -> Vec<u8> {
@@ -90,19 +88,6 @@ fn scalar(bytes: &[u8]) -> String {
     out
 }
 
-fn base64(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
-            text.push(if at <= group.len() { char::from(letter) } else { '=' });
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,10 +97,5 @@ mod tests {
         assert_eq!(scalar(b"particles/N"), r#""particles/N""#);
         assert_eq!(scalar("größe \"\\\n\u{feff}".as_bytes()), r#""größe \"\\\U0000000a\U0000feff""#);
         assert_eq!(scalar(b"\xff"), r#"!!binary "/w==""#);
-        for (bytes, text) in
-            [(&b""[..], ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (b"foob", "Zm9vYg==")]
-        {
-            assert_eq!(base64(bytes), text);
-        }
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::super::AsdfFile;
 use super::super::arrays::{Elements, Order, file_of};
 use super::super::ndarray::{Byteorder, Datatype, Field, Ndarray, Scalar};
-use super::survey::Source;
+use super::search::Source;
 use crate::content::folder::{File, Keeping, Renewal, Signature};
-use crate::content::parquet::{Column, Element, Table, Values};
+use crate::content::parquet::{Column, Element, Facts, Table, Values};
 use crate::content::{Content, Gather, Text};
 use crate::error::{Error, Result};
 
@@ -21,8 +21,11 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
         if columns.iter().any(|(others, _)| *others != rows) {
             return Err(Error::damaged("the columns of the table are not of one length"));
         }
+        let said = sources.iter().zip(&columns);
+        let facts: Vec<Facts> =
+            said.flat_map(|(source, (_, made))| vec![source.facts.clone(); made.len()]).collect();
         let columns = distinct(columns.into_iter().flat_map(|(_, columns)| columns).collect());
-        Ok(Arc::new(Table::new(&columns, rows)?) as Arc<dyn Content>)
+        Ok(Arc::new(Table::with_facts(&columns, rows, &facts)?) as Arc<dyn Content>)
     });
     let renewal = parts.signature.map_or(Renewal::Anew, Renewal::WhileSame);
     let Parts { blocks, grows, .. } = parts;
@@ -67,7 +70,7 @@ impl Parts {
     /// The rows of a column, and the columns of the file that it makes: several if it is an array of records.
     fn column(&mut self, file: &Arc<AsdfFile>, source: &Source) -> Result<(u64, Vec<(String, Column)>)> {
         if let Some(signature) = &mut self.signature {
-            signature.text.push_str(&format!("{:?} ", source.name));
+            signature.text.push_str(&format!("{:?} {:?} ", source.name, source.facts));
         }
         let elements = self.elements(file, &source.array)?;
         let missing = match &source.mask {

@@ -3,13 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::ndarray::{self, Datatype, INLINE_KEY, Ndarray};
+use super::super::units;
+use super::search::{Source, arrays_in, is_column};
 use crate::content::Content;
 use crate::content::names::Names;
 use crate::content::path_folder::{Item, Items};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
-use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Step, Value, Wanted, WantedNode};
+use crate::yaml::survey::{self, Commented, PathId, Paths, Step, Value, Wanted, WantedNode};
 
 /// A tree that is longer is not looked through.
 const LONGEST_TREE: u64 = 256 << 20;
@@ -19,14 +21,12 @@ const MOST_COLUMNS: usize = 1 << 17;
 const MOST_DEFECTS: usize = 100;
 /// The longest path that is shown, in bytes.
 const LONGEST_PATH: usize = 3000;
-/// So many nodes of a column are looked at.
-const MOST_LOOKED_AT: usize = 1 << 12;
-/// So deep below a column its arrays are looked for.
-const DEEPEST: usize = 8;
-
 /// Elements of a row, and their bytes, that a column may have at most.
 const LONGEST_ROW: (u64, u64) = (1 << 20, 8 << 20);
 const TOO_LONG: &str = "a row of it is longer than 8 MiB";
+
+/// Bytes of all that is said of columns.
+const MOST_SAID: usize = 16 << 20;
 
 const ENDING: &str = ".parquet";
 const NAMES: Names = Names { endings: &[ENDING, ".npy", ".mask"] };
@@ -40,16 +40,6 @@ pub(in super::super) enum Entry {
     Link(Box<str>),
 }
 
-/// What a column is made of.
-#[derive(Clone, Debug)]
-pub(in super::super) struct Source {
-    /// Its name; empty for an array of records, whose fields are columns.
-    pub name: String,
-    pub array: Ndarray,
-    /// Which elements are missing.
-    pub mask: Option<Ndarray>,
-}
-
 /// The tables of a tree.
 #[derive(Debug)]
 pub(in super::super) struct Found {
@@ -58,28 +48,26 @@ pub(in super::super) struct Found {
     pub defects: Vec<Defect>,
 }
 
-/// What the tags of tables and of columns begin with.
+/// What the tags of tables begin with.
 const TABLES: [&str; 3] = [
     "tag:stsci.edu:asdf/core/table-1.",
     "tag:stsci.edu:asdf/table/table-1.",
     "tag:astropy.org:astropy/table/table-1.",
 ];
-const COLUMNS: [&str; 2] = ["tag:stsci.edu:asdf/core/column-1.", "tag:stsci.edu:asdf/table/column-1."];
 
 fn is_table(tag: &str) -> bool {
     TABLES.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/table"
 }
 
-fn is_column(tag: &str) -> bool {
-    COLUMNS.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/column"
-}
-
-fn is_quantity(tag: &str) -> bool {
-    tag.starts_with("tag:stsci.edu:asdf/unit/quantity-1.")
+/// True if a tag is that of a spectrum of specutils.
+fn is_spectrum(tag: &str) -> bool {
+    ["spectrum-", "spectrum1d-"].iter().any(|name| {
+        tag.strip_prefix("tag:astropy.org:specutils/spectra/").is_some_and(|rest| rest.starts_with(name))
+    })
 }
 
 fn is_wanted(tag: &str) -> bool {
-    ndarray::is_tag(tag) || is_table(tag) || is_column(tag) || is_quantity(tag)
+    ndarray::is_tag(tag) || is_table(tag) || is_spectrum(tag) || is_column(tag) || units::is_quantity(tag)
 }
 
 /// Says why an array can't be had from its block, if it can't.
@@ -102,6 +90,8 @@ pub(in super::super) fn find(tree: &dyn Content, unfit_in_block: UnfitInBlock<'_
 struct Finder<'f> {
     unfit_in_block: UnfitInBlock<'f>,
     columns: usize,
+    /// Bytes of all that is said of columns.
+    said: usize,
     /// Whether there are too many.
     is_full: bool,
     /// Tables that have a tag, and arrays of records.
@@ -118,6 +108,7 @@ impl<'f> Finder<'f> {
         Self {
             unfit_in_block,
             columns: 0,
+            said: 0,
             is_full: false,
             tables: Vec::new(),
             closed: HashSet::new(),
@@ -143,6 +134,15 @@ impl<'f> Finder<'f> {
             self.tables.push((node.path, columns));
             return;
         }
+        if is_spectrum(tag) {
+            let columns = self.columns_of_spectrum(node.value);
+            self.columns += columns.len();
+            if columns.len() > 1 {
+                self.closed.insert(node.path);
+                self.tables.push((node.path, columns));
+            }
+            return;
+        }
         let mut arrays = arrays_in(node.value);
         let [(_, source)] = &mut arrays[..] else { return };
         if ndarray::is_tag(tag) && is_records(&source.array) {
@@ -156,8 +156,24 @@ impl<'f> Finder<'f> {
             source.name = key.to_string();
             self.columns += 1;
             let offset = node.value.place.offset;
-            self.mappings.entry(parent).or_default().push((offset, source.clone()));
+            let source = self.bounded(source.clone());
+            self.mappings.entry(parent).or_default().push((offset, source));
         }
+    }
+
+    /// Flux, axis, uncertainty and mask of one spectrum: all that has a number for each number of the flux.
+    fn columns_of_spectrum(&mut self, spectrum: &Value) -> Vec<Source> {
+        let arrays = arrays_in(spectrum);
+        let flux = arrays.iter().find(|(below, _)| below == "flux");
+        let Some(rows) = flux.and_then(|(_, flux)| rows_of(&flux.array)) else { return Vec::new() };
+        let mut columns = Vec::new();
+        for (name, source) in arrays {
+            let is_row = dimensions(&source.array) == 1 && rows_of(&source.array) == Some(rows);
+            if is_row && unfit(&source.array).is_none() && self.lost(&source).is_none() {
+                columns.push(self.bounded(Source { name, ..source }));
+            }
+        }
+        columns
     }
 
     /// The columns of a node that has the tag of a table.
@@ -202,7 +218,16 @@ impl<'f> Finder<'f> {
             }
             unfit.is_none()
         });
-        columns.into_iter().map(|(_, source)| source).collect()
+        columns.into_iter().map(|(_, source)| self.bounded(source)).collect()
+    }
+
+    /// A column without what is said of it, if enough is said of others: by aliases a short text may say much.
+    fn bounded(&mut self, mut source: Source) -> Source {
+        self.said += source.facts.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+        if self.said > MOST_SAID {
+            source.facts.clear();
+        }
+        source
     }
 
     /// Why the elements of a column, or its mask, can't be had from their block.
@@ -318,61 +343,6 @@ fn unfit_row(datatype: &Datatype, count: u64) -> Option<&'static str> {
             }
         }),
         Datatype::Unknown => Some("its datatype has too many fields"),
-    }
-}
-
-/// The arrays in a column, each with the keys below which it lies.
-fn arrays_in(value: &Value) -> Vec<(String, Source)> {
-    let mut search = Search { below: Vec::new(), arrays: Vec::new(), looked_at: 0 };
-    search.look_at(value);
-    search.arrays
-}
-
-/// A search for the arrays in a column.
-struct Search {
-    below: Vec<String>,
-    arrays: Vec<(String, Source)>,
-    /// Nodes that were looked at. With aliases there may be far more than the text has.
-    looked_at: usize,
-}
-
-impl Search {
-    fn look_at(&mut self, value: &Value) {
-        self.looked_at += 1;
-        let value = value.target();
-        let tag = value.tag.as_deref().unwrap_or_default();
-        if ndarray::is_tag(tag) {
-            self.take(tag, value);
-            return;
-        }
-        let Node::Mapping(entries) = &value.node else { return };
-        for (key, value) in entries {
-            if self.below.len() >= DEEPEST || self.looked_at >= MOST_LOOKED_AT {
-                return;
-            }
-            if let Some(key) = key.text() {
-                self.below.push(key.to_owned());
-                self.look_at(value);
-                self.below.pop();
-            }
-        }
-    }
-
-    fn take(&mut self, tag: &str, value: &Value) {
-        // What is wrong with an array is told of `arrays/`.
-        let Ok((mut array, _)) = Ndarray::read_leniently(tag, value) else { return };
-        if array.settle_inline().is_err() {
-            return;
-        }
-        let mask = value.get("mask").map(Value::target).and_then(|mask| {
-            let tag = mask.tag.as_deref().filter(|tag| ndarray::is_tag(tag))?;
-            let (mut mask, _) = Ndarray::read_leniently(tag, mask).ok()?;
-            mask.settle_inline().ok().map(|()| mask)
-        });
-        // The array of a quantity is its only one, more or less.
-        let telling = self.below.iter().filter(|key| !matches!(key.as_str(), "value" | INLINE_KEY));
-        let path = telling.cloned().collect::<Vec<_>>().join(".");
-        self.arrays.push((path, Source { name: String::new(), array, mask }));
     }
 }
 

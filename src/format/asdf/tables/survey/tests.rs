@@ -1,3 +1,4 @@
+use super::super::search::MOST_LOOKED_AT;
 use super::*;
 use crate::content::Text;
 

@@ -1,0 +1,155 @@
+//! What is said of the columns of a table: for readers of Arrow as metadata of fields (`ARROW:schema`), for astropy as it
+//! writes it (`table_meta_yaml`).
+
+use std::fmt::Write;
+
+use super::flatbuffer::{Part, buffer};
+use super::{Column, Element};
+use crate::content::base64::base64;
+
+/// What is said of a column: keys and values.
+pub type Facts = Vec<(&'static str, String)>;
+
+/// The facts of a column that astropy has names for.
+const OF_ASTROPY: [&str; 2] = ["unit", "description"];
+
+/// Numbers that Arrow gives its types.
+mod kind {
+    pub(super) const INT: u32 = 2;
+    pub(super) const FLOAT: u32 = 3;
+    pub(super) const UTF8: u32 = 5;
+    pub(super) const BOOL: u32 = 6;
+    pub(super) const LIST: u32 = 12;
+    pub(super) const STRUCT: u32 = 13;
+}
+
+/// Keys and values at the end of a file; none if nothing is said of any column.
+pub(super) fn pairs(columns: &[(String, Column)], facts: &[Facts]) -> Vec<(String, String)> {
+    if facts.iter().all(Vec::is_empty) {
+        return Vec::new();
+    }
+    let mut pairs = vec![("table_meta_yaml".to_owned(), yaml(columns, facts))];
+    for (name, column) in columns {
+        if let Column::Values(values) = column
+            && let Element::Ascii(len) | Element::Ucs4(len) = values.element
+        {
+            pairs.push((format!("table::len::{name}"), len.to_string()));
+        }
+    }
+    // Readers of Arrow take those of the schema only.
+    let schema = base64(&message(columns, facts, &pairs));
+    pairs.push(("ARROW:schema".to_owned(), schema));
+    pairs
+}
+
+/// The schema as a message of Arrow's IPC format.
+fn message(columns: &[(String, Column)], facts: &[Facts], pairs: &[(String, String)]) -> Vec<u8> {
+    let none = Facts::new();
+    let facts = facts.iter().chain(std::iter::repeat(&none));
+    let fields = columns.iter().zip(facts).map(|((name, column), facts)| field(name, column, false, facts));
+    let pairs = pairs.iter().map(|(key, value)| pair(key, value)).collect();
+    let schema = Part::Table(vec![None, Some(Part::List(fields.collect())), Some(Part::List(pairs))]);
+    // Version 5, and that it holds a schema.
+    let message = Part::Table(vec![Some(Part::Number(4)), Some(Part::Number(1)), Some(schema)]);
+    let mut bytes = buffer(&message);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let mut whole = vec![0xff; 4];
+    whole.extend((bytes.len() as u32).to_le_bytes());
+    whole.extend(bytes);
+    whole
+}
+
+/// A column as a field. `in_nullable`: it lies in a group that is missing where its values are.
+fn field(name: &str, column: &Column, in_nullable: bool, facts: &Facts) -> Part {
+    let no_facts = Facts::new();
+    let (nullable, kind, of, children) = match column {
+        Column::Values(values) => {
+            let (kind, of) = element(values.element);
+            (values.missing.is_some() && !in_nullable, kind, of, Vec::new())
+        }
+        Column::Group { columns, nullable } => {
+            let inner = in_nullable || *nullable;
+            let child = |(name, column): &(String, Column)| field(name, column, inner, &no_facts);
+            (*nullable && !in_nullable, kind::STRUCT, Vec::new(), columns.iter().map(child).collect())
+        }
+        Column::List(_, of) => {
+            let child = field("element", of, in_nullable, &no_facts);
+            (false, kind::LIST, Vec::new(), vec![child])
+        }
+    };
+    Part::Table(vec![
+        Some(Part::Text(name.to_owned())),
+        Some(Part::Number(nullable.into())),
+        Some(Part::Number(kind)),
+        Some(Part::Table(of)),
+        None,
+        Some(Part::List(children)),
+        (!facts.is_empty()).then(|| Part::List(facts.iter().map(|(key, value)| pair(key, value)).collect())),
+    ])
+}
+
+fn pair(key: &str, value: &str) -> Part {
+    Part::Table(vec![Some(Part::Text(key.to_owned())), Some(Part::Text(value.to_owned()))])
+}
+
+/// The number of a type, and its own fields.
+fn element(element: Element) -> (u32, Vec<Option<Part>>) {
+    match element {
+        Element::Int { size, signed } => {
+            let bits = 8 * u32::from(size);
+            (kind::INT, vec![Some(Part::Number(bits)), Some(Part::Number(signed.into()))])
+        }
+        // Those of two bytes are stored with four.
+        Element::Float { size } => (kind::FLOAT, vec![Some(Part::Number(if size == 8 { 2 } else { 1 }))]),
+        Element::Bool => (kind::BOOL, Vec::new()),
+        Element::Ascii(_) | Element::Ucs4(_) => (kind::UTF8, Vec::new()),
+    }
+}
+
+/// The columns as astropy describes them, in YAML.
+fn yaml(columns: &[(String, Column)], facts: &[Facts]) -> String {
+    let none = Facts::new();
+    let facts = facts.iter().chain(std::iter::repeat(&none));
+    let mut text = "datatype:\n".to_owned();
+    for ((name, column), facts) in columns.iter().zip(facts) {
+        let _ = write!(text, "- {{name: {}", quoted(name));
+        for (key, value) in facts.iter().filter(|(key, _)| OF_ASTROPY.contains(key)) {
+            let _ = write!(text, ", {key}: {}", quoted(value));
+        }
+        let _ = writeln!(text, ", datatype: {}}}", datatype(column));
+    }
+    text.pop();
+    text
+}
+
+/// The name that numpy has for the type of a column.
+fn datatype(column: &Column) -> String {
+    match column {
+        Column::Values(values) => match values.element {
+            Element::Int { size, signed } => {
+                format!("{}int{}", if signed { "" } else { "u" }, 8 * u32::from(size))
+            }
+            Element::Float { size } => format!("float{}", 8 * u32::from(size.max(4))),
+            Element::Bool => "bool".to_owned(),
+            Element::Ascii(_) | Element::Ucs4(_) => "string".to_owned(),
+        },
+        Column::List(_, of) => datatype(of),
+        Column::Group { .. } => "object".to_owned(),
+    }
+}
+
+/// A text in quotes of YAML, on one line.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => quoted.extend(['\\', char]),
+            ' '..='~' => quoted.push(char),
+            _ => {
+                let _ = write!(quoted, "\\U{:08x}", u32::from(char));
+            }
+        }
+    }
+    quoted.push('"');
+    quoted
+}
