@@ -232,8 +232,16 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     condition()
 }
 
+/// True if a process has closed its files: it is gone, or all that is left of it waits for its parent.
+fn has_ended(pid: u32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    status.contains("State:\tZ") && threads <= 1
+}
+
 /// Unmounts, lazily, and waits for the daemon; what went wrong, if anything did.
 fn take_down(mountpoint: &Path) -> Option<String> {
+    let daemon = daemon_of(mountpoint);
     let lazily = |program: &str, args: &[&str]| {
         let status =
             Command::new(program).args(args).arg(mountpoint).stderr(std::process::Stdio::null()).status();
@@ -246,7 +254,7 @@ fn take_down(mountpoint: &Path) -> Option<String> {
     if !unmounted {
         return Some(format!("{} can't be unmounted", mountpoint.display()));
     }
-    if wait_until(|| daemon_of(mountpoint).is_none()) {
+    if wait_until(|| daemon_of(mountpoint).is_none() && daemon.is_none_or(has_ended)) {
         return None;
     }
     let pid = daemon_of(mountpoint)?;

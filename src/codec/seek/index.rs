@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  0  "asdfseek"
-//!  8  version          u32 = 2
+//!  8  version          u32 = 1
 //! 12  codec            u32: 1 zlib, 2 bzip2, 3 zstd
 //! 16  key              16 bytes
 //! 32  used_size        u64: bytes of the stream as stored
@@ -47,7 +47,7 @@ use crate::content::{Content, read_exact_at};
 use crate::error::Result;
 
 const MAGIC: [u8; 8] = *b"asdfseek";
-const VERSION: u32 = 2;
+const VERSION: u32 = 1;
 
 /// Bytes before the places, and those of them before the CRC.
 const HEADER: usize = 88;
