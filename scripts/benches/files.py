@@ -1,6 +1,7 @@
 """The files that are measured: ASDF files made by hand, and pictures of the sky."""
 
 import bz2
+import math
 import os
 import struct
 import subprocess
@@ -80,6 +81,19 @@ def picture(kind, here, mib):
     if not path.exists():
         made = path.with_suffix(".part")
         subprocess.run([PYTHON, "-c", PICTURE, kind, made, str(mib)], check=True)
+        made.rename(path)
+    return path
+
+
+def smooth(here, mib):
+    """`mib` MiB of int16 that change slowly, which pack well; made once."""
+    path = here / f"smooth-{mib}.raw"
+    if not path.exists():
+        made = path.with_suffix(".part")
+        with open(made, "wb") as out:
+            for n in range(mib):
+                row = [int(1000 * math.sin((at + n * 1024) / 5000)) for at in range(1024)]
+                out.write(struct.pack("<1024h", *row) * (MIB // 2048))
         made.rename(path)
     return path
 
