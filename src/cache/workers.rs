@@ -209,7 +209,8 @@ mod tests {
         drop(done);
         assert_eq!(all.iter().sum::<i32>(), 45);
         workers.wait(Duration::from_secs(60));
-        assert_eq!((workers.shared.lock().at_work(), workers.shared.lock().resting), (1, 0));
+        let state = workers.shared.lock();
+        assert_eq!((state.at_work(), state.resting), (1, 0));
     }
 
     #[test]
