@@ -25,6 +25,8 @@ const FUNCTIONS: &str = r#"
     # The machine may have other mounts of this program.
     ours() { grep " $T/.* fuse.asdf-mount " /proc/self/mountinfo; }
     daemon_of() { getfattr --absolute-names --only-values -n user.asdf-mount.pid "$1"; }
+    # Another process may reap a daemon at any time.
+    has_ended() { case $(sed -n 's/^State:.//p' /proc/$1/status 2>/dev/null) in '' | Z*) ;; *) return 1 ;; esac; }
     ended() {
         for i in $(seq 600); do
             kill -0 $1 2>/dev/null || return 0

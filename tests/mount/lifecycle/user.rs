@@ -127,7 +127,7 @@ fn a_dead_mount_of_another_user_is_cleaned_up_by_root_alone() {
         user asdf-mount a.asdf shared
         daemon=$(user getfattr --absolute-names --only-values -n user.asdf-mount.pid shared)
         asdf-mount -u shared
-        not kill -0 $daemon || grep -q 'Z (zombie)' /proc/$daemon/status
+        has_ended $daemon
         # A user over what root left is told which user has to act.
         asdf-mount a.asdf shared
         not user asdf-mount a.asdf shared 2>error
