@@ -3,12 +3,15 @@
 //! A later option overrides an earlier one. An unknown option is an error: if a misspelt `allow_other` were
 //! ignored, other users would not see the mount.
 
+mod foreign;
 mod list;
 mod names;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use foreign::Foreign;
 
 use crate::error::{Error, Kind, Result};
 use crate::folder::verify::Verify;
@@ -91,6 +94,8 @@ pub struct Options {
     pub no_directory_access_time: bool,
     /// `atime`, `noatime`, `relatime`, `strictatime`
     pub access_time: AccessTime,
+    /// What was left out of what was asked for, and why, a line each.
+    pub notes: Vec<String>,
 }
 
 impl Default for Options {
@@ -114,6 +119,7 @@ impl Default for Options {
             synchronous_directories: false,
             no_directory_access_time: false,
             access_time: AccessTime::Default,
+            notes: Vec::new(),
         }
     }
 }
@@ -148,10 +154,18 @@ impl Options {
         if is_comment(&item.name) {
             return Ok(());
         }
-        if item.name == "allow_root" {
-            return Err(usage(
-                "-o allow_root is not supported; allow_other,umask=077 gives access to root and no other user",
-            ));
+        match foreign::find(&item.name) {
+            Some(Foreign::Ignored(why)) => {
+                let note = format!("-o {} has no effect: {why}", item.name);
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+                return Ok(());
+            }
+            Some(Foreign::Refused(instead)) => {
+                return Err(usage(format!("-o {} is not supported; {instead}", item.name)));
+            }
+            None => {}
         }
         if item.name.is_empty() {
             return Err(usage("-o has a value without a name, such as '=x'; write NAME=VALUE"));
@@ -373,6 +387,17 @@ mod tests {
         ] {
             assert_eq!(parse(list).unwrap(), plain, "{list}");
         }
+    }
+
+    #[test]
+    fn options_of_other_programs_are_ignored_with_a_word_or_refused_with_what_to_do() {
+        let options = parse("nonempty,auto_unmount,entry_timeout=1,nonempty,lazytime,ro").unwrap();
+        assert_eq!(options.notes.len(), 4, "{:?}", options.notes);
+        assert_eq!(options.notes[0], "-o nonempty has no effect: a mount may cover files");
+        assert!(options.read_only);
+        assert!(refusal("remount,ro").contains("asdf-mount -u MOUNTPOINT"));
+        assert!(refusal("blkdev").contains("not a device"));
+        assert!(refusal("allow_root").contains("allow_other,umask=077"));
     }
 
     #[test]

@@ -55,7 +55,8 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     }
     let filesystem = Adapter::new(Vfs::new(&plan.sources, &options)?);
     let vfs = filesystem.vfs().clone();
-    let (read_only, remarks) = (vfs.is_read_only(), vfs.remarks());
+    let read_only = vfs.is_read_only();
+    let remarks = [plan.options.notes.clone(), vfs.remarks()].concat();
     // The kernel caches attributes and names only briefly. It is notified of bytes that it can keep, and of those
     // that turn out to be wrong.
     let notify = Box::new(move |notifier, device| vfs.serve(KernelNotifier::new(notifier, device)));

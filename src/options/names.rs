@@ -175,7 +175,7 @@ mod tests {
     fn refuses_the_unknown_and_says_what_was_meant() {
         assert_eq!(refusal("alow_other"), "unknown option -o alow_other; did you mean allow_other?");
         assert_eq!(refusal("guid=4"), "unknown option -o guid; did you mean gid=?");
-        assert!(refusal("remount").starts_with("unknown option -o remount; "));
+        assert!(refusal("recover").starts_with("unknown option -o recover; "));
         assert!(refusal("RO").contains("unknown"));
         assert!(refusal("ro,=3").contains("without a name"));
     }

@@ -1,0 +1,92 @@
+//! Options of other FUSE programs and of mount(8) that mean nothing here.
+
+/// What is done with such an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Foreign {
+    /// It is left out, for this reason.
+    Ignored(&'static str),
+    /// The mount is refused. What to do instead.
+    Refused(&'static str),
+}
+
+use Foreign::{Ignored, Refused};
+
+/// Their names, and what is done with them.
+const TABLE: &[(&[&str], Foreign)] = &[
+    (&["auto_unmount"], Ignored("asdf-mount unmounts when it ends")),
+    (&["nonempty"], Ignored("a mount may cover files")),
+    (
+        &[
+            "kernel_cache",
+            "auto_cache",
+            "noauto_cache",
+            "ac_attr_timeout",
+            "direct_io",
+            "entry_timeout",
+            "attr_timeout",
+            "negative_timeout",
+            "remember",
+            "noforget",
+            "cache_timeout",
+        ],
+        Ignored("asdf-mount decides for each file what the kernel keeps"),
+    ),
+    (
+        &[
+            "big_writes",
+            "large_read",
+            "max_write",
+            "max_readahead",
+            "max_background",
+            "congestion_threshold",
+            "async_read",
+            "sync_read",
+            "async_dio",
+            "splice_read",
+            "splice_write",
+            "splice_move",
+            "no_splice_read",
+            "no_splice_write",
+            "no_splice_move",
+            "clone_fd",
+            "max_threads",
+            "max_idle_threads",
+        ],
+        Ignored("asdf-mount chooses its requests and threads"),
+    ),
+    (
+        &["use_ino", "readdir_ino", "hard_remove", "intr", "intr_signal", "atomic_o_trunc", "no_remote_lock"],
+        Ignored("it has no meaning in asdf-mount"),
+    ),
+    (
+        &["lazytime", "nolazytime", "iversion", "noiversion", "silent", "loud", "mand", "nomand"],
+        Ignored("it has no meaning for FUSE"),
+    ),
+    (&["nofsync", "noatomic_o_trunc"], Ignored("a save is always synced")),
+    (
+        &["remount"],
+        Refused("unmount with 'asdf-mount -u MOUNTPOINT', and mount again with the other options"),
+    ),
+    (&["bind", "rbind", "move"], Refused("use mount --bind or mount --move")),
+    (&["blkdev", "blksize"], Refused("the source is a file or directory, not a device")),
+    (&["fd", "rootmode", "user_id", "group_id"], Refused("they are set by asdf-mount itself")),
+    (&["allow_root"], Refused("allow_other,umask=077 gives access to root and no other user")),
+];
+
+/// What is done with the option of that name, if it is one of these.
+pub(super) fn find(name: &str) -> Option<Foreign> {
+    TABLE.iter().find(|(names, _)| names.contains(&name)).map(|(_, foreign)| *foreign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::names;
+
+    #[test]
+    fn none_is_an_option_of_asdf_mount() {
+        for name in TABLE.iter().flat_map(|(names, _)| names.iter()) {
+            assert!(!names::is_option(name), "{name}");
+        }
+    }
+}
