@@ -192,37 +192,44 @@ fn serve_watched<F: Filesystem>(
         lifecycle.give_up();
         threads::too_few(error)
     })?;
-    if !threads::all_started(&serving, threads) {
-        lifecycle.give_up();
-        let why = serving.join().ok().and_then(std::result::Result::err);
-        return Err(threads::too_few(why.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EIO))));
+    let has_started = threads::all_started(&serving, threads);
+    let end = move || serving.join().unwrap_or_else(|_| Err(io::Error::from_raw_os_error(libc::EIO)));
+    if !has_started {
+        return end_at_once(path, lifecycle, end());
     }
     for remark in &served.remarks {
         remark_on(plan, remark);
     }
     if let Err(error) = ready() {
         lifecycle.give_up();
-        let _ = serving.join();
+        let _ = end();
         return Err(error);
     }
     tracing::info!("{}: mounted", path.display());
-    let ended = serving.join();
+    let ended = end();
     lifecycle.close();
     match ended {
-        Ok(Ok(())) => {
+        Ok(()) => {
             tracing::info!("{}: ended", path.display());
             Ok(())
         }
-        broken => {
+        Err(error) => {
             // Some of its threads may still serve.
             lifecycle.give_up();
-            let error = match broken {
-                Ok(Err(error)) => Error::from(error).within("the mount failed"),
-                _ => Error::new(Kind::System(libc::EIO), "the mount failed"),
-            };
-            Err(logged(error.of(path)))
+            Err(logged(Error::from(error).within("the mount failed").of(path)))
         }
     }
+}
+
+/// Ends a mount whose session ended before all of its threads were there: it was unmounted, or one could not be started.
+fn end_at_once(path: &Path, lifecycle: &Lifecycle, ended: io::Result<()>) -> Result<()> {
+    if let Err(error) = ended {
+        lifecycle.give_up();
+        return Err(threads::too_few(error));
+    }
+    tracing::info!("{}: mounted, and unmounted at once", path.display());
+    lifecycle.close();
+    Ok(())
 }
 
 fn session_config(budget: u64) -> Result<Config> {

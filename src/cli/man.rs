@@ -16,7 +16,8 @@ pub(super) fn page(command: clap::Command, sections: &[(&str, String)]) -> std::
     for (title, text) in sections {
         write_section(&mut page, title, text)?;
     }
-    Ok(page)
+    // Terminals of ASCII have no ellipsis.
+    Ok(String::from_utf8_lossy(&page).replace('…', "...").into_bytes())
 }
 
 /// Writes a section of fixed lines.

@@ -38,6 +38,8 @@ fn the_man_page_is_sound_roff() {
         .args(["--warnings", "-l"])
         .arg(bench.path("asdf-mount.1"))
         .env("MANWIDTH", "80")
+        // Its terminals have the characters of ASCII.
+        .env("LC_ALL", "C")
         .output()
         .unwrap();
     succeeded(&page);
