@@ -18,12 +18,11 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::error::Result;
-use crate::host::at::stat_of;
-use crate::host::mounts;
+use crate::host::at::{open_as, stat_of};
 use crate::host::stat::{Kind, Stat};
 
 /// The attribute with a POSIX ACL: a version (2), then entries of tag, permissions and id, all little
@@ -39,10 +38,9 @@ const OWNER_ONLY: u32 = 0o7700;
 
 /// What stat says of `name` in `dir`, with the mode cut down by the ACL; a link is not followed.
 pub(crate) fn stat_in(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Stat> {
-    mounts::check(dir, name)?;
     // Held, so that mode and ACL are those of one file.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let held = rustix::fs::openat(dir, name, flags, Mode::empty())?;
+    let held = open_as(dir, name, flags)?;
     let stat = stat_of(&held)?;
     if stat.kind == Kind::Link {
         return Ok(stat);

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, makedev};
+use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, makedev};
 use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
@@ -31,16 +31,16 @@ struct Known {
     ours: Vec<u64>,
 }
 
-/// Refuses a name in an open directory at which a mount of this program begins.
-pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
+/// Refuses a name in an open directory at which a mount of this program begins. Returns what the kernel knows of it.
+pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<Option<Statx>> {
     if name == "." {
-        return Ok(());
+        return Ok(None);
     }
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-    let found = match rustix::fs::statx(dir, name, flags, StatxFlags::empty()) {
+    let found = match rustix::fs::statx(dir, name, flags, StatxFlags::BASIC_STATS) {
         Ok(found) => found,
         // An older kernel, or a sandbox that forbids the call.
-        Err(Errno::NOSYS | Errno::PERM) => return Ok(()),
+        Err(Errno::NOSYS | Errno::PERM) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
     // Before Linux 5.8 nothing tells whether a mount begins there.
@@ -49,7 +49,7 @@ pub(crate) fn check(dir: BorrowedFd<'_>, name: &OsStr) -> Result<()> {
     if is_root && found.stx_dev_major == 0 && is_ours(makedev(0, found.stx_dev_minor)) {
         return Err(refused());
     }
-    Ok(())
+    Ok(Some(found))
 }
 
 /// The error for a name at which a mount of this program begins.

@@ -1,6 +1,6 @@
 //! What the system says of a file or directory.
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, makedev};
 
 pub(crate) use crate::source::Time;
 use crate::source::{Identity, SourceStat};
@@ -42,6 +42,28 @@ impl From<rustix::fs::Stat> for Stat {
             rdev: stat.st_rdev as u64,
             atime: (stat.st_atime as i64, stat.st_atime_nsec as u32),
             ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
+        }
+    }
+}
+
+impl From<rustix::fs::Statx> for Stat {
+    fn from(stat: rustix::fs::Statx) -> Self {
+        let identity = Identity {
+            device: makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+            size: stat.stx_size,
+            mtime: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
+        };
+        Self {
+            kind: Kind::of(FileType::from_raw_mode(stat.stx_mode.into())),
+            key: (identity.device, identity.inode),
+            source: identity.into(),
+            mode: u32::from(stat.stx_mode) & 0o7777,
+            uid: stat.stx_uid,
+            gid: stat.stx_gid,
+            rdev: makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
+            atime: (stat.stx_atime.tv_sec, stat.stx_atime.tv_nsec),
+            ctime: (stat.stx_ctime.tv_sec, stat.stx_ctime.tv_nsec),
         }
     }
 }
