@@ -94,7 +94,7 @@ pub struct Options {
     pub no_directory_access_time: bool,
     /// `atime`, `noatime`, `relatime`, `strictatime`
     pub access_time: AccessTime,
-    /// What was left out of what was asked for, and why, a line each.
+    /// The options that were ignored, and why, a line each.
     pub notes: Vec<String>,
 }
 

@@ -38,7 +38,7 @@ impl Drop for Awaited {
 /// The locks of a folder and of the file behind it, in the order in which a thread takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// What a folder's overlay is, if there is one.
+    /// The overlay of a folder, if there is one.
     Folder,
     /// The editor of an overlay: held for the whole of a save.
     Editor,
@@ -46,11 +46,11 @@ pub(crate) enum Rank {
     Overlay,
     /// The text of an overlay's file.
     Body,
-    /// Which file lies behind a folder.
+    /// The file behind a folder.
     CurrentFile,
     /// Held while a file is parsed, and for the whole of a save.
     Parsing,
-    /// What is known of a file.
+    /// The state of a mounted file.
     MountedFile,
     /// The generations that are kept open.
     OpenFiles,

@@ -3,8 +3,8 @@
 //! Read-ahead starts only when memory is free. A foreground decode starts when memory is free or nothing else
 //! runs, so it always makes progress, however much it takes. A thread that holds a reservation never blocks on
 //! another one (a stream within a stream). Nor does a thread that others may wait for: a job is registered after it
-//! has its memory ([`MemoryBudget::demand_at_once`]), and a thread that holds a lock says so ([`Awaited`]). Otherwise a thread that
-//! holds memory and one that waits for it could wait for each other for ever.
+//! has its memory ([`MemoryBudget::demand_at_once`]), and a thread that holds a lock says so ([`Awaited`]). Otherwise a
+//! thread that holds memory and one that waits for it could wait for each other for ever.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -96,7 +96,7 @@ impl fmt::Debug for MemoryBudget {
 pub(crate) struct Reservation {
     room: Arc<MemoryBudget>,
     bytes: u64,
-    /// Of a foreground decode: others wait for its memory.
+    /// Present in a foreground decode: other threads wait for its memory.
     awaited: Option<Awaited>,
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// Threads and processes of a mount besides those that answer: the session's, one that tells the kernel of changes, one for files, and the
-/// program that unmounts.
+/// Threads and processes of a mount besides those that answer: the session's, one that tells the kernel of changes, one
+/// for files, and the program that unmounts.
 const BESIDE: usize = 4;
 
 /// Starts as many threads as a session with `count` threads needs, and ends them.

@@ -297,7 +297,7 @@ impl MountedFile {
 
     /// Opens and parses the file, in the state in which it is now.
     fn read_now(&self) -> Result<Read> {
-        // Of a half-saved file the status is shown, and nothing else.
+        // A half-saved file shows its status and nothing else.
         let half_saved = match self.location.settle(&self.open_files.recovery) {
             Err(error) if error.kind() == error::Kind::Unfinished => Some(error),
             settled => settled.map(|()| None)?,

@@ -16,7 +16,7 @@ use self::head::Head;
 use self::header::{Header, LONGEST_FIELDS, Layout};
 use self::views::Views;
 use super::editor::EditSupport;
-use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Format, Verified};
+use super::{ArrayPaths, Block, Container, Context, Defect, Facts, Verified};
 use crate::codec::{self, Codec, StreamName};
 use crate::content::folder::{Attributes, File, Node};
 use crate::content::{Content, Slice, Soundness};
@@ -34,6 +34,7 @@ mod exploded;
 mod external;
 mod facts;
 mod fits;
+mod format;
 mod growth;
 pub mod head;
 pub mod header;
@@ -50,61 +51,19 @@ pub mod tile;
 mod units;
 mod views;
 
+pub use format::Asdf;
+
 /// The format's name.
 pub const NAME: &str = "asdf";
 
-/// Decoded contents kept between two opens of a block, so that its readers share what they decode.
-const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
-
-/// Whether a file that begins with `head` is an ASDF file.
+/// True if a file that begins with `head` is an ASDF file.
 pub fn recognises(head: &[u8]) -> bool {
     (head.starts_with(b"#ASDF") || head.starts_with(b"%ASDF"))
         && head.get(5).is_none_or(u8::is_ascii_whitespace)
 }
 
-/// The format.
-#[derive(Clone, Copy, Debug)]
-pub struct Asdf;
-
-impl Format for Asdf {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn title(&self) -> &'static str {
-        "an ASDF file"
-    }
-
-    fn magic(&self) -> &'static str {
-        "#ASDF"
-    }
-
-    fn view_names(&self) -> &'static [&'static str] {
-        &[
-            "arrays",
-            "exploded",
-            "fits",
-            "imploded.asdf",
-            "preview",
-            "preview.png",
-            "tables",
-            "tree.json",
-            "tree.tagged.json",
-        ]
-    }
-
-    fn recognise(&self, head: &[u8]) -> bool {
-        recognises(head)
-    }
-
-    fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
-        Ok(Arc::new(AsdfFile::open(source, context)?))
-    }
-
-    fn edit_support(&self) -> Option<&'static dyn EditSupport> {
-        Some(&edit::Support)
-    }
-}
+/// Decoded contents kept between two opens of a block, so that its readers share what they decode.
+const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
 /// An ASDF file whose head was read.
 #[derive(Debug)]

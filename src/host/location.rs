@@ -27,8 +27,7 @@ use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
 use crate::host::acl;
 use crate::host::acl::stat_of_held;
-use crate::host::at::{HOLD, descend, may_write, open, stat_in, stat_of, step};
-use crate::host::mounts;
+use crate::host::at::{HOLD, descend, may_write, open, open_as, stat_in, stat_of, step};
 use crate::host::stat::{Key, Kind, Stat};
 use crate::source::{FileSource, Source, storage};
 
@@ -99,7 +98,7 @@ pub(crate) struct Location {
     anchor: Anchor,
     /// Below the anchor; empty for the anchor itself.
     path: PathBuf,
-    /// What was found there, if users other than the one that mounts may look.
+    /// The file that was found there, if users other than the one that mounts may look.
     found: Option<Arc<Found>>,
 }
 
@@ -285,8 +284,7 @@ impl Location {
         let read = || -> Result<Vec<Name>> {
             let (dir, name) = self.holder()?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            mounts::check(dir.as_fd(), &name)?;
-            let fd = rustix::fs::openat(dir.as_fd(), name.as_os_str(), flags, Mode::empty())?;
+            let fd = open_as(dir.as_fd(), &name, flags)?;
             self.check(&stat_of(&fd)?)?;
             let mut names = Vec::new();
             for found in rustix::fs::Dir::new(fd)? {

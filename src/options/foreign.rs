@@ -1,6 +1,6 @@
 //! Options of other FUSE programs and of mount(8) that mean nothing here.
 
-/// What is done with such an option.
+/// The treatment of such an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foreign {
     /// It is left out, for this reason.
@@ -11,7 +11,7 @@ pub(super) enum Foreign {
 
 use Foreign::{Ignored, Refused};
 
-/// Their names, and what is done with them.
+/// Their names and treatment.
 const TABLE: &[(&[&str], Foreign)] = &[
     (&["auto_unmount"], Ignored("asdf-mount unmounts when it ends")),
     (&["nonempty"], Ignored("a mount may cover files")),
@@ -62,7 +62,6 @@ const TABLE: &[(&[&str], Foreign)] = &[
         &["lazytime", "nolazytime", "iversion", "noiversion", "silent", "loud", "mand", "nomand"],
         Ignored("it has no meaning for FUSE"),
     ),
-    (&["nofsync", "noatomic_o_trunc"], Ignored("a save is always synced")),
     (
         &["remount"],
         Refused("unmount with 'asdf-mount -u MOUNTPOINT', and mount again with the other options"),
@@ -73,7 +72,7 @@ const TABLE: &[(&[&str], Foreign)] = &[
     (&["allow_root"], Refused("allow_other,umask=077 gives access to root and no other user")),
 ];
 
-/// What is done with the option of that name, if it is one of these.
+/// Returns the treatment of the option of that name, if it is one of these.
 pub(super) fn find(name: &str) -> Option<Foreign> {
     TABLE.iter().find(|(names, _)| names.contains(&name)).map(|(_, foreign)| *foreign)
 }

@@ -147,9 +147,9 @@ pub(in crate::codec) struct IndexSlot {
 /// The keys under which the index of a stream may lie.
 #[derive(Clone, Copy, Debug)]
 struct Keys {
-    /// Of the file.
+    /// The key of the file itself.
     own: Key,
-    /// Of all streams with the same MD5, once that has proven right.
+    /// The key of all streams with the same MD5, once that has proven right.
     shared: Option<Key>,
 }
 

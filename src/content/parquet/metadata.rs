@@ -1,4 +1,4 @@
-//! What is said of the columns of a table: for readers of Arrow as metadata of fields (`ARROW:schema`), for astropy as it
+//! Metadata of the columns of a table: for readers of Arrow as metadata of fields (`ARROW:schema`), for astropy as it
 //! writes it (`table_meta_yaml`).
 
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use super::flatbuffer::{Part, buffer};
 use super::{Column, Element};
 use crate::content::base64::base64;
 
-/// What is said of a column: keys and values.
+/// Metadata of a column: keys and values.
 pub type Facts = Vec<(&'static str, String)>;
 
 /// The facts of a column that astropy has names for.
@@ -99,7 +99,7 @@ fn element(element: Element) -> (u32, Vec<Option<Part>>) {
             let bits = 8 * u32::from(size);
             (kind::INT, vec![Some(Part::Number(bits)), Some(Part::Number(signed.into()))])
         }
-        // Those of two bytes are stored with four.
+        // Types of two bytes are stored with four.
         Element::Float { size } => (kind::FLOAT, vec![Some(Part::Number(if size == 8 { 2 } else { 1 }))]),
         Element::Bool => (kind::BOOL, Vec::new()),
         Element::Ascii(_) | Element::Ucs4(_) => (kind::UTF8, Vec::new()),

@@ -60,7 +60,7 @@ struct Entry {
     size: u64,
     places: Places,
     usage: Arc<Usage>,
-    /// What was parsed of it, which knows what a file that has only grown looks like.
+    /// The container that was parsed of it, which can tell whether the file has only grown.
     parsed: Option<Weak<dyn Container>>,
     /// True if its bytes were in the file when the save began that is changing it now.
     in_save: bool,
@@ -149,7 +149,7 @@ impl FileBytes {
                 state.generations.iter().filter(|(_, entry)| !state.saving && entry.version != now.version);
             older.filter_map(|(id, entry)| Some((*id, entry.parsed.as_ref()?.upgrade()?))).collect()
         };
-        // What is dropped here may close a file, which is done without the lock.
+        // Dropping these may close a file, which is done without the lock.
         older.iter().filter(|(_, parsed)| parsed.still_has(&self.source)).map(|(id, _)| *id).collect()
     }
 

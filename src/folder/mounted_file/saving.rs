@@ -74,7 +74,7 @@ impl MountedFile {
         version
     }
 
-    /// Whether a save left the file halfway.
+    /// True if a save left the file halfway.
     pub(crate) fn is_unsettled(&self) -> bool {
         locked(&self.state).unsettled
     }

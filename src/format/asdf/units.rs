@@ -38,7 +38,7 @@ fn fits(unit: &str) -> Option<String> {
         return None;
     }
     let names = unit.find(|c: char| c.is_ascii_alphabetic() && c != 'e').unwrap_or(unit.len());
-    // Of numbers FITS has only powers of ten.
+    // FITS has no numbers but powers of ten.
     let (scale, rest) = match unit.starts_with(|c: char| c.is_ascii_digit()) {
         false => (None, unit),
         true => {

@@ -43,7 +43,7 @@ pub struct Series {
 struct Table {
     pass: Pass,
     folder: PathFolder<Shown>,
-    /// Those of `logged` that have a row in each frame.
+    /// The quantities of `logged` that have a row in each frame.
     rows: PathFolder<Quantity>,
     logged: Logged,
     notes: Vec<format::Defect>,

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
 use crate::host::acl;
-use crate::host::at::{HOLD, READ, stat_of, step_up};
+use crate::host::at::{HOLD, READ, open_as, stat_of, step_up};
 use crate::host::location::Location;
 use crate::host::mounts;
 use crate::host::stat::{self, Stat};
@@ -48,7 +48,7 @@ impl Beside {
         Self { source, held: None, prefix: PathBuf::new() }
     }
 
-    /// What lies in `dir` beside the source that is open as `file`, for all users.
+    /// The files in `dir` beside the source that is open as `file`, for all users.
     pub(super) fn shared(source: Location, dir: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<Self> {
         let held = Arc::new((dir.try_clone_to_owned()?, file.try_clone_to_owned()?));
         Ok(Self { held: Some(held), ..Self::new(source) })
@@ -141,8 +141,7 @@ fn hold_anywhere(dir: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd> {
                 at = above;
                 continue;
             }
-            mounts::check(at.as_fd(), &name)?;
-            let held = rustix::fs::openat(&at, &*name, HOLD_ANY | OFlags::NOFOLLOW, Mode::empty())?;
+            let held = open_as(at.as_fd(), &name, HOLD_ANY | OFlags::NOFOLLOW)?;
             if stat_of(&held)?.kind == stat::Kind::Link {
                 links += 1;
                 if links > MOST_LINKS {

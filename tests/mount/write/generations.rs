@@ -102,6 +102,18 @@ fn map(mounted: &Mounted, name: &str) -> Mmap {
     unsafe { Mmap::map(&open(mounted, name)) }.unwrap()
 }
 
+/// Mounts a file without padding that lies on a file system of its own; `linked` gives it a second name.
+fn mounted_on(kind: &str, size: u64, linked: bool) -> (Disk, Mounted) {
+    let disk = Disk::new(kind, size);
+    let source = disk.path().join("a.asdf");
+    build(&source, 0);
+    if linked {
+        fs::hard_link(&source, disk.path().join("b.asdf")).unwrap();
+    }
+    let mounted = Mounted::file(&source);
+    (disk, mounted)
+}
+
 #[test]
 fn readers_beside_saves_get_whole_files_in_each_plan() {
     // The plans: in place; clone; insert; copy; rewrite, as the file has two names.
@@ -112,13 +124,7 @@ fn readers_beside_saves_get_whole_files_in_each_plan() {
         ("btrfs", 128, true),
         ("ext2", 64, true),
     ] {
-        let disk = Disk::new(kind, size);
-        let source = disk.path().join("a.asdf");
-        build(&source, 0);
-        if linked {
-            fs::hard_link(&source, disk.path().join("b.asdf")).unwrap();
-        }
-        let mounted = Mounted::file(&source);
+        let (_disk, mounted) = mounted_on(kind, size, linked);
         read_beside(&mounted, || {
             // Each one grows beyond the room that the one before it left.
             save_titles(&mounted, 4, |n| "C".repeat(9000 * (n + 1)));
@@ -245,13 +251,7 @@ fn a_handle_of_the_tree_reads_its_text_over_saves_of_each_plan() {
     for (kind, size, linked) in
         [("xfs", 320, false), ("ext4", 64, true), ("ext2", 64, false), ("btrfs", 128, true)]
     {
-        let disk = Disk::new(kind, size);
-        let source = disk.path().join("a.asdf");
-        build(&source, 0);
-        if linked {
-            fs::hard_link(&source, disk.path().join("b.asdf")).unwrap();
-        }
-        let mounted = Mounted::file(&source);
+        let (_disk, mounted) = mounted_on(kind, size, linked);
         let mut opened: Vec<(String, File)> = Vec::new();
         for n in 0..4 {
             let text = fs::read_to_string(mounted.path("tree.yaml")).unwrap();

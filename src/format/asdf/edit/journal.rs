@@ -47,7 +47,8 @@
 //! the file stays as it is, unread, until the user decides (`recover.rs`).
 //!
 //! A journal that was removed may be there again after a power cut, beside a file that was saved anew since.
-//! What it says is left alone is not there then, so that it is not taken for the file's own.
+//! That file has other bytes where the journal says that its save left them alone. So the journal is not taken for
+//! the file's own.
 //!
 //! The records are at most a few hundred KiB each, so that a journal of any size can be written and
 //! read in little memory.
@@ -246,7 +247,7 @@ impl Header {
     }
 }
 
-/// Whether a header's checksum is right.
+/// True if a header's checksum is right.
 fn is_undamaged(bytes: &[u8; HEADER]) -> bool {
     let (fields, digest) = bytes.split_at(HEADER - DIGEST);
     Md5::digest(fields)[..] == *digest
@@ -341,7 +342,7 @@ fn digest_of(record: &[u8]) -> [u8; DIGEST] {
     xxhash3_128::Hasher::oneshot(record).to_be_bytes()
 }
 
-/// Whether a file at `path` begins as a journal.
+/// True if a file at `path` begins as a journal.
 pub(crate) fn begins<S: Storage>(storage: &S, path: &Path) -> bool {
     let mut magic = [0; MAGIC.len()];
     let read = storage.open(path, false).and_then(|file| storage.read_at(&file, 0, &mut magic));

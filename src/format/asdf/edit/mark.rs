@@ -21,7 +21,7 @@ pub(crate) fn start<S: Storage>(storage: &S, file: &S::File) -> io::Result<[u8; 
     Ok(start)
 }
 
-/// Whether the file has the mark.
+/// True if the file has the mark.
 pub(crate) fn is_marked<S: Storage>(storage: &S, file: &S::File) -> io::Result<bool> {
     Ok(start(storage, file)? == MARK)
 }

@@ -87,7 +87,7 @@ fn no_journal(places: &[SidecarPaths]) -> String {
     )
 }
 
-/// What a journal says about the source.
+/// The state of the source by a journal.
 #[derive(Debug)]
 enum Examined<S: Storage> {
     /// It is no journal, or one of another user that proves nothing.
@@ -304,7 +304,7 @@ pub(super) fn check_believed<S: Storage>(storage: &S, path: &Path, source: &S::F
     }
 }
 
-/// Whether something lies in `place` that a save of `source` may have left there.
+/// True if something lies in `place` that a save of `source` may have left there.
 pub(super) fn is_left_in<S: Storage>(storage: &S, place: &SidecarPaths, source: &Path) -> bool {
     let is_left = |left: &Path| match (storage.meta_at(left), storage.meta_at(source)) {
         (Ok(left), Ok(source)) => !is_strangers(&left, &source),
@@ -312,7 +312,7 @@ pub(super) fn is_left_in<S: Storage>(storage: &S, place: &SidecarPaths, source: 
         _ => exists(storage, left).unwrap_or(true),
     };
     [&place.journal, &place.image].into_iter().any(|left| is_left(left))
-        // What is no journal stays there.
+        // A file that is no journal stays there.
         || place.journals().skip(1).any(|aside| begins(storage, &aside))
 }
 

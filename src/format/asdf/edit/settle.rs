@@ -265,7 +265,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(None)
     }
 
-    /// Whether a source into which nothing is inserted has the size that it had, and the bytes before the
+    /// Says whether a source into which nothing is inserted has the size that it had, and the bytes before the
     /// place of the insertion.
     fn judge_not_inserted(&self) -> Result<State> {
         let (now, header) = (self.storage.meta(self.file)?.identity.size, &self.journal.header);

@@ -59,7 +59,7 @@ fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
     places(path, state).iter().any(|place| is_left_in(&System, place, path)) || is_marked(path)
 }
 
-/// Whether the file has the mark of a save; one that can't be read is not shown, either.
+/// True if the file has the mark of a save. A file that can't be read is not shown, either.
 fn is_marked(path: &Path) -> bool {
     System.open(path, false).is_ok_and(|file| mark::is_marked(&System, &file).unwrap_or(false))
 }

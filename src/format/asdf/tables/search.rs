@@ -15,13 +15,13 @@ const DEEPEST: usize = 8;
 /// The longest text that is said of a column.
 const LONGEST_FACT: usize = 1 << 12;
 
-/// What the tags of columns begin with.
+/// The starts of the tags of columns.
 const COLUMNS: [&str; 2] = ["tag:stsci.edu:asdf/core/column-1.", "tag:stsci.edu:asdf/table/column-1."];
 /// The starts of the tags of times and coordinates.
 const TIME: &str = "tag:stsci.edu:asdf/time/time-1.";
 const SKY: &str = "tag:astropy.org:astropy/coordinates/skycoord-1.";
 
-/// What a column is made of.
+/// The array of a column, and its metadata.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Source {
     /// Its name; empty for an array of records, whose fields are columns.
@@ -38,7 +38,7 @@ pub(super) fn is_column(tag: &str) -> bool {
     COLUMNS.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/column"
 }
 
-/// What a node with this tag says of the arrays in it.
+/// Metadata that a node with this tag gives the arrays in it.
 fn facts_of(tag: &str, node: &Value) -> Facts {
     let text = |key| node.get(key).and_then(Value::text).filter(|text| text.len() <= LONGEST_FACT);
     let fact = |name, key| text(key).map(|text| (name, text.to_owned()));
@@ -71,7 +71,7 @@ pub(super) fn arrays_in(value: &Value) -> Vec<(String, Source)> {
 struct Search {
     below: Vec<String>,
     arrays: Vec<(String, Source)>,
-    /// What is said of the nodes around the one at hand.
+    /// Metadata of the nodes around the one at hand.
     facts: Facts,
     /// Nodes that were looked at. With aliases there may be far more than the text has.
     looked_at: usize,
@@ -103,7 +103,7 @@ impl Search {
     }
 
     fn take(&mut self, tag: &str, value: &Value) {
-        // What is wrong with an array is told of `arrays/`.
+        // `arrays/` says what is wrong with an array.
         let Ok((mut array, _)) = Ndarray::read_leniently(tag, value) else { return };
         if array.settle_inline().is_err() {
             return;

@@ -48,7 +48,7 @@ pub(in super::super) struct Found {
     pub defects: Vec<Defect>,
 }
 
-/// What the tags of tables begin with.
+/// The starts of the tags of tables.
 const TABLES: [&str; 3] = [
     "tag:stsci.edu:asdf/core/table-1.",
     "tag:stsci.edu:asdf/table/table-1.",

@@ -34,7 +34,7 @@ enum Base {
     Missing,
 }
 
-/// What a row is.
+/// The form of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Numbers of the type and shape of this entry.
