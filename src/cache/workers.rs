@@ -37,7 +37,7 @@ struct State {
     waiting: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// Threads whose job waits for another one.
+    /// Threads with a job that waits for another one.
     resting: usize,
     closed: bool,
 }
@@ -83,7 +83,7 @@ impl Shared {
         let mut state = self.lock();
         loop {
             if state.at_work() > self.bound {
-                // The thread whose place it took is at work again.
+                // It took the place of a thread that is at work again.
                 state.threads -= 1;
                 if !state.is_busy() {
                     self.quiet.notify_all();

@@ -14,7 +14,7 @@ use rustix::thread::{
 /// |---|---|
 /// | `DAC_OVERRIDE`, `DAC_READ_SEARCH` | files of other users, which the kernel admits programs to; saves into them |
 /// | `CHOWN`, `FOWNER`, `FSETID`, `SETFCAP` | owner, mode, ACL and attributes of a file that a save writes anew |
-/// | `LEASE` | a stream whose blocks move in a save |
+/// | `LEASE` | saves that move the blocks of a stream |
 /// | `SYS_ADMIN` | mounting and unmounting; `trusted` and `security` attributes |
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)

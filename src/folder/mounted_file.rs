@@ -115,7 +115,7 @@ struct State {
     saves: u64,
     /// Whether the last save could be neither finished nor undone.
     unsettled: bool,
-    /// True if a save found another file on a server, whose size and time the kernel may not know yet.
+    /// True if a save found another file on a server: the kernel may not know its size and time yet.
     is_unknown: bool,
 }
 

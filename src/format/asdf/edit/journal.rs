@@ -42,9 +42,9 @@
 //!
 //! The checksums show what a disk lost or tore, not what was forged; so the records, which may hold as much
 //! as the tree, have one that costs next to nothing. A forged journal can describe any sound file as a
-//! mixture and have other bytes written into it. So a journal changes a file only if no user could have
-//! written it who may not write the file itself; otherwise it is evidence that a save was interrupted, and
-//! the file stays as it is, unread, until the user decides (`recover.rs`).
+//! mixture and have other bytes written into it. So a journal changes a file only if every user that could have
+//! written it may write the file itself. Otherwise it is evidence that a save was interrupted: the file stays as
+//! it is, unread, until the user decides (`recover.rs`).
 //!
 //! A journal that was removed may be there again after a power cut, beside a file that was saved anew since.
 //! That file has other bytes where the journal says that its save left them alone. So the journal is not taken for

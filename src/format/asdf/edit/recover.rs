@@ -114,10 +114,9 @@ impl<S: Storage> Examined<S> {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Ok(match distrusted {
                     Some(why) => Self::NoJournal(why),
-                    None => Self::Unusable(
-                        "this user may not read it; the user who made that save can recover the file"
-                            .to_owned(),
-                    ),
+                    None => {
+                        Self::Unusable("this user may not read it; its owner can recover the file".to_owned())
+                    }
                 });
             }
             Err(error) => return Err(Error::from(error).of(path)),
