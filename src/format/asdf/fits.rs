@@ -1,11 +1,12 @@
-//! `fits/`: each array that FITS can have as a file `PATH.fits`, and FITS files that nodes of the tree describe.
+//! `fits/`: one file `PATH.fits` for each array that FITS can store, and FITS files that nodes of the tree
+//! describe.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`nodes`] | finds, in the survey of the tree, what only this view is interested in |
-//! | [`document`], [`table`] | a FITS file that a node describes (`fits/fits`); its tables |
-//! | [`wcs`], [`linear`], [`values`] | world coordinates that FITS has, too; their models; their numbers |
-//! | [`required`] | values that cards must have for their data |
+//! | [`nodes`] | collects, during the survey of the tree, the nodes that only this view needs |
+//! | [`document`], [`table`] | a FITS file described by a node (`fits/fits`); its tables |
+//! | [`wcs`], [`linear`], [`values`] | world coordinates that FITS can express; their models; their numbers |
+//! | [`required`] | card values that are determined by the data |
 //! | [`image`] | an array as the data of an image |
 //! | [`card`] | cards of a header |
 //! | [`build`] | headers and data as a file |
@@ -37,21 +38,21 @@ mod wcs;
 
 use nodes::Nodes;
 
-/// The ending of the files.
+/// The file name suffix.
 const ENDING: &str = ".fits";
 
-/// What lies at a path.
+/// The node at a path of `fits/`.
 #[derive(Clone, Debug)]
 pub(super) enum Shown {
-    /// The file of the array with this number among those that were found.
+    /// The file of the array with this number in the survey's items.
     Array(usize),
-    /// The file that the node with this number describes.
+    /// The file described by the document with this number.
     Document(usize),
-    /// A symbolic link with this text.
+    /// A symbolic link with this target.
     Link(Box<str>),
 }
 
-/// The folder `fits/`.
+/// The directory `fits/`.
 #[derive(Debug)]
 pub(super) struct Fits {
     file: Arc<AsdfFile>,
@@ -86,13 +87,13 @@ impl Folder for Fits {
     }
 
     fn is_slow(&self) -> bool {
-        // The numbers of world coordinates may lie in blocks that have to be decoded.
+        // The numbers of world coordinates may lie in blocks that must be decoded first.
         let is_slow = |items: &Items<Shown>| items.is_empty() || !self.file.found().fits.solutions.is_empty();
         self.file.is_slow() || self.file.views.fits.get().is_none_or(is_slow)
     }
 }
 
-/// All files and links.
+/// Returns all files and links.
 fn shown(file: &AsdfFile) -> Items<Shown> {
     let found = file.found();
     let of_arrays = same_paths::with_ending(found, ENDING, |item| match &item.what {
@@ -132,7 +133,7 @@ fn shown(file: &AsdfFile) -> Items<Shown> {
     Items::new(items)
 }
 
-/// An item at a path, whose file has a name that no other has.
+/// Returns an item at a path, with a file name that no other item has.
 fn free_item(taken: &mut HashSet<Vec<String>>, path: &[String], what: Shown) -> Item<Shown> {
     let mut path: Vec<String> = path.iter().map(|part| same_paths::component(part, ENDING)).collect();
     let stem = path.last().cloned().unwrap_or_default();
@@ -152,7 +153,7 @@ fn free_item(taken: &mut HashSet<Vec<String>>, path: &[String], what: Shown) -> 
     }
 }
 
-/// The file of the array, or of the mask, with this number.
+/// Returns the file of the array or mask with this number.
 fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
     let found = file.found();
     let nothing = || File::new(Arc::new(Text::default()), Keeping::Nothing);
@@ -181,7 +182,7 @@ fn array_file(file: &Arc<AsdfFile>, number: usize) -> File {
     made
 }
 
-/// Makes a file one that has the same bytes only as long as it has this header.
+/// Adds the header to the file's renewal signature: a file with another header counts as changed.
 fn tell_apart(file: &mut File, header: &[u8]) {
     if let (Renewal::WhileSame(signature), false) = (&mut file.renewal, file.grows) {
         let mut hasher = DefaultHasher::new();
@@ -190,7 +191,7 @@ fn tell_apart(file: &mut File, header: &[u8]) {
     }
 }
 
-/// World coordinates with their numbers, which may lie in blocks.
+/// Computes the world coordinates of an array. Their numbers may lie in blocks.
 fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Option<wcs::Solution> {
     let numbers = wcs.numbers().into_iter().map(|numbers| match numbers {
         values::Numbers::Written(numbers) => Some(numbers.clone()),
@@ -199,7 +200,7 @@ fn solution(file: &Arc<AsdfFile>, wcs: &wcs::Wcs) -> Option<wcs::Solution> {
     wcs.solve(&numbers.collect::<Option<Vec<_>>>()?)
 }
 
-/// The file that the node with this number describes.
+/// Returns the file described by the document with this number.
 fn document_file(file: &Arc<AsdfFile>, number: usize) -> File {
     let Some((_, document)) = file.found().fits.documents.get(number) else {
         return File::new(Arc::new(Text::default()), Keeping::Nothing);

@@ -1,4 +1,4 @@
-//! The bytes of FITS files: headers, data, and what fills their records.
+//! The bytes of FITS files: headers, data, and padding to whole records.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::content::{Content, Pieces, Text};
 use crate::error::Result;
 use crate::format::asdf::arrays::elements::Elements;
 
-/// The longest text of one card.
+/// Maximal length of a text that fits in one card.
 const LONGEST_TEXT: usize = 68;
 
-/// The file of one array, and its header. `path` are the components of its path.
+/// Returns the header and the content of the file of one array. `path` holds the components of its path.
 pub(super) fn of_array(
     elements: &Elements,
     path: &[&str],
@@ -48,8 +48,8 @@ pub(super) fn of_array(
     Ok((header, Arc::new(content)))
 }
 
-/// A component of a path in ASCII, without what is lost at the end of a value: FITS does not keep blanks, and astropy
-/// takes an ampersand for the sign of a text that goes on.
+/// Percent-encodes a path component in ASCII. Trailing blanks and ampersands are encoded, too: FITS drops
+/// blanks at the end of a value, and astropy takes a final ampersand for the continuation mark.
 fn ascii(part: &str) -> String {
     let hex = |byte: u8| format!("%{byte:02X}");
     let kept = part.trim_end_matches([' ', '&']).len();
@@ -63,7 +63,7 @@ fn ascii(part: &str) -> String {
     ascii
 }
 
-/// The file that a node describes, and all its headers. `elements` are those of its arrays.
+/// Returns all headers and the content of a described file. `elements` are those of the document's arrays.
 pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<(Vec<u8>, Arc<dyn Content>)> {
     let (mut headers, mut pieces): (_, Vec<Arc<dyn Content>>) = (Vec::new(), Vec::new());
     let mut elements = elements.iter();
@@ -99,7 +99,7 @@ pub(super) fn of_document(document: &Document, elements: &[Elements]) -> Result<
     Ok((headers, Arc::new(Pieces::new(pieces)?)))
 }
 
-/// The cards of an image that must come first, in this order.
+/// Returns the mandatory cards of an image, in their order.
 fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], is_first: bool, has_more: bool) -> Cards {
     let mut cards = Cards::default();
     let comment = |keyword: &str| unit.comment(keyword);
@@ -118,7 +118,7 @@ fn start_of_image(unit: &Unit, bitpix: i128, axes: &[u64], is_first: bool, has_m
     cards
 }
 
-/// The cards of a table that must come first, in this order.
+/// Returns the mandatory cards of a table, in their order.
 fn start_of_table(unit: &Unit, (row, rows, columns): (u64, u64, usize)) -> Cards {
     let mut cards = Cards::default();
     let comment = |keyword: &str| unit.comment(keyword);
@@ -130,7 +130,7 @@ fn start_of_table(unit: &Unit, (row, rows, columns): (u64, u64, usize)) -> Cards
     cards
 }
 
-/// A first header without data, before a table, which can't come first.
+/// Returns a primary header without data. FITS requires it before a table.
 fn primary_of_tables() -> Vec<u8> {
     let mut cards = Cards::default();
     cards.set("SIMPLE", Value::Bool(true), image::usual_comment("SIMPLE"));

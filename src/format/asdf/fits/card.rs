@@ -1,22 +1,22 @@
 //! Cards of a FITS header: 80 characters each.
 //!
-//! Cards look as `astropy.io.fits` writes them, but that a float keeps all its digits.
+//! Cards look as `astropy.io.fits` writes them, except that floats keep all their digits.
 
 use std::fmt::Write;
 
-/// Bytes of a card, and of its keyword.
+/// Length of a card and of its keyword, in bytes.
 const CARD: usize = 80;
 const KEYWORD: usize = 8;
-/// Bytes of a header and of data come in multiples of this.
+/// Headers and data are padded to a multiple of this length.
 pub(super) const RECORD: usize = 2880;
-/// Characters of a text in a card that is continued, and of a comment in one.
+/// Maximal length of a text, and of a comment, in a continuation card.
 const LONG_TEXT: usize = 67;
 const LONG_COMMENT: usize = 64;
 
 /// The value of a card.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value<'v> {
-    /// None is given.
+    /// No value.
     Undefined,
     Bool(bool),
     Int(i128),
@@ -26,26 +26,26 @@ pub(super) enum Value<'v> {
     Text(&'v str),
 }
 
-/// Cards one after the other.
+/// A sequence of cards.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cards(Vec<u8>);
 
 impl Cards {
-    /// Bytes so far.
+    /// Returns the length so far, in bytes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Adds a card whose value is known to fit.
+    /// Adds a card with a value that is known to fit.
     pub(super) fn set(&mut self, keyword: &str, value: Value<'_>, comment: &str) {
         let added = self.add(keyword, value, comment);
         debug_assert!(added.is_ok(), "{keyword}");
     }
 
-    /// Adds a card; more than one if its text is long.
+    /// Adds a card, or several if its text is long.
     ///
     /// # Errors
-    /// No card can hold this, for this reason.
+    /// The reason why no card can hold this.
     pub(super) fn add(&mut self, keyword: &str, value: Value<'_>, comment: &str) -> Result<(), String> {
         let keyword = keyword.trim_end();
         for (what, text) in [("keyword", keyword), ("comment", comment)] {
@@ -72,7 +72,7 @@ impl Cards {
         }
     }
 
-    /// Adds a card that has no value but a text, `COMMENT` or `HISTORY`.
+    /// Adds a commentary card, such as `COMMENT` or `HISTORY`: it has a text and no value.
     fn comment(&mut self, keyword: &str, value: Value<'_>) -> Result<(), String> {
         let text = match value {
             Value::Undefined => String::new(),
@@ -113,13 +113,13 @@ impl Cards {
             Value::Text(text) => format!("{:20}", format!("'{:8}'", text.replace('\'', "''"))),
         };
         let text = if padded { text.as_str() } else { text.trim() };
-        // As astropy, which leaves out a blank if the value ends with the card then.
+        // Like astropy, which omits a blank if the value then just fits.
         let shorter = start.replace(" = ", "= ");
         let start = if !padded && start.len() + text.len() == CARD + 1 { &shorter } else { start };
         if start.len() + text.trim_end().len() <= CARD {
             let mut card = format!("{start}{text}");
             if !comment.is_empty() {
-                // A comment that is too long is cut, as astropy does.
+                // Like astropy, cuts a comment that is too long.
                 let _ = write!(card, " / {comment}");
             }
             self.push(&card[..card.len().min(CARD)]);
@@ -134,7 +134,7 @@ impl Cards {
         }
     }
 
-    /// Adds a text that goes on in cards `CONTINUE`.
+    /// Adds a text that continues in `CONTINUE` cards.
     fn long_text(&mut self, start: &str, text: &str, comment: &str) {
         let text = text.replace('\'', "''");
         let mut start = start;
@@ -158,12 +158,12 @@ impl Cards {
         self.0.resize(self.0.len().next_multiple_of(CARD), b' ');
     }
 
-    /// Adds cards that were made before.
+    /// Appends cards.
     pub(super) fn extend(&mut self, others: &Self) {
         self.0.extend_from_slice(&others.0);
     }
 
-    /// The whole header: the cards, `END`, and blanks to the end of a record.
+    /// Returns the whole header: the cards, `END`, and blanks to the end of a record.
     pub(super) fn header(mut self) -> Vec<u8> {
         self.push("END");
         self.0.resize(self.0.len().next_multiple_of(RECORD), b' ');
@@ -171,8 +171,8 @@ impl Cards {
     }
 }
 
-/// Cuts a text in ASCII into parts of at most `first` and then `width` characters: behind blanks, or else within a word,
-/// but not between two quotes that stand for one.
+/// Splits an ASCII text into parts of at most `first` characters, then at most `width`. It is split after a
+/// blank, or else within a word, but never between the two quotes of an escaped quote.
 fn words(text: &str, first: usize, width: usize) -> Vec<&str> {
     let (mut parts, mut rest, mut width_here) = (Vec::new(), text, first);
     while rest.len() >= width_here {
@@ -191,7 +191,7 @@ fn words(text: &str, first: usize, width: usize) -> Vec<&str> {
     parts
 }
 
-/// Whether a card can hold a text.
+/// True if a card can hold the text.
 pub(super) fn is_printable(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
@@ -201,7 +201,7 @@ fn foreign(keyword: &str, what: &str) -> String {
     format!("the {what} of the card \"{keyword}\" has a character that is not in printable ASCII")
 }
 
-/// A finite number as Python's `str` writes it, with an E for its e.
+/// Formats a finite number as Python's `str` does, with `E` in place of `e`.
 fn float(value: f64) -> String {
     let scientific = format!("{value:E}");
     let (digits, exponent) = scientific.split_once('E').unwrap_or((&scientific, "0"));
@@ -219,7 +219,7 @@ fn float(value: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Cards, without blanks at their ends.
+    /// Returns the cards without trailing blanks.
     fn cards(keyword: &str, value: Value<'_>, comment: &str) -> Vec<String> {
         let mut cards = Cards::default();
         cards.add(keyword, value, comment).unwrap();
@@ -228,7 +228,7 @@ mod tests {
         (0..text.len() / CARD).map(|n| text[n * CARD..][..CARD].trim_end().to_owned()).collect()
     }
 
-    /// As astropy 8.0.2 writes them: `fits.Card(keyword, value, comment).image`.
+    /// Expected texts are from astropy 8.0.2: `fits.Card(keyword, value, comment).image`.
     #[test]
     fn cards_are_those_of_astropy() {
         for (keyword, value, comment, expected) in [
@@ -257,7 +257,7 @@ mod tests {
         ] {
             assert_eq!(cards(keyword, value, comment), [expected]);
         }
-        // astropy cuts off digits where a float is longer than 20 characters.
+        // astropy cuts off digits of floats longer than 20 characters.
         let long = cards("CDELT1", Value::Float(-5.630_555_555_555_556e-6), "");
         assert_eq!(long, ["CDELT1  = -5.630555555555556E-06"]);
     }
@@ -273,7 +273,7 @@ mod tests {
             with_comment[1..],
             ["CONTINUE  'xx&'", &format!("CONTINUE  '&' / {}", "c".repeat(64)), "CONTINUE  '' / c"]
         );
-        // No quote is torn apart.
+        // An escaped quote is not split.
         let quotes = cards("LONG", Value::Text(&"'".repeat(40)), "");
         assert_eq!(
             quotes,

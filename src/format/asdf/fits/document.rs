@@ -1,8 +1,8 @@
-//! A node `fits/fits` of the standard of 2014: a FITS file as the tree describes it.
+//! The node `fits/fits` of the 2014 standard: a FITS file described by the tree.
 //!
-//! Each header/data unit has a `header`, a list of cards `[keyword, value, comment]`, and `data`: an array, or a table.
-//! Cards that say how the data are stored are made from the data, whatever the tree says; all others are as they are
-//! in the tree, in their order.
+//! Each header/data unit has a `header`, a list of cards `[keyword, value, comment]`, and `data`: an array or
+//! a table. Cards that describe the layout of the data are generated from the data, whatever the tree says.
+//! All other cards are copied from the tree, in their order.
 
 use super::card::{self, Cards};
 use super::image;
@@ -14,36 +14,36 @@ use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
 use crate::yaml::survey::{Node, Value};
 
-/// What tags of the node begin with: the standard's, and that of asdf-astropy.
+/// Prefixes of the node's tag: the standard's, and asdf-astropy's.
 const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];
 const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/fits/fits";
 
-/// Whether a resolved tag is that of a FITS file in the tree.
+/// True if a resolved tag is that of a FITS file in the tree.
 pub(super) fn is_tag(tag: &str) -> bool {
     tag == OLD_TAG || TAGS.iter().any(|known| tag.starts_with(known))
 }
 
-/// A FITS file that the tree describes.
+/// A FITS file described by the tree.
 #[derive(Debug)]
 pub(in super::super) struct Document {
     pub(super) units: Vec<Unit>,
-    /// Bytes that it takes in memory, about.
+    /// Approximate size in memory, in bytes.
     pub(super) size: usize,
 }
 
-/// A header and its data.
+/// A header/data unit.
 #[derive(Debug)]
 pub(super) struct Unit {
-    /// Keywords and comments of the cards at the start of the header, which are made from the data.
+    /// Keywords and comments of the cards at the start of the header, which are generated from the data.
     pub(super) comments: Vec<(String, String)>,
     /// All other cards.
     pub(super) cards: Cards,
     /// The `BITPIX` of a header without data.
     pub(super) bitpix: i128,
-    /// The `EXTEND` that the tree has.
+    /// The value of `EXTEND` in the tree.
     pub(super) extend: Option<bool>,
     pub(super) data: Data,
-    /// Where `data` stands if the keys of the array stand beside it, as in the example of the standard of 2014.
+    /// Place of `data` if the keys of the array stand beside it, as in the example of the 2014 standard.
     bare: Option<Mark>,
 }
 
@@ -59,7 +59,7 @@ impl Document {
     /// Reads a node.
     ///
     /// # Errors
-    /// It is no FITS file, for this reason.
+    /// The reason why the node is no FITS file.
     pub(super) fn read(node: &Value) -> Reading<Self> {
         let units = match &node.target().node {
             Node::Sequence(units, _) if !units.is_empty() => units,
@@ -67,7 +67,7 @@ impl Document {
             Node::LargeSequence(_) | Node::Unknown => return Err(TOO_LARGE.to_owned()),
             _ => return Err("it is no list of headers and data".to_owned()),
         };
-        // By aliases a short text may be a long file.
+        // Aliases can turn a short text into a large file.
         let (mut read, mut size) = (Vec::new(), 0);
         for (n, unit) in units.iter().enumerate() {
             let unit = Unit::read(unit).map_err(|why| format!("in its header {n}, {why}"))?;
@@ -80,19 +80,19 @@ impl Document {
         Ok(Self { units: read, size })
     }
 
-    /// The arrays that it is made of, in the order of its data.
+    /// Returns the arrays of all units, in the order of the data.
     pub(super) fn arrays(&self) -> Vec<&Ndarray> {
         self.units.iter().flat_map(|unit| unit.data.arrays()).collect()
     }
 
-    /// Arrays whose nodes are nothing but tags, and where these are.
+    /// Returns the arrays whose `data` is only a tag, each with the place of that tag.
     pub(super) fn bare(&self) -> Vec<(Mark, Ndarray)> {
         let bare = self.units.iter().filter_map(|unit| Some((unit.bare?, unit.data.arrays())));
         bare.filter_map(|(place, arrays)| Some((place, (*arrays.first()?).clone()))).collect()
     }
 }
 
-/// Bytes that are kept of a document.
+/// Maximal size of a document, in bytes.
 const LARGEST: usize = 16 << 20;
 const TOO_LARGE: &str = "it is too large: it has more nodes, or longer headers, than are read";
 
@@ -127,7 +127,7 @@ impl Unit {
         Ok(read)
     }
 
-    /// Takes a card of the tree; `written` says which of the `fixed` ones have been taken.
+    /// Adds a card of the tree; `written` marks the `fixed` cards that the tree has had so far.
     fn take(&mut self, card: &Value, fixed: &Fixed, written: &mut [bool]) -> Reading<()> {
         if !card.is_whole() {
             return Err(TOO_LARGE.to_owned());
@@ -137,7 +137,7 @@ impl Unit {
         let text = |n: usize| match parts.get(n).map(|part| (part.text(), part.scalar_type())) {
             None | Some((_, Some(Type::Null))) => Ok(String::new()),
             Some((Some(text), _)) => Ok(text.to_owned()),
-            // A keyword or a comment that looks like a number, or a date.
+            // The keyword or comment looks like a number or a date.
             Some((None, Some(_))) => Ok(parts.get(n).and_then(plain_text).unwrap_or_default()),
             Some((None, None)) => Err("a keyword or a comment is no text".to_owned()),
         };
@@ -171,7 +171,7 @@ impl Unit {
         self.cards.add(&keyword, value.unwrap_or(card::Value::Undefined), &comment)
     }
 
-    /// Takes the comment of a card that is made from the data, unless it is there already.
+    /// Keeps the comment of the first card with this keyword. The card itself is generated from the data.
     fn take_made(&mut self, keyword: String, value: Option<&Value>, comment: String) {
         let is_first = !self.comments.iter().any(|(known, _)| *known == keyword);
         if !is_first || self.comments.len() >= MOST_COMMENTS {
@@ -185,12 +185,12 @@ impl Unit {
             true => comment,
             false => String::new(),
         };
-        // No card holds more of it.
+        // A card holds no more.
         comment.truncate(80);
         self.comments.push((keyword, comment));
     }
 
-    /// Bytes that it takes in memory, about.
+    /// Returns the approximate size in memory, in bytes.
     fn size(&self) -> usize {
         let columns = match &self.data {
             Data::Table(table) => table.size().2,
@@ -199,7 +199,7 @@ impl Unit {
         self.cards.len() + self.comments.len() * 128 + columns * 512 + 1024
     }
 
-    /// The comment of a card that is made from the data.
+    /// Returns the comment of a card that is generated from the data.
     pub(super) fn comment(&self, keyword: &str) -> String {
         match self.comments.iter().find(|(known, _)| known == keyword) {
             Some((_, comment)) => comment.clone(),
@@ -209,10 +209,10 @@ impl Unit {
     }
 }
 
-/// More cards that are made from the data than a header can have.
+/// A bound on the comments kept; no header has as many generated cards.
 const MOST_COMMENTS: usize = 1024;
 
-/// The text of a scalar as it is written.
+/// Returns the text of a scalar as it is written.
 fn plain_text(value: &Value) -> Option<String> {
     match &value.target().node {
         Node::Scalar { text, .. } => Some(text.to_string()),
@@ -227,7 +227,7 @@ fn part_value(part: &Value) -> card::Value<'_> {
     }
 }
 
-/// The value of the card with this keyword, or why no card can hold it.
+/// Returns the value of the card with this keyword, or the reason why no card can hold it.
 fn readable<'v>(value: &'v Value, keyword: &str) -> Reading<card::Value<'v>> {
     let keyword = keyword.escape_debug();
     let target = value.target();
@@ -247,7 +247,7 @@ fn readable<'v>(value: &'v Value, keyword: &str) -> Reading<card::Value<'v>> {
     found.ok_or_else(|| format!("the value of {keyword} can't be read"))
 }
 
-/// The value of a scalar of a type.
+/// Converts a scalar of this type to the value of a card.
 fn value_of(kind: Type, text: &str) -> Option<card::Value<'_>> {
     Some(match kind {
         Type::Null => card::Value::Undefined,
@@ -258,14 +258,14 @@ fn value_of(kind: Type, text: &str) -> Option<card::Value<'_>> {
     })
 }
 
-/// Whether a card stands at the start of a header, and is made from the data.
+/// True for cards at the start of a header that are generated from the data.
 fn is_made(keyword: &str) -> bool {
     let is_axis = keyword.strip_prefix("NAXIS").is_some_and(|n| n.bytes().all(|byte| byte.is_ascii_digit()));
     is_axis
         || matches!(keyword, "SIMPLE" | "XTENSION" | "BITPIX" | "PCOUNT" | "GCOUNT" | "TFIELDS" | "EXTEND")
 }
 
-/// Cards that describe the data, and may stand anywhere.
+/// Cards that are determined by the data and may stand anywhere in the header.
 struct Fixed(Vec<(String, Must)>);
 
 impl Fixed {
@@ -285,7 +285,7 @@ impl Fixed {
         }
     }
 
-    /// Whether a card of the tree can't be right.
+    /// True if a card of the tree must be left out because it may be wrong for the data.
     fn drops(&self, keyword: &str, data: &Data) -> bool {
         let is_numbered = |prefix: &str| {
             let number = keyword.strip_prefix(prefix);
@@ -293,9 +293,9 @@ impl Fixed {
         };
         let of_columns = ["TFORM", "TTYPE", "TDIM", "TZERO", "TSCAL", "TBCOL"].into_iter().any(is_numbered);
         match keyword {
-            // The bytes that they sum up are not known before all of them are read.
+            // Checksums would require all data to be read before the header.
             "CHECKSUM" | "DATASUM" | "GROUPS" | "THEAP" | "END" => true,
-            // The arrays of a tree are the numbers that are meant.
+            // The arrays of the tree hold physical values, which need no scaling.
             "BSCALE" | "BZERO" => true,
             "BLANK" => match data {
                 Data::Image(array) => {
@@ -310,7 +310,7 @@ impl Fixed {
 }
 
 impl Data {
-    /// The arrays that they are made of, in their order.
+    /// Returns the arrays of the unit, in their order.
     fn arrays(&self) -> Vec<&Ndarray> {
         match self {
             Self::None => Vec::new(),
@@ -319,7 +319,7 @@ impl Data {
         }
     }
 
-    /// The `XTENSION` that it has behind the first header.
+    /// Returns the `XTENSION` of the unit if it is not the first.
     pub(super) fn extension(&self) -> &'static str {
         match self {
             Self::None | Self::Image(_) => "IMAGE",
@@ -345,8 +345,8 @@ impl Data {
         }
     }
 
-    /// Where `data` stands if it is nothing but a tag. So it is in the example of the standard of 2014, as it is
-    /// printed: the keys of the array stand beside it.
+    /// Returns the place of `data` if it is only a tag. The example printed in the 2014 standard has the keys
+    /// of the array beside `data` instead of in it.
     fn is_bare(unit: &Value) -> Option<Mark> {
         let data = unit.get("data")?;
         matches!(&data.target().node, Node::Scalar { text, .. } if text.is_empty()).then_some(data.place)
@@ -367,7 +367,7 @@ impl Data {
     }
 }
 
-/// The keys of a header and its array, without `data`.
+/// Returns the mapping with the keys of the array alone, without `header` and `data`.
 fn without_data(unit: &Value) -> Value {
     let Node::Mapping(entries) = &unit.target().node else { return unit.clone() };
     let is_of_array =
@@ -376,7 +376,7 @@ fn without_data(unit: &Value) -> Value {
     Value { place: unit.place, tag: None, node: Node::Mapping(entries), leaves: None }
 }
 
-/// Reads an array, with its type and shape.
+/// Reads an array and completes its type and shape.
 fn read_array(tag: &str, node: &Value) -> Reading<Ndarray> {
     let mut array = Ndarray::read(tag, node).map_err(|trouble| trouble.what)?;
     match &array.source {
@@ -390,7 +390,7 @@ fn read_array(tag: &str, node: &Value) -> Reading<Ndarray> {
 }
 
 impl Column {
-    /// Reads a column of a table: its name, and its array.
+    /// Reads a column of a table: its name and its array.
     pub(super) fn read(column: &Value) -> Reading<Self> {
         let data = column.get("data").ok_or("a column has no \"data\"")?;
         let tag = data.target().tag.as_deref().filter(|tag| ndarray::is_tag(tag));

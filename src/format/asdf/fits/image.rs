@@ -1,4 +1,4 @@
-//! An array as the data of an image: the type that FITS has for it, and its bytes.
+//! An array as the data of an image: its FITS type and its bytes.
 
 use std::sync::Arc;
 
@@ -8,17 +8,17 @@ use crate::error::Result;
 use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar, Shape};
 
-/// How FITS stores numbers of a type.
+/// The FITS representation of a scalar type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
-    /// Bits of a stored number; negative for a float.
+    /// Value of `BITPIX`: bits of a stored number, negative for floats.
     pub bitpix: i128,
-    /// What is added to a stored number.
+    /// Value of `BZERO`, which is added to each stored number.
     pub zero: Option<i128>,
     width: usize,
 }
 
-/// How FITS stores numbers of a type; `None` for those that it has no images of.
+/// Returns the FITS representation of a type; `None` if FITS has no images of that type.
 pub(super) fn stored(scalar: Scalar) -> Option<Stored> {
     let (bitpix, zero, width) = match scalar {
         Scalar::Uint8 | Scalar::Bool8 => (8, None, 1),
@@ -38,7 +38,7 @@ pub(super) fn stored(scalar: Scalar) -> Option<Stored> {
 }
 
 impl Stored {
-    /// What becomes of an element of this type.
+    /// Returns the conversion of an element of this type to FITS.
     pub(super) fn change(self, scalar: Scalar, byteorder: Byteorder) -> Change {
         let reverse = byteorder == Byteorder::Little;
         match scalar {
@@ -48,18 +48,18 @@ impl Stored {
     }
 }
 
-/// Whether an array can be an image.
+/// True if FITS can store the array as an image.
 pub(super) fn can_be(array: &Ndarray) -> bool {
     let is_number = matches!(array.datatype, Some(Datatype::Scalar(scalar)) if stored(scalar).is_some());
     is_number && has_axes(array)
 }
 
-/// Whether an array has one to four dimensions.
+/// True if an array has one to four dimensions.
 pub(super) fn has_axes(array: &Ndarray) -> bool {
     array.shape.as_ref().is_some_and(|shape| (1..=4).contains(&dimensions(shape)))
 }
 
-/// How many dimensions an array has.
+/// Returns the number of dimensions, a streamed one included.
 pub(super) fn dimensions(shape: &Shape) -> usize {
     shape.dimensions.len() + usize::from(shape.streamed)
 }
@@ -68,14 +68,14 @@ pub(super) fn dimensions(shape: &Shape) -> usize {
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) stored: Stored,
-    /// The lengths of its axes: the one that changes fastest comes first.
+    /// The lengths of the axes, the fastest-varying axis first.
     pub(super) axes: Vec<u64>,
-    /// The bytes as FITS has them.
+    /// The bytes in FITS representation.
     pub(super) data: Arc<dyn Content>,
 }
 
 impl Image {
-    /// The image of the elements of an array.
+    /// Converts the elements of an array to an image.
     pub(super) fn new(elements: Elements) -> Result<Self> {
         let elements = elements.in_c_order()?;
         let Datatype::Scalar(scalar) = elements.datatype else { return Err(Elements::unknown_type()) };
@@ -85,13 +85,13 @@ impl Image {
         Ok(Self { stored, axes, data })
     }
 
-    /// Adds the cards that say how the data are stored, from `BITPIX` to the last axis.
+    /// Adds the cards that describe the layout of the data, from `BITPIX` to the last `NAXISn`.
     pub(super) fn describe(&self, cards: &mut Cards, comment: &dyn Fn(&str) -> String) {
         describe(cards, self.stored.bitpix, &self.axes, comment);
     }
 }
 
-/// Adds the cards from `BITPIX` to the last axis.
+/// Adds the cards from `BITPIX` to the last `NAXISn`.
 pub(super) fn describe(cards: &mut Cards, bitpix: i128, axes: &[u64], comment: &dyn Fn(&str) -> String) {
     let mut set = |keyword: &str, value: i128| cards.set(keyword, Value::Int(value), &comment(keyword));
     set("BITPIX", bitpix);
@@ -101,7 +101,7 @@ pub(super) fn describe(cards: &mut Cards, bitpix: i128, axes: &[u64], comment: &
     }
 }
 
-/// The comments that astropy gives to those cards; to `XTENSION` by its value.
+/// Returns the comment that astropy gives a card. For `XTENSION`, `keyword` is the card's value.
 pub(super) fn usual_comment(keyword: &str) -> &'static str {
     match keyword {
         "SIMPLE" => "conforms to FITS standard",
@@ -115,18 +115,18 @@ pub(super) fn usual_comment(keyword: &str) -> &'static str {
     }
 }
 
-/// The zeros that follow `len` bytes of data.
+/// Returns the zeros that pad `len` bytes of data to a whole record.
 pub(super) fn padding(len: u64) -> Arc<dyn Content> {
     let over = (len % RECORD as u64) as usize;
     Arc::new(Text::new(vec![0; if over == 0 { 0 } else { RECORD - over }]))
 }
 
-/// Whether elements of a type are integers, as they are and in FITS.
+/// True if FITS stores the type as integers without an offset.
 pub(super) fn is_integer(scalar: Scalar) -> bool {
     stored(scalar).is_some_and(|stored| stored.bitpix > 0 && stored.zero.is_none())
 }
 
-/// The numbers of a small array of float64.
+/// Reads the numbers of a small array of float64.
 pub(super) fn numbers(elements: Elements) -> Result<Vec<f64>> {
     const MOST: u64 = 64;
     let image = Image::new(elements)?;

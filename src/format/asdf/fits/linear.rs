@@ -1,42 +1,43 @@
-//! Models of astropy from pixels to the plane of a projection, put together to one linear map, as FITS has it.
+//! Composes astropy models, from pixels to the projection plane, into the one linear map that FITS can
+//! express.
 
 use super::values::{self, Numbers, number};
 use crate::yaml::survey::{Node, Value};
 
-/// So deep are models looked for in models.
+/// Maximal nesting of models.
 const DEEPEST: usize = 64;
 
-/// Beyond this ratio of its largest to its least stretch, a map is not turned round: digits would be lost.
+/// Maximal condition number of a matrix that is inverted: beyond it the inverse loses digits.
 const MOST_STRETCH: f64 = 1e6;
 
 /// A model with two inputs and two outputs.
 #[derive(Debug)]
 pub(super) enum Model {
-    /// A factor for each axis, and what is added then.
+    /// A factor for each axis, then an offset.
     Axes { factors: [f64; 2], offsets: [f64; 2] },
-    /// A matrix by rows.
+    /// A matrix in row order.
     Matrix([f64; 4]),
-    /// A matrix by rows, and what is added then.
+    /// A matrix in row order, then a translation.
     Affine(Box<[Numbers; 2]>),
 }
 
-/// A map from pixels, counted from 0: `scale * matrix * (pixel - reference)`.
+/// A map from pixels, counted from 0, to the plane: `scale * matrix * (pixel - reference)`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plane {
     pub(super) reference: [f64; 2],
     pub(super) scale: [f64; 2],
-    /// By rows.
+    /// In row order.
     pub(super) matrix: [f64; 4],
 }
 
-/// The models of transforms that follow each other, each of one transform.
+/// Flattens a sequence of transforms to a chain of single models.
 pub(super) fn chain<'v>(transforms: &[&'v Value]) -> Option<Vec<&'v Value>> {
     let mut models = Vec::new();
     transforms.iter().try_for_each(|transform| parts(transform, "compose", DEEPEST, &mut models))?;
     Some(models)
 }
 
-/// Adds the models that a compound of a kind is made of, or the model itself.
+/// Adds the parts of a compound model of this kind, or the model itself.
 fn parts<'v>(model: &'v Value, kind: &str, depth: usize, models: &mut Vec<&'v Value>) -> Option<()> {
     if values::model(model) != Some(kind) {
         models.push(model);
@@ -51,7 +52,7 @@ fn parts<'v>(model: &'v Value, kind: &str, depth: usize, models: &mut Vec<&'v Va
 }
 
 impl Model {
-    /// Reads a model; `None` if it is not linear, or not known.
+    /// Reads a model; `None` if it is unknown or not linear.
     pub(super) fn read(value: &Value) -> Option<Self> {
         const PIXEL: &[&str] = &["pixel", "pix"];
         match values::model(value)? {
@@ -86,7 +87,7 @@ impl Model {
         }
     }
 
-    /// The numbers that it needs.
+    /// Returns the numbers that the model needs.
     pub(super) fn numbers(&self) -> &[Numbers] {
         match self {
             Self::Affine(numbers) => &**numbers,
@@ -95,7 +96,7 @@ impl Model {
     }
 }
 
-/// Factor and offset of a model of one axis.
+/// Returns the factor and offset of a model with one axis.
 fn axis(model: &Value) -> Option<(f64, f64)> {
     let own = |key, units| {
         values::has_only(model, &[key]).then_some(())?;
@@ -113,7 +114,7 @@ fn axis(model: &Value) -> Option<(f64, f64)> {
     }
 }
 
-/// All models as one map. `numbers` are those that they need, in order.
+/// Composes all models into one map. `numbers` are the [`Model::numbers`] of all models, in order.
 pub(super) fn plane(models: &[Model], numbers: &[Vec<f64>]) -> Option<Plane> {
     let mut numbers = numbers.iter();
     let mut map = Plane { reference: [0.0; 2], scale: [1.0; 2], matrix: [1.0, 0.0, 0.0, 1.0] };
@@ -134,7 +135,7 @@ pub(super) fn plane(models: &[Model], numbers: &[Vec<f64>]) -> Option<Plane> {
 }
 
 impl Plane {
-    /// Follows the map by a matrix.
+    /// Appends a matrix to the map.
     fn turn(&mut self, matrix: [f64; 4]) {
         let [a, b, c, d] = self.whole();
         let [p, q, r, s] = matrix;
@@ -142,13 +143,13 @@ impl Plane {
         self.scale = [1.0; 2];
     }
 
-    /// The matrix with the scale in it.
+    /// Returns the matrix multiplied by the scale.
     fn whole(&self) -> [f64; 4] {
         let ([a, b, c, d], [x, y]) = (self.matrix, self.scale);
         [x * a, x * b, y * c, y * d]
     }
 
-    /// Follows the map by a shift: moves the pixel that leads to the origin. `None` if digits would be lost.
+    /// Appends a shift to the map, by moving the reference pixel. `None` if digits would be lost.
     fn shift(&mut self, [x, y]: [f64; 2]) -> Option<()> {
         if x == 0.0 && y == 0.0 {
             return Some(());

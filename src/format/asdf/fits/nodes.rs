@@ -1,5 +1,5 @@
-//! Finds, in the survey of a tree, the nodes that only `fits/` is interested in: FITS files that are described, and
-//! world coordinates with the arrays that they belong to.
+//! Collects the nodes that only `fits/` needs: descriptions of FITS files, world coordinates with their
+//! arrays, and units of quantities.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,46 +11,46 @@ use crate::format::asdf::units;
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{PathId, Step, Survey, Value};
 
-/// Bytes that are kept of all FITS files that a tree describes.
+/// Maximal total size of all described FITS files, in bytes.
 const MOST: usize = 16 << 20;
-/// So many units are kept.
+/// Maximal number of units of quantities.
 const MOST_UNITS: usize = 1 << 17;
 
-/// Whether nodes with this tag are to be handed out.
+/// True if the survey is to pass nodes with this tag to [`Finder::take`].
 pub(in super::super) fn is_tag(tag: &str) -> bool {
     document::is_tag(tag) || wcs::is_tag(tag) || units::is_quantity(tag)
 }
 
-/// Arrays, and where they are.
+/// Arrays and their paths.
 type Arrays<'a> = Vec<(Option<PathId>, &'a Ndarray)>;
 
-/// What was found for `fits/`.
+/// All nodes found for `fits/`.
 #[derive(Debug, Default)]
 pub(in super::super) struct Nodes {
-    /// FITS files that are described, and where.
+    /// Described FITS files and their paths.
     pub(super) documents: Vec<(Vec<String>, Arc<Document>)>,
-    /// Where such a file is mentioned again by its anchor, and which one it is.
+    /// Paths that mention a document again by its anchor, with the number of the document.
     pub(super) mentions: Vec<(Vec<String>, usize)>,
-    /// World coordinates, by the path of the array that they belong to.
+    /// World coordinates by the path of their array.
     pub(super) solutions: HashMap<Vec<String>, Arc<Wcs>>,
-    /// Units of quantities, by the path of their array.
+    /// Units of quantities by the path of their array.
     pub(super) units: HashMap<Vec<String>, String>,
 }
 
-/// Looks for nodes.
+/// A collector of nodes.
 #[derive(Debug, Default)]
 pub(in super::super) struct Finder {
     documents: Vec<(Option<PathId>, Arc<Document>)>,
     solutions: Vec<(Option<PathId>, Option<Arc<Wcs>>)>,
     /// Units of quantities.
     units: Vec<(Option<PathId>, String)>,
-    /// Bytes that are kept so far.
+    /// Total size of `documents`, in bytes.
     kept: usize,
 }
 
 impl Finder {
-    /// Takes a node, or says why it is left out. `unfit` says why an array can't be had. Gives arrays back whose nodes are
-    /// nothing but tags, with the places of these.
+    /// Takes a node, or returns the reason why it is left out. `unfit` returns the reason why an array can't
+    /// be served. Returns the arrays whose `data` is only a tag, each with the place of that tag.
     pub(in super::super) fn take(
         &mut self,
         tag: &str,
@@ -81,7 +81,7 @@ impl Finder {
         Ok(bare)
     }
 
-    /// What was found. `components` makes names of a path.
+    /// Returns all nodes found. `components` converts a path to names.
     pub(in super::super) fn found(
         self,
         survey: &Survey,
@@ -105,7 +105,7 @@ impl Finder {
         nodes
     }
 
-    /// World coordinates by the arrays that they belong to, where there is no doubt.
+    /// Returns the world coordinates of each array for which they are unambiguous.
     fn matched<'s>(
         &self,
         survey: &'s Survey,
@@ -116,7 +116,7 @@ impl Finder {
         if self.solutions.is_empty() {
             return HashMap::new();
         }
-        // The mapping that each belongs to, by its steps: the one that it lies in, itself or in its `meta`.
+        // The owner of world coordinates is the mapping that has them under `wcs`, directly or in its `meta`.
         let mut owners: HashMap<Vec<&Step>, Vec<Option<&Arc<Wcs>>>> = HashMap::new();
         let places = self.solutions.iter().map(|(path, _)| *path);
         let itself = places.clone().enumerate().map(|(n, path)| (path, n));
@@ -150,7 +150,7 @@ impl Finder {
                 }
             };
             at(above, last, true);
-            // The value of a quantity.
+            // The array of a quantity is under `value`.
             if let (true, Some((name, owner))) = (is_key(last, "value"), above.split_last()) {
                 at(owner, name, false);
             }
@@ -171,12 +171,12 @@ impl Finder {
     }
 }
 
-/// Arrays of these names, of the shape of `data` beside them, have its pixels.
+/// Names of arrays that share the pixels of a `data` array beside them, if they have its shape.
 const COMPANIONS: [&str; 10] =
     ["dq", "err", "mask", "uncertainty", "var_flat", "var_poisson", "var_rnoise", "var_sky", "weight", "wht"];
 
-/// Arrays beside world coordinates: those called `data`, those that may belong to it, and all but `data`; `None` for a
-/// mention of a node elsewhere.
+/// Arrays beside world coordinates: those named `data`, its possible companions, and all except `data`. An
+/// alias has `None` in place of the array.
 #[derive(Default)]
 struct Candidates<'c> {
     data: Vec<(Vec<&'c Step>, Option<&'c Ndarray>)>,
@@ -185,7 +185,7 @@ struct Candidates<'c> {
 }
 
 impl<'c> Candidates<'c> {
-    /// The image that world coordinates must be for, with its shape: `data`, or else the only one.
+    /// Returns the image that the world coordinates are for, with its shape: `data`, or else the only image.
     fn only_image(&self, wcs: &Wcs) -> Option<(&[&'c Step], [u64; 2])> {
         let is_plane = |array: &Ndarray| dimensions(array) >= 2;
         let (steps, array) = match &self.data[..] {
@@ -204,7 +204,7 @@ impl<'c> Candidates<'c> {
     }
 }
 
-/// The shape of an array with two dimensions.
+/// Returns the shape of an array with two dimensions.
 fn plane(array: &Ndarray) -> Option<[u64; 2]> {
     let shape = array.shape.as_ref().filter(|shape| !shape.streamed)?;
     shape.dimensions[..].try_into().ok()
@@ -218,9 +218,9 @@ fn is_key(step: &Step, key: &str) -> bool {
     matches!(step, Step::Key(name) if **name == *key)
 }
 
-/// Where nodes at these places are mentioned by their anchors, and the number of the node.
+/// Returns the paths that mention one of these places by its anchor, with the number of the place.
 fn mentions(survey: &Survey, places: impl Iterator<Item = Option<PathId>>) -> Vec<(Option<PathId>, usize)> {
-    // A path may have been made twice, as two ids.
+    // The path table may hold two ids for the same path.
     let places: HashMap<Vec<&Step>, usize> =
         places.enumerate().map(|(n, path)| (survey.paths.steps(path), n)).collect();
     if places.is_empty() {

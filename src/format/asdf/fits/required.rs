@@ -1,8 +1,8 @@
-//! Values that cards must have for the data that they describe.
+//! Card values that are determined by the data.
 
 use super::card;
 
-/// What was read of the tree, or why it can't be read.
+/// A result whose error is the reason, as text, why the node can't be read.
 pub(super) type Reading<T> = std::result::Result<T, String>;
 
 /// The value that a card must have.
@@ -10,14 +10,14 @@ pub(super) type Reading<T> = std::result::Result<T, String>;
 pub(super) enum Must {
     Int(i128),
     Text(String),
-    /// A text; one of the tree that means the same is kept.
+    /// A text. An equivalent text in the tree is kept.
     Form(String),
-    /// Dimensions that the tree may give a field of so many elements, which has one dimension in the tree.
+    /// Number of elements of a field. A `TDIM` in the tree may split these into several dimensions.
     Dimensions(u64),
 }
 
 impl Must {
-    /// The value as that of a card; `None` if there need not be one.
+    /// Returns the card's value; `None` if the card is optional.
     pub(super) fn as_card(&self) -> Option<card::Value<'_>> {
         match self {
             Self::Int(value) => Some(card::Value::Int(*value)),
@@ -26,7 +26,7 @@ impl Must {
         }
     }
 
-    /// The text of the tree if it means the same, or else this one.
+    /// Returns the text of the tree if it is equivalent, or else this value.
     pub(super) fn kept_or_own(&self, there: card::Value<'_>) -> Self {
         match (self, there) {
             (Self::Form(form), card::Value::Text(text)) if is_same(text, form) => Self::Form(text.to_owned()),
@@ -38,7 +38,7 @@ impl Must {
     }
 }
 
-/// True if two values of `TFORM`, or of `TDIM`, mean the same.
+/// True if two values of `TFORM` or `TDIM` are equivalent.
 fn is_same(one: &str, other: &str) -> bool {
     match (dimensions(one), dimensions(other)) {
         (None, None) => repeat(one) == repeat(other),
@@ -46,19 +46,19 @@ fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// True if a `TDIM` has as many elements as a field.
+/// True if a `TDIM` describes `count` elements.
 fn describes(text: &str, count: u64) -> bool {
     let product = |axes: Vec<u64>| axes.iter().try_fold(1_u64, |product, len| product.checked_mul(*len));
     dimensions(text).and_then(product) == Some(count)
 }
 
-/// The axes of a `TDIM`.
+/// Parses the axes of a `TDIM`.
 fn dimensions(text: &str) -> Option<Vec<u64>> {
     let axes = text.trim().strip_prefix('(')?.strip_suffix(')')?;
     axes.split(',').map(|len| len.trim().parse().ok()).collect()
 }
 
-/// Repeat count and letter of a `TFORM`.
+/// Parses the repeat count and the letter of a `TFORM`.
 fn repeat(form: &str) -> Option<(u64, &str)> {
     let form = form.trim();
     let at = form.find(|c: char| !c.is_ascii_digit())?;

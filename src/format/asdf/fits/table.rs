@@ -1,4 +1,4 @@
-//! A table as the data of a `BINTABLE`: rows one after the other, with a field of each column in turn.
+//! A table as the data of a `BINTABLE`: consecutive rows, each with one field per column.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::format::asdf::arrays::elements::Elements;
 use crate::format::asdf::ndarray::{Byteorder, Datatype, Ndarray, Scalar};
 use crate::yaml::survey::Value;
 
-/// More columns than FITS can number.
+/// Maximal number of columns in FITS.
 const MOST_COLUMNS: usize = 999;
 
 /// A table.
@@ -22,27 +22,27 @@ pub(super) struct Table {
     source: Rows,
 }
 
-/// Where the rows are.
+/// The arrays that hold the rows.
 #[derive(Debug)]
 enum Rows {
-    /// In an array for each column.
+    /// One array for each column.
     Columns(Vec<Ndarray>),
-    /// In one array with fields.
+    /// One structured array.
     Records(Box<Ndarray>),
 }
 
-/// What a field of a row is.
+/// The type and shape of a field of a row.
 #[derive(Clone, Debug)]
 struct Form {
     name: String,
     scalar: Scalar,
-    /// The order of its bytes, where it is a field of an array.
+    /// The byte order, if it is a field of a structured array.
     byteorder: Option<Byteorder>,
     /// The dimensions of the field, the outermost first.
     shape: Vec<u64>,
 }
 
-/// A column that has an array of its own.
+/// A column with an array of its own.
 #[derive(Debug)]
 pub(super) struct Column {
     rows: u64,
@@ -64,13 +64,13 @@ impl Column {
     }
 }
 
-/// The dimensions of an array, if they are written.
+/// Returns the dimensions of an array; `None` if they are not written or not fixed.
 fn dimensions(array: &Ndarray) -> Option<Vec<u64>> {
     array.shape.as_ref().filter(|shape| !shape.streamed).map(|shape| shape.dimensions.clone())
 }
 
 impl Table {
-    /// Reads a table of the standard, or of asdf-astropy.
+    /// Reads a table of the ASDF standard or of asdf-astropy.
     pub(super) fn read(node: &Value) -> Reading<Self> {
         let columns =
             node.get("columns").and_then(Value::items).ok_or("its data are no array, and no table")?;
@@ -84,7 +84,7 @@ impl Table {
         Self::new(rows, columns, Rows::Columns(arrays))
     }
 
-    /// The table that an array with fields is.
+    /// Describes a structured array as a table.
     pub(super) fn of_records(array: Ndarray) -> Reading<Self> {
         let dimensions = dimensions(&array).ok_or("the shape of its table is not fixed")?;
         let [rows] = dimensions[..] else { return Err("its table has more than one dimension".to_owned()) };
@@ -113,7 +113,7 @@ impl Table {
         Ok(table)
     }
 
-    /// The arrays that it is made of.
+    /// Returns the arrays that hold the rows.
     pub(super) fn arrays(&self) -> Vec<&Ndarray> {
         match &self.source {
             Rows::Columns(arrays) => arrays.iter().collect(),
@@ -121,17 +121,17 @@ impl Table {
         }
     }
 
-    /// Bytes of a row.
+    /// Returns the length of a row, in bytes.
     fn row(&self) -> Option<u64> {
         self.columns.iter().try_fold(0_u64, |sum, form| sum.checked_add(form.width()?))
     }
 
-    /// Bytes of a row, rows, and columns.
+    /// Returns the length of a row in bytes, the number of rows, and the number of columns.
     pub(super) fn size(&self) -> (u64, u64, usize) {
         (self.row().unwrap_or(0), self.rows, self.columns.len())
     }
 
-    /// The cards that describe the columns.
+    /// Returns the cards that describe the columns.
     pub(super) fn cards(&self) -> Vec<(String, Must)> {
         let mut cards = Vec::new();
         for (n, form) in (1..).zip(&self.columns) {
@@ -149,7 +149,7 @@ impl Table {
         cards
     }
 
-    /// The rows, as FITS has them, of the elements of its arrays.
+    /// Returns the rows in FITS representation, from the elements of the table's arrays.
     pub(super) fn data(&self, elements: &[Elements]) -> Result<Arc<dyn Content>> {
         let data: Arc<dyn Content> = match (&self.source, elements) {
             (Rows::Records(_), [elements]) => {
@@ -178,7 +178,7 @@ impl Table {
 }
 
 impl Form {
-    /// Whether FITS can have it.
+    /// Returns an error if FITS can't store the column.
     fn check(&self) -> Reading<()> {
         if !card::is_printable(&self.name) || self.name.len() > 68 {
             return Err(
@@ -188,7 +188,7 @@ impl Form {
         self.width().map(|_| ()).ok_or_else(|| "a column of its table is too large".to_owned())
     }
 
-    /// Bytes of an element in FITS, and the letter for its type.
+    /// Returns the length of an element in FITS, in bytes, and the letter of its type.
     fn letter(&self) -> (u64, char) {
         match self.scalar {
             Scalar::Bool8 => (1, 'L'),
@@ -204,7 +204,7 @@ impl Form {
         }
     }
 
-    /// Characters of an element that is a text; 1 for others.
+    /// Returns the number of characters of a text element, 1 for other types.
     fn characters(&self) -> u64 {
         match self.scalar {
             Scalar::Ascii(len) | Scalar::Ucs4(len) => len,
@@ -212,7 +212,7 @@ impl Form {
         }
     }
 
-    /// Elements of a field, or characters.
+    /// Returns the number of elements of a field, or of its characters.
     fn count(&self) -> Option<u64> {
         self.shape.iter().try_fold(self.characters(), |count, len| count.checked_mul(*len))
     }
@@ -221,7 +221,7 @@ impl Form {
         self.count()?.checked_mul(self.letter().0)
     }
 
-    /// Its `TFORM`.
+    /// Returns the `TFORM`.
     fn form(&self) -> String {
         let letter = self.letter().1;
         match self.count().unwrap_or(0) {
@@ -230,7 +230,7 @@ impl Form {
         }
     }
 
-    /// Its `TDIM`, if it needs one.
+    /// Returns the `TDIM`, if one is needed.
     fn dimensions(&self) -> Option<String> {
         let is_text = matches!(self.scalar, Scalar::Ascii(_) | Scalar::Ucs4(_));
         let characters = is_text.then(|| self.characters());
@@ -239,7 +239,7 @@ impl Form {
         (axes.len() > 1).then(|| format!("({})", axes.join(",")))
     }
 
-    /// What becomes of its elements, and how many there are in a field.
+    /// Returns the conversion of an element, and the number of elements in a field.
     fn part(&self, byteorder: Byteorder) -> Result<(Change, usize)> {
         let reverse = byteorder == Byteorder::Little;
         let number = |width, reverse| Change::Number { width, reverse, flip: false };

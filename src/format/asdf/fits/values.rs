@@ -1,31 +1,31 @@
-//! Parts of world coordinates in the tree: numbers, tags, keys.
+//! Reads parts of world coordinates: numbers, tags, keys.
 
 use crate::format::asdf::ndarray::{self, Datatype, Ndarray, Scalar};
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::{Node, Value};
 
-/// The start of the tags of models.
+/// The tag prefix of models.
 const MODEL: &str = "tag:stsci.edu:asdf/transform/";
 const QUANTITY: &str = "tag:stsci.edu:asdf/unit/quantity-1.";
 
-/// Keys of a model that do not change where it leads to.
+/// Keys of any model that do not change its mapping.
 const OF_ANY_MODEL: [&str; 8] =
     ["direction", "name", "inputs", "outputs", "inverse", "bounding_box", "fixed", "bounds"];
 
-/// The name of a model in its tag: `gnomonic`.
+/// Returns the name of a model from its tag, such as `gnomonic`.
 pub(super) fn model(value: &Value) -> Option<&str> {
     let (name, _) = value.target().tag.as_deref()?.strip_prefix(MODEL)?.rsplit_once('-')?;
     Some(name)
 }
 
-/// True if a model has no keys but `own` ones and those that do not change where it leads to.
+/// True if a model has only the keys `own` and keys that do not change its mapping.
 pub(super) fn has_only(value: &Value, own: &[&str]) -> bool {
     let Node::Mapping(entries) = &value.target().node else { return false };
     let is_known = |key: &str| OF_ANY_MODEL.contains(&key) || own.contains(&key);
     entries.iter().all(|(key, _)| key.text().is_some_and(is_known))
 }
 
-/// A parameter of a model: the value itself, or that of a quantity in one of these units.
+/// Returns a parameter of a model: the value itself, or the value of a quantity in one of these units.
 pub(super) fn parameter<'v>(value: &'v Value, units: &[&str]) -> Option<&'v Value> {
     if has_tag(value, QUANTITY).is_none() {
         return Some(value);
@@ -34,20 +34,20 @@ pub(super) fn parameter<'v>(value: &'v Value, units: &[&str]) -> Option<&'v Valu
     value.get("value").filter(|_| units.contains(&unit))
 }
 
-/// Numbers of the tree.
+/// Numbers in the tree or in a block.
 #[derive(Debug)]
 pub(super) enum Numbers {
     Written(Vec<f64>),
     InBlock(Box<Ndarray>),
 }
 
-/// `Some` if a tag starts so.
+/// `Some` if the tag begins with `start`.
 pub(super) fn has_tag(value: &Value, start: &str) -> Option<()> {
     value.target().tag.as_deref().filter(|tag| tag.starts_with(start)).map(|_| ())
 }
 
 impl Numbers {
-    /// So many numbers, in a list, in lists of a list, or in an array of float64.
+    /// Reads `count` numbers from a list, a list of lists, or an array of float64.
     pub(super) fn read(value: &Value, count: usize) -> Option<Self> {
         let tag = value.target().tag.as_deref();
         let data = match tag.filter(|tag| ndarray::is_tag(tag)) {
@@ -57,7 +57,7 @@ impl Numbers {
                         array.shape.as_ref()?.dimensions.iter().try_fold(1_u64, |n, len| n.checked_mul(*len));
                     return (size == Some(count as u64)).then(|| Self::InBlock(Box::new(array)));
                 }
-                // Numbers of fewer digits are not those that are written.
+                // A type of lower precision would round the written numbers.
                 Ndarray {
                     source: ndarray::Source::Inline(_),
                     datatype: None | Some(Datatype::Scalar(Scalar::Float64)),
@@ -78,7 +78,7 @@ impl Numbers {
     }
 }
 
-/// The number that a scalar is.
+/// Returns the number of a scalar.
 pub(super) fn number(value: &Value) -> Option<f64> {
     let Node::Scalar { text, .. } = &value.target().node else { return None };
     match value.scalar_type()? {
@@ -88,7 +88,7 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// The text of a scalar, whatever its tag.
+/// Returns the text of a scalar, whatever its tag.
 pub(super) fn written(value: &Value) -> Option<&str> {
     match &value.target().node {
         Node::Scalar { text, .. } => Some(text),

@@ -1,8 +1,9 @@
-//! World coordinates of a `gwcs` as cards of a FITS header: the transform is `gwcs/fitswcs_imaging`, or a chain of
-//! linear models, a projection and a rotation.
+//! World coordinates of a `gwcs` as cards of a FITS header. The transform is `gwcs/fitswcs_imaging`, or a
+//! chain of linear models, a projection and a rotation.
 //!
-//! gwcs counts pixels from 0 and FITS from 1; matrix, scales and projection are the same (gwcs/fitswcs.py). Anything
-//! that is not known to mean the same in FITS has no cards: none are better than wrong ones.
+//! gwcs counts pixels from 0 and FITS from 1; matrix, scales and projection are the same (gwcs/fitswcs.py). A
+//! transform gets no cards unless it is known to have the same meaning in FITS: no cards are better than
+//! wrong ones.
 
 use super::card::{Cards, Value as Card};
 use super::linear::{self, Model, Plane};
@@ -14,30 +15,30 @@ const TAG: &str = "tag:stsci.edu:gwcs/wcs-1.";
 const TRANSFORM: &str = "tag:stsci.edu:gwcs/fitswcs_imaging-1.";
 const CELESTIAL: &str = "tag:stsci.edu:gwcs/celestial_frame-1.";
 
-/// Whether a resolved tag is that of a gwcs.
+/// True if a resolved tag is that of a gwcs.
 pub(super) fn is_tag(tag: &str) -> bool {
     tag.starts_with(TAG)
 }
 
-/// A gwcs that FITS can have.
+/// A gwcs that FITS can express.
 #[derive(Debug)]
 pub(in super::super) struct Wcs {
     map: Map,
     projection: Projection,
     frame: Frame,
-    /// The lengths of the axes that it is for, if they are written, the one that changes fastest first.
+    /// The lengths of the image's axes, if written, the fastest-varying axis first.
     pub(super) pixels: Option<[u64; 2]>,
 }
 
-/// From pixels to the plane of the projection, and from there to the sky.
+/// The map from pixels to the projection plane, and the rotation from there to the sky.
 #[derive(Debug)]
 enum Map {
-    /// The keywords of FITS: `crpix`, counted from 0, `crval`, `cdelt`, `pc`.
+    /// The FITS keywords `crpix` (counted from 0), `crval`, `cdelt` and `pc`.
     Keywords(Box<[Numbers; 4]>),
     Chain(Vec<Model>, Pole),
 }
 
-/// Where a rotation brings the pole of a projection, in degrees.
+/// The celestial position of a projection's native pole, in degrees.
 #[derive(Clone, Copy, Debug)]
 struct Pole {
     longitude: f64,
@@ -46,7 +47,7 @@ struct Pole {
     native: f64,
 }
 
-/// A projection, and its parameters `PV2_1` and so on.
+/// A projection and its parameters `PV2_1`, `PV2_2`, …
 #[derive(Clone, Debug, PartialEq)]
 struct Projection {
     code: &'static str,
@@ -57,13 +58,13 @@ struct Projection {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Frame {
     Icrs,
-    /// With its equinox.
+    /// FK5 with its equinox.
     Fk5(f64),
     Galactic,
 }
 
 impl Wcs {
-    /// Reads a gwcs; `None` if FITS can't have it.
+    /// Reads a gwcs; `None` if FITS can't express it.
     pub(super) fn read(node: &Value) -> Option<Self> {
         let (last, steps) = node.get("steps")?.items()?.split_last()?;
         let is_end = last.get("transform").is_none_or(|end| end.scalar_type() == Some(Type::Null));
@@ -105,7 +106,7 @@ impl Wcs {
         })
     }
 
-    /// The numbers that it is made of.
+    /// Returns the numbers of the map.
     pub(super) fn numbers(&self) -> Vec<&Numbers> {
         match &self.map {
             Map::Keywords(keywords) => keywords.iter().collect(),
@@ -113,7 +114,7 @@ impl Wcs {
         }
     }
 
-    /// Its cards, with its numbers. `None` if they are impossible.
+    /// Computes the cards from the map's numbers; `None` if the numbers are invalid.
     pub(super) fn solve(&self, numbers: &[Vec<f64>]) -> Option<Solution> {
         let (plane, crval, pole) = match &self.map {
             Map::Keywords(_) => {
@@ -123,7 +124,7 @@ impl Wcs {
                     scale: cdelt[..].try_into().ok()?,
                     matrix: pc[..].try_into().ok()?,
                 };
-                // gwcs turns by 180 degrees whatever the latitude; FITS would not at a pole.
+                // gwcs always uses 180 degrees. The default of FITS differs at a latitude of 90 degrees.
                 (plane, crval[..].try_into().ok()?, 180.0)
             }
             Map::Chain(models, pole) => {
@@ -152,7 +153,7 @@ impl Pole {
     }
 }
 
-/// Whether the axes of a frame come in their order.
+/// True if the axes of a frame are in the default order.
 fn in_order(frame: &Value) -> bool {
     let Some(order) = frame.get("axes_order") else { return true };
     let order = order.items().map(|items| items.iter().map(Value::integer).collect::<Vec<_>>());
@@ -162,7 +163,7 @@ fn in_order(frame: &Value) -> bool {
 impl Projection {
     fn read(value: &Value) -> Option<Self> {
         let name = values::model(value)?;
-        // Those whose reference point is the native pole: gwcs rotates only these as FITS does.
+        // Only projections with the reference point at the native pole: gwcs rotates others unlike FITS.
         let (code, keys): (_, &[(&str, f64)]) = match name {
             "gnomonic" => ("TAN", &[]),
             "stereographic" => ("STG", &[]),
@@ -213,13 +214,13 @@ impl Frame {
     }
 }
 
-/// The Julian epoch that a time is, as asdf-astropy writes it: `J2000.000`, by itself or as a value.
+/// Parses a Julian epoch as asdf-astropy writes it: `J2000.000`, as the node itself or as its `value`.
 fn julian(time: &Value) -> Option<f64> {
     let text = written(time).or_else(|| written(time.get("value")?))?;
     text.strip_prefix('J')?.parse().ok().filter(|year: &f64| (1800.0..2200.0).contains(year))
 }
 
-/// World coordinates as FITS has them.
+/// World coordinates in terms of FITS keywords.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Solution {
     plane: Plane,
@@ -230,7 +231,7 @@ pub(super) struct Solution {
 }
 
 impl Solution {
-    /// Adds its cards.
+    /// Adds the cards.
     pub(super) fn describe(&self, cards: &mut Cards) {
         let mut set =
             |keyword: &str, value: f64, comment: &str| cards.set(keyword, Card::Float(value), comment);
