@@ -30,51 +30,51 @@ pub use slice::Slice;
 pub use text::Text;
 pub use window::Window;
 
-/// Whether all bytes of a content can be read, as far as is known.
+/// The readability of a content, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Soundness {
-    /// Not all of it has been read yet.
+    /// Some bytes have not been read yet.
     Unknown,
-    /// All of it has been read, and nothing was wrong.
+    /// All bytes have been read without an error.
     Sound,
-    /// Bytes from this offset on can't be read. If it is the content's length, all bytes can be read, but the
-    /// stream does not end there as it should (truncated, or longer than the header says).
+    /// Bytes from this offset on can't be read. If the offset is the content's length, all bytes can be read,
+    /// but the stream does not end there as it should (truncated, or longer than its header says).
     Broken(u64),
 }
 
-/// Bytes of a content that lie in a source as they are.
+/// Bytes of a content that lie unencoded in a source.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored<'a> {
     /// The source.
     pub source: &'a Arc<dyn Source>,
-    /// Where they begin in it.
+    /// The offset of the first byte in the source.
     pub offset: u64,
-    /// How many there are.
+    /// The number of bytes.
     pub len: u64,
 }
 
 /// The owner of buffers that readers share.
 pub trait BufferPool: Send + Sync + std::fmt::Debug {
-    /// Takes back a buffer that a reader is done with.
+    /// Returns a buffer to the pool.
     fn take_back(&self, buffer: Arc<Vec<u8>>);
 }
 
 /// Bytes of a content in a buffer that other readers may share.
 #[derive(Debug)]
 pub struct Shared {
-    /// Always there, until it is dropped.
+    /// `Some` until the value is dropped.
     buffer: Option<Arc<Vec<u8>>>,
     range: Range<usize>,
     pool: Arc<dyn BufferPool>,
 }
 
 impl Shared {
-    /// A range of a buffer of the pool.
+    /// Refers to a range of a buffer of the pool.
     pub(crate) fn new(buffer: Arc<Vec<u8>>, range: Range<usize>, pool: Arc<dyn BufferPool>) -> Self {
         Self { buffer: Some(buffer), range, pool }
     }
 
-    /// All of the buffer.
+    /// Returns the whole buffer.
     pub(crate) fn buffer(&self) -> &[u8] {
         self.buffer.as_ref().map_or(&[], |buffer| buffer.as_slice())
     }
@@ -96,78 +96,78 @@ impl Drop for Shared {
 
 /// Random-access bytes of known length.
 pub trait Content: Send + Sync + std::fmt::Debug {
-    /// Bytes in all; what `ls -l` shows. Known without decoding anything.
+    /// Returns the length in bytes, which `ls -l` shows. Nothing is decoded for it.
     fn len(&self) -> u64;
 
-    /// Whether there is nothing to read.
+    /// True if the length is 0.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Reads into `buf` from `offset` on and returns the number of bytes read.
     ///
-    /// A read is short only at the end of the content, or before a byte that can't be read: a read that
-    /// starts there returns the error. A read at the very end returns an error if all bytes were right but
-    /// the stream is longer than its header says. Never returns wrong bytes.
+    /// A read is short only at the end of the content or before an unreadable byte. A read that starts at an
+    /// unreadable byte returns the error. A read at the very end returns an error if all bytes are right but
+    /// the stream is longer than its header says. Wrong bytes are never returned.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
-    /// Where all its bytes lie in a source, if they lie there as they are, in one piece: `len()` bytes from
-    /// the offset on.
+    /// Returns the source and the offset in it, if all `len()` bytes lie there unencoded, in one piece.
     fn stored(&self) -> Option<(&Arc<dyn Source>, u64)> {
         None
     }
 
-    /// The ranges of the source whose bytes it is made of, in the order of its own bytes. None for generated
-    /// text. A content without bytes may have an empty range: where they would lie.
+    /// Returns the ranges of the source that the content is made of, in the order of the content's bytes.
+    /// Generated text has none. An empty content may have an empty range: the place of its data.
     fn ranges(&self) -> Vec<Range<u64>> {
         self.stored().map(|(_, start)| start..start.saturating_add(self.len())).into_iter().collect()
     }
 
-    /// Where the bytes from `offset` on lie in a source as they are: as many as lie there in one piece.
+    /// Returns the longest piece from `offset` on that lies unencoded in a source.
     fn stored_at(&self, offset: u64) -> Option<Stored<'_>> {
         let (source, start) = self.stored()?;
         let len = self.len().checked_sub(offset).filter(|len| *len > 0)?;
         Some(Stored { source, offset: start.checked_add(offset)?, len })
     }
 
-    /// The bytes that [`read_at`](Self::read_at) would copy out of one buffer, without the copy; `None` if they
-    /// do not lie in one buffer, or can't be read. Bytes that are not decoded yet are decoded only
-    /// `at_any_cost`.
+    /// Returns the bytes that [`read_at`](Self::read_at) would copy from a single buffer, without the copy.
+    /// `None` if they span several buffers or can't be read. Bytes that are not decoded yet are decoded only
+    /// if `at_any_cost` is true.
     fn share(&self, offset: u64, len: usize, at_any_cost: bool) -> Option<Shared> {
         let _ = (offset, len, at_any_cost);
         None
     }
 
-    /// Whether reads take long (decoding, a server), so that no thread that answers requests makes them.
+    /// True if reads may take long (decoding, a server) and must not run on a thread that answers requests.
     fn is_slow(&self) -> bool {
         false
     }
 
-    /// Whether all bytes can be read, as far as is known.
+    /// Returns what is known of the content's readability.
     fn soundness(&self) -> Soundness {
         Soundness::Sound
     }
 
-    /// Whether the first read at its end decodes all of it. The seek table that this leaves spares the next
-    /// mount the pass, if tables can be kept.
+    /// True if the first read at the end decodes the whole content. That pass leaves a seek table, which
+    /// spares the next mount the pass if tables can be stored.
     fn costs_a_pass(&self) -> bool {
         false
     }
 
-    /// The first defect that was found while reading, even if all bytes were right.
+    /// Returns the first damage found while reading, even if all bytes can be read.
     fn trouble(&self) -> Option<Error> {
         None
     }
 
-    /// Takes over what another content of the same bytes has found: nothing can be read from `from` on.
+    /// Adopts a defect found in another content with the same bytes: nothing can be read from `from` on.
     fn inherit(&self, from: u64, trouble: &Error) {
         let _ = (from, trouble);
     }
 }
 
-/// Fills a buffer step by step. `step` writes to the start of what it is given, with the number of bytes that are
-/// there already, and returns how many it wrote; 0 ends the reading. An error after the first bytes ends it, too:
-/// these bytes are right, and the next read meets the error again.
+/// Fills a buffer by repeated calls of `step`. Each call gets the number of bytes filled so far and the rest
+/// of the buffer, writes to the start of that rest, and returns how many bytes it wrote. 0 ends the read. An
+/// error after the first bytes also ends it, without being returned: the bytes before it are right, and the
+/// next read meets the error again.
 pub(crate) fn fill(buf: &mut [u8], mut step: impl FnMut(usize, &mut [u8]) -> Result<usize>) -> Result<usize> {
     let mut done = 0;
     while done < buf.len() {

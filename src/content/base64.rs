@@ -1,9 +1,9 @@
-//! Bytes as text in base64.
+//! Base64 encoding.
 
-/// The letters of base 64.
+/// The base64 alphabet.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Bytes as text.
+/// Encodes bytes in base64, with padding.
 pub(crate) fn base64(bytes: &[u8]) -> String {
     let mut text = String::new();
     for group in bytes.chunks(3) {

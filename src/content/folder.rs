@@ -1,7 +1,7 @@
-//! Folders of contents: what a view shows, listed when a program asks.
+//! Directories of a view, listed on demand.
 //!
-//! A folder costs nothing until it is looked into, whatever the number of its entries. It belongs to one version of
-//! a file: the next version has folders of its own.
+//! A directory costs nothing until a program looks into it, however many entries it has. It belongs to one
+//! generation of a file; the next generation has directories of its own.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -11,31 +11,31 @@ use std::sync::Arc;
 use super::Content;
 use crate::error::Result;
 
-/// A folder whose entries are found when they are asked for.
+/// A directory with entries that are found on demand.
 pub trait Folder: Send + Sync + fmt::Debug {
-    /// What lies at a name; `None` if nothing does.
+    /// Returns the entry with this name; `None` if there is none.
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>>;
 
-    /// Hands the entries from number `from` on to `take`, in an order that stays, until `take` answers false.
+    /// Passes the entries from number `from` on to `take`, in a stable order, until `take` returns false.
     fn list(&self, from: u64, take: &mut dyn FnMut(&OsStr, Kind) -> bool) -> Result<()>;
 
-    /// Whether a lookup or a listing takes long now: the first one reads an index, say. Then no thread that answers
-    /// the kernel makes it.
+    /// True if a lookup or a listing may take long now, for example because the first one reads an index. It
+    /// must then not run on a thread that answers the kernel.
     fn is_slow(&self) -> bool {
         false
     }
 
-    /// The same for the lookup of one name.
+    /// True if the lookup of `name` may take long now. See [`Self::is_slow`].
     fn is_slow_at(&self, name: &OsStr) -> bool {
         let _ = name;
         self.is_slow()
     }
 }
 
-/// What an entry of a folder is.
+/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Another folder.
+    /// A directory.
     Folder,
     /// A file.
     File,
@@ -43,19 +43,19 @@ pub enum Kind {
     Link,
 }
 
-/// An entry of a folder.
+/// An entry of a directory.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// Another folder.
+    /// A directory.
     Folder(Arc<dyn Folder>),
     /// A file.
     File(File),
-    /// A symbolic link with this text.
+    /// A symbolic link with this target.
     Link(OsString),
 }
 
 impl Node {
-    /// Which of the three it is.
+    /// Returns the type of the entry.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Folder(_) => Kind::Folder,
@@ -65,36 +65,37 @@ impl Node {
     }
 }
 
-/// Which bytes a file has in another generation of its source. An open file keeps those of its own generation.
+/// A rule that says if a file has the same bytes in another generation of its source. An open file keeps the
+/// bytes of its own generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// Its bytes are made at each open.
+    /// The bytes are generated at each open.
     Generated,
-    /// Other ones, as far as is known.
+    /// The bytes are taken to be different in each generation.
     Anew,
-    /// The same ones where the signature is the same.
+    /// The bytes are the same if the signature is the same.
     WhileSame(Signature),
-    /// The same ones, and more behind them: an open file reads on.
+    /// The bytes are the same, possibly with more bytes appended. An open file can read these, too.
     Follows,
 }
 
-/// What tells the bytes of a file from others, in another version of its source.
+/// A signature of a file's bytes that is compared between generations of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Signature {
-    /// Differs where the bytes do, after any save made in the mount.
+    /// Differs if the bytes differ, as long as only saves made in the mount have changed the source.
     pub text: String,
-    /// Where they lie. A save made in the mount may move them; where another program has changed the source, only those
-    /// in the same place are known to be the same.
+    /// The place of the bytes in the source. A save made in the mount may move them. After a change by
+    /// another program, only bytes at the same place are known to be the same.
     pub place: String,
 }
 
 impl Signature {
-    /// That of bytes that are known by `text` wherever they lie.
+    /// Identifies bytes by `text` alone, wherever they lie.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), place: String::new() }
     }
 
-    /// That of these bytes and `other` ones together.
+    /// Combines the signatures of these bytes and of `other`.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.text.push('\n');
@@ -106,7 +107,7 @@ impl Signature {
 }
 
 impl Renewal {
-    /// The renewal with its signature hashed.
+    /// Returns the renewal with a hash in place of the signature.
     pub fn key(&self) -> RenewalKey {
         let hash = |text: &str| {
             let mut hasher = DefaultHasher::new();
@@ -124,22 +125,22 @@ impl Renewal {
     }
 }
 
-/// A [`Renewal`] whose signature is hashed.
+/// A [`Renewal`] with a hashed signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenewalKey {
     /// See [`Renewal::Generated`].
     Generated,
     /// See [`Renewal::Anew`].
     Anew,
-    /// See [`Renewal::WhileSame`]: the text and the place.
+    /// See [`Renewal::WhileSame`]: the hashes of text and place.
     WhileSame(u64, u64),
     /// See [`Renewal::Follows`].
     Follows,
 }
 
 impl RenewalKey {
-    /// True if a file has the same bytes as one of another generation. `saved` says that nothing but saves made in the
-    /// mount lies between the two, `grown` that the source has only grown.
+    /// True if a file has the same bytes in another generation. `saved` says that only saves made in the
+    /// mount lie between the two generations, `grown` that the source has only grown.
     pub fn is_same(self, other: Self, saved: bool, grown: bool) -> bool {
         match (self, other) {
             (Self::WhileSame(text, place), Self::WhileSame(other_text, other_place)) => {
@@ -152,41 +153,42 @@ impl RenewalKey {
     }
 }
 
-/// What the kernel may keep of a file that is sound.
+/// The part of an undamaged file that the kernel may cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
-    /// Nothing: its bytes change at any time.
+    /// Nothing: the bytes may change at any time.
     Nothing,
-    /// All of it, unless it is so large that the source's own cache serves it better.
+    /// Everything, unless the file is so large that the kernel's cache of the source serves it better.
     Small,
-    /// All of it: programs map it.
+    /// Everything: programs map the file.
     All,
 }
 
-/// Key and value pairs that are told of a file.
+/// Keys and values of a file's extended attributes.
 pub type Attributes = Vec<(&'static str, String)>;
 
-/// A file in a folder.
+/// A file in a directory.
 #[derive(Clone)]
 pub struct File {
-    /// Its bytes; an error if none can be had.
+    /// The bytes, or the error that prevents reading them.
     pub content: Result<Arc<dyn Content>>,
-    /// Its length where there are no bytes.
+    /// The length shown if `content` is an error.
     pub claimed: u64,
-    /// Whether it may be longer at the next look.
+    /// True if the file may be longer at the next look.
     pub grows: bool,
-    /// Blocks whose checksums hold for it, by number. Those that its content has ranges of need not be named.
+    /// Numbers of the blocks that the file is made of: it is damaged if the checksum of one is wrong. Blocks
+    /// that the ranges of `content` lie in need not be listed.
     pub blocks: Vec<usize>,
     /// See [`Renewal`].
     pub renewal: Renewal,
     /// See [`Keeping`].
     pub keeping: Keeping,
-    /// What its extended attributes say.
+    /// Makes the extended attributes.
     pub attributes: Option<Arc<dyn Fn() -> Attributes + Send + Sync>>,
 }
 
 impl File {
-    /// A file with other bytes in each generation that is made of no block.
+    /// A file of no block, with different bytes in each generation.
     pub fn new(content: Arc<dyn Content>, keeping: Keeping) -> Self {
         Self {
             content: Ok(content),
@@ -199,14 +201,14 @@ impl File {
         }
     }
 
-    /// Its length, in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> u64 {
-        // No file is longer: the kernel would refuse all of the attributes.
+        // Greater lengths make the kernel refuse all attributes of the file.
         let claimed = self.claimed.min(i64::MAX as u64);
         self.content.as_ref().map_or(claimed, |content| content.len())
     }
 
-    /// Whether there is nothing to read.
+    /// True if the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -220,7 +222,8 @@ impl fmt::Debug for File {
     }
 }
 
-/// Whether it takes long now to look up `name` in the folder at a path below `root`, or to list it, or to get there.
+/// True if it may take long now to reach the directory at `path` below `root`, and to look up `name` there
+/// or, without a name, to list it.
 pub fn is_slow(root: &dyn Folder, path: &[&OsStr], name: Option<&OsStr>) -> Result<bool> {
     let Some((first, rest)) = path.split_first() else {
         return Ok(name.map_or_else(|| root.is_slow(), |name| root.is_slow_at(name)));
@@ -234,7 +237,7 @@ pub fn is_slow(root: &dyn Folder, path: &[&OsStr], name: Option<&OsStr>) -> Resu
     }
 }
 
-/// What lies at a path below a folder; `None` if nothing does.
+/// Returns the entry at a path below a directory; `None` if there is none.
 pub fn resolve(root: &dyn Folder, path: &[&OsStr]) -> Result<Option<Node>> {
     let Some((first, rest)) = path.split_first() else { return Ok(None) };
     let mut found = root.lookup(first)?;

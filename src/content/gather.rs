@@ -1,12 +1,12 @@
-//! The elements of an array that do not lie one after the other, as if they did.
+//! The elements of an array with strides, read as if they were contiguous.
 //!
-//! A reader that goes on where it ended gets larger and larger parts of the array at once, which are kept until it has
-//! read them: where elements of one row lie far apart, each part costs a pass over the data.
+//! A sequential reader gets larger and larger parts of the array at once, which are kept until they have been
+//! read. This matters where the elements of a row lie far apart: each part then costs a pass over the data.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`slab`] | gathers a part of the array in tiles |
-//! | [`kept`] | the parts that readers have not read yet, under one limit |
+//! | [`kept`] | gathered parts that readers have not read yet, under one limit |
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::error::{Error, Result};
 mod kept;
 mod slab;
 
-/// Bytes that are read at once; more only for a single element.
+/// Maximal size of a read, in bytes, unless a single element is longer.
 const SPAN: u64 = 256 << 10;
-/// Bytes from one element to the next, up to which what lies between them is read, too.
+/// Maximal distance of elements, in bytes, at which the gap between them is read along.
 const APART: u64 = 4 << 10;
 
-/// A dimension: its length, and bytes from one element to the next.
+/// A dimension: its length, and the distance in bytes from one element to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Axis {
     len: u64,
@@ -35,14 +35,15 @@ struct Axis {
 #[derive(Debug)]
 pub struct Gather {
     whole: Arc<dyn Content>,
-    /// Where the first element lies.
+    /// The offset of the first element.
     start: u64,
-    /// Bytes of an element.
+    /// The length of an element, in bytes.
     item: u64,
     /// Length and stride in bytes of each dimension, the outermost first.
     dimensions: Vec<(u64, i64)>,
     len: u64,
-    /// The dimensions as few as they can be, with elements as long as they can be: those of slabs.
+    /// The dimensions for slabs, merged where they are contiguous: as few as possible, of elements of
+    /// `axes_item` bytes.
     axes: Vec<Axis>,
     axes_item: u64,
     kept: Arc<Kept>,
@@ -69,13 +70,14 @@ impl Gather {
         Ok(Self { whole, start, item, dimensions, len, axes, axes_item, kept: Arc::default() })
     }
 
-    /// True if elements lie so that it is worth to gather more of them than a reader asks for.
+    /// True if the elements lie so far apart that gathering ahead of a reader pays off.
     fn has_slabs(&self) -> bool {
         let innermost = self.axes.last().map_or(0, |axis| axis.stride.unsigned_abs());
         self.axes.len() > 1 && innermost > self.axes_item && self.axes.iter().all(|axis| axis.stride != 0)
     }
 
-    /// Copies bytes from a slab, which is gathered if there is none yet; 0 if there can be none.
+    /// Copies bytes from the kept slab, gathering one first if necessary. Returns the number of bytes; 0 if
+    /// slabs are not possible.
     fn read_slab(&self, offset: u64, out: &mut [u8]) -> usize {
         if !self.has_slabs() {
             return 0;
@@ -83,9 +85,10 @@ impl Gather {
         self.kept.read((offset, self.len), out, &|size| self.slab_at(offset, size))
     }
 
-    /// The slab that holds the byte at an offset, of about `size` bytes, and where it begins.
+    /// Gathers a slab of about `size` bytes that holds the byte at `offset`. Returns the slab's offset and
+    /// its bytes.
     fn slab_at(&self, offset: u64, size: u64) -> Option<(u64, Vec<u8>)> {
-        // How many bytes an element of each axis has.
+        // Bytes of an element of each axis: all elements of the axes within it.
         let mut bytes = vec![self.axes_item];
         for axis in self.axes.iter().skip(1).rev() {
             bytes.push(bytes.last()?.checked_mul(axis.len)?);
@@ -116,7 +119,7 @@ impl Gather {
         None
     }
 
-    /// Where element `n` lies, and how many follow it in the innermost dimension.
+    /// Returns the offset of element `n`, and the number of elements after it in the innermost dimension.
     fn element(&self, mut n: u64) -> (u64, u64) {
         let (mut at, mut follow) = (i128::from(self.start), 0);
         for (index, (len, stride)) in self.dimensions.iter().enumerate().rev() {
@@ -127,11 +130,11 @@ impl Gather {
             }
             at += i128::from(within) * i128::from(*stride);
         }
-        // `new` has seen that all elements lie in the content.
+        // `new` has checked that all elements lie in the content.
         (u64::try_from(at).unwrap_or_default(), follow)
     }
 
-    /// Copies elements from number `n` on, from a byte within the first; how many bytes.
+    /// Copies elements from byte `within` of element `n` on. Returns the number of bytes.
     fn run(&self, n: u64, within: u64, out: &mut [u8]) -> Result<usize> {
         let (at, follow) = self.element(n);
         let stride = self.dimensions.last().map_or(0, |(_, stride)| *stride);
@@ -141,7 +144,7 @@ impl Gather {
             if within > 0 || (len as u64) < self.item {
                 return Ok(len);
             }
-            // The same element for all that follow.
+            // With a stride of 0, the same element is repeated.
             let count = (out.len() as u64 / self.item).min(follow + 1) as usize;
             for n in 1..count {
                 out.copy_within(..len, n * len);
@@ -149,7 +152,7 @@ impl Gather {
             return Ok(len * count);
         }
         let step = stride.unsigned_abs();
-        // What lies far apart is read one by one.
+        // Elements that lie far apart are read one at a time.
         let in_span = if step > APART { 1 } else { 1 + SPAN.saturating_sub(self.item) / step };
         let count = (out.len() as u64 / self.item).min(follow + 1).min(in_span);
         let reach = (count - 1) * step;
@@ -170,7 +173,7 @@ impl Gather {
     }
 }
 
-/// Dimensions without those that go on where another one ends, and the length of an element then.
+/// Merges adjacent dimensions that are contiguous. Returns them and the length of an element.
 fn merged(dimensions: &[(u64, i64)], item: u64) -> (Vec<Axis>, u64) {
     let (mut axes, mut item): (Vec<Axis>, u64) = (Vec::new(), item);
     for (len, stride) in dimensions.iter().rev().copied().filter(|(len, _)| *len != 1) {
@@ -196,7 +199,7 @@ impl Content for Gather {
         fill(&mut buf[..wanted], |done, rest| {
             let at = offset + done as u64;
             match self.read_slab(at, rest) {
-                // One by one, so that all are read that can be.
+                // Without slabs, so that every readable element is read.
                 0 => self.run(at / self.item, at % self.item, rest),
                 copied => Ok(copied),
             }
@@ -266,7 +269,7 @@ mod tests {
         }
     }
 
-    /// Every permutation of the axes of an array, some of them backwards or with gaps, whatever is read at once.
+    /// Every permutation of an array's axes, also with gaps and negative strides, in reads of any size.
     #[test]
     fn permuted_axes_come_in_c_order() {
         for item in [1_u64, 2, 3, 4, 8, 16] {
@@ -281,7 +284,7 @@ mod tests {
     }
 
     fn permuted_axes(item: u64, lens: [u64; 3], gaps: [i64; 3], order: [usize; 3]) {
-        // The strides of the axes in memory, the last one fastest.
+        // The strides of the axes in memory, the last one smallest.
         let (mut strides, mut step) = ([0_i64; 3], item as i64);
         for n in (0..3).rev() {
             strides[n] = step * gaps[n];
@@ -334,7 +337,7 @@ mod tests {
         assert_eq!(gather.read_at(1024, &mut buf).unwrap(), 512);
     }
 
-    /// Counts the bytes that are read.
+    /// A content that counts the bytes read from it.
     #[derive(Debug)]
     struct Counted(Text, AtomicU64);
 

@@ -1,4 +1,4 @@
-//! Columns as rows: a field of each column in turn.
+//! Columns read as rows, with one field per column.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,25 +6,25 @@ use std::sync::Arc;
 use super::{Content, Soundness, fill, read_exact_at};
 use crate::error::{Error, Result};
 
-/// Bytes of rows that are put together at once, but for a single row.
+/// Maximal size of rows built at once, in bytes, unless a single row is longer.
 const SPAN: u64 = 256 << 10;
-/// The longest row.
+/// Maximal length of a row, in bytes.
 const LONGEST_ROW: u64 = 1 << 20;
 
-/// The rows of a table whose columns lie one after the other.
+/// The rows of a table that is stored by columns.
 #[derive(Debug)]
 pub struct Interleaved {
-    /// The columns, and the bytes of a field of each.
+    /// The columns, and the length in bytes of a field of each.
     columns: Vec<(Arc<dyn Content>, u64)>,
     row: u64,
     len: u64,
 }
 
 impl Interleaved {
-    /// Makes `rows` rows of columns with fields of so many bytes.
+    /// Makes `rows` rows of columns. Each column has the length of its fields in bytes.
     ///
     /// # Errors
-    /// A column has not the bytes that it takes, or a row is longer than 1 MiB.
+    /// A column does not have `rows` fields, or a row is longer than 1 MiB.
     pub fn new(columns: Vec<(Arc<dyn Content>, u64)>, rows: u64) -> Result<Self> {
         let mut row = 0_u64;
         for (column, width) in &columns {
@@ -41,7 +41,7 @@ impl Interleaved {
         Ok(Self { columns, row, len })
     }
 
-    /// Puts `count` rows together, from number `n` on.
+    /// Builds `count` rows from row `n` on.
     fn rows(&self, n: u64, count: u64) -> Result<Vec<u8>> {
         let mut rows = vec![0; (count * self.row) as usize];
         let mut at = 0;
@@ -71,7 +71,7 @@ impl Content for Interleaved {
             let (n, within) = (at / self.row, at % self.row);
             let count = (within + rest.len() as u64).div_ceil(self.row).min((SPAN / self.row).max(1));
             let rows = match self.rows(n, count) {
-                // Rows before the one that can't be read may be among them.
+                // Rows before the unreadable one may be readable.
                 Err(_) if count > 1 => self.rows(n, 1)?,
                 rows => rows?,
             };

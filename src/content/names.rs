@@ -1,45 +1,45 @@
-//! Names from a file as names of files: any bytes, and back again without loss.
+//! Reversible escaping of names in a file, which may be any bytes, to file names.
 //!
-//! | in the name | in the file's name |
+//! | name | file name |
 //! |---|---|
 //! | `%`, a control character, a byte that is not UTF-8 | `%25`, `%0A`, `%FF` |
 //! | `/` that would leave an empty component; `/` in a key | `%2F` |
 //! | `.` and `..` | `%2E`, `%2E%2E` |
-//! | `x.npy`, where the view itself gives files that ending | `x%2Enpy` |
-//! | `x~1`, which a duplicate of `x` is called | `x%7E1` |
-//! | more than 240 bytes | a folder, whose name ends with `%+`, and the rest within |
-//! | nothing | `%-` |
+//! | `x.npy`, if the view gives files this ending itself | `x%2Enpy` |
+//! | `x~1`, the file name of a duplicate of `x` | `x%7E1` |
+//! | more than 240 bytes | a directory with a name that ends with `%+`, and the rest in it |
+//! | empty | `%-` |
 //!
-//! What a name becomes depends on nothing but the name, so it stays when a file grows.
+//! The file name depends only on the name, so it stays the same when a file grows.
 
 use crate::error::is_unsafe;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// The longest component, in bytes. The rest of the 255 is for endings.
+/// Maximal length of a component, in bytes. The rest of the 255 is for endings.
 const LONGEST: usize = 240;
 
-/// The mark of a component that goes on in the folder that it names.
+/// The mark at the end of a component that continues in the directory of that name.
 const CONTINUED: &str = "%+";
 
 /// The component of an empty name.
 const EMPTY: &str = "%-";
 
-/// The endings that a view gives to its files, `.npy`: a name that ends with one has its dot escaped.
+/// The file name endings of a view, such as `.npy`. In a name with one of these endings, the dot is escaped.
 #[derive(Clone, Copy, Debug)]
 pub struct Names {
-    /// With their dots.
+    /// Endings with their dots.
     pub endings: &'static [&'static str],
 }
 
 impl Names {
-    /// The components of a name in which `/` separates folders.
+    /// Returns the components of a name in which `/` separates directories.
     pub fn path(&self, name: &[u8]) -> Vec<String> {
         let mut components: Vec<Vec<u8>> = vec![Vec::new()];
         let mut rest = name;
         while let Some((byte, after)) = rest.split_first() {
             let last = components.len() - 1;
-            // A slash separates where a component ends before it and one begins behind it.
+            // A slash separates if the components before and after it are not empty.
             let separates =
                 *byte == b'/' && !components[last].is_empty() && !matches!(after, [] | [b'/', ..]);
             let separates = separates && !components[last].ends_with(b"/");
@@ -52,7 +52,7 @@ impl Names {
         components.iter().flat_map(|component| self.component(component)).collect()
     }
 
-    /// The components of a name that is one key: more than one only if it is too long.
+    /// Returns the components of a key: several only if it is too long for one.
     pub fn component(&self, name: &[u8]) -> Vec<String> {
         split(self.escape(name))
     }
@@ -82,7 +82,7 @@ impl Names {
     }
 }
 
-/// Where the `~` of a name stands that ends as those of duplicates do.
+/// Returns the place of the `~` in a name that looks like a duplicate's.
 fn duplicate(name: &[u8]) -> Option<usize> {
     let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let at = name.len().checked_sub(digits + 1)?;
@@ -93,7 +93,7 @@ fn hex(byte: u8) -> String {
     format!("%{byte:02X}")
 }
 
-/// Joins pieces to components that are not too long. No piece is cut.
+/// Joins pieces to components that are not too long. Pieces are not split.
 fn split(pieces: Vec<String>) -> Vec<String> {
     let mut components = vec![String::new()];
     for piece in pieces {
@@ -106,7 +106,7 @@ fn split(pieces: Vec<String>) -> Vec<String> {
             component.push_str(&piece);
         }
     }
-    // The end of a name that was cut may be one of the two that mean something else.
+    // The last component of a long name may be `.` or `..`.
     for component in &mut components {
         if matches!(component.as_str(), "." | "..") {
             *component = component.bytes().map(hex).collect();
@@ -115,10 +115,10 @@ fn split(pieces: Vec<String>) -> Vec<String> {
     components
 }
 
-/// The name of which `components` were made, by either method; `None` if they are of none.
+/// Returns the name from which `components` were made, by either method; `None` if there is none.
 ///
-/// The caller takes ending and number of a duplicate away. A file shows a name if the name gives its components:
-/// other components can give the same name.
+/// The caller removes the ending and the number of a duplicate first. Different components can give the same
+/// name: escape the name again to see if it has these components.
 pub fn original<'a>(components: impl IntoIterator<Item = &'a OsStr>) -> Option<Vec<u8>> {
     let mut name = Vec::new();
     let mut joined = true;

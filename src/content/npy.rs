@@ -1,4 +1,4 @@
-//! `.npy`, the file of one array that numpy reads and maps (numpy.lib.format, versions 1.0 to 3.0).
+//! `.npy`, a file with one array that numpy reads and maps (numpy.lib.format, versions 1.0 to 3.0).
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use crate::error::Result;
 /// The data begin at a multiple of this many bytes.
 const ALIGNMENT: usize = 64;
 
-/// Columns that numpy leaves for the number along the axis that grows.
+/// Width that numpy reserves in the header for the length of the axis that may grow.
 const GROWTH: usize = 21;
 
-/// The header of an array, byte for byte as `numpy.save` writes it.
+/// Returns the header of an array, byte for byte as `numpy.save` writes it.
 ///
-/// `descr` is the type as a Python literal, `'<f4'` with its quotes, or a list of fields. `shape` counts elements.
+/// `descr` is the type as a Python literal: `'<f4'` with its quotes, or a list of fields. `shape` counts
+/// elements.
 pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     let order = if fortran_order { "True" } else { "False" };
     let mut text = format!("{{'descr': {descr}, 'fortran_order': {order}, 'shape': {}, }}", tuple(shape));
@@ -21,16 +22,17 @@ pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     if let Some(size) = grows {
         text.push_str(&" ".repeat(GROWTH.saturating_sub(size.to_string().len())));
     }
-    // Version 1.0 is Latin-1 and counts with 16 bits, 2.0 counts with 32, 3.0 is UTF-8.
+    // The text is Latin-1 with a 16-bit length in version 1.0, and with a 32-bit length in 2.0. It is UTF-8
+    // in 3.0.
     let latin: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
     let (version, mut bytes) = match latin {
-        // The magic, the length, a blank and the end of the line are 12 bytes.
+        // Magic, length, at least one blank, and the line break take 12 bytes.
         Some(latin) if latin.len() + 12 <= 1 << 16 => (1, latin),
         Some(latin) => (2, latin),
         None => (3, text.into_bytes()),
     };
     let prefix = if version == 1 { 10 } else { 12 };
-    // One to 64 blanks, and the end of the line.
+    // One to 64 blanks, then the line break.
     let padding = 1 + ALIGNMENT - (prefix + bytes.len() + 1) % ALIGNMENT;
     bytes.resize(bytes.len() + padding - 1, b' ');
     bytes.push(b'\n');
@@ -44,13 +46,13 @@ pub fn header(descr: &str, fortran_order: bool, shape: &[u64]) -> Vec<u8> {
     header
 }
 
-/// Sizes as a Python tuple: `(2, 3)`, `(5,)`, `()`.
+/// Formats sizes as a Python tuple: `(2, 3)`, `(5,)`, `()`.
 pub fn tuple(sizes: &[u64]) -> String {
     let comma = if sizes.len() == 1 { "," } else { "" };
     format!("({}{comma})", sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", "))
 }
 
-/// A text as a Python literal, as `repr` writes it.
+/// Formats a text as a Python literal, as `repr` does.
 pub fn literal(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut literal = String::from(quote);
@@ -73,16 +75,16 @@ pub fn literal(text: &str) -> String {
     literal
 }
 
-/// Whether `repr` writes a character as it is. Rust goes by the same classes of Unicode.
+/// True if `repr` leaves the character unescaped. Rust uses the same Unicode classes.
 fn is_printable(c: char) -> bool {
-    // Behind a letter, since a combining character that comes first is escaped.
+    // Rust escapes a combining character at the start of a text, hence the letter before it.
     !c.is_control() && !format!("a{c}").escape_debug().skip(1).collect::<String>().starts_with("\\u")
 }
 
-/// A file of one array: the header, then `data` as they are.
+/// Makes a file of one array: the header, then `data` unchanged.
 ///
 /// # Errors
-/// Header and data are longer together than any file can be.
+/// Header and data together are longer than any file can be.
 pub fn array(
     descr: &str,
     fortran_order: bool,
@@ -97,11 +99,11 @@ pub fn array(
 mod tests {
     use super::*;
 
-    /// As numpy 2.4 writes it: `numpy.save(file, numpy.zeros(shape, descr))`.
+    /// Expected headers are from numpy 2.4: `numpy.save(file, numpy.zeros(shape, descr))`.
     #[test]
     fn the_header_is_that_of_numpy() {
         let cases: [(&str, bool, &[u64], &str, usize); 7] = [
-            // The text would just fit into 128 bytes, without a blank behind it.
+            // The text would fit into 128 bytes, but without the blank that must follow.
             (
                 "[('field 0', '|S5'), ('field 1', '|S5')]",
                 false,
@@ -149,7 +151,7 @@ mod tests {
         assert_eq!((foreign[6], foreign.len() % 64), (3, 0));
         let latin = header("[('é', '<f4')]", false, &[1]);
         assert_eq!((latin[6], latin.len() % 64), (1, 0));
-        // The longest text that version 1.0 has room for.
+        // The longest text that fits version 1.0.
         let version = |len| header(&"x".repeat(len), false, &[])[6];
         assert_eq!((version(65_474), version(65_475)), (1, 2));
         assert!(latin.contains(&0xe9));

@@ -1,18 +1,19 @@
-//! `.parquet`, a table of columns (Apache Parquet 2), made while it is read.
+//! `.parquet`, a table of columns (Apache Parquet 2), generated while it is read.
 //!
-//! The length of the file, and where each value lies in it, follow from the types of the columns and the number of
-//! rows: all pages are in the encoding PLAIN, not compressed, and all pages of a column but the last of each row group
-//! have the same length. Numbers that are as the file has them are lent from where they lie. Other pages are made when
-//! they are read, each from its own rows. Values that are shorter than they might be, texts and missing ones, leave
-//! the end of their page unused, so that its length stays the same. There are no statistics.
+//! The length of the file and the place of each value follow from the column types and the number of rows.
+//! All pages use the encoding PLAIN without compression, and all pages of a column chunk except the last have
+//! the same length. Numbers that need no conversion are lent from the column's content. All other pages are
+//! generated from their own rows when they are read. Texts and missing values may be shorter than the
+//! reserved space; the end of their page is then padding, so that its length stays the same. There are no
+//! statistics.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`thrift`] | the protocol of the headers |
+//! | [`thrift`] | Thrift's compact protocol, for headers and footer |
 //! | [`values`] | values and levels in a page |
-//! | [`layout`] | where groups, columns and pages lie |
-//! | [`footer`] | what the end of the file says |
-//! | [`metadata`], [`flatbuffer`] | what it says of columns; the form that Arrow gives that |
+//! | [`layout`] | places of row groups, column chunks and pages |
+//! | [`footer`] | page headers and file footer |
+//! | [`metadata`], [`flatbuffer`] | metadata of columns; its encoding for Arrow |
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,36 +35,37 @@ pub use values::Element;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
-/// What a column is.
+/// The definition and the data of a column.
 #[derive(Clone, Debug)]
 pub enum Column {
-    /// Values.
+    /// A column of values.
     Values(Values),
-    /// Columns with names.
+    /// A group of named columns.
     Group {
         /// The columns.
         columns: Vec<(String, Column)>,
-        /// True if a whole group may be missing. No column in it may be a list then, and each has the group's `missing`.
+        /// True if whole groups may be missing. No column in the group may then be a list, and all share one
+        /// `missing`.
         nullable: bool,
     },
-    /// Lists of so many items.
+    /// Lists with this number of items.
     List(u64, Box<Column>),
 }
 
 /// The values of a column.
 #[derive(Clone, Debug)]
 pub struct Values {
-    /// What they are.
+    /// The type of a value.
     pub element: Element,
-    /// Whether the most significant byte of one is the first.
+    /// True if values are big-endian.
     pub big_endian: bool,
-    /// All of them, one after the other.
+    /// All values, contiguous.
     pub content: Arc<dyn Content>,
-    /// A byte for each: it is missing where that is not zero.
+    /// A byte for each value: not 0 if the value is missing.
     pub missing: Option<Arc<dyn Content>>,
 }
 
-/// The values of a column, and where it is in the table.
+/// A column of values and its path in the schema.
 #[derive(Debug)]
 struct Leaf {
     path: Vec<String>,
@@ -73,30 +75,31 @@ struct Leaf {
     missing: Option<Arc<dyn Content>>,
 }
 
-/// A table as a file.
+/// A table as a Parquet file.
 #[derive(Debug)]
 pub struct Table {
     leaves: Vec<Leaf>,
     rows: u64,
-    /// Groups of equally many rows, and the one after them.
+    /// The row groups of full size, and the shorter one after them.
     full: Group,
     full_groups: u64,
     last: Option<Group>,
     footer: Vec<u8>,
-    /// Where the footer begins.
+    /// The offset of the footer.
     footer_at: u64,
 }
 
 impl Table {
-    /// A table of columns with names.
+    /// Makes a table of named columns.
     ///
     /// # Errors
-    /// A row of a column is too long, or has lists without items; or the file would be longer than any can be.
+    /// A row of a column is too long or has lists without items, or the file would be longer than any file
+    /// can be.
     pub fn new(columns: &[(String, Column)], rows: u64) -> Result<Self> {
         Self::with_facts(columns, rows, &[])
     }
 
-    /// A table of columns with names, and what is said of each column.
+    /// Makes a table of named columns with metadata for each column.
     ///
     /// # Errors
     /// See [`Table::new`].
@@ -125,14 +128,14 @@ impl Table {
         }
     }
 
-    /// The groups, each with the place where it begins.
+    /// Returns the row groups, each with its offset.
     fn groups(&self) -> impl Iterator<Item = (u64, &Group)> {
         let start = MAGIC.len() as u64;
         let full = (0..self.full_groups).map(move |n| (start + n * self.full.len, &self.full));
         full.chain(self.last.iter().map(move |last| (start + self.full_groups * self.full.len, last)))
     }
 
-    /// What lies at an offset before the footer and behind the first bytes.
+    /// Returns the column and page at an offset between magic and footer.
     fn at(&self, offset: u64) -> Option<(&Leaf, Page)> {
         let within = offset.checked_sub(MAGIC.len() as u64)?;
         let number = within.checked_div(self.full.len)?.min(self.full_groups);
@@ -142,7 +145,7 @@ impl Table {
         Some((leaf, Page { row: page.row + number * self.full.rows, ..page }))
     }
 
-    /// Reads from one page, or from what lies before and behind all pages.
+    /// Reads from a single page, or from the magic or the footer.
     fn read_part(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let copy = |from: &[u8], at: u64, buf: &mut [u8]| {
             let rest = usize::try_from(at).ok().and_then(|at| from.get(at..)).unwrap_or_default();
@@ -168,7 +171,8 @@ impl Table {
         Ok(copy(&leaf.page(&page)?, within, &mut buf[..len]))
     }
 
-    /// The column whose bytes lie at an offset as they are, where they begin in it, and how many there are.
+    /// Returns the column with unconverted values at `offset`, the offset in that column, and the number of
+    /// bytes that follow in the page.
     fn plain_at(&self, offset: u64) -> Option<(&Leaf, u64, u64)> {
         let (leaf, page) = self.at(offset).filter(|_| offset < self.footer_at)?;
         let within = page.within.checked_sub(page.header.len() as u64)?;
@@ -176,14 +180,14 @@ impl Table {
         leaf.shape.is_plain().then_some((leaf, start, page.len - within))
     }
 
-    /// The contents that it is made of.
+    /// Returns the contents that the table is made of.
     fn contents(&self) -> impl Iterator<Item = &Arc<dyn Content>> {
         self.leaves.iter().flat_map(|leaf| std::iter::once(&leaf.content).chain(&leaf.missing))
     }
 }
 
 impl Column {
-    /// Adds the columns of values that it is made of.
+    /// Adds all columns of values in this column.
     fn leaves(&self, path: &mut Vec<String>, lists: &mut Vec<u64>, leaves: &mut Vec<Leaf>) -> Result<()> {
         match self {
             Self::Group { columns, .. } => {
@@ -213,10 +217,10 @@ impl Column {
 }
 
 impl Leaf {
-    /// The values of a page, with their levels.
+    /// Returns the levels and values of a page.
     fn page(&self, page: &Page) -> Result<Vec<u8>> {
         let (first, count) = (page.row * self.per_row, page.rows * self.per_row);
-        // Pages that are made are small: `layout` sees to that.
+        // `layout` keeps generated pages small.
         let size = self.shape.element.size();
         let mut elements = vec![0; (count * size) as usize];
         read_exact_at(&*self.content, first * size, &mut elements)?;
@@ -267,7 +271,7 @@ impl Content for Table {
                 Soundness::Broken(_) => return Soundness::Broken(0),
             }
         }
-        // Whether texts are texts is seen when they are read.
+        // Invalid text is only noticed when it is read.
         let has_texts = || {
             let is_text = |leaf: &Leaf| matches!(leaf.shape.element, Element::Ascii(_) | Element::Ucs4(_));
             self.leaves.iter().any(is_text)

@@ -1,4 +1,4 @@
-//! A folder of files at paths, and the folder of frames, which are counted.
+//! A directory tree of files at paths, and a directory of numbered directories.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use super::folder::{Folder, Kind, Node};
 use crate::error::Result;
 
-/// A file at a path.
+/// A file or link at a path.
 #[derive(Clone, Debug)]
 pub struct Item<T> {
-    /// The components of its path; the last one is replaced by `file`.
+    /// The components of the path; `file` replaces the last one.
     pub path: Arc<[String]>,
     /// The name of the file.
     pub file: String,
-    /// What it is made of.
+    /// The data that the node is made from.
     pub what: T,
 }
 
@@ -27,7 +27,7 @@ impl<T> Item<T> {
         }
     }
 
-    /// The components of its path, with the name of the file.
+    /// Returns the components of the path, with `file` as the last one.
     pub fn components(&self) -> impl Iterator<Item = &str> {
         (0..self.path.len()).filter_map(|depth| self.component(depth))
     }
@@ -37,33 +37,33 @@ impl<T> Item<T> {
     }
 }
 
-/// Files and links at paths, in order.
+/// Files and links at paths, sorted.
 #[derive(Clone, Debug)]
 pub struct Items<T>(Arc<[Item<T>]>);
 
 impl<T> Items<T> {
-    /// Puts files in order. No two may have the same path.
+    /// Sorts items. Their paths must be unique.
     pub fn new(mut items: Vec<Item<T>>) -> Self {
         items.sort_by(|one, other| one.components().cmp(other.components()));
         Self(items.into())
     }
 
-    /// All of them, in order.
+    /// Iterates over all items, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Item<T>> {
         self.0.iter()
     }
 
-    /// The one with this number, in order.
+    /// Returns the item with this number in the order.
     pub fn get(&self, number: usize) -> Option<&Item<T>> {
         self.0.get(number)
     }
 
-    /// All of them, in order.
+    /// Returns all items, in order.
     pub fn all(&self) -> &[Item<T>] {
         &self.0
     }
 
-    /// The numbers of those at a path, or below it.
+    /// Returns the numbers of the items at a path or below it.
     pub fn numbers_below<'p>(&self, path: impl Iterator<Item = &'p str>) -> Range<usize> {
         let (mut here, mut start) = (&self.0[..], 0);
         for (depth, name) in path.enumerate() {
@@ -73,40 +73,40 @@ impl<T> Items<T> {
         start..start + here.len()
     }
 
-    /// How many there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no items.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Of items that have the same components up to `depth`, those with this one there.
+/// Returns the items with component `name` at `depth`. All `items` must have the same components above.
 pub fn below<'i, T>(items: &'i [Item<T>], depth: usize, name: &str) -> &'i [Item<T>] {
     let start = items.partition_point(|item| item.component(depth) < Some(name));
     let rest = items.get(start..).unwrap_or_default();
     &rest[..rest.partition_point(|item| item.component(depth) == Some(name))]
 }
 
-/// Makes the node of an item.
+/// A function that makes the node of an item.
 type Make<T> = Arc<dyn Fn(&T) -> Result<Node> + Send + Sync>;
 
-/// The folder that files at paths lie in.
+/// A directory of the tree.
 pub struct PathFolder<T> {
     items: Arc<[Item<T>]>,
-    /// Those that lie in this folder or further below.
+    /// The items in this directory or further below.
     span: Range<usize>,
-    /// How many folders it lies in.
+    /// The depth of the directory; 0 for the root.
     depth: usize,
     make: Make<T>,
     is_link: fn(&T) -> bool,
 }
 
 impl<T> PathFolder<T> {
-    /// The folder at the top; `make` makes the node of a file.
+    /// Makes the root; `make` makes the node of an item.
     pub fn new(items: &Items<T>, make: impl Fn(&T) -> Result<Node> + Send + Sync + 'static) -> Self {
         Self {
             items: items.0.clone(),
@@ -117,7 +117,7 @@ impl<T> PathFolder<T> {
         }
     }
 
-    /// Lists those items as links for which `is_link` holds.
+    /// Lists items as links if `is_link` is true for them.
     #[must_use]
     pub fn with_links(self, is_link: fn(&T) -> bool) -> Self {
         Self { is_link, ..self }
@@ -127,7 +127,7 @@ impl<T> PathFolder<T> {
         self.items.get(self.span.clone()).unwrap_or_default()
     }
 
-    /// Where the items from `start` on that have the same component as that one end.
+    /// Returns the end of the run of items that have the component of item `start`.
     fn end_of(&self, start: usize) -> usize {
         let items = self.items();
         let name = items.get(start).and_then(|item| item.component(self.depth));
@@ -183,14 +183,14 @@ impl<T: Send + Sync + 'static> Folder for PathFolder<T> {
     }
 }
 
-/// A folder of folders that are called 0, 1, 2 and so on. They are counted, not listed.
+/// A directory of directories named 0, 1, 2 and so on.
 pub struct CountedFolder<F> {
     count: u64,
     make: F,
 }
 
 impl<F: Fn(u64) -> Result<Node> + Send + Sync> CountedFolder<F> {
-    /// The folder of `count` folders; `make` makes the one with a number.
+    /// Makes a directory with `count` entries; `make` makes the entry with a number.
     pub fn new(count: u64, make: F) -> Self {
         Self { count, make }
     }
@@ -220,7 +220,7 @@ impl<F: Fn(u64) -> Result<Node> + Send + Sync> Folder for CountedFolder<F> {
     }
 }
 
-/// A number that is written as [`CountedFolder`] writes it.
+/// Parses a number as [`CountedFolder`] writes it.
 fn number(name: &OsStr) -> Option<u64> {
     let digits = name.to_str()?;
     let plain = digits == "0" || !digits.starts_with('0');

@@ -1,4 +1,4 @@
-//! Several contents in a row: a generated header before stored data, say.
+//! Several contents joined to one: for example, a generated header and stored data.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::{Content, Shared, Soundness, Stored, fill};
 use crate::error::{Error, Result};
 
-/// Contents one after the other, as one.
+/// Contents joined to one.
 ///
-/// A read within one piece is as fast as a read of that piece alone: stored bytes are lent, decoded bytes
-/// shared. Only a read that spans pieces is copied.
+/// A read within one piece is as fast as a read of that piece alone: stored bytes are lent, and decoded bytes
+/// are shared. Only a read that spans pieces is copied.
 #[derive(Debug)]
 pub struct Pieces {
     pieces: Vec<Piece>,
@@ -19,7 +19,7 @@ pub struct Pieces {
 #[derive(Debug)]
 struct Piece {
     content: Arc<dyn Content>,
-    /// Where it ends in the whole.
+    /// The end of the piece in the whole.
     end: u64,
 }
 
@@ -27,7 +27,7 @@ impl Pieces {
     /// Joins `contents`.
     ///
     /// # Errors
-    /// They are longer together than any file can be.
+    /// Together they are longer than any file can be.
     pub fn new(contents: impl IntoIterator<Item = Arc<dyn Content>>) -> Result<Self> {
         let (mut pieces, mut len) = (Vec::new(), 0_u64);
         for content in contents {
@@ -38,7 +38,8 @@ impl Pieces {
         Ok(Self { pieces, len })
     }
 
-    /// The piece that holds byte `offset`, and the offset in it. At the end of the whole: the last piece.
+    /// Returns the piece that holds byte `offset`, and the offset in that piece. At the end of the whole it
+    /// is the last piece.
     fn at(&self, offset: u64) -> Option<(&Piece, u64)> {
         let index = self.pieces.partition_point(|piece| piece.end <= offset);
         let piece = self.pieces.get(index).or_else(|| self.pieces.last().filter(|_| offset == self.len))?;
@@ -60,8 +61,8 @@ impl Content for Pieces {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         fill(buf, |done, room| {
             let Some((piece, within)) = self.at(offset.saturating_add(done as u64)) else { return Ok(0) };
-            // At the end of the whole the last piece is asked for bytes that it does not have: it may
-            // know that its end is not in order.
+            // At the end of the whole, the read goes on to the last piece: its stream may have an error at
+            // the end.
             let wanted = match piece.content.len() - within {
                 0 => room.len(),
                 rest => rest.min(room.len() as u64) as usize,
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!((pieces.read_at(2, &mut buf).unwrap(), &buf[..6]), (6, &b"adstor"[..]));
         assert!(pieces.read_at(8, &mut buf).is_err());
         assert_eq!(pieces.soundness(), Soundness::Broken(8));
-        // What lies behind it can be had.
+        // The piece after it can be read.
         assert_eq!((pieces.read_at(16, &mut buf).unwrap(), &buf[..3]), (3, &b"end"[..]));
     }
 

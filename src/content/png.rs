@@ -1,38 +1,38 @@
-//! `.png`, an image of grey levels with transparency (PNG, third edition), whose length follows from its size alone.
+//! `.png`, a greyscale image with transparency (PNG, third edition).
 //!
-//! The pixels are stored, not compressed: so the length of the file is known before a pixel is.
+//! The pixels are stored uncompressed, so the length of the file follows from the image's size alone.
 
 use std::ops::Range;
 
-/// Bytes of a pixel: grey level and alpha.
+/// Length of a pixel, in bytes: grey level and alpha.
 pub const PIXEL: usize = 2;
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
-/// A chunk's length, type and checksum.
+/// Length of a chunk's own fields, in bytes: length, type and checksum.
 const CHUNK: u64 = 12;
 const HEADER: u64 = 13;
-/// What a zlib stream begins with: its window, and that it is not compressed.
+/// The header of a zlib stream without compression.
 const ZLIB: [u8; 2] = [0x78, 0x01];
-/// The longest stored part of a stream.
+/// Maximal length of a stored Deflate block, in bytes.
 const LONGEST: u64 = 65_535;
 
-/// The length of the file of an image.
+/// Returns the length of an image's file, in bytes.
 pub fn len(width: u32, height: u32) -> u64 {
     SIGNATURE.len() as u64 + 3 * CHUNK + HEADER + stream_len(width, height)
 }
 
-/// The length of its pixels, each line with its filter, as a zlib stream.
+/// Returns the length of the zlib stream: the lines of pixels, each after its filter type.
 fn stream_len(width: u32, height: u32) -> u64 {
     let lines = u64::from(height) * (1 + u64::from(width) * PIXEL as u64);
     ZLIB.len() as u64 + lines.div_ceil(LONGEST).max(1) * 5 + lines + 4
 }
 
-/// The file of an image; `line` writes the pixels of a line, the upper one is number 0.
+/// Returns the file of an image. `line` writes the pixels of a line; the top line is number 0.
 pub fn encode(width: u32, height: u32, mut line: impl FnMut(u32, &mut [u8])) -> Vec<u8> {
     let mut file = Vec::with_capacity(usize::try_from(len(width, height)).unwrap_or_default());
     file.extend(SIGNATURE);
     let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();
-    // Eight bits, grey with alpha, the only compression and filters there are, not interlaced.
+    // 8 bits, grey with alpha, the only compression and filter methods, not interlaced.
     header.extend([8, 4, 0, 0, 0]);
     chunk(&mut file, b"IHDR", HEADER, |file| file.extend(header));
     chunk(&mut file, b"IDAT", stream_len(width, height), |file| {
@@ -57,12 +57,12 @@ fn chunk(file: &mut Vec<u8>, kind: &[u8; 4], len: u64, write: impl FnOnce(&mut V
     file.extend(crc32fast::hash(&file[checked]).to_be_bytes());
 }
 
-/// A zlib stream of stored parts.
+/// A zlib stream of stored Deflate blocks.
 struct Stored<'f> {
     file: &'f mut Vec<u8>,
-    /// Bytes that are still to come.
+    /// Bytes that are still to be added.
     left: u64,
-    /// Bytes that still go into this part.
+    /// Bytes that still go into the current Deflate block.
     part: u64,
     checksum: simd_adler32::Adler32,
 }
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    /// The chunks of a file, whose checksums are right.
+    /// Returns the chunks of a file, after a check of their checksums.
     fn chunks(file: &[u8]) -> Vec<(&[u8], &[u8])> {
         let mut rest = file.strip_prefix(SIGNATURE).unwrap();
         let mut chunks = Vec::new();

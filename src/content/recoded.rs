@@ -1,6 +1,6 @@
-//! Elements of arrays as another format has them: their bytes in the other order, or numbers of another type.
+//! Elements of arrays converted for another format: byte order or type changed.
 //!
-//! What comes out is big-endian. Elements are changed while they are read, at any offset.
+//! The result is big-endian. Elements are converted while they are read, at any offset.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use std::sync::Arc;
 use super::{Content, Soundness, fill};
 use crate::error::{Error, Result};
 
-/// Bytes of elements that are changed at once where they can't be changed in place.
+/// Size of elements converted at once, in bytes, if they can't be converted in place.
 const SPAN: usize = 256 << 10;
-/// The longest record that is changed as a whole.
+/// Maximal length of a record, in bytes.
 const LONGEST_RECORD: u64 = 1 << 20;
 
-/// What becomes of an element.
+/// The conversion of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It stays as it is: so many bytes.
+    /// None: the element has so many bytes.
     None(usize),
-    /// A number of 1, 2, 4 or 8 bytes. `reverse` turns the order of its bytes; then `flip` turns its topmost bit, which
-    /// makes a signed number of an unsigned one less half of its range, and the other way round.
+    /// Conversion of a number of 1, 2, 4 or 8 bytes. `reverse` reverses its bytes. Then `flip` inverts its
+    /// top bit, which converts between a signed number and an unsigned one that is offset by half the range.
     Number {
-        /// Its bytes.
+        /// The length in bytes.
         width: usize,
-        /// Whether it comes with the least significant byte first.
+        /// True if the number is little-endian.
         reverse: bool,
-        /// Whether its topmost bit is turned.
+        /// True if the top bit is inverted.
         flip: bool,
     },
-    /// A float16 becomes a float32.
+    /// Conversion of a float16 to a float32.
     Widen {
-        /// Whether it comes with the least significant byte first.
+        /// True if the number is little-endian.
         reverse: bool,
     },
-    /// A character of four bytes becomes one of ASCII.
+    /// Conversion of a UCS-4 character to ASCII.
     Ascii {
-        /// Whether it comes with the least significant byte first.
+        /// True if the character is little-endian.
         reverse: bool,
     },
-    /// A truth value becomes `T` or `F`.
+    /// Conversion of a boolean byte to `T` or `F`.
     Letter,
 }
 
 impl Change {
-    /// Bytes of an element before the change.
+    /// Returns the length of an element before the conversion, in bytes.
     fn before(self) -> usize {
         match self {
             Self::None(width) | Self::Number { width, .. } => width,
@@ -53,7 +53,7 @@ impl Change {
         }
     }
 
-    /// Bytes of an element after the change.
+    /// Returns the length of an element after the conversion, in bytes.
     fn after(self) -> usize {
         match self {
             Self::Widen { .. } => 4,
@@ -62,7 +62,7 @@ impl Change {
         }
     }
 
-    /// Changes whole elements in place, if they stay as long as they are.
+    /// Converts whole elements in place. Both lengths must be equal.
     fn in_place(self, bytes: &mut [u8]) {
         match self {
             Self::Number { width: 1, flip: true, .. } => each(bytes, |[byte]| [byte ^ 0x80]),
@@ -83,7 +83,7 @@ impl Change {
         }
     }
 
-    /// Changes whole elements `from` one place `to` another.
+    /// Converts whole elements into another buffer.
     fn apply(self, from: &[u8], to: &mut [u8]) -> Result<()> {
         match self {
             Self::Widen { reverse } => {
@@ -113,19 +113,18 @@ impl Change {
     }
 }
 
-/// Changes each number. Without a condition inside, and with the order turned as that of an integer, the compiler
-/// changes several numbers at once.
+/// Converts each number. The compiler vectorizes the loop because it has no branch and reverses integers.
 fn each<const WIDTH: usize>(bytes: &mut [u8], change: impl Fn([u8; WIDTH]) -> [u8; WIDTH]) {
     bytes.as_chunks_mut().0.iter_mut().for_each(|number| *number = change(*number));
 }
 
-/// The number that sixteen bits stand for (IEEE 754 binary16).
+/// Converts an IEEE 754 binary16 number.
 pub fn float16(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let (exponent, fraction) = (u32::from(bits >> 10 & 0x1f), u32::from(bits & 0x3ff));
     match exponent {
         0 => {
-            // 2^-24 times the fraction, which a float32 holds exactly.
+            // The fraction times 2^-24, which is exact in a float32.
             let number = fraction as f32 * f32::from_bits(103 << 23);
             f32::from_bits(number.to_bits() | sign)
         }
@@ -134,28 +133,29 @@ pub fn float16(bits: u16) -> f32 {
     }
 }
 
-/// Records of elements that are changed while they are read.
+/// Records with elements that are converted while they are read.
 #[derive(Debug)]
 pub struct Recoded {
     whole: Arc<dyn Content>,
-    /// The elements of a record: what becomes of them, and how many there are.
+    /// The elements of a record: runs of a conversion and a count.
     parts: Vec<(Change, usize)>,
-    /// Bytes of a record, before and after.
+    /// Length of a record in bytes, before and after the conversion.
     before: usize,
     after: usize,
     len: u64,
 }
 
 impl Recoded {
-    /// Changes each element of `whole`.
+    /// Converts each element of `whole`.
     pub fn elements(whole: Arc<dyn Content>, change: Change) -> Result<Arc<dyn Content>> {
         Self::records(whole, vec![(change, 1)])
     }
 
-    /// Changes records that have these `parts`, one after the other. What needs no change is given back as it is.
+    /// Converts consecutive records that consist of these `parts`. Returns `whole` if there is nothing to
+    /// convert.
     ///
     /// # Errors
-    /// A record is longer than 1 MiB, or all are longer than any file can be.
+    /// A record is longer than 1 MiB, or the result is longer than any file can be.
     pub fn records(whole: Arc<dyn Content>, parts: Vec<(Change, usize)>) -> Result<Arc<dyn Content>> {
         let size = |bytes: fn(Change) -> usize| {
             let sum = parts.iter().try_fold(0_u64, |sum, (change, count)| {
@@ -175,7 +175,7 @@ impl Recoded {
         Ok(Arc::new(Self { whole, parts, before, after, len }))
     }
 
-    /// Whether elements are changed where they lie.
+    /// True if elements keep their length, so that they can be converted in the reader's buffer.
     fn is_in_place(&self) -> bool {
         self.parts.iter().all(|(change, _)| change.before() == change.after())
     }
@@ -210,7 +210,8 @@ impl Recoded {
         Ok(())
     }
 
-    /// Reads whole records from number `n` on; how many bytes of them. An error only if there is not even one.
+    /// Reads whole records from record `n` on. Returns the number of bytes; an error only if not even one
+    /// record can be read.
     fn read_records(&self, n: u64, out: &mut [u8]) -> Result<usize> {
         let at = n.saturating_mul(self.before as u64);
         if self.is_in_place() {
@@ -225,7 +226,7 @@ impl Recoded {
         Ok(count * self.after)
     }
 
-    /// Fills `out` from byte `at` on with bytes that are not changed yet, as far as there are whole records.
+    /// Fills `out` from byte `at` on with unconverted bytes. Returns the number of bytes in whole records.
     fn whole_records(&self, at: u64, out: &mut [u8]) -> Result<usize> {
         let mut done = 0;
         while done < out.len() {
@@ -372,7 +373,7 @@ mod tests {
         }
     }
 
-    /// As `numpy.array([bits], '<u2').view('<f2')` has them.
+    /// Expected numbers are from `numpy.array([bits], '<u2').view('<f2')`.
     #[test]
     fn sixteen_bits_are_the_floats_of_numpy() {
         let expected = [

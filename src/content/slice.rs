@@ -1,4 +1,4 @@
-//! A range of the source, stored as it is.
+//! A range of the source, stored unencoded.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ pub struct Slice {
     source: Arc<dyn Source>,
     offset: u64,
     len: u64,
-    /// Bytes that may be read: fewer than `len` if something else begins in the source before the end.
+    /// Number of readable bytes: fewer than `len` if something else begins in the source before the end.
     there: u64,
 }
 
 impl Slice {
-    /// Makes the slice. Reads nothing; the range may reach past the end of the source.
+    /// Makes the slice without reading. The range may extend past the end of the source.
     pub fn new(source: Arc<dyn Source>, offset: u64, len: u64) -> Self {
         Self { source, offset, len, there: len }
     }
 
-    /// Makes only its first `there` bytes readable: something else lies behind them.
+    /// Limits reads to the first `there` bytes, because something else follows them in the source.
     #[must_use]
     pub fn cut(self, there: u64) -> Self {
         Self { there: there.min(self.len), ..self }
     }
 
-    /// Drops its first `skip` bytes.
+    /// Drops the first `skip` bytes.
     #[must_use]
     pub fn from(self, skip: u64) -> Self {
         let skip = skip.min(self.len);
@@ -41,7 +41,7 @@ impl Slice {
         }
     }
 
-    /// The error for a read at `offset`, beyond the bytes that are there.
+    /// Returns the error for a read at `offset`, behind the readable bytes.
     fn missing(&self, offset: u64) -> Error {
         let (len, there) = (self.len, self.len.min(offset));
         let place = self.offset.saturating_add(offset);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::source::{FileSource, MemorySource, SourceStat};
 
-    /// A source that may take its time.
+    /// A source that is marked as slow.
     #[derive(Debug)]
     struct Slow(MemorySource);
 

@@ -1,4 +1,4 @@
-//! Text generated in memory.
+//! Text in memory.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::error::Result;
 pub struct Text(Arc<[u8]>);
 
 impl Text {
-    /// Holds `bytes`.
+    /// Takes `bytes`.
     pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
         Self(bytes.into())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Content, Shared, Soundness, Stored};
 use crate::error::{Error, Result};
 
-/// `len` bytes of a content from `start` on. Both share what is decoded.
+/// `len` bytes of a content from `start` on. Decoded bytes are shared with that content.
 #[derive(Debug)]
 pub struct Window {
     whole: Arc<dyn Content>,
@@ -15,13 +15,13 @@ pub struct Window {
 }
 
 impl Window {
-    /// `len` bytes from `start` on, as far as the whole reaches.
+    /// Selects `len` bytes from `start` on, cut at the end of `whole`.
     pub fn new(whole: Arc<dyn Content>, start: u64, len: u64) -> Self {
         let len = len.min(whole.len().saturating_sub(start));
         Self { whole, start, len }
     }
 
-    /// How many of `wanted` bytes at `offset` there are.
+    /// Returns how many of the `wanted` bytes at `offset` exist.
     fn there(&self, offset: u64, wanted: usize) -> usize {
         usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX).min(wanted)
     }

@@ -1,30 +1,30 @@
-//! Gathered parts of arrays, kept until their readers have read them.
+//! Gathered parts of arrays, kept until they have been read.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::sync::Awaited;
 
-/// Bytes of the first part that is gathered for a reader.
+/// Size of the first part gathered for a reader, in bytes.
 const FIRST: u64 = 128 << 10;
-/// Each further part is so many times as long.
+/// Factor from the size of one part to the next.
 const GROWTH: u64 = 16;
-/// Bytes that all parts have together, but for what is kept of those before them.
+/// Maximal total size of all parts, in bytes. Kept ends of earlier parts are not counted.
 pub(super) const MOST: u64 = 256 << 20;
-/// Bytes kept of the part before the last: requests of one reader may come in another order.
+/// Bytes kept of the previous part: the requests of one reader may arrive out of order.
 const OLD: usize = 2 << 20;
 
-/// The part of an array that a reader is reading.
+/// The gathered part of one array.
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     part: Part,
-    /// The end of the part before it.
+    /// The end of the previous part.
     old: Part,
-    /// Bytes of the next part.
+    /// The size of the next part, in bytes.
     size: u64,
-    /// Whether a part could not be gathered: none is tried again.
+    /// True after a failure to gather a part. No further part is tried.
     has_failed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Part {
         self.begin + self.data.len() as u64
     }
 
-    /// Copies bytes from an offset on; how many.
+    /// Copies bytes from `offset` on. Returns their number.
     fn copy(&self, offset: u64, out: &mut [u8]) -> usize {
         let at = offset.checked_sub(self.begin).and_then(|at| usize::try_from(at).ok());
         let there = at.and_then(|at| self.data.get(at..)).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Part {
 }
 
 impl State {
-    /// Drops the part but for its end.
+    /// Drops the part except for its end.
     fn keep_end(&mut self) {
         let Part { begin, data } = std::mem::take(&mut self.part);
         let end = data.get(data.len().saturating_sub(OLD)..).unwrap_or_default().to_vec();
@@ -59,12 +59,13 @@ impl State {
     }
 }
 
-/// All that may hold a part, the oldest first.
+/// All arrays that may hold a part, the oldest first.
 static HOLDERS: Mutex<Vec<Weak<Kept>>> = Mutex::new(Vec::new());
 
 impl Kept {
-    /// Copies bytes from an offset on; 0 if they can't be gathered. There are `len` in all. `gather` makes a part of
-    /// about so many bytes that holds this offset, with the place where it begins.
+    /// Copies bytes from `offset` of an array of `len` bytes. Returns their number; 0 if they can't be
+    /// gathered. `gather` takes a size and returns a part of about that size that holds `offset`, with the
+    /// part's own offset.
     pub(super) fn read(
         self: &Arc<Self>,
         (offset, len): (u64, u64),
@@ -87,7 +88,7 @@ impl Kept {
         }
         let goes_on = (state.part.end()..=state.part.end() + OLD as u64).contains(&offset) && state.size > 0;
         let wanted = if goes_on { state.size.saturating_mul(GROWTH) } else { FIRST.max(out.len() as u64) };
-        // Before another one is made.
+        // The part is dropped before the next one is allocated.
         state.keep_end();
         state.size = wanted.min(self.make_room(wanted.min(MOST)));
         // Other readers wait for the lock.
@@ -104,7 +105,7 @@ impl Kept {
         }
     }
 
-    /// Lets other holders drop their parts until there is room for `wanted` bytes; how many there may be.
+    /// Drops the parts of other arrays until there is room for `wanted` bytes. Returns the size available.
     fn make_room(self: &Arc<Self>, wanted: u64) -> u64 {
         let mut holders = HOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
         holders.retain(|holder| holder.upgrade().is_some_and(|holder| !Arc::ptr_eq(&holder, self)));
@@ -118,7 +119,7 @@ impl Kept {
                         (state.part, state.old, state.size) = (Part::default(), Part::default(), 0);
                     }
                 }
-                // It is gathering: as much as it may.
+                // The array is being gathered. Its part may take half of the limit.
                 Err(_) => held += MOST / 2,
             }
         }

@@ -1,20 +1,21 @@
 //! A part of an array in C order, gathered in tiles.
 //!
-//! A tile has some elements of the axis that is innermost in the array, and some of the axes that are innermost where
-//! the elements come from. Its elements are read in runs as long as possible, and written in runs, too: elements that
-//! were taken one by one would cost a system call, or a line of the processor's cache, each.
+//! A tile spans some elements of the axis that is innermost in C order, and some of the axes with the
+//! smallest strides in the data. Its elements are read and written in runs that are as long as possible.
+//! Copying single elements would cost a system call or a cache line for each.
 
 use super::{APART, Axis};
 use crate::content::{Content, read_exact_at};
 use crate::error::Result;
 
-/// Bytes of a line of a tile, and of a tile.
+/// Size of a line of a tile, and of a tile, in bytes.
 const LINE: u64 = 8 << 10;
 const TILE: u64 = 512 << 10;
-/// Lines of a tile that lie far apart: more would need too many units of a compressed block at once.
+/// Maximal number of lines in a tile if they lie far apart. With more lines, a tile would need too many units
+/// of a compressed block at once.
 const MOST_LINES: u64 = 128;
 
-/// A box of elements: an axis has a stride where the elements come from, and one in the slab.
+/// An axis, with a stride in the data (`from`) and one in the slab (`to`).
 #[derive(Clone, Copy, Debug)]
 struct Side {
     len: u64,
@@ -22,7 +23,8 @@ struct Side {
     to: u64,
 }
 
-/// What is gathered: axes from the outermost on, elements of `item` bytes, the first of which lies at `start`.
+/// A part to gather: axes from the outermost to the innermost, and elements of `item` bytes. The first
+/// element is at offset `start`.
 pub(super) struct Slab<'s> {
     pub(super) whole: &'s dyn Content,
     pub(super) start: u64,
@@ -30,24 +32,25 @@ pub(super) struct Slab<'s> {
     pub(super) axes: &'s [Axis],
 }
 
-/// Makes a tile: where its first element lies, its lengths of the loops, and where it goes.
+/// A callback for each tile: the offset of its first element, its lengths along `loops`, and its offset in
+/// the slab.
 type Make<'m> = &'m mut dyn FnMut(u64, &[u64], u64) -> Result<()>;
 
-/// How the tiles of a slab are made.
+/// The division of a slab into tiles.
 struct Tiles {
     item: usize,
-    /// Lines of a tile; the stride between them.
+    /// The lines of a tile, with the strides between them.
     lines: Side,
     /// The axes of a line, the innermost first.
     line: Vec<Side>,
-    /// The axes that go from tile to tile, with the elements that a tile has of each.
+    /// The axes that lead from tile to tile, with the length of a tile along each.
     loops: Vec<(Side, u64)>,
-    /// Whether a tile is read at once, with what lies between its lines.
+    /// True if a tile is read at once, including the gaps between its lines.
     at_once: bool,
 }
 
 impl Slab<'_> {
-    /// Gathers all of it.
+    /// Gathers the whole slab.
     pub(super) fn gather(&self, out: &mut [u8]) -> Result<()> {
         let mut to = self.item;
         let mut sides = Vec::with_capacity(self.axes.len());
@@ -68,13 +71,13 @@ impl Slab<'_> {
     }
 }
 
-/// Bytes from the lowest to behind the highest of `len` elements.
+/// Returns the number of bytes that the elements span in the data, from the lowest to the end of the highest.
 fn span(sides: &[Side], item: u64) -> u64 {
     sides.iter().map(|side| (side.len - 1) * side.from.unsigned_abs()).sum::<u64>() + item
 }
 
 impl Tiles {
-    /// Makes tiles for axes from the innermost of the slab on.
+    /// Divides a slab into tiles. `sides` are its axes, the innermost first.
     fn new(item: u64, mut sides: Vec<Side>) -> Self {
         let one = Side { len: 1, from: 0, to: item };
         let mut lines = if sides.is_empty() { one } else { sides.remove(0) };
@@ -103,7 +106,8 @@ impl Tiles {
         if lines.len < all.len {
             loops.push((all, lines.len));
         }
-        // So that the bytes are read in about the order in which they lie: those of a compressed block are decoded once.
+        // Tiles are read roughly in the order of the data, so that each unit of a compressed block is decoded
+        // once.
         loops.sort_by_key(|(side, count)| std::cmp::Reverse(side.from.unsigned_abs().saturating_mul(*count)));
         Self { item: item as usize, lines, line, loops, at_once }
     }
@@ -134,7 +138,7 @@ impl Tiles {
         }
     }
 
-    /// The axes of a tile, cut where the slab ends: its lines, and those of a line.
+    /// Returns the axes of a tile, cut at the end of the slab: the lines, and the axes of a line.
     fn cut(&self, lengths: &[u64]) -> (Side, Vec<Side>) {
         let cut = |side: &Side| {
             let of_loop = self.loops.iter().position(|(all, _)| (all.from, all.to) == (side.from, side.to));
@@ -143,7 +147,7 @@ impl Tiles {
         (cut(&self.lines), self.line.iter().map(cut).collect())
     }
 
-    /// Reads a tile, and copies its elements to where they belong.
+    /// Reads a tile and copies its elements to their places in the slab.
     fn copy(
         &self,
         whole: &dyn Content,
@@ -204,7 +208,7 @@ impl Tiles {
     }
 }
 
-/// Copies an element of each line, lines being `pitch` bytes apart.
+/// Copies an element of each line. Lines are `pitch` bytes apart.
 fn pick(from: &[u8], pitch: usize, backwards: bool, item: usize, out: &mut [u8]) {
     match (item, backwards) {
         (1, false) => pick_some::<1>(from, pitch, out),
@@ -226,7 +230,7 @@ fn pick(from: &[u8], pitch: usize, backwards: bool, item: usize, out: &mut [u8])
 
 fn pick_some<const ITEM: usize>(from: &[u8], pitch: usize, out: &mut [u8]) {
     if pitch < ITEM {
-        // Elements that overlap.
+        // The elements overlap.
         for (n, out) in out.as_chunks_mut::<ITEM>().0.iter_mut().enumerate() {
             if let Some(from) = from.get(n * pitch..).and_then(|from| from.first_chunk()) {
                 *out = *from;

@@ -1,20 +1,20 @@
-//! Tables as FlatBuffers has them. Each lies before what it refers to.
+//! FlatBuffers encoding. All offsets point forward.
 
 /// A part of a buffer.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
-    /// A number, or a truth value, of at most four bytes.
+    /// A number or a boolean of at most four bytes.
     Number(u32),
     Text(String),
     List(Vec<Part>),
-    /// Fields by number; `None` for one that has its default.
+    /// A table of fields by number; `None` for a field with its default.
     Table(Vec<Option<Part>>),
 }
 
-/// Bytes of a reference, and of a field here.
+/// Length of an offset, and of every field used here, in bytes.
 const UNIT: usize = 4;
 
-/// A buffer with `root` in it.
+/// Encodes a buffer with this root.
 pub(super) fn buffer(root: &Part) -> Vec<u8> {
     let mut out = vec![0; UNIT];
     let at = write(root, &mut out);
@@ -22,15 +22,15 @@ pub(super) fn buffer(root: &Part) -> Vec<u8> {
     out
 }
 
-/// Sets the reference at a place to a part behind it.
+/// Sets the offset at `place` to a part behind it.
 fn refer(out: &mut [u8], place: usize, to: usize) {
     if let Some(bytes) = out.get_mut(place..place + UNIT) {
-        // Schemas are far shorter than 4 GiB: `Table::new` bounds names and columns.
+        // Schemas are far shorter than 4 GiB: `Table::new` limits names and columns.
         bytes.copy_from_slice(&((to - place) as u32).to_le_bytes());
     }
 }
 
-/// Appends a part, and what it refers to; where it begins.
+/// Appends a part and all parts that it refers to. Returns the position of the part.
 fn write(part: &Part, out: &mut Vec<u8>) -> usize {
     out.resize(out.len().next_multiple_of(UNIT), 0);
     let start = out.len();
@@ -55,7 +55,8 @@ fn write(part: &Part, out: &mut Vec<u8>) -> usize {
     start
 }
 
-/// Appends a table: where its fields are, the fields, and what they refer to; where the fields begin.
+/// Appends a table: its vtable, its fields, and the parts that they refer to. Returns the position of the
+/// fields.
 fn table(fields: &[Option<Part>], out: &mut Vec<u8>) -> usize {
     let start = out.len();
     let count = fields.iter().flatten().count();
@@ -98,13 +99,13 @@ mod tests {
         let bytes =
             buffer(&Part::Table(vec![Some(Part::Number(7)), None, Some(Part::Text("ab".to_owned()))]));
         let wanted = [
-            [16, 0, 0, 0],  // the root
-            [10, 0, 12, 0], // bytes of this list, and of the table
-            [4, 0, 0, 0],   // the first field, none
-            [8, 0, 0, 0],   // the third field
-            [12, 0, 0, 0],  // back to the list
+            [16, 0, 0, 0],  // offset of the root
+            [10, 0, 12, 0], // vtable: length of vtable and table
+            [4, 0, 0, 0],   // field 0, no field 1
+            [8, 0, 0, 0],   // field 2
+            [12, 0, 0, 0],  // table: distance to the vtable
             [7, 0, 0, 0],
-            [4, 0, 0, 0], // to the text
+            [4, 0, 0, 0], // offset of the text
             [2, 0, 0, 0],
             [b'a', b'b', 0, 0],
         ];

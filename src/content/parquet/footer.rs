@@ -1,10 +1,10 @@
-//! What the headers of pages and the end of the file say.
+//! Headers of pages, and the footer of the file.
 
 use super::thrift::{BINARY, I32, STRUCT, Writer};
 use super::values::Element;
 use super::{Column, MAGIC, Table};
 
-/// Numbers that the format gives its types.
+/// Physical types.
 mod kind {
     pub(super) const BOOLEAN: i32 = 0;
     pub(super) const INT32: i32 = 1;
@@ -14,25 +14,25 @@ mod kind {
     pub(super) const BYTE_ARRAY: i32 = 6;
 }
 
-/// How often a value is there: once, once or not at all, any number of times.
+/// Repetition types: exactly one value, zero or one, any number.
 const REQUIRED: i32 = 0;
 const OPTIONAL: i32 = 1;
 const REPEATED: i32 = 2;
 
-/// What a value means, in the older way.
+/// Converted types, the predecessors of logical types.
 const UTF8: i32 = 0;
 const LIST: i32 = 3;
-/// Unsigned of 8 bits; 16, 32, 64 follow, and then the signed ones.
+/// Followed by unsigned types of 16, 32 and 64 bits, and by the four signed types.
 const UINT_8: i32 = 11;
 
 /// Encodings.
 const PLAIN: i32 = 0;
 const RLE: i32 = 3;
 
-/// The header of a page with so many bytes behind it.
+/// Returns the header of a page with `len` bytes after the header.
 pub(super) fn page_header(len: u64, values: u64) -> Vec<u8> {
     let mut out = Writer::new();
-    // A page has 16 MiB and some levels at most.
+    // A page has at most 16 MiB, and levels.
     let (len, values) = (len as i32, values as i32);
     out.i32(1, 0);
     out.i32(2, len);
@@ -46,7 +46,7 @@ pub(super) fn page_header(len: u64, values: u64) -> Vec<u8> {
     out.finish()
 }
 
-/// The end of the file.
+/// Returns the footer, with its length and the magic.
 pub(super) fn footer(columns: &[(String, Column)], pairs: &[(String, String)], table: &Table) -> Vec<u8> {
     let mut out = Writer::new();
     out.i32(1, 2);
@@ -93,14 +93,14 @@ pub(super) fn footer(columns: &[(String, Column)], pairs: &[(String, String)], t
     }
     out.text(6, concat!("asdf-mount version ", env!("CARGO_PKG_VERSION")));
     let mut footer = out.finish();
-    // `layout` keeps the number of groups small.
+    // `layout` keeps the number of row groups small.
     let len = footer.len() as u32;
     footer.extend(len.to_le_bytes());
     footer.extend(MAGIC);
     footer
 }
 
-/// How many elements of the schema a column is.
+/// Returns the number of schema elements of a column.
 fn count(column: &Column) -> usize {
     match column {
         Column::Values(_) => 1,
@@ -119,7 +119,8 @@ fn group(out: &mut Writer, repetition: Option<i32>, name: &str, children: usize)
     });
 }
 
-/// Writes a column. `in_nullable`: it lies in a group that is missing where its values are.
+/// Writes the schema of a column. `in_nullable`: the column lies in a group that is missing together with its
+/// values.
 fn schema(out: &mut Writer, name: &str, column: &Column, in_nullable: bool) {
     let repetition = |nullable: bool| if nullable && !in_nullable { OPTIONAL } else { REQUIRED };
     match column {
@@ -158,7 +159,7 @@ fn kind_of(element: Element) -> i32 {
     }
 }
 
-/// What values mean that their type does not say.
+/// Writes the converted and the logical type.
 fn meaning(out: &mut Writer, element: Element) {
     match element {
         Element::Int { size, signed } => {

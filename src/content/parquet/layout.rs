@@ -1,28 +1,28 @@
-//! Where the groups, columns and pages of a table lie.
+//! Places of the row groups, column chunks and pages of a table.
 
 use super::footer::page_header;
 use super::values::Shape;
 use crate::error::{Error, Result};
 
-/// Rows of a group. A table of very many rows has longer groups.
+/// Rows of a row group. Very long tables have longer groups.
 const GROUP_ROWS: u64 = 1 << 20;
-/// A table has no more columns of groups than so many, unless it has one group: the footer tells of each.
+/// Maximal number of column chunks of a table with several row groups: the footer describes each chunk.
 const MOST_CHUNKS: u64 = 1 << 14;
-/// Rows of a page whose values are lent: at most eight MiB.
+/// Rows of a page with lent values: at most 8 MiB.
 const PLAIN_ROWS: u64 = 1 << 20;
-/// Bytes of a page that is made, if that is not less than a row.
+/// Size of a generated page in bytes, unless a single row is longer.
 const MADE_PAGE: u64 = 64 << 10;
-/// The longest row of a column of such pages.
+/// Maximal length of a row in a generated page, in bytes.
 const LONGEST_ROW: u64 = 16 << 20;
 
-/// Rows of a group for so many rows and columns.
+/// Returns the number of rows in a row group, for a table of this size.
 pub(super) fn group_rows(rows: u64, columns: usize) -> u64 {
     let most_groups = (MOST_CHUNKS / (columns as u64).max(1)).max(1);
     let least = rows.div_ceil(most_groups);
     least.checked_next_power_of_two().unwrap_or(u64::MAX).max(GROUP_ROWS)
 }
 
-/// Sees whether the rows of a column can be made.
+/// Returns an error if pages can't be generated from the rows of a column.
 pub(super) fn row_fits(shape: &Shape, per_row: u64) -> Result<()> {
     if per_row == 0 {
         return Err(Error::unsupported("its lists have no items"));
@@ -33,7 +33,7 @@ pub(super) fn row_fits(shape: &Shape, per_row: u64) -> Result<()> {
     }
 }
 
-/// Rows of a page of a column.
+/// Returns the number of rows in a page of a column.
 fn page_rows(shape: &Shape, per_row: u64) -> u64 {
     if shape.is_plain() {
         return PLAIN_ROWS;
@@ -42,7 +42,7 @@ fn page_rows(shape: &Shape, per_row: u64) -> u64 {
     (MADE_PAGE / row.max(1)).clamp(1, MADE_PAGE)
 }
 
-/// The rows of a group, column by column.
+/// A row group: its column chunks one after the other.
 #[derive(Debug)]
 pub(super) struct Group {
     pub rows: u64,
@@ -50,10 +50,10 @@ pub(super) struct Group {
     pub chunks: Vec<Chunk>,
 }
 
-/// The rows of a column in a group, page by page.
+/// A column chunk: the pages of a column in a row group.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    /// Where it begins in the group.
+    /// The offset in the row group.
     pub start: u64,
     pub len: u64,
     pub values: u64,
@@ -61,22 +61,22 @@ pub(super) struct Chunk {
     page_rows: u64,
     per_row: u64,
     rows: u64,
-    /// Bytes of a page with that many rows, with and without its header.
+    /// Length of a page with that many rows, in bytes: with and without its header.
     full: (u64, u64),
-    /// Bytes of the page after them.
+    /// Length of the last page if it has fewer rows, in bytes.
     last: u64,
 }
 
-/// A page, and a place in it.
+/// A page, and a position in it.
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     pub header: Vec<u8>,
-    /// Bytes behind the header.
+    /// The length without the header, in bytes.
     pub len: u64,
     /// The number of its first row.
     pub row: u64,
     pub rows: u64,
-    /// The place, from the begin of the header.
+    /// The position, counted from the start of the header.
     pub within: u64,
 }
 
@@ -92,7 +92,7 @@ impl Group {
         Ok(group)
     }
 
-    /// The column and the page at an offset, rows counted in the group.
+    /// Returns the column and the page at an offset. Rows are counted from the start of the group.
     pub(super) fn page_at(&self, offset: u64) -> Option<(usize, Page)> {
         let column = self.chunks.partition_point(|chunk| chunk.start <= offset).checked_sub(1)?;
         let chunk = self.chunks.get(column)?;

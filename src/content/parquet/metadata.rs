@@ -1,5 +1,5 @@
-//! Metadata of the columns of a table: for readers of Arrow as metadata of fields (`ARROW:schema`), for astropy as it
-//! writes it (`table_meta_yaml`).
+//! Metadata of columns: for Arrow readers as metadata of fields (`ARROW:schema`), for astropy in its own form
+//! (`table_meta_yaml`).
 
 use std::fmt::Write;
 
@@ -10,10 +10,10 @@ use crate::content::base64::base64;
 /// Metadata of a column: keys and values.
 pub type Facts = Vec<(&'static str, String)>;
 
-/// The facts of a column that astropy has names for.
+/// Keys of facts that astropy knows.
 const OF_ASTROPY: [&str; 2] = ["unit", "description"];
 
-/// Numbers that Arrow gives its types.
+/// Type numbers of Arrow.
 mod kind {
     pub(super) const INT: u32 = 2;
     pub(super) const FLOAT: u32 = 3;
@@ -23,7 +23,7 @@ mod kind {
     pub(super) const STRUCT: u32 = 13;
 }
 
-/// Keys and values at the end of a file; none if nothing is said of any column.
+/// Returns the file's key-value metadata, empty if no column has facts.
 pub(super) fn pairs(columns: &[(String, Column)], facts: &[Facts]) -> Vec<(String, String)> {
     if facts.iter().all(Vec::is_empty) {
         return Vec::new();
@@ -36,20 +36,20 @@ pub(super) fn pairs(columns: &[(String, Column)], facts: &[Facts]) -> Vec<(Strin
             pairs.push((format!("table::len::{name}"), len.to_string()));
         }
     }
-    // Readers of Arrow take those of the schema only.
+    // Arrow readers ignore the file's own pairs if there is a schema, so the schema repeats them.
     let schema = base64(&message(columns, facts, &pairs));
     pairs.push(("ARROW:schema".to_owned(), schema));
     pairs
 }
 
-/// The schema as a message of Arrow's IPC format.
+/// Returns the schema as a message of Arrow's IPC format.
 fn message(columns: &[(String, Column)], facts: &[Facts], pairs: &[(String, String)]) -> Vec<u8> {
     let none = Facts::new();
     let facts = facts.iter().chain(std::iter::repeat(&none));
     let fields = columns.iter().zip(facts).map(|((name, column), facts)| field(name, column, false, facts));
     let pairs = pairs.iter().map(|(key, value)| pair(key, value)).collect();
     let schema = Part::Table(vec![None, Some(Part::List(fields.collect())), Some(Part::List(pairs))]);
-    // Version 5, and that it holds a schema.
+    // Metadata version V5 and message type Schema.
     let message = Part::Table(vec![Some(Part::Number(4)), Some(Part::Number(1)), Some(schema)]);
     let mut bytes = buffer(&message);
     bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -59,7 +59,8 @@ fn message(columns: &[(String, Column)], facts: &[Facts], pairs: &[(String, Stri
     whole
 }
 
-/// A column as a field. `in_nullable`: it lies in a group that is missing where its values are.
+/// Returns the field of a column. `in_nullable`: the column lies in a group that is missing together with its
+/// values.
 fn field(name: &str, column: &Column, in_nullable: bool, facts: &Facts) -> Part {
     let no_facts = Facts::new();
     let (nullable, kind, of, children) = match column {
@@ -92,21 +93,21 @@ fn pair(key: &str, value: &str) -> Part {
     Part::Table(vec![Some(Part::Text(key.to_owned())), Some(Part::Text(value.to_owned()))])
 }
 
-/// The number of a type, and its own fields.
+/// Returns the number of a type, and the fields of its definition.
 fn element(element: Element) -> (u32, Vec<Option<Part>>) {
     match element {
         Element::Int { size, signed } => {
             let bits = 8 * u32::from(size);
             (kind::INT, vec![Some(Part::Number(bits)), Some(Part::Number(signed.into()))])
         }
-        // Types of two bytes are stored with four.
+        // float16 is written as float32.
         Element::Float { size } => (kind::FLOAT, vec![Some(Part::Number(if size == 8 { 2 } else { 1 }))]),
         Element::Bool => (kind::BOOL, Vec::new()),
         Element::Ascii(_) | Element::Ucs4(_) => (kind::UTF8, Vec::new()),
     }
 }
 
-/// The columns as astropy describes them, in YAML.
+/// Returns astropy's description of the columns, in YAML.
 fn yaml(columns: &[(String, Column)], facts: &[Facts]) -> String {
     let none = Facts::new();
     let facts = facts.iter().chain(std::iter::repeat(&none));
@@ -122,7 +123,7 @@ fn yaml(columns: &[(String, Column)], facts: &[Facts]) -> String {
     text
 }
 
-/// The name that numpy has for the type of a column.
+/// Returns numpy's name for the type of a column.
 fn datatype(column: &Column) -> String {
     match column {
         Column::Values(values) => match values.element {
@@ -138,7 +139,7 @@ fn datatype(column: &Column) -> String {
     }
 }
 
-/// A text in quotes of YAML, on one line.
+/// Formats a text as a double-quoted YAML scalar on one line.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for char in text.chars() {

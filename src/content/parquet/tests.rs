@@ -9,7 +9,7 @@ fn values(element: Element, bytes: Vec<u8>) -> Column {
     Column::Values(Values { element, big_endian: false, content: content(bytes), missing: None })
 }
 
-/// All of a file, read in pieces of this length.
+/// Returns the whole file, read in pieces of this length.
 fn all(table: &Table, piece: usize) -> Vec<u8> {
     let (mut all, mut buf) = (Vec::new(), vec![0; piece]);
     loop {
@@ -61,7 +61,7 @@ fn a_file_has_the_length_that_it_says_and_reads_the_same_in_all_pieces() {
 
 #[test]
 fn groups_are_few_however_many_rows_there_are() {
-    /// Zeros without end.
+    /// A huge content of a constant byte.
     #[derive(Debug)]
     struct Endless(u64);
     impl Content for Endless {

@@ -1,6 +1,6 @@
-//! Structures as Thrift's compact protocol writes them.
+//! Writes structures in Thrift's compact protocol.
 
-/// Types of fields.
+/// Field types.
 const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const BYTE: u8 = 3;
@@ -10,21 +10,21 @@ pub(super) const BINARY: u8 = 8;
 const LIST: u8 = 9;
 pub(super) const STRUCT: u8 = 12;
 
-/// A structure that is being written, and those within it.
+/// A writer of nested structures.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     bytes: Vec<u8>,
-    /// The number of the last field of each structure that is open.
+    /// The number of the last field in each open structure.
     last: Vec<i16>,
 }
 
 impl Writer {
-    /// Begins with the structure that holds all others.
+    /// Begins the outermost structure.
     pub(super) fn new() -> Self {
         Self { bytes: Vec::new(), last: vec![0] }
     }
 
-    /// Ends it.
+    /// Ends the outermost structure and returns the bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.bytes.push(0);
         self.bytes
@@ -38,7 +38,7 @@ impl Writer {
         self.bytes.push(value as u8);
     }
 
-    /// The head of a field. Fields come in the order of their numbers, less than 16 apart.
+    /// Writes the header of a field. Field numbers must increase, by less than 16 each.
     fn field(&mut self, number: i16, kind: u8) {
         if let Some(last) = self.last.last_mut() {
             self.bytes.push(((number - *last) as u8) << 4 | kind);
@@ -51,14 +51,14 @@ impl Writer {
         self.bare_i32(value);
     }
 
-    /// An item of a list.
+    /// Writes a number as an item of a list.
     pub(super) fn bare_i32(&mut self, value: i32) {
         self.varint(zigzag(value.into()));
     }
 
     pub(super) fn i64(&mut self, number: i16, value: u64) {
         self.field(number, I64);
-        // All that is written so is below 2^63.
+        // All values are below 2^63.
         self.varint(zigzag(value as i64));
     }
 
@@ -76,13 +76,13 @@ impl Writer {
         self.bare_text(text);
     }
 
-    /// An item of a list.
+    /// Writes a text as an item of a list.
     pub(super) fn bare_text(&mut self, text: &str) {
         self.varint(text.len() as u64);
         self.bytes.extend(text.as_bytes());
     }
 
-    /// The head of a list; its items follow.
+    /// Writes the header of a list. The caller writes the items.
     pub(super) fn list(&mut self, number: i16, kind: u8, len: usize) {
         self.field(number, LIST);
         match len {
@@ -94,13 +94,13 @@ impl Writer {
         }
     }
 
-    /// A structure in a field.
+    /// Writes a structure as a field.
     pub(super) fn structure(&mut self, number: i16, write: impl FnOnce(&mut Self)) {
         self.field(number, STRUCT);
         self.bare_structure(write);
     }
 
-    /// A structure that is an item of a list.
+    /// Writes a structure as an item of a list.
     pub(super) fn bare_structure(&mut self, write: impl FnOnce(&mut Self)) {
         self.last.push(0);
         write(self);
@@ -109,7 +109,7 @@ impl Writer {
     }
 }
 
-/// The length of a number as [`Writer::varint`] writes it.
+/// Returns the length of a number as [`Writer::varint`] writes it.
 pub(super) fn varint_len(value: u64) -> u64 {
     u64::from((64 - (value | 1).leading_zeros()).div_ceil(7))
 }

@@ -1,38 +1,38 @@
-//! Values of a column as a page has them: in the encoding PLAIN, with levels before them.
+//! Values of a page in the encoding PLAIN, after their levels.
 
 use crate::content::float16;
 use crate::error::{Error, Result};
 
 use super::thrift::varint_len;
 
-/// Bytes before the levels of a page, which count them.
+/// Length of the byte count before the levels of a page, in bytes.
 const LEVELS_LEN: u64 = 4;
 
-/// What the elements of a column are.
+/// The type of a column's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
-    /// An integer of so many bytes: 1, 2, 4 or 8.
+    /// An integer.
     Int {
-        /// Bytes.
+        /// Length in bytes: 1, 2, 4 or 8.
         size: u8,
-        /// Whether it may be negative.
+        /// True if it is signed.
         signed: bool,
     },
-    /// A floating-point number of so many bytes: 2, 4 or 8.
+    /// A floating-point number.
     Float {
-        /// Bytes.
+        /// Length in bytes: 2, 4 or 8.
         size: u8,
     },
-    /// A truth value of one byte.
+    /// A boolean of one byte.
     Bool,
-    /// A text of so many bytes, zeros behind it.
+    /// A text of at most this many bytes, with trailing NULs.
     Ascii(u64),
-    /// A text of so many characters of four bytes, zeros behind it.
+    /// A text of at most this many UCS-4 characters, with trailing NULs.
     Ucs4(u64),
 }
 
 impl Element {
-    /// Bytes that an element has where it comes from.
+    /// Returns the length of an element in the array, in bytes.
     pub fn size(self) -> u64 {
         match self {
             Self::Int { size, .. } | Self::Float { size } => size.into(),
@@ -42,7 +42,7 @@ impl Element {
         }
     }
 
-    /// Bytes that so many elements take in a page at most.
+    /// Returns the maximal length in bytes of `count` elements in a page.
     fn encoded(self, count: u64) -> Option<u64> {
         let each: u64 = match self {
             Self::Bool => return Some(count.div_ceil(8)),
@@ -54,37 +54,37 @@ impl Element {
     }
 }
 
-/// What a page of a column has beside its values.
+/// The properties of a column that determine the format of its pages.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     pub element: Element,
-    /// Whether the most significant byte of an element is the first.
+    /// True if elements are big-endian.
     pub big_endian: bool,
-    /// The lengths of the lists that a row is made of, the outermost first.
+    /// The lengths of the nested lists in a row, the outermost first.
     pub lists: Vec<u64>,
-    /// Whether values may be missing.
+    /// True if values may be missing.
     pub nullable: bool,
 }
 
 impl Shape {
-    /// Values of a row; `None` if there are too many to count.
+    /// Returns the number of values in a row; `None` on overflow.
     pub(super) fn per_row(&self) -> Option<u64> {
         self.lists.iter().try_fold(1_u64, |product, len| product.checked_mul(*len))
     }
 
-    /// Whether the values are as they lie in memory.
+    /// True if a page holds the values exactly as they lie in the array.
     pub(super) fn is_plain(&self) -> bool {
         let is_same =
             matches!(self.element, Element::Int { size: 4 | 8, .. } | Element::Float { size: 4 | 8 });
         is_same && !self.big_endian && self.lists.is_empty() && !self.nullable
     }
 
-    /// The level of a value that is there.
+    /// Returns the definition level of a present value.
     fn deepest(&self) -> u64 {
         self.lists.len() as u64 + u64::from(self.nullable)
     }
 
-    /// Bytes of a page with so many values; `None` if they can't be counted.
+    /// Returns the length in bytes of a page with `count` values, without its header; `None` on overflow.
     pub(super) fn page_len(&self, count: u64) -> Option<u64> {
         let groups = count.div_ceil(8);
         let packed = |highest: u64| -> Option<u64> {
@@ -100,7 +100,8 @@ impl Shape {
         self.element.encoded(count)?.checked_add(repetition)?.checked_add(definition)
     }
 
-    /// A page of whole rows from their elements, and for each whether it is missing; filled up to `len` bytes.
+    /// Returns a page of whole rows, padded to `len` bytes. `missing` has a byte for each element, not 0 if
+    /// it is missing.
     pub(super) fn page(&self, elements: &[u8], missing: &[u8], count: u64, len: usize) -> Result<Vec<u8>> {
         let mut page = Vec::with_capacity(len);
         if !self.lists.is_empty() {
@@ -120,7 +121,7 @@ impl Shape {
             let there = elements.iter().zip(0..).filter(|(_, n)| !is_missing(*n)).map(|(byte, _)| *byte != 0);
             bits(&mut page, there);
         } else if size == 0 {
-            // Texts of no length.
+            // Texts of length 0.
             let there = (0..count).filter(|n| !is_missing(*n)).count();
             page.resize(page.len() + 4 * there, 0);
         } else {
@@ -134,7 +135,7 @@ impl Shape {
         Ok(page)
     }
 
-    /// The depth at which value `n` of a page goes on: 0 where a row begins.
+    /// Returns the repetition level of value `n` of a page: 0 at the start of a row.
     fn repetition(&self, n: u64) -> u64 {
         let (mut below, mut level) = (1, self.lists.len() as u64);
         for len in self.lists.iter().rev() {
@@ -177,7 +178,7 @@ impl Shape {
         Ok(())
     }
 
-    /// The bytes of an element, the least significant first.
+    /// Returns the bytes of an element in little-endian order.
     fn little<const N: usize>(&self, element: &[u8]) -> [u8; N] {
         let mut bytes = [0; N];
         bytes.iter_mut().zip(element).for_each(|(byte, from)| *byte = *from);
@@ -192,14 +193,14 @@ fn no_text() -> Error {
     Error::damaged("a column of texts has bytes that are no text")
 }
 
-/// A text without the zeros behind it.
+/// Returns a text without trailing NULs.
 fn str_of(bytes: &[u8]) -> Result<&str> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     std::str::from_utf8(&bytes[..end]).map_err(|_| no_text())
 }
 
 fn text(page: &mut Vec<u8>, text: &str) {
-    // As long as an element at most, which numpy counts with 32 bits.
+    // The length fits: numpy limits the length of an element to 32 bits.
     page.extend((text.len() as u32).to_le_bytes());
     page.extend(text.as_bytes());
 }
@@ -212,12 +213,12 @@ fn varint(page: &mut Vec<u8>, mut value: u64) {
     page.push(value as u8);
 }
 
-/// Bits of a level that is at most `highest`.
+/// Returns the bit width of levels up to `highest`.
 fn width(highest: u64) -> u32 {
     64 - highest.leading_zeros()
 }
 
-/// Levels in packed bits, after their length.
+/// Appends bit-packed levels, after their length in bytes.
 fn packed(page: &mut Vec<u8>, highest: u64, count: u64, level: impl Fn(u64) -> u64) {
     let (width, groups) = (width(highest), count.div_ceil(8));
     let head = groups << 1 | 1;
