@@ -1,9 +1,10 @@
-//! `exploded/`: the exploded form of the standard. `NAME.asdf` is the header and the tree; each block is a file with
-//! one block, `NAME0000.asdf` and so on, and the arrays name these files. A copy of the folder is what a program opens.
+//! `exploded/`: the exploded form of the standard. `NAME.asdf` holds the header and the tree. Each block has
+//! a file of its own, `NAME0000.asdf` and so on, to which the arrays in `NAME.asdf` refer. Programs open a
+//! copy of the directory.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`sources`] | finds where the arrays of a tree name their blocks |
+//! | [`sources`] | finds the block references of the arrays in a tree |
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,33 +22,34 @@ use crate::format::{Container, Defect, Severity};
 pub(super) mod sources;
 
 const ENDING: &str = ".asdf";
-/// Bytes of a file's name that the names in the folder begin with, at most: numbers and the ending follow.
+/// Maximal length of the original file's name in names of this directory, in bytes. Block numbers and the
+/// ending follow.
 const LONGEST_STEM: usize = 240;
 
-/// The folder `exploded/`. The tree is looked through when a program first asks for a file in it.
+/// The directory `exploded/`. The tree is searched when a program first asks for a file in it.
 #[derive(Debug)]
 pub(super) struct Exploded {
     file: Arc<AsdfFile>,
 }
 
-/// What is found and made once a version.
+/// Results that are computed once for each generation of the file.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Where the arrays of the tree name their blocks.
+    /// The block references of the tree's arrays.
     pub(super) sources: OnceLock<Result<Sources>>,
-    /// Whether the text of the tree may name other files.
+    /// True if the text of the tree may name other files.
     pub(super) may_be_external: OnceLock<bool>,
     parts: OnceLock<Result<Parts>>,
 }
 
-/// The tree of the exploded form, and what the files of single blocks begin with.
+/// The tree of the exploded form, and the start of each block file.
 #[derive(Debug)]
 pub(super) struct Parts {
     tree: Arc<dyn Content>,
     front: Arc<[u8]>,
 }
 
-/// A name in the folder.
+/// A file of the directory.
 #[derive(Debug, PartialEq, Eq)]
 enum Name {
     Tree,
@@ -76,7 +78,8 @@ impl Exploded {
         let renewal = match (&header, self.file.parts()) {
             (Ok(_), Ok(_)) if streamed => Renewal::Follows,
             (Ok(header), Ok(parts)) => {
-                // Without a checksum only its place tells a block that another program wrote from this one.
+                // Without a checksum, only its place identifies a block after another program has written the
+                // file.
                 let place = if header.has_checksum() { 0 } else { header.offset };
                 let header = Header { offset: 0, ..header.clone() };
                 let text = format!("{header:?} {}", parts.front.escape_ascii());
@@ -137,7 +140,7 @@ impl Folder for Exploded {
 }
 
 impl AsdfFile {
-    /// The parts of the exploded form, made at the first call.
+    /// Returns the parts of the exploded form. They are made at the first call.
     fn parts(&self) -> Result<&Parts> {
         let made = self.views.exploded.parts.get_or_init(|| {
             let found = self.sources()?;
@@ -148,32 +151,33 @@ impl AsdfFile {
         made.as_ref().map_err(Clone::clone)
     }
 
-    /// Why there is no exploded form, if it was asked for.
+    /// Returns the defect that prevents the exploded form, if that form was requested.
     pub(super) fn exploded_defect(&self) -> Option<Defect> {
         let error = self.views.exploded.parts.get()?.as_ref().err()?;
         let what = format!("exploded/ can't be read: {}", error.message());
         Some(Defect { severity: Severity::Note, offset: 0, block: None, what })
     }
 
-    /// A file that has nothing but block `n`. Its header and data are lent from the source.
+    /// Makes a file with only block `n`. Header and data are lent from the source.
     fn block_alone(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
         let front = &self.parts()?.front;
         let start: Arc<dyn Content> = Arc::new(Text::new(front.clone()));
         let mut pieces = vec![start, self.lent_block(n, header)?];
         if self.head.generation == Generation::One && !header.streamed() {
-            // Python asdf reads all of a large file to look for an index that is not there.
+            // Without an index, Python asdf reads a large file to its end in search of one.
             let index = format!("#ASDF BLOCK INDEX\n%YAML 1.1\n---\n- {}\n...\n", front.len());
             pieces.push(Arc::new(Text::new(index.into_bytes())));
         }
         Ok(Arc::new(Pieces::new(pieces)?))
     }
 
-    /// Where the arrays of the tree name their blocks, found at the first call.
+    /// Returns the block references of the tree's arrays. They are found at the first call.
     pub(super) fn sources(&self) -> Result<&Sources> {
         self.views.exploded.sources.get_or_init(|| find(&*self.tree())).as_ref().map_err(Clone::clone)
     }
 
-    /// The head of the file with other texts in some places; the rest is lent from where it lies.
+    /// Returns the head of the file with replaced text at some places. All other text is lent from the
+    /// source.
     pub(super) fn replaced<'m>(
         &self,
         places: impl Iterator<Item = (&'m Mention, String)>,
@@ -196,7 +200,7 @@ impl AsdfFile {
     }
 }
 
-/// The head of a file, where each array in a block names a file instead.
+/// Returns the head of the file in which arrays refer to files instead of blocks.
 fn exploded_tree(file: &AsdfFile, found: &Sources, stem: &[u8]) -> Result<Arc<dyn Content>> {
     let count = file.block_count()?;
     let block = |mention: &Mention| match mention.target {
@@ -220,7 +224,7 @@ fn exploded_tree(file: &AsdfFile, found: &Sources, stem: &[u8]) -> Result<Arc<dy
     file.replaced(replaced)
 }
 
-/// Whether a relative URI leads to a file of the exploded form.
+/// True if a relative URI refers to a file of the exploded form.
 fn is_taken(stem: &[u8], blocks: usize, uri: &str) -> bool {
     let name = unescaped(uri);
     let name = name.strip_prefix(b"./").unwrap_or(&name);
@@ -231,12 +235,12 @@ fn is_taken(stem: &[u8], blocks: usize, uri: &str) -> bool {
     }
 }
 
-/// The number of the block that an array names.
+/// Returns the number of the block that a `source` of an array means.
 fn ndarray_block(n: i64, count: usize) -> Option<usize> {
     super::ndarray::Source::Block(n).block(count)
 }
 
-/// The name of a file without its ending.
+/// Returns the name of a file without its ending, shortened to [`LONGEST_STEM`].
 fn stem(name: &[u8]) -> &[u8] {
     let stem = name.strip_suffix(ENDING.as_bytes()).unwrap_or(name);
     let mut end = stem.len().min(LONGEST_STEM);
@@ -259,7 +263,7 @@ fn parse(stem: &[u8], name: &[u8]) -> Option<Name> {
     (block_name(stem, n as u64) == name).then_some(Name::Block(n))
 }
 
-/// A relative URI that is the name of a file; a text that YAML takes for one without quotes.
+/// Escapes a file name as a relative URI that is also a plain YAML scalar and a string.
 fn escaped(name: &[u8]) -> String {
     let mut uri = String::with_capacity(name.len());
     for byte in name {
@@ -269,7 +273,7 @@ fn escaped(name: &[u8]) -> String {
             _ => uri.push_str(&format!("%{byte:02X}")),
         }
     }
-    // A plain scalar must not begin with it.
+    // A plain scalar can't begin with `%`.
     if uri.starts_with('%') { format!("./{uri}") } else { uri }
 }
 

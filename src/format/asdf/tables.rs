@@ -3,9 +3,9 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`survey`](mod@survey) | finds the tables of a tree, in one pass, once a version |
-//! | [`search`] | finds the arrays in a column, and what is said of them |
-//! | [`columns`] | columns of a file from the elements of arrays |
-
+//! | [`survey`](mod@survey) | finds the tables of a tree, in one pass for each generation of the file |
+//! | [`search`] | finds the arrays in a column, and their metadata |
+//! | [`columns`] | converts the elements of arrays to columns of a file |
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ mod survey;
 use survey::Entry;
 pub(super) use survey::{Found, find};
 
-/// The folder `tables/`. The tree is looked through when a program first looks into it.
+/// The directory `tables/`. The tree is searched when a program first looks into the directory.
 #[derive(Debug)]
 pub(super) struct Tables {
     file: Arc<AsdfFile>,
@@ -60,7 +60,7 @@ impl Folder for Tables {
 }
 
 impl AsdfFile {
-    /// The tables of the tree, found at the first call.
+    /// Returns the tables of the tree. They are found at the first call.
     fn tables(&self) -> &Found {
         self.views.tables.get_or_init(|| find(&*self.tree(), &|array| self.unfit_in_block(array)))
     }

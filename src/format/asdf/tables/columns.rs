@@ -1,4 +1,4 @@
-//! A table as a file, from the elements of its arrays.
+//! Makes the file of a table from the elements of its arrays.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::content::parquet::{Column, Element, Facts, Table, Values};
 use crate::content::{Content, Gather, Text};
 use crate::error::{Error, Result};
 
-/// The file of a table.
+/// Returns the file of a table.
 pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
     let mut parts = Parts::default();
     let columns: Result<Vec<_>> = sources.iter().map(|source| parts.column(file, source)).collect();
@@ -32,10 +32,10 @@ pub(super) fn file(file: &Arc<AsdfFile>, sources: &[Source]) -> File {
     File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
 }
 
-/// Columns of which no two have the same name: readers find a column by its name. The second `a` is `a~1`.
+/// Makes column names unique, because readers find columns by name. The second `a` becomes `a~1`.
 fn distinct(mut columns: Vec<(String, Column)>) -> Vec<(String, Column)> {
     let mut taken: HashSet<String> = columns.iter().map(|(name, _)| name.clone()).collect();
-    // How often each name came.
+    // Number of occurrences of each name.
     let mut seen: HashMap<String, usize> = HashMap::new();
     for (name, _) in &mut columns {
         let count = seen.entry(name.clone()).or_insert(0);
@@ -52,9 +52,9 @@ fn distinct(mut columns: Vec<(String, Column)>) -> Vec<(String, Column)> {
     columns
 }
 
-/// What the file of a table depends on.
+/// The dependencies of a table's file.
 struct Parts {
-    /// The same for tables with the same elements; `None` if nothing tells.
+    /// Equal for tables with the same elements; `None` if that is unknown.
     signature: Option<Signature>,
     blocks: Vec<usize>,
     grows: bool,
@@ -67,7 +67,7 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// The rows of a column, and the columns of the file that it makes: several if it is an array of records.
+    /// Returns the number of rows of a column, and the columns made from it: several for a structured array.
     fn column(&mut self, file: &Arc<AsdfFile>, source: &Source) -> Result<(u64, Vec<(String, Column)>)> {
         if let Some(signature) = &mut self.signature {
             signature.text.push_str(&format!("{:?} {:?} ", source.name, source.facts));
@@ -94,7 +94,7 @@ impl Parts {
         Ok((*rows, columns))
     }
 
-    /// The elements of an array, in C order. Where none can be had each of them is an error.
+    /// Returns the elements of an array in C order. If the array can't be read, each element is an error.
     fn elements(&mut self, file: &Arc<AsdfFile>, array: &Ndarray) -> Result<Elements> {
         let mut found = None;
         let made = file_of(file, array, |elements| {
@@ -115,7 +115,7 @@ impl Parts {
     }
 }
 
-/// Elements of which each is an error.
+/// Returns elements that all fail with this error when read.
 fn unreadable(array: &Ndarray, error: Error) -> Result<Elements> {
     let shape = array.shape.as_ref().filter(|shape| !shape.streamed);
     let (Some(shape), Some(datatype)) = (shape, &array.datatype) else { return Err(error) };
@@ -131,7 +131,7 @@ fn unreadable(array: &Ndarray, error: Error) -> Result<Elements> {
     })
 }
 
-/// Bytes that can't be had.
+/// A content that fails with the same error at each read.
 #[derive(Debug)]
 struct Unreadable {
     len: u64,
@@ -156,7 +156,7 @@ impl Content for Unreadable {
     }
 }
 
-/// A byte for each element of an array of these dimensions, from its mask.
+/// Broadcasts a mask to an array of these dimensions, with one byte for each element.
 fn broadcast(mask: Elements, dimensions: &[u64]) -> Result<Arc<dyn Content>> {
     let unfit = || Error::damaged("the mask of a column does not fit it");
     if mask.dimensions == dimensions {
@@ -181,7 +181,7 @@ fn broadcast(mask: Elements, dimensions: &[u64]) -> Result<Arc<dyn Content>> {
     Ok(Arc::new(Gather::new(mask.content, 0, 1, gathered)?))
 }
 
-/// Elements one after the other.
+/// Contiguous elements.
 struct Array {
     byteorder: Byteorder,
     content: Arc<dyn Content>,
@@ -190,12 +190,13 @@ struct Array {
 }
 
 impl Array {
-    /// The column for elements of a type, each row being lists of these lengths.
+    /// Returns a column of elements of this type. Each row is made of nested lists of these lengths.
     fn column(&self, datatype: &Datatype, lists: &[u64]) -> Result<Column> {
         let column = match datatype {
             Datatype::Structured(fields) => Column::Group {
                 columns: self.fields(fields, &[])?,
-                // Lists in a missing group would have no items: the file could not have one length.
+                // Lists in a missing group would have no items, so the length of the file would depend on the
+                // data.
                 nullable: self.missing.is_some() && !has_lists(fields),
             },
             Datatype::Scalar(Scalar::Complex64) => self.complex(4)?,
@@ -215,7 +216,7 @@ impl Array {
         })
     }
 
-    /// The real and the imaginary part, each of so many bytes.
+    /// Returns a column of real and imaginary parts of `size` bytes each.
     fn complex(&self, size: u8) -> Result<Column> {
         let part = |offset| -> Result<Column> {
             let part = self.part(offset, size.into(), 2 * u64::from(size), self.byteorder)?;
@@ -225,7 +226,7 @@ impl Array {
         Ok(Column::Group { columns, nullable: self.missing.is_some() })
     }
 
-    /// The fields of records, as columns whose rows are lists of these lengths.
+    /// Returns the fields of a structured array as columns. Their rows are nested lists of these lengths.
     fn fields(&self, fields: &[Field], lists: &[u64]) -> Result<Vec<(String, Column)>> {
         let size = |field: &Field| {
             field.shape.iter().try_fold(field.datatype.size()?, |size, len| size.checked_mul(*len))
@@ -234,7 +235,7 @@ impl Array {
         let record = record.ok_or_else(Elements::unknown_type)?;
         let (mut columns, mut offset) = (Vec::with_capacity(fields.len()), 0);
         for (n, field) in fields.iter().enumerate() {
-            // numpy's name for a field that has none.
+            // numpy's name for a field without a name.
             let name = field.name_at(n).into_owned();
             let bytes = size(field).unwrap_or_default();
             let items = field.shape.iter().product::<u64>();
@@ -247,7 +248,7 @@ impl Array {
         Ok(distinct(columns))
     }
 
-    /// `size` bytes at an offset of each element.
+    /// Selects `size` bytes at an offset of each element.
     fn part(&self, offset: u64, size: u64, element: u64, byteorder: Byteorder) -> Result<Self> {
         let stride = i64::try_from(element).map_err(|_| Elements::unknown_type())?;
         let content = Gather::new(self.content.clone(), offset, size, vec![(self.count, stride)])?;
@@ -255,7 +256,7 @@ impl Array {
         Ok(Self { byteorder, content: Arc::new(content), count, missing })
     }
 
-    /// The array with each element as so many items, all of them missing where the element is.
+    /// Divides each element into `items` items. All items of a missing element are missing.
     fn in_items(self, items: u64) -> Result<Self> {
         let missing = match self.missing {
             Some(missing) if items != 1 => {
@@ -268,7 +269,7 @@ impl Array {
     }
 }
 
-/// True if there are lists in records with these fields.
+/// True if there are lists in structured elements with these fields.
 fn has_lists(fields: &[Field]) -> bool {
     fields.iter().any(|field| match &field.datatype {
         _ if !field.shape.is_empty() => true,

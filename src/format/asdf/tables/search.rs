@@ -1,4 +1,4 @@
-//! The arrays in a column, and what its nodes say of them.
+//! Finds the arrays in a column, and their metadata.
 
 use std::collections::HashSet;
 
@@ -7,29 +7,29 @@ use super::super::units;
 use crate::content::parquet::Facts;
 use crate::yaml::survey::{Node, Value};
 
-/// So many nodes of a column are looked at.
+/// Maximal number of nodes of a column that are visited.
 pub(super) const MOST_LOOKED_AT: usize = 1 << 12;
-/// So deep below a column its arrays are looked for.
+/// Maximal depth of arrays below a column.
 const DEEPEST: usize = 8;
 
-/// The longest text that is said of a column.
+/// Maximal length of a metadata value of a column, in bytes.
 const LONGEST_FACT: usize = 1 << 12;
 
-/// The starts of the tags of columns.
+/// Tag prefixes of columns.
 const COLUMNS: [&str; 2] = ["tag:stsci.edu:asdf/core/column-1.", "tag:stsci.edu:asdf/table/column-1."];
-/// The starts of the tags of times and coordinates.
+/// Tag prefixes of times and coordinates.
 const TIME: &str = "tag:stsci.edu:asdf/time/time-1.";
 const SKY: &str = "tag:astropy.org:astropy/coordinates/skycoord-1.";
 
-/// The array of a column, and its metadata.
+/// The array of a column and its metadata.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Source {
-    /// Its name; empty for an array of records, whose fields are columns.
+    /// The name; empty for a structured array, whose fields are columns.
     pub name: String,
     pub array: Ndarray,
-    /// Which elements are missing.
+    /// The mask of missing elements.
     pub mask: Option<Ndarray>,
-    /// Its unit, what it is, the frame of its coordinates, the scale of its times.
+    /// Unit, description, coordinate frame, time scale and format.
     pub facts: Facts,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn is_column(tag: &str) -> bool {
     COLUMNS.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/column"
 }
 
-/// Metadata that a node with this tag gives the arrays in it.
+/// Returns the metadata that a node with this tag gives the arrays in it.
 fn facts_of(tag: &str, node: &Value) -> Facts {
     let text = |key| node.get(key).and_then(Value::text).filter(|text| text.len() <= LONGEST_FACT);
     let fact = |name, key| text(key).map(|text| (name, text.to_owned()));
@@ -50,7 +50,7 @@ fn facts_of(tag: &str, node: &Value) -> Facts {
         facts.extend(fact("description", "description"));
     }
     if tag.starts_with(TIME) {
-        // The scale of a time that does not name one.
+        // The default scale of a time is UTC.
         facts.push(("scale", text("scale").unwrap_or("utc").to_owned()));
         facts.extend(fact("format", "format"));
     }
@@ -60,7 +60,7 @@ fn facts_of(tag: &str, node: &Value) -> Facts {
     facts
 }
 
-/// The arrays in a column, each with the keys below which it lies.
+/// Returns the arrays in a column, each with its dotted path of keys below the column.
 pub(super) fn arrays_in(value: &Value) -> Vec<(String, Source)> {
     let mut search = Search { below: Vec::new(), arrays: Vec::new(), facts: Facts::new(), looked_at: 0 };
     search.look_at(value);
@@ -71,9 +71,9 @@ pub(super) fn arrays_in(value: &Value) -> Vec<(String, Source)> {
 struct Search {
     below: Vec<String>,
     arrays: Vec<(String, Source)>,
-    /// Metadata of the nodes around the one at hand.
+    /// Metadata of the nodes around the current one.
     facts: Facts,
-    /// Nodes that were looked at. With aliases there may be far more than the text has.
+    /// Number of nodes visited. Aliases can make it far larger than the number of nodes in the text.
     looked_at: usize,
 }
 
@@ -103,7 +103,7 @@ impl Search {
     }
 
     fn take(&mut self, tag: &str, value: &Value) {
-        // `arrays/` says what is wrong with an array.
+        // `arrays/` reports arrays that can't be read.
         let Ok((mut array, _)) = Ndarray::read_leniently(tag, value) else { return };
         if array.settle_inline().is_err() {
             return;
@@ -113,10 +113,10 @@ impl Search {
             let (mut mask, _) = Ndarray::read_leniently(tag, mask).ok()?;
             mask.settle_inline().ok().map(|()| mask)
         });
-        // The array of a quantity is its only one, more or less.
+        // A quantity has one array, so the keys that lead to it are left out of the name.
         let telling = self.below.iter().filter(|key| !matches!(key.as_str(), "value" | INLINE_KEY));
         let path = telling.cloned().collect::<Vec<_>>().join(".");
-        // The innermost node that says something of a kind counts.
+        // The innermost node wins for each key.
         let mut facts = self.facts.clone();
         let mut known = HashSet::new();
         facts.reverse();
