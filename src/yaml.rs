@@ -1,8 +1,8 @@
-//! What we ask of YAML: the events of a text, a survey of it, and the values of a tiny one.
+//! YAML: events of a text, a survey of it, and values of small documents.
 //!
-//! Trees are read by their events ([`parser`], [`fast`]), surveyed in one pass ([`survey`]), and never held as
-//! values: they may be as large as memory. [`scalar`] says what a scalar is taken for.
-//! [`Value`] is for documents that are tiny by nature, a block index or an encoding chain.
+//! Trees may be as large as memory. They are read as events ([`parser`], [`fast`]) and surveyed in one pass
+//! ([`survey`]), but never held as values. [`scalar`] resolves the types of scalars. [`Value`] is for small
+//! documents, such as a block index or an encoding chain.
 
 pub mod event;
 pub mod fast;

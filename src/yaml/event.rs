@@ -1,15 +1,15 @@
-//! An event of a YAML text: what it is, and where it stands.
+//! Events of a YAML text, with their places.
 
 use std::fmt;
 
 /// A place in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Mark {
-    /// Bytes from the start of the text.
+    /// The offset in bytes, from 0.
     pub offset: u64,
-    /// Line, from 1.
+    /// The line, from 1.
     pub line: u64,
-    /// Column in characters, from 1.
+    /// The column in characters, from 1.
     pub column: u64,
 }
 
@@ -19,91 +19,91 @@ impl fmt::Display for Mark {
     }
 }
 
-/// What is wrong with a text, and where.
+/// A syntax error and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Where.
+    /// The place of the error.
     pub place: Mark,
-    /// What, without the place.
+    /// The message, without the place.
     pub problem: String,
 }
 
-/// How a scalar is written.
+/// The style of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Without quotes: `5`, `true` and `null` in this style are no strings.
+    /// Without quotes. Only in this style are `5`, `true` and `null` not strings.
     Plain,
     /// In single quotes.
     SingleQuoted,
     /// In double quotes.
     DoubleQuoted,
-    /// A block after `|`.
+    /// A block scalar after `|`.
     Literal,
-    /// A block after `>`.
+    /// A block scalar after `>`.
     Folded,
 }
 
-/// One event and where it stands.
+/// An event and its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'e> {
-    /// What it is.
+    /// The event itself.
     pub what: What<'e>,
-    /// Where it begins: at its tag or anchor if there is one.
+    /// The start: at the tag or anchor if there is one.
     pub start: Mark,
-    /// Where it ends.
+    /// The end.
     pub end: Mark,
 }
 
-/// What an event is. A tag is always the resolved one, whatever its spelling; `None` if none is written.
+/// An event without its place. Tags are resolved; `None` if no tag is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'e> {
-    /// The first event of all.
+    /// The first event of a text.
     StreamStart,
-    /// The last event of all.
+    /// The last event of a text.
     StreamEnd,
-    /// A document begins.
+    /// The start of a document.
     DocumentStart {
-        /// Whether `---` is written.
+        /// True if `---` is written.
         explicit: bool,
     },
-    /// A document ends.
+    /// The end of a document.
     DocumentEnd {
-        /// Whether `...` is written.
+        /// True if `...` is written.
         explicit: bool,
     },
-    /// A mention of the node with this anchor.
+    /// An alias of the node with this anchor.
     Alias(&'e str),
     /// A scalar.
     Scalar {
-        /// Its text, escapes and folding undone.
+        /// The text after unescaping and folding.
         value: &'e str,
-        /// How it is written.
+        /// The style.
         style: Style,
-        /// Its tag.
+        /// The tag.
         tag: Option<&'e str>,
-        /// Its anchor.
+        /// The anchor.
         anchor: Option<&'e str>,
     },
-    /// A sequence begins.
+    /// The start of a sequence.
     SequenceStart {
-        /// Its tag.
+        /// The tag.
         tag: Option<&'e str>,
-        /// Its anchor.
+        /// The anchor.
         anchor: Option<&'e str>,
-        /// Whether it is written in brackets.
+        /// True if it is written in brackets.
         flow: bool,
     },
-    /// A sequence ends.
+    /// The end of a sequence.
     SequenceEnd,
-    /// A mapping begins; keys and values follow in turn.
+    /// The start of a mapping. Keys and values alternate.
     MappingStart {
-        /// Its tag.
+        /// The tag.
         tag: Option<&'e str>,
-        /// Its anchor.
+        /// The anchor.
         anchor: Option<&'e str>,
-        /// Whether it is written in braces.
+        /// True if it is written in braces.
         flow: bool,
     },
-    /// A mapping ends.
+    /// The end of a mapping.
     MappingEnd,
 }

@@ -1,14 +1,15 @@
-//! The events of a YAML text that lies in memory, several times as fast as libyaml gives them.
+//! Events of a YAML text in memory, several times as fast as with libyaml.
 //!
-//! libyaml decides what is YAML ([`parser`](super::parser)), since Python asdf reads with it. It scans a text
-//! character by character and allocates each string, which takes most of the time of a save. Nearly all trees
-//! are written in a part of YAML that can be read much faster. This is libyaml's scanner and parser for that
-//! part: the same tokens and states under the same names, so that the two can be compared. Its strings are
-//! borrowed from the text, and it words no errors. What it does not know, and what is not YAML, is
-//! [`NeedsLibyaml`]: libyaml then reads the text from its start. The tests compare both, event by event.
+//! libyaml decides what is valid YAML ([`parser`](super::parser)), since Python asdf reads with it. But it
+//! scans a text character by character and allocates each string, which would take most of the time of a
+//! save. Nearly all trees are written in a subset of YAML that can be read much faster. This module is
+//! libyaml's scanner and parser for that subset, with the same names of tokens and states, so that the two
+//! can be compared. Strings are borrowed from the text. Anything outside the subset, and any error, returns
+//! [`NeedsLibyaml`]: libyaml then reads the text from its start. The tests compare both parsers event by
+//! event.
 //!
-//! Left to libyaml: tabs, carriage returns and other rare line ends, a byte order mark, keys after `?`,
-//! escapes in tags, any directive but `%YAML` and `%TAG`, more than one document, and all errors.
+//! Left to libyaml: tabs, carriage returns and other rare line breaks, a byte order mark, keys after `?`,
+//! escapes in tags, directives other than `%YAML` and `%TAG`, several documents, and all errors.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,18 +23,18 @@ mod scalar;
 mod scanner;
 mod states;
 
-/// What the tag handles `!` and `!!` stand for if no line says otherwise.
+/// The default prefixes of the tag handles `!` and `!!`.
 const DEFAULT_TAGS: [(&str, &str); 2] = [("!", "!"), ("!!", "tag:yaml.org,2002:")];
-/// Different tags whose meaning is remembered.
+/// Maximal number of different tags in a text.
 const MOST_TAGS: usize = 1000;
 
-/// The text is to be read by libyaml.
+/// The text must be read with libyaml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeedsLibyaml;
 
 type Result<T> = std::result::Result<T, NeedsLibyaml>;
 
-/// What is expected next.
+/// The state of the parser, named after the item it expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     StreamStart,
@@ -60,7 +61,7 @@ enum State {
     End,
 }
 
-/// An event whose strings are the parser's.
+/// An event. Its strings are kept in the parser.
 #[derive(Clone, Copy, Debug)]
 enum Kind<'t> {
     StreamStart,
@@ -68,7 +69,7 @@ enum Kind<'t> {
     DocumentStart(bool),
     DocumentEnd(bool),
     Alias(&'t str),
-    /// Its value is kept in the parser.
+    /// The value is kept in the parser.
     Scalar(Style, Properties<'t>),
     SequenceStart(bool, Properties<'t>),
     SequenceEnd,
@@ -76,10 +77,10 @@ enum Kind<'t> {
     MappingEnd,
 }
 
-/// What may stand before a node.
+/// Tag and anchor before a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Properties<'t> {
-    /// Index of the tag.
+    /// Index into the parser's `tags`.
     tag: Option<usize>,
     anchor: Option<&'t str>,
 }
@@ -92,9 +93,9 @@ pub struct FastParser<'t> {
     scanner: Scanner<'t>,
     state: State,
     states: Vec<State>,
-    /// What handles of tags stand for.
+    /// Prefixes of tag handles.
     handles: Vec<(&'t str, &'t str)>,
-    /// Tags as they are written, handle and suffix, and which they are.
+    /// Tags as they are written, handle and suffix, with their index in `tags`.
     known: HashMap<(&'t str, &'t str), usize>,
     tags: Vec<Box<str>>,
     depth: usize,
@@ -103,7 +104,7 @@ pub struct FastParser<'t> {
 }
 
 impl<'t> FastParser<'t> {
-    /// The events of `text`; `None` if it is to be read by libyaml.
+    /// Begins to parse `text`; `None` if it needs libyaml.
     pub fn new(text: &'t [u8]) -> Option<Self> {
         Some(Self {
             scanner: Scanner::new(text)?,
@@ -117,11 +118,12 @@ impl<'t> FastParser<'t> {
         })
     }
 
-    /// The next event; `None` after the end of the stream.
+    /// Returns the next event; `None` after the end of the stream.
     ///
     /// # Errors
     ///
-    /// Whatever is wrong or unusual: what was told so far is right, and what follows libyaml must tell.
+    /// The text is invalid or outside the subset. All events before are valid; the rest must come from
+    /// libyaml.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>> {
         if self.state == State::End {
             return Ok(None);
@@ -158,7 +160,7 @@ impl<'t> FastParser<'t> {
         Ok(Some(Event { what, start, end }))
     }
 
-    /// Which tag this is.
+    /// Returns the index of a tag in `tags`.
     fn tag(&mut self, handle: &'t str, suffix: &'t str) -> Result<usize> {
         if let Some(known) = self.known.get(&(handle, suffix)) {
             return Ok(*known);

@@ -1,4 +1,4 @@
-//! What the parser reads: a text in memory or a content, from its start to its end.
+//! The parser's input: a text in memory or a content, read from start to end.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use super::event::Mark;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// How many `%TAG` lines a text may have; the time libyaml takes is quadratic in their number.
+/// Maximal number of `%TAG` lines: libyaml's time is quadratic in it.
 const MAX_TAG_LINES: usize = 1000;
 
-/// A byte order mark, which libyaml skips and doesn't count.
+/// The byte order mark, which libyaml skips and doesn't count in offsets.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// A text, wherever it is.
+/// A text in memory or in a content.
 pub(super) enum Text<'a> {
     Bytes(&'a [u8]),
     Content(&'a dyn Content),
@@ -34,12 +34,12 @@ impl Text<'_> {
     }
 }
 
-/// What libyaml is given of a text, one piece after the other.
+/// A text that libyaml reads piece by piece.
 pub(super) struct Input<'a> {
     text: Text<'a>,
     offset: u64,
     tag_lines: usize,
-    /// What kept libyaml from being given more.
+    /// The error that ended the input.
     pub(super) error: Option<Error>,
 }
 
@@ -48,17 +48,17 @@ impl<'a> Input<'a> {
         Self { text, offset: 0, tag_lines: 0, error: None }
     }
 
-    /// How many bytes of a byte order mark the text begins with.
+    /// Returns the length of the byte order mark at the start of the text, or 0.
     pub(super) fn byte_order_mark(&self) -> u64 {
         let mut head = [0; BOM.len()];
-        // A failing read comes again, as an error, when libyaml asks for the same bytes.
+        // Errors can be ignored here: libyaml reads the same bytes again and then fails.
         match self.text.read_at(0, &mut head) {
             Ok(_) if head == BOM => BOM.len() as u64,
             _ => 0,
         }
     }
 
-    /// The next bytes; none at the end.
+    /// Reads the next bytes. Returns their number, 0 at the end.
     pub(super) fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
         let read = self.text.read_at(self.offset, buf)?;
         self.offset += read as u64;
@@ -69,7 +69,7 @@ impl<'a> Input<'a> {
         Ok(read)
     }
 
-    /// Line and column of a byte, for the errors that libyaml gives as an offset only.
+    /// Computes the line and column of a byte, for libyaml's errors that have only an offset.
     pub(super) fn mark(&self, offset: u64) -> Mark {
         let (mut line, mut column, mut at, mut after_cr) = (1, 1, 0, false);
         let mut buf = [0; 4096];
@@ -83,7 +83,7 @@ impl<'a> Input<'a> {
                 match byte {
                     b'\n' if after_cr => {}
                     b'\n' | b'\r' => (line, column) = (line + 1, 1),
-                    // The later bytes of a character.
+                    // Continuation bytes of a UTF-8 character.
                     0x80..=0xbf => {}
                     _ => column += 1,
                 }

@@ -1,12 +1,11 @@
-//! The events of a YAML text, one after the other, in constant memory.
+//! Events of a YAML text, parsed one by one in constant memory.
 //!
-//! libyaml's parser (`libyaml-rs`: the same code in Rust, reached through raw pointers) does the work:
-//! what it accepts is what Python asdf, which reads through libyaml too, can open. [`Events`] is the safe
-//! face of it. An event lends its strings from the parser until the next one is asked for, so nothing is
-//! copied that the caller does not keep. Aliases are not expanded, so a small text can't grow.
+//! The parser is libyaml's (`libyaml-rs`, a port to Rust that uses raw pointers). Python asdf also uses
+//! libyaml, so both accept the same texts. [`Events`] is the safe interface. The strings of an event are
+//! borrowed from the parser until the next event, so nothing is copied that the caller does not keep. Aliases
+//! are not expanded, so a small text stays small.
 //!
-//! Not checked here, because it is the consumer's business: whether an alias has its anchor, keys that
-//! come twice, how many documents there are.
+//! Left to the caller to check: aliases without an anchor, duplicate keys, and the number of documents.
 
 #![allow(unsafe_code)] // the parser's raw pointers, in `State` and `Events`
 
@@ -25,37 +24,38 @@ use super::input::{Input, Text};
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// How deep collections may nest; the time libyaml takes is quadratic in the depth.
+/// Maximal nesting of collections: libyaml's time is quadratic in the depth.
 pub const MAX_DEPTH: usize = 1000;
 
-/// Parser, current event and input: one allocation that never moves, since they point at each other.
+/// Parser, current event and input. They point at each other, so they share one allocation that never moves.
 struct State<'a> {
     parser: MaybeUninit<yaml_parser_t>,
-    /// The current event; its strings belong to it until `yaml_event_delete`.
+    /// The current event. It owns its strings until `yaml_event_delete`.
     event: MaybeUninit<yaml_event_t>,
     input: Input<'a>,
 }
 
-/// Gives libyaml the next bytes: 1 for success (0 bytes are the end), 0 for an error kept in the input.
+/// Passes the next bytes to libyaml. Returns 1 for success (0 bytes mean the end), or 0 for an error, which
+/// is stored in the input.
 ///
 /// # Safety
 ///
-/// `data` points to the `Input` that was given to `yaml_parser_set_input`, `buffer` to `size` bytes that
-/// may be written, `size_read` to a number, and nothing else reaches any of them during the call.
+/// `data` points to the `Input` that was passed to `yaml_parser_set_input`, `buffer` to `size` writable
+/// bytes, and `size_read` to a number. Nothing else accesses them during the call.
 unsafe fn read_handler(data: *mut c_void, buffer: *mut u8, size: u64, size_read: *mut u64) -> i32 {
-    // SAFETY: libyaml passes on the pointer it was given, to an `Input` that lives as long as its parser
-    // and that nothing borrows while the parser runs.
+    // SAFETY: libyaml passes the pointer that it was given. The `Input` behind it lives as long as the
+    // parser, and nothing borrows it while the parser runs.
     let input = unsafe { &mut *data.cast::<Input<'_>>() };
     let Ok(len) = usize::try_from(size) else { return 0 };
-    // SAFETY: libyaml gives `size` writable bytes of its raw buffer; they are written here before they
-    // are looked at as a slice, as they may never have been.
+    // SAFETY: libyaml passes `size` writable bytes of its raw buffer. They may be uninitialised, so they are
+    // zeroed before a slice is made of them.
     let buf = unsafe {
         ptr::write_bytes(buffer, 0, len);
         std::slice::from_raw_parts_mut(buffer, len)
     };
     match input.read(buf) {
         Ok(read) => {
-            // SAFETY: libyaml gives the place of a local number of its own.
+            // SAFETY: libyaml passes the address of a local number of its own.
             unsafe { size_read.write(read as u64) };
             1
         }
@@ -69,7 +69,7 @@ unsafe fn read_handler(data: *mut c_void, buffer: *mut u8, size: u64, size_read:
 /// The events of a text, in order.
 pub struct Events<'a> {
     state: NonNull<State<'a>>,
-    /// A byte order mark's length, which libyaml's marks leave out.
+    /// Length of the byte order mark, which libyaml does not count in its marks.
     skipped: u64,
     depth: usize,
     done: bool,
@@ -77,8 +77,8 @@ pub struct Events<'a> {
     owns: PhantomData<State<'a>>,
 }
 
-// SAFETY: all that `state` leads to is one allocation that belongs to these events alone, and what libyaml has allocated
-// itself; none of it is bound to a thread. The text is `Send`: bytes, or a `Content`, which is `Sync`.
+// SAFETY: `state` points to one allocation that belongs to these events alone, and libyaml owns its other
+// allocations. None of them is bound to a thread. The text is `Send`: bytes, or a `Content`, which is `Sync`.
 unsafe impl Send for Events<'_> {}
 
 impl fmt::Debug for Events<'_> {
@@ -91,17 +91,17 @@ impl fmt::Debug for Events<'_> {
 }
 
 impl<'a> Events<'a> {
-    /// The events of `text`.
+    /// Begins to parse `text`.
     pub fn new(text: &'a [u8]) -> Self {
         Self::from_text(Text::Bytes(text))
     }
 
-    /// The events of a content's text, all of it, read piece by piece as they are asked for.
+    /// Begins to parse the text of a whole content, which is read piece by piece on demand.
     pub fn of(content: &'a dyn Content) -> Self {
         Self::from_text(Text::Content(content))
     }
 
-    /// The same for a content that the events keep.
+    /// Begins to parse the text of a whole content, and keeps the content alive.
     pub fn keeping(content: Arc<dyn Content>) -> Self {
         Self::from_text(Text::Shared(content))
     }
@@ -111,33 +111,33 @@ impl<'a> Events<'a> {
         let skipped = input.byte_order_mark();
         let state = NonNull::from(Box::leak(Box::new(State {
             parser: MaybeUninit::uninit(),
-            // All zeros is libyaml's own "no event", with null pointers: valid, and nothing to free.
+            // All zeros is libyaml's own "no event": valid, with null pointers and nothing to free.
             event: MaybeUninit::zeroed(),
             input,
         })));
         let at = state.as_ptr();
-        // SAFETY: `at` is a live allocation, reached only through this pointer until `drop`. The parser is
-        // initialised before anything else is done with it, and the input it is given stays in its place
-        // as long as the parser.
+        // SAFETY: `at` is a live allocation that is accessed only through this pointer until `drop`. The
+        // parser is initialised before any other use, and its input stays in place as long as the parser
+        // lives.
         unsafe {
             let parser = (&raw mut (*at).parser).cast::<yaml_parser_t>();
-            // Can't fail: libyaml-rs ends the process when memory is out, as Rust does.
+            // Can't fail: like Rust, libyaml-rs aborts the process when out of memory.
             let _ = libyaml::yaml_parser_initialize(parser);
             libyaml::yaml_parser_set_input(parser, read_handler, (&raw mut (*at).input).cast());
         }
         Self { state, skipped, depth: 0, done: false, failure: None, owns: PhantomData }
     }
 
-    /// The next event; `None` after the end of the stream, or after an error.
+    /// Returns the next event; `None` after the end of the stream or after an error.
     ///
-    /// Errors say what is wrong in which line and column.
+    /// Errors state the problem with its line and column.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>> {
         if self.done {
             return Ok(None);
         }
         let at = self.state.as_ptr();
-        // SAFETY: parser and event are initialised; the strings of the old event are freed here and lent
-        // to no one any more, since lending them borrows `self` as long as this call does mutably.
+        // SAFETY: parser and event are initialised. This call frees the strings of the previous event. No
+        // borrow of them can be live, since they borrow `self`, which this call borrows mutably.
         let event = unsafe {
             let event = (&raw mut (*at).event).cast::<yaml_event_t>();
             libyaml::yaml_event_delete(event);
@@ -148,7 +148,7 @@ impl<'a> Events<'a> {
             &*event
         };
         let (start, end) = (self.mark(event.start_mark), self.mark(event.end_mark));
-        // SAFETY: the event was just filled in by the parser, and stays as it is until the next call.
+        // SAFETY: the parser has just filled in the event, which stays unchanged until the next call.
         let what = match unsafe { what(event) } {
             Ok(what) => what,
             Err(problem) => {
@@ -180,15 +180,15 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// What the parser has to say after it failed.
+    /// Returns the parser's error.
     fn error(&mut self) -> Error {
         let at = self.state.as_ptr();
-        // SAFETY: the parser is initialised and not running, so nothing else holds it or its input.
+        // SAFETY: the parser is initialised and not running, so nothing else borrows it or its input.
         let (parser, input) = unsafe { ((*at).parser.assume_init_ref(), &mut (*at).input) };
         if let Some(error) = input.error.take() {
             return error;
         }
-        // SAFETY: libyaml's problem and context are literals, or null.
+        // SAFETY: libyaml's problem and context are literals or null.
         let (problem, context) = unsafe { (literal(parser.problem), literal(parser.context)) };
         let problem = if problem.is_empty() { "it can't be parsed" } else { problem };
         let place = match parser.error {
@@ -210,7 +210,7 @@ impl<'a> Events<'a> {
         error
     }
 
-    /// What the text itself was at fault for, after an error; `None` if it could not be read.
+    /// Returns the syntax error after a failure; `None` if the text could not be read.
     pub fn failure(&self) -> Option<&Failure> {
         self.failure.as_ref()
     }
@@ -219,8 +219,8 @@ impl<'a> Events<'a> {
 impl Drop for Events<'_> {
     fn drop(&mut self) {
         let at = self.state.as_ptr();
-        // SAFETY: parser and event were initialised in `from_text` and are deleted once, here; the box was
-        // leaked there, and nothing lent from it outlives `self`.
+        // SAFETY: parser and event were initialised in `from_text` and are deleted once, here. The box was
+        // leaked there, and nothing borrowed from it outlives `self`.
         unsafe {
             libyaml::yaml_event_delete((&raw mut (*at).event).cast());
             libyaml::yaml_parser_delete((&raw mut (*at).parser).cast());
@@ -229,18 +229,18 @@ impl Drop for Events<'_> {
     }
 }
 
-/// Translates libyaml's event; an error is a problem in words.
+/// Converts libyaml's event. The error is a message.
 ///
 /// # Safety
 ///
-/// The event was filled in by the parser and not deleted since.
+/// The parser has filled in the event, which has not been deleted since.
 unsafe fn what(event: &yaml_event_t) -> std::result::Result<What<'_>, &'static str> {
     use libyaml::yaml_encoding_t::YAML_UTF8_ENCODING;
     use libyaml::yaml_mapping_style_t::YAML_FLOW_MAPPING_STYLE;
     use libyaml::yaml_sequence_style_t::YAML_FLOW_SEQUENCE_STYLE;
     let data = &event.data;
-    // SAFETY: the type says which member of the union is filled in; its strings end in a zero byte, or
-    // are null, and belong to the event.
+    // SAFETY: `type_` says which member of the union is filled in. Its strings end with a NUL or are null,
+    // and belong to the event.
     unsafe {
         Ok(match event.type_ {
             yaml_event_type_t::YAML_STREAM_START_EVENT => match data.stream_start.encoding {
@@ -289,45 +289,45 @@ fn style(style: libyaml::yaml_scalar_style_t) -> Style {
     }
 }
 
-/// A tag or an anchor.
+/// Converts a tag or an anchor.
 ///
 /// # Safety
 ///
-/// Null, or a string that ends in a zero byte and lives as long as `'e`.
+/// `text` is null, or a NUL-terminated string that lives as long as `'e`.
 unsafe fn name<'e>(text: *const u8) -> std::result::Result<Option<&'e str>, &'static str> {
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: as this function demands.
+    // SAFETY: required of the caller.
     let text = unsafe { CStr::from_ptr(text.cast::<c_char>()) };
-    // libyaml lets %-escapes in a tag make bytes that are no character.
+    // %-escapes in a tag can make bytes that are not valid UTF-8.
     text.to_str().map(Some).map_err(|_| "a tag or an anchor is not in UTF-8")
 }
 
-/// A scalar's text.
+/// Converts the text of a scalar.
 ///
 /// # Safety
 ///
-/// Null, or `length` bytes that live as long as `'e`.
+/// `text` is null, or points to `length` bytes that live as long as `'e`.
 unsafe fn value<'e>(text: *const u8, length: u64) -> std::result::Result<&'e str, &'static str> {
     if text.is_null() {
         return Ok("");
     }
-    // SAFETY: as this function demands; an allocation is never longer than a usize counts.
+    // SAFETY: required of the caller. The length of an allocation fits in a `usize`.
     let text = unsafe { std::slice::from_raw_parts(text, length as usize) };
     std::str::from_utf8(text).map_err(|_| "a scalar is not in UTF-8")
 }
 
-/// One of libyaml's own texts; empty for null.
+/// Converts a constant text of libyaml; null gives an empty text.
 ///
 /// # Safety
 ///
-/// Null, or a literal of libyaml.
+/// `text` is null or a literal of libyaml.
 unsafe fn literal(text: *const i8) -> &'static str {
     if text.is_null() {
         return "";
     }
-    // SAFETY: as this function demands.
+    // SAFETY: required of the caller.
     unsafe { CStr::from_ptr(text.cast::<c_char>()) }.to_str().unwrap_or_default()
 }
 
@@ -335,7 +335,7 @@ unsafe fn literal(text: *const i8) -> &'static str {
 mod tests {
     use super::*;
 
-    /// All events in short, or the error.
+    /// Returns all events in short form, or the error.
     fn all(text: &[u8]) -> Result<Vec<String>> {
         let mut events = Events::new(text);
         let mut found = Vec::new();

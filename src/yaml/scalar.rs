@@ -1,8 +1,8 @@
-//! What YAML 1.1 takes a scalar for, and whether it can be that.
+//! Types of scalars in YAML 1.1, and checks that a scalar is valid for its type.
 //!
-//! `5` is a number and `"5"` a text; `2001-02-30` looks like a date and is none. The rules are those of
-//! the YAML 1.1 type repository as PyYAML, through which Python asdf reads a tree, goes by them: a
-//! scalar that [`unfit`] finds fault with keeps Python asdf from opening the file at all.
+//! `5` is a number and `"5"` a text; `2001-02-30` looks like a date but is invalid. The rules are those of
+//! the YAML 1.1 type repository as implemented by PyYAML, with which Python asdf reads trees. A scalar for
+//! which [`unfit`] returns a reason prevents Python asdf from opening the file.
 
 mod number;
 pub mod readings;
@@ -11,16 +11,16 @@ mod time;
 pub use number::{beyond_int64, float};
 pub use time::iso_timestamp;
 
-/// What the tags of YAML's own types begin with.
+/// The prefix of the tags of YAML's own types.
 pub const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
-/// More decimal digits than Python turns into an integer.
+/// Maximal number of decimal digits that Python converts to an integer.
 const MOST_DIGITS: usize = 4300;
 
-/// The types of YAML 1.1 that a scalar can be of.
+/// The types of scalars in YAML 1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// `~`, `null`, nothing at all.
+    /// `~`, `null`, the empty text.
     Null,
     /// `true`, `no`, `On`.
     Bool,
@@ -32,17 +32,17 @@ pub enum Type {
     Timestamp,
     /// `!!binary`.
     Binary,
-    /// `<<`, which merges another mapping into its own when it is a key.
+    /// `<<`, which as a key merges another mapping into its own.
     Merge,
     /// `=`.
     Value,
     /// Text.
     Str,
-    /// One of the types of collections, or of none of YAML's own.
+    /// A collection type, or a tag that is not YAML's own.
     Other,
 }
 
-/// The type of a scalar: by its tag, or else by what it looks like if it is `plain`.
+/// Returns the type of a scalar: by its tag or, if it is `plain` and has no tag, by its text.
 pub fn type_of(text: &str, plain: bool, tag: Option<&str>) -> Type {
     match tag {
         Some(tag) => tag.strip_prefix(TAG_PREFIX).map_or(Type::Other, named),
@@ -65,7 +65,7 @@ fn named(name: &str) -> Type {
     }
 }
 
-/// What a plain scalar without a tag is taken for.
+/// Resolves the type of a plain scalar without a tag.
 pub fn resolve(text: &str) -> Type {
     let Some(first) = text.bytes().next() else { return Type::Null };
     match first {
@@ -83,7 +83,7 @@ pub fn resolve(text: &str) -> Type {
     }
 }
 
-/// The truth value that a plain scalar spells.
+/// Parses a boolean.
 pub fn boolean(text: &str) -> Option<bool> {
     match text {
         "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(true),
@@ -92,12 +92,13 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The integer that a scalar of type [`Type::Int`] spells, if it is within 128 bits.
+/// Parses a scalar of type [`Type::Int`]; `None` beyond 128 bits.
 pub fn integer(text: &str) -> Option<i128> {
     number::integer(text)
 }
 
-/// Why a scalar can't be what its tag, or its look, says; `None` if it can. `looks` is its [`type_of`].
+/// Returns the reason why a scalar is invalid for its tag or implicit type; `None` if it is valid. `looks` is
+/// its [`type_of`].
 pub fn unfit(text: &str, looks: Type, tag: Option<&str>) -> Option<&'static str> {
     match (tag, looks) {
         (None, Type::Int) => number::unfit_int(text),
@@ -119,7 +120,7 @@ pub fn unfit(text: &str, looks: Type, tag: Option<&str>) -> Option<&'static str>
     }
 }
 
-/// Why a collection can't be what its tag says; `None` if it can.
+/// Returns the reason why a collection is invalid for its tag; `None` if it is valid.
 pub fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
     match (tag.strip_prefix(TAG_PREFIX)?, mapping) {
         ("null" | "bool" | "int" | "float" | "timestamp" | "binary" | "str", _) => {
@@ -131,7 +132,7 @@ pub fn unfit_collection(mapping: bool, tag: &str) -> Option<&'static str> {
     }
 }
 
-/// Follows Python's decoder, which skips what is not of the alphabet and minds only the end.
+/// Follows Python's decoder, which skips characters outside the alphabet and checks only the padding.
 fn unfit_base64(text: &[u8]) -> Option<&'static str> {
     if !text.is_ascii() {
         return Some("it is tagged !!binary and is not ASCII");

@@ -1,4 +1,4 @@
-//! The values of a tiny YAML document, held in memory.
+//! Values of a small YAML document, held in memory.
 
 use super::event::{Style, What};
 use super::parser::Events;
@@ -8,31 +8,32 @@ use crate::error::{Error, Result};
 /// The prefix of YAML's own tags.
 const CORE: &str = "tag:yaml.org,2002:";
 
-/// A node of a tiny document.
+/// A node of a small document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A scalar.
     Scalar {
-        /// Its text, escapes and folding undone.
+        /// The text after unescaping and folding.
         text: String,
-        /// Whether it stands without quotes, so that it may be a number.
+        /// True if it is unquoted and thus may be a number.
         plain: bool,
-        /// Its resolved tag, if one is written.
+        /// The resolved tag, if one is written.
         tag: Option<String>,
     },
-    /// A sequence; its tag is dropped.
+    /// A sequence. Its tag is dropped.
     Sequence(Vec<Value>),
-    /// A mapping, in the order of the text; its tag is dropped.
+    /// A mapping, in the order of the text. Its tag is dropped.
     Mapping(Vec<(Value, Value)>),
 }
 
 impl Value {
-    /// Reads the one document of `text`, which may hold `max_nodes` nodes at most.
+    /// Reads `text` as a single document of at most `max_nodes` nodes.
     ///
-    /// An alias is refused: tiny documents have none, and without them a value is no larger than its text.
+    /// Aliases are refused. Small documents have none, and without aliases a value is no larger than its
+    /// text.
     pub fn read(text: &[u8], max_nodes: usize) -> Result<Self> {
         let mut events = Events::new(text);
-        // The collections that are open; a mapping's entries lie flat until it ends.
+        // The open collections. Keys and values of a mapping are kept in one list until it ends.
         let mut open: Vec<Vec<Value>> = Vec::new();
         let mut root = None;
         let mut nodes = 0;
@@ -69,7 +70,7 @@ impl Value {
         root.ok_or_else(|| Error::damaged("not valid YAML: there is no document"))
     }
 
-    /// The text of a scalar.
+    /// Returns the text of a scalar.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Scalar { text, .. } => Some(text),
@@ -77,17 +78,17 @@ impl Value {
         }
     }
 
-    /// The number, if it is a decimal integer that is not negative and fits.
+    /// Returns the number of a non-negative decimal integer that fits.
     pub fn unsigned(&self) -> Option<u64> {
         let Self::Scalar { text, plain: true, tag } = self else { return None };
         let is_int = tag.as_deref().is_none_or(|tag| tag.strip_prefix(CORE) == Some("int"));
-        // A leading zero would make it octal, in YAML 1.1.
+        // A leading zero means octal in YAML 1.1.
         let is_decimal =
             text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
         (is_int && is_decimal).then(|| text.parse().ok()).flatten()
     }
 
-    /// The items of a sequence.
+    /// Returns the items of a sequence.
     pub fn items(&self) -> Option<&[Value]> {
         match self {
             Self::Sequence(items) => Some(items),
@@ -95,7 +96,7 @@ impl Value {
         }
     }
 
-    /// What a mapping has under `key`; the last one if it comes several times, as Python has it.
+    /// Returns the value of `key` in a mapping. The last one wins if the key is repeated, as in Python.
     pub fn get(&self, key: &str) -> Option<&Value> {
         let Self::Mapping(entries) = self else { return None };
         entries.iter().rev().find(|(name, _)| name.text() == Some(key)).map(|(_, value)| value)

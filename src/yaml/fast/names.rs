@@ -3,14 +3,14 @@
 use super::scanner::{Scanner, Token, is_blank_or_end};
 use super::{NeedsLibyaml, Result};
 
-/// More `%TAG` lines than this libyaml may read.
+/// Maximal number of `%TAG` lines. libyaml may read more.
 const MOST_TAG_LINES: usize = 100;
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')
 }
 
-/// Whether a byte may be part of a tag; `verbatim` is one in `<` and `>`, or behind `%TAG`.
+/// True for bytes of a tag. `verbatim` is for a tag between `<` and `>`, or a `%TAG` prefix.
 fn is_uri(byte: u8, verbatim: bool) -> bool {
     is_word(byte)
         || matches!(byte, b';' | b'/' | b'?' | b':' | b'@' | b'&' | b'=' | b'+' | b'$' | b'.' | b'!' | b'~')
@@ -19,7 +19,7 @@ fn is_uri(byte: u8, verbatim: bool) -> bool {
 }
 
 impl<'t> Scanner<'t> {
-    /// The lines `%YAML 1.1`, `%YAML 1.2` and `%TAG`.
+    /// Reads a line `%YAML 1.1`, `%YAML 1.2` or `%TAG`.
     pub(super) fn directive(&mut self) -> Result<()> {
         self.unroll_indent(-1);
         self.remove_simple_key()?;

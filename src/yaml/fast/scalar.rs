@@ -1,4 +1,4 @@
-//! Scalars: plain, in quotes, and in blocks.
+//! Plain, quoted and block scalars.
 
 use std::borrow::Cow;
 
@@ -6,23 +6,23 @@ use super::scanner::{PositionedToken, Scanner, Token, is_blank_or_end};
 use super::{NeedsLibyaml, Result};
 use crate::yaml::event::{Mark, Style};
 
-/// A scalar's text: a piece of the whole text for as long as it is one.
+/// The text of a scalar, borrowed as long as it is one piece of the input.
 #[derive(Debug)]
 struct Value<'t> {
     text: &'t str,
-    /// The piece that it is, if it is one.
+    /// The range of the piece.
     from: usize,
     to: usize,
     own: Option<String>,
 }
 
 impl<'t> Value<'t> {
-    /// An empty one that goes on at `from`.
+    /// An empty value before the piece at `from`.
     fn new(text: &'t str, from: usize) -> Self {
         Self { text, from, to: from, own: None }
     }
 
-    /// Adds a piece of the text.
+    /// Appends a range of the input.
     fn add(&mut self, from: usize, to: usize) {
         match &mut self.own {
             Some(own) => own.push_str(&self.text[from..to]),
@@ -35,12 +35,12 @@ impl<'t> Value<'t> {
         }
     }
 
-    /// What it is as a text of its own.
+    /// Copies the value into a string of its own.
     fn own(&mut self) -> &mut String {
         self.own.get_or_insert_with(|| self.text[self.from..self.to].to_owned())
     }
 
-    /// Adds what lines that were folded leave: one break is a blank, the others stay.
+    /// Appends the result of line folding: a single break becomes a blank, further breaks stay.
     fn fold(&mut self, further_breaks: usize) {
         match further_breaks {
             0 => self.own().push(' '),
@@ -62,7 +62,7 @@ impl<'t> Value<'t> {
     }
 }
 
-/// What may end a run of a plain scalar.
+/// Bytes that may end a run of a plain scalar.
 const ENDS: [bool; 256] = {
     let mut ends = [false; 256];
     let stops = b" \n:,[]{}";
@@ -83,7 +83,7 @@ impl<'t> Scanner<'t> {
         let (start, mut end) = (self.mark(), self.mark());
         let (indent, in_flow) = (self.indent + 1, self.in_flow());
         let mut value = Value::new(self.text, self.at);
-        // Whether a line has ended since the last word, and how many more.
+        // `broken` if a line has ended since the last word; `further` counts the line breaks after that.
         let (mut broken, mut further) = (false, 0);
         loop {
             if self.at_document_indicator() || self.byte(0) == b'#' {
@@ -93,7 +93,7 @@ impl<'t> Scanner<'t> {
             if to > self.at {
                 match broken {
                     true => value.fold(further),
-                    // With the blanks before it.
+                    // Includes the blanks before the word.
                     false => value.add(end.offset as usize, self.at),
                 }
                 value.add(self.at, to);
@@ -125,7 +125,7 @@ impl<'t> Scanner<'t> {
         Ok(Self::scalar(value, Style::Plain, start, end))
     }
 
-    /// Where the word of a plain scalar ends.
+    /// Returns the end of a word of a plain scalar.
     fn plain_run(&self, in_flow: bool) -> Result<usize> {
         let bytes = self.text.as_bytes();
         let mut to = self.at;
@@ -157,12 +157,12 @@ impl<'t> Scanner<'t> {
             if self.at_document_indicator() || self.at >= self.text.len() {
                 return Err(NeedsLibyaml);
             }
-            // Whether the line was joined with the next by a backslash.
+            // True if a backslash joins the line with the next.
             let joined = self.flow_run(&mut value, quote)?;
             if self.byte(0) == quote {
                 break;
             }
-            // What follows is the end of a line: the last one of these was joined, or has a break.
+            // The scanner is at the end of a line, or already on the next line if the two were joined.
             let (mut broken, mut further) = (joined, 0);
             loop {
                 match self.byte(0) {
@@ -184,18 +184,18 @@ impl<'t> Scanner<'t> {
         Ok(Self::scalar(value, style, start, self.mark()))
     }
 
-    /// Takes what stands in quotes up to a blank, the end of a line or the closing quote. Whether a
-    /// backslash joins the line, which was left, with the next.
+    /// Reads a quoted scalar up to the end of the line or the closing quote. True if a backslash has joined
+    /// the line with the next, where the scanner then is.
     fn flow_run(&mut self, value: &mut Value<'t>, quote: u8) -> Result<bool> {
         let bytes = self.text.as_bytes();
         loop {
-            // Blanks within a line stay as they are.
+            // Blanks within a line are kept.
             let rest = &bytes[self.at..];
             let second = if quote == b'"' { b'\\' } else { quote };
             let found = memchr::memchr3(quote, second, b'\n', rest).ok_or(NeedsLibyaml)?;
             let (to, byte) = (self.at + found, rest[found]);
             if byte == b'\n' {
-                // The blanks before it go with it.
+                // Blanks before a line break are dropped.
                 let words = self.text[self.at..to].trim_end_matches(' ').len();
                 value.add(self.at, self.at + words);
                 self.advance(self.at + words);
@@ -205,7 +205,7 @@ impl<'t> Scanner<'t> {
             self.advance(to);
             match (byte, self.byte(1)) {
                 (b'\'', b'\'') if quote == b'\'' => {
-                    // One of the two.
+                    // Two quotes stand for one.
                     value.add(to, to + 1);
                     value.own();
                     self.at += 2;
@@ -282,7 +282,7 @@ impl<'t> Scanner<'t> {
         }
         let mut indent = if increment > 0 { self.indent.max(0) + increment } else { 0 };
         let mut value = Value::new(self.text, self.at);
-        // Whether a line's end is still to be written, and how many empty lines after it.
+        // `broken` if a line break is pending; `further` counts the empty lines after it.
         let (mut broken, mut further) = (false, 0);
         let mut leading_blank = false;
         let mut end = self.block_breaks(&mut indent, &mut further);
@@ -315,8 +315,8 @@ impl<'t> Scanner<'t> {
         Ok(Self::scalar(value, if literal { Style::Literal } else { Style::Folded }, start, end))
     }
 
-    /// Goes past indentation and empty lines, and finds out the indentation where it is 0. Where the
-    /// last line ended.
+    /// Skips indentation and empty lines, and detects the indentation if `indent` is 0. Returns the mark
+    /// after the last line break.
     fn block_breaks(&mut self, indent: &mut i64, breaks: &mut usize) -> Mark {
         let (mut end, mut deepest) = (self.mark(), 0);
         loop {

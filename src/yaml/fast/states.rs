@@ -1,4 +1,4 @@
-//! The states: libyaml's parser, from tokens to events.
+//! The states of libyaml's parser, which turns tokens into events.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use super::{DEFAULT_TAGS, FastEvent, FastParser, Kind, NeedsLibyaml, Properties,
 use crate::yaml::event::{Mark, Style};
 
 impl<'t> FastParser<'t> {
-    /// The next event.
+    /// Returns the next event.
     pub(super) fn step(&mut self) -> Result<FastEvent<'t>> {
         match self.state {
             State::StreamStart => {
@@ -60,19 +60,19 @@ impl<'t> FastParser<'t> {
         }
     }
 
-    /// The kind of the next token.
+    /// Returns the next token without consuming it.
     fn peek(&mut self) -> Result<&Token<'t>> {
         Ok(&self.scanner.peek()?.token)
     }
 
-    /// A scalar that is not there; `next` is what is expected then.
+    /// Returns an empty scalar for a missing node, and goes to the state `next`.
     fn empty(&mut self, next: State, mark: Mark) -> FastEvent<'t> {
         self.state = next;
         self.value = Cow::Borrowed("");
         (Kind::Scalar(Style::Plain, Properties::default()), mark, mark)
     }
 
-    /// The end of a collection that its own token ends.
+    /// Ends a collection at its end token.
     fn end(&mut self, kind: Kind<'t>) -> Result<FastEvent<'t>> {
         let token = self.scanner.peek()?;
         let (start, end) = (token.start, token.end);
@@ -172,7 +172,7 @@ impl<'t> FastParser<'t> {
         Ok((Kind::StreamEnd, start, end))
     }
 
-    /// A node; what is expected after it lies on top of the states.
+    /// Parses a node. The state after it is on top of `states`.
     fn node(&mut self, block: bool, indentless: bool) -> Result<FastEvent<'t>> {
         let first = self.scanner.peek()?;
         let (start, mut end) = (first.start, first.start);
@@ -183,7 +183,7 @@ impl<'t> FastParser<'t> {
             return Ok((Kind::Alias(name), start, end));
         }
         let mut properties = Properties::default();
-        // Each at most once, in any order.
+        // Tag and anchor may come in any order, each at most once.
         for _ in 0..2 {
             let token = self.scanner.peek()?;
             match token.token {
@@ -307,7 +307,7 @@ impl<'t> FastParser<'t> {
         }
     }
 
-    /// Whether the flow collection, which the token `end` ends, has another entry.
+    /// True if a flow collection has another entry. `is_end` recognises its end token.
     fn has_another(&mut self, first: bool, is_end: fn(&Token<'_>) -> bool) -> Result<bool> {
         let token = self.peek()?;
         if is_end(token) {
@@ -332,7 +332,7 @@ impl<'t> FastParser<'t> {
             self.states.push(State::FlowSequenceEntry);
             return self.node(false, false);
         }
-        // A mapping of one key, without braces.
+        // A mapping with a single key, without braces.
         self.scanner.skip();
         self.state = State::FlowSequenceEntryMappingKey;
         Ok((Kind::MappingStart(true, Properties::default()), start, end))

@@ -1,9 +1,9 @@
-//! libyaml is the judge: what is told here it must tell too, event by event.
+//! Compares the events with libyaml's, which are taken as correct.
 
 use super::*;
 use crate::yaml::parser::Events;
 
-/// Texts of every construct, from which others are made.
+/// Texts with every construct, from which further texts are derived.
 const SEEDS: &[&str] = &[
     "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n\
      asdf_library: !core/software-1.0.0 {author: The ASDF Developers, name: asdf, version: 5.0.0}\nhistory:\n  \
@@ -25,8 +25,8 @@ const SEEDS: &[&str] = &[
     "x: 1\n---\ny: 2\n",
 ];
 
-/// What libyaml and this one say of a text, as far as both go on. How many events were the same, and
-/// whether that was all of them.
+/// Compares the events of both parsers until one of them fails. Returns the number of equal events, and true
+/// if these were all.
 fn compare(text: &[u8]) -> (usize, bool) {
     let Some(mut fast) = FastParser::new(text) else { return (0, false) };
     let mut events = Events::new(text);
@@ -48,7 +48,7 @@ fn the_usual_is_read_to_its_end() {
         let usual = !seed.contains("? ") && !seed.contains("---\ny");
         assert_eq!(compare(seed.as_bytes()).1, usual, "{seed}");
     }
-    // What Python asdf writes.
+    // Trees written by Python asdf.
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/asdf");
     let mut trees = 0;
     for file in std::fs::read_dir(folder).unwrap() {
@@ -63,7 +63,7 @@ fn the_usual_is_read_to_its_end() {
     assert!(trees > 3);
 }
 
-/// A key may be 1024 bytes before its colon, and in one line.
+/// A key is limited to one line, and to 1024 bytes before its colon.
 #[test]
 fn long_keys_and_words_are_read_as_libyaml_reads_them() {
     let mut refused = 0;

@@ -1,8 +1,8 @@
-//! Integers and floats as YAML 1.1 spells them.
+//! Integers and floats in YAML 1.1.
 
 use super::MOST_DIGITS;
 
-/// The rest after `text`'s leading bytes for which `is` holds, and how many those are.
+/// Returns the number of leading bytes for which `is` is true, and the rest of the text.
 fn span(text: &[u8], is: impl Fn(u8) -> bool) -> (usize, &[u8]) {
     let len = text.iter().take_while(|byte| is(**byte)).count();
     (len, &text[len..])
@@ -19,7 +19,7 @@ fn digit(byte: u8) -> bool {
     byte.is_ascii_digit() || byte == b'_'
 }
 
-/// What follows `:[0-5]?[0-9]`, as often as that comes; `None` if it does not come at all.
+/// Skips repetitions of `:[0-5]?[0-9]` (base 60). Returns the rest; `None` if there are none.
 fn sixties(mut text: &[u8]) -> Option<&[u8]> {
     let mut any = false;
     loop {
@@ -53,7 +53,7 @@ pub(super) fn is_float(text: &str) -> bool {
     match rest {
         b".inf" | b".Inf" | b".INF" => true,
         b".nan" | b".NaN" | b".NAN" => rest.len() == bytes.len(),
-        // Without a sign only.
+        // Only without a sign.
         [b'.', b'0'..=b'9', rest @ ..] if rest.len() + 2 == bytes.len() => {
             is_exponent_or_nothing(span(rest, digit).1)
         }
@@ -73,7 +73,7 @@ fn is_exponent_or_nothing(text: &[u8]) -> bool {
     }
 }
 
-/// Digits without their underscores, and their base.
+/// Returns the digits without underscores, and their base.
 fn digits(text: &str) -> (String, u32) {
     let text = text.trim_start_matches(['+', '-']).replace('_', "");
     match text.as_bytes() {
@@ -132,7 +132,7 @@ pub(super) fn integer(text: &str) -> Option<i128> {
     Some(if text.starts_with('-') { -value } else { value })
 }
 
-/// The number that a scalar that is a float spells.
+/// Parses a scalar of type float.
 pub fn float(text: &str) -> Option<f64> {
     let text = text.replace('_', "").to_ascii_lowercase();
     let (digits, sign) = match text.strip_prefix('-') {
@@ -141,17 +141,16 @@ pub fn float(text: &str) -> Option<f64> {
     };
     let value = match digits {
         ".inf" => f64::INFINITY,
-        // PyYAML's comes out of a division, and has its sign set.
+        // PyYAML computes NaN by a division, which sets its sign.
         ".nan" => return Some(-f64::NAN),
         _ => digits.split(':').try_fold(0.0, |sum, part| part.parse::<f64>().ok().map(|n| sum * 60.0 + n))?,
     };
     Some(sign * value)
 }
 
-/// Whether a scalar that is an integer is too large or small for 64 bits, which the ASDF standard
-/// asks of integers.
+/// True if an integer needs more than 64 bits, the limit of the ASDF standard.
 pub fn beyond_int64(text: &str) -> bool {
-    // The shortest that is: 20 octal digits and more, 17 of others.
+    // Shorter texts always fit in 64 bits.
     text.len() > 15 && integer(text).is_none_or(|value| i64::try_from(value).is_err())
 }
 

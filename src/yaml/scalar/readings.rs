@@ -1,29 +1,29 @@
-//! What readers of different versions of YAML take the same plain scalar for.
+//! Values that readers of different YAML versions give to the same plain scalar.
 //!
-//! Python asdf reads a tree by PyYAML, which follows YAML 1.1 but for `y` and `n`. A tool that follows
-//! another version reads `no`, `0o17` or `190:20:30` as something else, and writes down what it read.
+//! Python asdf reads a tree with PyYAML, which follows YAML 1.1 except for `y` and `n`. Tools that follow
+//! another version read `no`, `0o17` or `190:20:30` as another value, and write that value.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{Type, boolean, integer};
 
-/// What a scalar is read as, as hashes: by PyYAML, and by readers that follow YAML 1.2 and 1.1.
+/// Hashes of the values of a scalar: in PyYAML, in YAML 1.2, and in strict YAML 1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readings {
     python: u64,
     others: [u64; 2],
 }
 
-/// A value, the same for all spellings of it.
+/// A value, independent of its spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Value<'t> {
     Null,
     Bool(bool),
     Int(i128),
-    /// The bits of a number that is no integer.
+    /// The bits of a non-integral number.
     Float(u64),
     Text(&'t str),
-    /// Anything else, by its type.
+    /// A value of any other type: the type and the text.
     Other(u8, &'t str),
 }
 
@@ -36,7 +36,7 @@ impl Value<'_> {
 }
 
 impl Readings {
-    /// The readings of a plain scalar without a tag that `looks` so to PyYAML; `None` if all are the same.
+    /// Reads a plain scalar without a tag that has the type `looks` in PyYAML; `None` if all readers agree.
     pub fn of(text: &str, looks: Type) -> Option<Self> {
         if !may_differ(text, looks) {
             return None;
@@ -49,25 +49,25 @@ impl Readings {
             .then(|| Self { python: by_python.hashed(), others: others.map(Value::hashed) })
     }
 
-    /// Whether the scalar, which `looks` so to PyYAML, is what a reader that differs from PyYAML has made
-    /// of the one that these are the readings of.
+    /// True if a scalar, of type `looks` in PyYAML, is what a reader that disagrees with PyYAML would have
+    /// written for the scalar of these readings.
     pub fn became(&self, text: &str, looks: Type) -> bool {
         let now = reading(text, looks);
         now != self.python && self.others.contains(&now)
     }
 
-    /// The readings that are not PyYAML's.
+    /// Returns the hashes that differ from PyYAML's.
     pub fn others(&self) -> impl Iterator<Item = u64> {
         self.others.into_iter().filter(|other| *other != self.python)
     }
 }
 
-/// What PyYAML reads a scalar as that looks so to it, as a hash.
+/// Returns a hash of the value in PyYAML of a scalar of type `looks`.
 pub fn reading(text: &str, looks: Type) -> u64 {
     python(text, looks).hashed()
 }
 
-/// The same for keys that are the same to Python, where `1`, `1.0` and `true` are.
+/// Returns a hash that is equal for keys that are equal in Python, such as `1`, `1.0` and `true`.
 pub fn key(text: &str, looks: Type) -> u64 {
     match python(text, looks) {
         Value::Bool(value) => Value::Int(value.into()).hashed(),
@@ -75,7 +75,7 @@ pub fn key(text: &str, looks: Type) -> u64 {
     }
 }
 
-/// Tells most scalars that all read alike, at once.
+/// False for most scalars on which all readers agree, without parsing them.
 fn may_differ(text: &str, looks: Type) -> bool {
     match looks {
         Type::Bool => !text.eq_ignore_ascii_case("true") && !text.eq_ignore_ascii_case("false"),
@@ -94,7 +94,7 @@ fn may_differ(text: &str, looks: Type) -> bool {
     }
 }
 
-/// What PyYAML makes of a scalar that looks so.
+/// Reads a scalar of this type as PyYAML does.
 fn python(text: &str, looks: Type) -> Value<'_> {
     let value = match looks {
         Type::Null => Some(Value::Null),
@@ -107,7 +107,7 @@ fn python(text: &str, looks: Type) -> Value<'_> {
     value.unwrap_or(Value::Other(looks as u8, text))
 }
 
-/// What YAML 1.2 makes of a plain scalar, by its core schema.
+/// Reads a plain scalar by the core schema of YAML 1.2.
 fn core(text: &str) -> Value<'_> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -117,7 +117,7 @@ fn core(text: &str) -> Value<'_> {
     }
 }
 
-/// The number that a plain scalar is in YAML 1.2.
+/// Parses a number as YAML 1.2 does.
 fn number(text: &str) -> Option<Value<'_>> {
     for (prefix, base) in [("0o", 8), ("0x", 16)] {
         if let Some(digits) = text.strip_prefix(prefix) {
@@ -128,7 +128,7 @@ fn number(text: &str) -> Option<Value<'_>> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     match digits {
         ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return float(text),
-        // Rust's numbers may be words.
+        // Rust also parses words such as `inf`.
         _ if !digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') => return None,
         _ => {}
     }
@@ -138,7 +138,7 @@ fn number(text: &str) -> Option<Value<'_>> {
     }
 }
 
-/// What YAML 1.1 makes of the scalars that PyYAML reads in another way.
+/// Reads a scalar by strict YAML 1.1; `None` if PyYAML agrees.
 fn strict(text: &str) -> Option<Value<'_>> {
     match text {
         "y" | "Y" => Some(Value::Bool(true)),
@@ -152,7 +152,7 @@ fn float(text: &str) -> Option<Value<'static>> {
 }
 
 fn of_float(value: f64) -> Value<'static> {
-    /// Beyond it not every integer is a float.
+    /// Beyond 2^53, not every integer is a float.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value.fract() == 0.0 && value.abs() <= EXACT {
         true => Value::Int(value as i128),

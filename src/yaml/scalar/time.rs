@@ -1,4 +1,4 @@
-//! Timestamps as YAML 1.1 spells them.
+//! Timestamps in YAML 1.1.
 
 /// The parts of a timestamp, not checked against the calendar.
 struct Parts {
@@ -6,17 +6,17 @@ struct Parts {
     date: [u32; 3],
     /// Hour, minute, second; `None` for a date alone.
     time: Option<[u32; 3]>,
-    /// Microseconds of the second.
+    /// Microseconds.
     micros: u32,
-    /// Minutes away from UTC, without the sign.
+    /// Distance from UTC in minutes, without the sign.
     zone: u32,
-    /// What is written of the zone: `Some(true)` if it is west of UTC; `None` if it is not written.
+    /// `Some(true)` for a zone west of UTC; `None` if no zone is written.
     west: Option<bool>,
-    /// Whether month and day have two digits each.
+    /// True if month and day have two digits each.
     full: bool,
 }
 
-/// Takes between `least` and `most` digits off the front of `text`.
+/// Parses `least` to `most` digits at the start of `text` and removes them.
 fn number(text: &mut &[u8], least: usize, most: usize) -> Option<u32> {
     let len = text.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
     if len < least {
@@ -99,7 +99,7 @@ fn zone(text: &mut &[u8]) -> Option<u32> {
     }
 }
 
-/// A timestamp as ISO 8601 has it, in the words of Python's `isoformat`; `None` if there is no such time.
+/// Converts a timestamp to ISO 8601 as Python's `isoformat` does; `None` if it is invalid.
 pub fn iso_timestamp(text: &str) -> Option<String> {
     let Parts { date: [year, month, day], time, micros, zone, west, .. } = parse(text)?;
     if unfit(text).is_some() {
@@ -109,14 +109,14 @@ pub fn iso_timestamp(text: &str) -> Option<String> {
     let Some([hour, minute, second]) = time else { return Some(date) };
     let fraction = if micros > 0 { format!(".{micros:06}") } else { String::new() };
     let zone = west.map(|west| {
-        // Python's zones have no negative zero.
+        // Python has no negative zero offset.
         let sign = if west && zone > 0 { '-' } else { '+' };
         format!("{sign}{:02}:{:02}", zone / 60, zone % 60)
     });
     Some(format!("{date}T{hour:02}:{minute:02}:{second:02}{fraction}{}", zone.unwrap_or_default()))
 }
 
-/// Whether a plain scalar is taken for a timestamp.
+/// True if a plain scalar resolves to a timestamp.
 pub(super) fn looks_like(text: &str) -> bool {
     parse(text).is_some_and(|parts| parts.time.is_some() || parts.full)
 }
