@@ -2,13 +2,13 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`survey`](mod@survey) | finds the arrays of a tree, in one pass, once a version |
-//! | [`layout`], [`places`] | what is shown of them, and where: files, masks, links |
-//! | [`elements`] | the elements of an array: their bytes, type and shape |
+//! | [`survey`](mod@survey) | finds the arrays of a tree, in one pass for each generation of the file |
+//! | [`layout`], [`places`] | entries of `arrays/` and their paths: files, masks, links |
+//! | [`elements`] | the elements of an array: bytes, type and shape |
 //! | [`inline`], [`value`] | the elements of an array that is written in the tree |
-//! | [`referred`], [`resolved`](mod@resolved) | what references into other files lead to |
-//! | [`masks`] | which elements of an array are masked |
-//! | [`npy`] | an array as a file `.npy`: its header, and its elements |
+//! | [`referred`], [`resolved`](mod@resolved) | targets of references into other files |
+//! | [`masks`] | masks of arrays, with a boolean for each element |
+//! | [`npy`] | an array as a file `.npy`: header and elements |
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) use entry::Entry;
 pub(super) use resolved::resolved;
 pub(super) use survey::{Found, find, fits_in_block};
 
-/// The folder `arrays/`. The tree is looked through when a program first looks into it.
+/// The directory `arrays/`. The tree is searched when a program first looks into the directory.
 #[derive(Debug)]
 pub(super) struct Arrays {
     file: Arc<AsdfFile>,
@@ -62,7 +62,7 @@ impl Arrays {
     }
 }
 
-/// What is wrong with arrays in other files.
+/// Returns the defects of arrays in other files.
 pub(super) fn defects_of_externals(file: &AsdfFile, found: &Found) -> Vec<Defect> {
     let defect = |external: &survey::ExternalArray| {
         let block = file.external(&external.uri).and_then(|other| other.block(0));
@@ -72,7 +72,7 @@ pub(super) fn defects_of_externals(file: &AsdfFile, found: &Found) -> Vec<Defect
     found.externals.iter().filter_map(defect).take(survey::MOST_DEFECTS).collect()
 }
 
-/// The file of a reference that can't be followed.
+/// Returns the file shown for a reference that can't be resolved.
 fn unreadable(file: &AsdfFile, uri: &str) -> File {
     let why = file.external(uri).err();
     let why = why.unwrap_or_else(|| {

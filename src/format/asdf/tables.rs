@@ -2,10 +2,10 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`survey`](mod@survey) | finds the tables of a tree, in one pass, once a version |
 //! | [`survey`](mod@survey) | finds the tables of a tree, in one pass for each generation of the file |
 //! | [`search`] | finds the arrays in a column, and their metadata |
 //! | [`columns`] | converts the elements of arrays to columns of a file |
+
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 

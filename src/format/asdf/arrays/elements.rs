@@ -1,4 +1,4 @@
-//! The elements of an ndarray: their bytes one after the other, their type and their shape.
+//! The elements of an ndarray: contiguous bytes, type and shape.
 //!
 //! Every view of an array (`.npy`, FITS, a table's column …) is made from them.
 
@@ -19,29 +19,29 @@ use crate::format::{Block, Container};
 /// The elements of an array.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Elements {
-    /// How many there are in each dimension, `*` resolved.
+    /// The length of each dimension, with `*` resolved.
     pub dimensions: Vec<u64>,
-    /// Their type.
+    /// The type of an element.
     pub datatype: Datatype,
-    /// The order of the bytes of an element, unless a field says otherwise.
+    /// The byte order, unless a field has its own.
     pub byteorder: Byteorder,
-    /// In which order they lie in `content`.
+    /// The order of the elements in `content`.
     pub order: Order,
-    /// Their bytes, one after the other. Where they lie so in the block, ranges of it are lent.
+    /// The elements, contiguous. If the block holds them in this order, ranges of the block are lent.
     pub content: Arc<dyn Content>,
 }
 
-/// In which order the elements lie.
+/// The order of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Order {
-    /// The last index changes fastest; also where there is nothing to order.
+    /// The last index varies fastest. Also used for arrays without an order, such as empty ones.
     C,
-    /// The first index changes fastest.
+    /// The first index varies fastest.
     Fortran,
 }
 
 impl Elements {
-    /// The elements of an array in `block`.
+    /// Locates the elements of an array in `block`.
     pub(super) fn in_block(array: &Ndarray, block: &Block) -> Result<Self> {
         let data = block.content.clone()?;
         let damaged = |what: String| Error::damaged(what).at(block.facts.offset);
@@ -60,12 +60,12 @@ impl Elements {
                 Arc::new(Gather::new(data, array.offset, item, dimensions)?)
             }
         };
-        // Document 002, "ndarray": big is the default of `byteorder`.
+        // Document 002, "ndarray": `byteorder` is big by default.
         let byteorder = array.byteorder.unwrap_or(Byteorder::Big);
         Ok(Self { dimensions, datatype, byteorder, order: order.unwrap_or(Order::C), content })
     }
 
-    /// The elements of an array in the tree.
+    /// Reads the elements of an array that is written in the tree.
     fn in_tree(file: &AsdfFile, array: &Ndarray) -> Result<Self> {
         let content = content_in_tree(file, array, false)?;
         let dimensions = array.shape.as_ref().map(|shape| shape.dimensions.clone()).unwrap_or_default();
@@ -73,20 +73,21 @@ impl Elements {
         Ok(Self { dimensions, datatype, byteorder: Byteorder::Little, order: Order::C, content })
     }
 
-    /// Truth values, one for each of these elements.
+    /// Makes booleans, one for each of these elements.
     fn truths(&self, content: Arc<dyn Content>) -> Self {
         let datatype = Datatype::Scalar(Scalar::Bool8);
         Self { datatype, byteorder: Byteorder::Little, content, ..self.clone() }
     }
 
-    /// Which elements are equal to a number.
+    /// Returns a boolean for each element: true if it equals `number`.
     fn equal_to(&self, number: Number) -> Result<Self> {
         let Datatype::Scalar(scalar) = self.datatype else { return Err(Self::unknown_type()) };
         let content = masks::equal_to(self.content.clone(), (scalar, self.byteorder), number);
         Ok(self.truths(content.ok_or_else(Self::unknown_type)?))
     }
 
-    /// The mask of an array of these dimensions that these elements, in C order, are: where they are not zero.
+    /// Returns the mask of an array of these dimensions, from elements in C order: true where they are not
+    /// zero.
     fn nonzero(&self, dimensions: &[u64]) -> Result<Self> {
         let content = match self.datatype {
             Datatype::Scalar(Scalar::Bool8) => self.content.clone(),
@@ -96,7 +97,7 @@ impl Elements {
         Ok(Self { dimensions: dimensions.to_vec(), ..self.truths(content) })
     }
 
-    /// The elements with the last index changing fastest.
+    /// Reorders the elements so that the last index varies fastest.
     pub(in super::super) fn in_c_order(self) -> Result<Self> {
         if self.order == Order::C {
             return Ok(self);
@@ -113,13 +114,13 @@ impl Elements {
         Ok(Self { order: Order::C, content, ..self })
     }
 
-    /// The error for an array whose type is not known.
+    /// Returns the error for an array of unknown type.
     pub(in super::super) fn unknown_type() -> Error {
         Error::damaged("the type of the array is not known")
     }
 }
 
-/// The file of a view of an array: `make` makes its bytes from the elements.
+/// Returns a view's file of one array. `make` makes its bytes from the elements.
 pub(in super::super) fn file_of(
     file: &Arc<AsdfFile>,
     array: &Ndarray,
@@ -128,7 +129,8 @@ pub(in super::super) fn file_of(
     Origin::of(file, array).file(make)
 }
 
-/// The file of a view of several arrays: `make` makes its bytes from the elements of all of them, in their order.
+/// Returns a view's file of several arrays. `make` makes its bytes from the elements of all arrays, in their
+/// order.
 pub(in super::super) fn file_of_all(
     file: &Arc<AsdfFile>,
     arrays: &[&Ndarray],
@@ -156,12 +158,12 @@ pub(in super::super) fn file_of_all(
     File { content, claimed: 0, grows, blocks, renewal, keeping: Keeping::All, attributes: None }
 }
 
-/// The elements of an array.
+/// Returns the elements of an array.
 pub(in super::super) fn elements_of(file: &Arc<AsdfFile>, array: &Ndarray) -> Result<Elements> {
     Origin::of(file, array).elements
 }
 
-/// The file of a view of a mask, made in the same way.
+/// Returns a view's file of a mask. `make` makes its bytes from the elements of the mask.
 pub(in super::super) fn file_of_mask(
     file: &Arc<AsdfFile>,
     masked: &Masked,
@@ -197,7 +199,7 @@ pub(in super::super) fn file_of_mask(
     origin.file(make)
 }
 
-/// The elements of an array, and what a file of them depends on.
+/// The elements of an array, and the dependencies of a file made from them.
 struct Origin {
     elements: Result<Elements>,
     renewal: Renewal,
@@ -231,7 +233,7 @@ impl Origin {
         }
     }
 
-    /// The same for what another file gives.
+    /// Adds the dependency on the other file that an array comes from.
     fn in_other_file(found: Result<(Self, Arc<AsdfFile>)>) -> Self {
         let (elements, renewal) = match found {
             Ok((origin, other)) => {
@@ -284,7 +286,7 @@ impl Origin {
     }
 }
 
-/// Tells the elements of an array from others. Those of a streamed block are told by their number, too.
+/// Returns the signature of an array's elements. `number` is the number of the block.
 fn signature(array: &Ndarray, number: usize, block: &Block) -> Signature {
     let len = block.content.as_ref().map_or(0, |content| content.len());
     let text = format!(
@@ -294,7 +296,8 @@ fn signature(array: &Ndarray, number: usize, block: &Block) -> Signature {
     Signature { text, place: format!("{:?}", block.facts) }
 }
 
-/// The bytes of an array in the tree, or which of its elements are null.
+/// Returns the bytes of an array in the tree or, with `nulls`, a boolean for each element that is true for
+/// null.
 fn content_in_tree(file: &AsdfFile, array: &Ndarray, nulls: bool) -> Result<Arc<dyn Content>> {
     let text = file.found().text.clone();
     let text = text.ok_or_else(|| Error::damaged("the text of the tree can't be read"))?;
@@ -307,7 +310,7 @@ fn content_in_tree(file: &AsdfFile, array: &Ndarray, nulls: bool) -> Result<Arc<
     Ok(decoded.with_read_ahead())
 }
 
-/// In which order the elements lie one after the other; `None` if they don't.
+/// Returns the order in which the elements are contiguous; `None` if they are not.
 fn order(dimensions: &[u64], strides: &[i64], item: u64) -> Option<Order> {
     let contiguous = |order: &mut dyn Iterator<Item = (&u64, &i64)>| {
         order

@@ -1,7 +1,7 @@
-//! Arrays that are written in the tree: their elements, in bounded memory, from a second look at the text.
+//! Reads the elements of arrays that are written in the tree: in bounded memory, by parsing the text again.
 //!
-//! A node is read by the events of its own text alone, behind as much of a head as it needs. What it mentions by an
-//! anchor is read where that stands.
+//! Only the text of the node itself is parsed, after the necessary directives. An alias is read at the place
+//! of its anchor.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use crate::yaml::parser::Events;
 use crate::yaml::scalar;
 use crate::yaml::survey::{Alias, Commented, Leaves, Rectangle};
 
-/// So many bytes before `---` are looked through for directives.
+/// Number of bytes before `---` that are searched for directives.
 const HEAD: u64 = 64 << 10;
-/// A node that begins behind so many characters of its line stands in brackets, or nests deeper than is read.
+/// Maximal column of a block node. Nodes further to the right stand in brackets or nest too deep to be read.
 const WIDEST: u64 = 4096;
-/// Mentions within mentions that are followed.
+/// Maximal depth of aliases within aliases.
 const DEEPEST: usize = 64;
 
-/// The text of a tree, to be read from any node on.
+/// The text of a tree, from which any node can be read.
 #[derive(Debug)]
 pub(super) struct TreeText {
     tree: Arc<dyn Content>,
-    /// The lines that declare what tags stand for.
+    /// The `%TAG` and other directives of the text.
     directives: Vec<u8>,
-    /// The offset of each mention of an anchor, and the node meant, in the order of the text.
+    /// The offset of each alias, and the node that it stands for, in the order of the text.
     aliases: Vec<(u64, Origin)>,
 }
 
-/// Where a node begins, and whether it stands in brackets or braces.
+/// The start of a node; true if it stands in brackets or braces.
 type Origin = (Mark, bool);
 
 impl TreeText {
@@ -53,14 +53,14 @@ impl TreeText {
         Ok(Self { tree: tree.clone(), directives, aliases })
     }
 
-    /// The events of the text from a node on, and how far their offsets are behind those of the tree.
+    /// Parses the text from a node on. Returns the events, and the offset of the node in their text.
     fn events(&self, (place, flow): Origin) -> Result<(Events<'static>, u64)> {
         let mut prefix = self.directives.clone();
         prefix.extend_from_slice(b"---\n");
         if flow {
             prefix.push(b'[');
         } else {
-            // As the value of a key that stands where the node's own key does, or the dash before it.
+            // The node becomes the value of a key in the column of its own key, or of the dash before it.
             let (column, is_block) = self.column_of_key(place)?;
             let blanks = vec![b' '; column as usize];
             prefix.extend_from_slice(&blanks);
@@ -78,7 +78,8 @@ impl TreeText {
         Ok((Events::keeping(Arc::new(text)), before))
     }
 
-    /// Where the key may stand whose value a node is; and whether the node begins with the dash of its first item.
+    /// Returns a possible column for the key of a node; true if the node begins with the dash of its first
+    /// item.
     fn column_of_key(&self, place: Mark) -> Result<(u64, bool)> {
         let column = place.column.saturating_sub(1);
         if column > WIDEST {
@@ -105,7 +106,7 @@ impl TreeText {
         Ok((key as u64, false))
     }
 
-    /// The node that is mentioned at an offset.
+    /// Returns the node that the alias at an offset stands for.
     fn target(&self, offset: u64) -> Option<Origin> {
         let index = self.aliases.binary_search_by_key(&offset, |(at, _)| *at).ok()?;
         Some(self.aliases[index].1)
@@ -119,22 +120,22 @@ enum Part<'e> {
     Leaf { text: &'e str, plain: bool, tag: Option<&'e str> },
 }
 
-/// The parts of an array, with what is mentioned in it in its place.
+/// A traversal of an array that follows aliases.
 struct Walk {
     text: Arc<TreeText>,
     nodes: Vec<NodeEvents>,
 }
 
-/// The events of one node.
+/// The parsing state of one node.
 struct NodeEvents {
     events: Events<'static>,
-    /// The bytes before the node in the text of the events, and its offset in the tree.
+    /// The offsets of the node: in the text of the events, and in the tree.
     before: u64,
     offset: u64,
-    /// Events of the document, and the mapping or sequence around it, that come first.
+    /// Number of events before the node: stream, document, and the enclosing collection.
     outside: usize,
     depth: usize,
-    /// Whether the last event was the node's last one.
+    /// True after the last event of the node.
     ended: bool,
 }
 
@@ -150,14 +151,14 @@ impl Walk {
             return Err(Error::damaged("an array in the tree mentions itself, or nests too deep"));
         }
         let (events, before) = self.text.events(origin)?;
-        // Stream, document, and the mapping with its key, or the sequence.
+        // Stream, document, and either a sequence or a mapping with its key.
         let outside = if origin.1 { 3 } else { 4 };
         let offset = origin.0.offset;
         self.nodes.push(NodeEvents { events, before, offset, outside, depth: 0, ended: false });
         Ok(())
     }
 
-    /// Hands the next part to `take`; whether there was one.
+    /// Passes the next part to `take`. False at the end.
     fn step(&mut self, take: &mut dyn FnMut(Part<'_>) -> Result<()>) -> Result<bool> {
         while self.nodes.pop_if(|node| node.ended).is_some() {}
         let Some(node) = self.nodes.last_mut() else { return Ok(false) };
@@ -194,7 +195,8 @@ impl Walk {
     }
 }
 
-/// Looks at all of an array that has aliases in it, and what they stand for; at no more than `left` of its parts.
+/// Measures an array with aliases by following them. Uses up `left`, the number of parts that may still be
+/// visited.
 pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, left: &mut u64) -> Result<()> {
     let mut walk = Walk::new(text.clone(), inline.place)?;
     let (mut rectangle, mut counts) = (Rectangle::default(), Vec::<u64>::new());
@@ -225,21 +227,22 @@ pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, left: &mut u64)
     Ok(())
 }
 
-/// The elements of an array in the tree, as a stream that is made anew from the text each time.
+/// The elements of an array in the tree, as a stream that is parsed anew at each start.
 #[derive(Debug)]
 pub(super) struct Elements {
     text: Arc<TreeText>,
     place: Mark,
-    /// The values of an element.
+    /// The values of which each element consists.
     values: Arc<[(Scalar, Byteorder)]>,
-    /// Whether it is not the values that are wanted, but which of them are null.
+    /// True for a stream of booleans: true for each null element.
     nulls: bool,
-    /// Bytes of all elements.
+    /// Length of all elements, in bytes.
     len: u64,
 }
 
 impl Elements {
-    /// The elements of `array`, whose type is known; `nulls` for which of them are null.
+    /// Makes the stream for `array`, which must have a type. With `nulls` it has a boolean for each element,
+    /// true for null.
     pub(super) fn new(text: &Arc<TreeText>, array: &Ndarray, nulls: bool) -> Result<Self> {
         let wrong = || Error::damaged("the type of the array is not known");
         let (Source::Inline(inline), Some(datatype)) = (&array.source, &array.datatype) else {
@@ -259,10 +262,10 @@ impl Elements {
     }
 }
 
-/// The most values of an element of an array in the tree.
+/// Maximal number of values in an element.
 const MOST_VALUES: usize = 1 << 16;
 
-/// Adds the values of an element, in their order; `None` if they are too many.
+/// Appends the values of an element, in their order; `None` if there are too many.
 fn flatten(datatype: &Datatype, byteorder: Byteorder, out: &mut Vec<(Scalar, Byteorder)>) -> Option<()> {
     match datatype {
         Datatype::Scalar(scalar) => out.push((*scalar, byteorder)),
@@ -298,14 +301,14 @@ struct ElementDecoder {
     walk: Walk,
     values: Arc<[(Scalar, Byteorder)]>,
     nulls: bool,
-    /// Which value of an element comes next.
+    /// Index of the next value in its element.
     next: usize,
-    /// Bytes that are still to come; what follows in the text is not looked at.
+    /// Bytes that are still to come. The text after them is not read.
     left: u64,
-    /// Bytes that are made, and how many of them were given.
+    /// Bytes ready to be read, and the number of those already read.
     ready: Vec<u8>,
     given: usize,
-    /// Why no more can be made.
+    /// The error that ended the stream.
     failed: Option<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! Which elements of an array are masked, as an array of truth values.
+//! Masks of arrays, as arrays of booleans.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use super::value::half_as_float;
 use crate::content::{Content, Gather, Soundness, read_exact_at};
 use crate::error::{Error, Result};
 
-/// Bytes that are looked at together, at least.
+/// Maximal number of bytes tested together, unless a single element is longer.
 const SPAN: usize = 64 << 10;
 
-/// Which elements of `item` bytes are equal to a number.
+/// Returns a boolean for each element: true if it equals `number`.
 pub(super) fn equal_to(
     elements: Arc<dyn Content>,
     (scalar, byteorder): (Scalar, Byteorder),
@@ -21,29 +21,30 @@ pub(super) fn equal_to(
     Some(Arc::new(Truths { elements, item: scalar.size()?, test }))
 }
 
-/// Which elements of `item` bytes are not zero.
+/// Returns a boolean for each element of `item` bytes: true if it is not zero.
 pub(super) fn not_zero(elements: Arc<dyn Content>, item: u64) -> Arc<dyn Content> {
     Arc::new(Truths { elements, item, test: Test::NotZero })
 }
 
-/// Truth values in C order, broadcast from one shape to another as numpy does it for masks.
+/// Broadcasts booleans in C order from one shape to another, as numpy does for masks.
 pub(super) fn broadcast(mask: Arc<dyn Content>, from: &[u64], to: &[u64]) -> Result<Arc<dyn Content>> {
     let strides =
         strides(from, to).ok_or_else(|| Error::damaged("the mask does not fit the shape of its array"))?;
     Ok(Arc::new(Gather::new(mask, 0, 1, to.iter().copied().zip(strides).collect())?))
 }
 
-/// Whether a mask of one shape fits an array of another.
+/// True if a mask of one shape fits an array of another.
 pub(super) fn can_be_broadcast(from: &[u64], to: &[u64]) -> bool {
     strides(from, to).is_some()
 }
 
-/// The strides by which elements of one byte are broadcast, as numpy does it for masks; `None` if they can't be.
+/// Returns the strides that broadcast elements of one byte as numpy does for masks; `None` if the shapes do
+/// not fit.
 fn strides(from: &[u64], to: &[u64]) -> Option<Vec<i64>> {
     let mut step = 1_i64;
     let mut own = Vec::with_capacity(to.len());
     let count = |lengths: &[u64]| lengths.iter().try_fold(1_u64, |product, len| product.checked_mul(*len));
-    // The same number of elements in another shape, or one for all.
+    // numpy reshapes a mask with the right number of elements, and repeats a single element.
     let shape = if from != to && count(from) == count(to) { to } else { from };
     let shape = if count(from) == Some(1) { &[] } else { shape };
     let missing = to.len().checked_sub(shape.len())?;
@@ -60,7 +61,7 @@ fn strides(from: &[u64], to: &[u64]) -> Option<Vec<i64>> {
     Some(own)
 }
 
-/// What an element is asked.
+/// A test of an element.
 #[derive(Clone, Copy, Debug)]
 enum Test {
     Equals(Scalar, Byteorder, Number),
@@ -88,7 +89,8 @@ impl Test {
     }
 }
 
-/// Whether an element, its bytes in little order, is a number, as numpy compares them; NaN is equal to NaN.
+/// True if an element, in little-endian bytes, equals a number. Both are compared as numpy does, except that
+/// NaN equals NaN.
 fn is_equal(scalar: Scalar, bytes: [u8; 16], number: Number) -> bool {
     let float = |at: usize, size: usize| match size {
         4 => f64::from(f32::from_le_bytes(std::array::from_fn(|n| bytes[at + n]))),
@@ -131,7 +133,7 @@ fn is_equal(scalar: Scalar, bytes: [u8; 16], number: Number) -> bool {
     }
 }
 
-/// The integer, or truth value, that an element is, its bytes in little order.
+/// Returns the value of an integer or boolean element in little-endian bytes.
 fn integer(scalar: Scalar, bytes: [u8; 16]) -> Option<i128> {
     if scalar == Scalar::Bool8 {
         return Some(i128::from(bytes[0] != 0));
@@ -142,11 +144,11 @@ fn integer(scalar: Scalar, bytes: [u8; 16]) -> Option<i128> {
     Some(if least < 0 { (value as i128) >> unused } else { (value >> unused) as i128 })
 }
 
-/// What a test says of each element.
+/// The results of a test, with a boolean for each element.
 #[derive(Debug)]
 struct Truths {
     elements: Arc<dyn Content>,
-    /// Bytes of an element.
+    /// Length of an element, in bytes.
     item: u64,
     test: Test,
 }

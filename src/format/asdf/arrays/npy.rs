@@ -7,14 +7,14 @@ use super::elements::{Elements, Order};
 use crate::content::{Content, npy};
 use crate::error::Result;
 
-/// The bytes of the file.
+/// Returns the bytes of the file.
 pub(super) fn content(elements: &Elements) -> Result<Arc<dyn Content>> {
     let descr = descr(&elements.datatype, elements.byteorder).ok_or_else(Elements::unknown_type)?;
     let is_fortran = elements.order == Order::Fortran;
     npy::array(&descr, is_fortran, &elements.dimensions, elements.content.clone())
 }
 
-/// The type as a Python literal, as numpy has it; `None` if it is not known.
+/// Returns the type as a Python literal in numpy's notation; `None` if it is unknown.
 fn descr(datatype: &Datatype, byteorder: Byteorder) -> Option<String> {
     match datatype {
         Datatype::Scalar(scalar) => Some(format!("'{}'", scalar_descr(*scalar, byteorder))),

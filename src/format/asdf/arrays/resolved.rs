@@ -1,4 +1,4 @@
-//! The arrays of a tree together with those that its references into other files lead to.
+//! Adds the arrays that references into other files lead to.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::referred::{Below, ENDING, follow, path_of};
 use super::survey::{Found, MOST_ARRAYS};
 use crate::content::path_folder::{Item, Items};
 
-/// What was found in the tree of a file, with what its references into other files lead to.
+/// Returns `found` with all references into other files resolved.
 pub(in super::super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
     let mut resolved = found.clone();
     let is_reference = |item: &Item<Entry>| matches!(item.what, Entry::Reference(..));
@@ -48,7 +48,7 @@ pub(in super::super) fn resolved(file: &AsdfFile, found: &Found) -> Found {
     resolved
 }
 
-/// The file of an array that a reference leads to.
+/// Returns the entry of an array that a reference leads to.
 fn referred(item: &Item<Entry>, uri: &str, (path, array): Below) -> Item<Entry> {
     let all: Vec<String> = item.path.iter().chain(&path).cloned().collect();
     let file = match path.last() {

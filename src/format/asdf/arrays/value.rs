@@ -1,10 +1,10 @@
-//! An element that is written in the tree, as bytes: what Python, and then numpy, makes of a scalar.
+//! Converts a scalar written in the tree to the bytes of an element, as Python and then numpy do.
 
 use super::super::ndarray::{Byteorder, Scalar, complex, with_j};
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::leaves::is_complex;
 
-/// What a scalar of the tree is.
+/// The value of a scalar in the tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value<'t> {
     Null,
@@ -16,9 +16,9 @@ pub(super) enum Value<'t> {
 }
 
 impl<'t> Value<'t> {
-    /// What Python asdf takes a scalar for; `None` for a date, binary data, or a number that it can't be.
+    /// Reads a scalar as Python asdf does; `None` for a date, binary data or an invalid number.
     pub(super) fn of(text: &'t str, plain: bool, tag: Option<&str>) -> Option<Self> {
-        // PyYAML goes by the look of a scalar with this tag, even in quotes.
+        // PyYAML resolves a scalar with the tag `!` by its text, even in quotes.
         let (plain, tag) = if tag == Some("!") { (true, None) } else { (plain, tag) };
         match scalar::type_of(text, plain, tag) {
             Type::Null => Some(Self::Null),
@@ -36,7 +36,7 @@ impl<'t> Value<'t> {
         }
     }
 
-    /// Writes the element behind `out`, as numpy converts it; `None` if it can't be one.
+    /// Appends the element to `out`, converted as numpy does; `None` if it can't be converted.
     pub(super) fn write(self, scalar: Scalar, byteorder: Byteorder, out: &mut Vec<u8>) -> Option<()> {
         let mut put = |bytes: &[u8]| match byteorder {
             Byteorder::Little => out.extend_from_slice(bytes),
@@ -122,7 +122,7 @@ impl<'t> Value<'t> {
         }
     }
 
-    /// What Python's `str` makes of it.
+    /// Formats the value as Python's `str` does.
     fn text(self) -> String {
         match self {
             Self::Null => "0".to_owned(),
@@ -143,7 +143,8 @@ impl<'t> Value<'t> {
     }
 }
 
-/// The shortest digits that lead back to a number, as Python's `repr` writes them, without its `.0`.
+/// Formats a number with the shortest digits that parse back to it, as Python's `repr` does, but without a
+/// final `.0`.
 fn shortest(value: f64) -> String {
     if value.is_nan() {
         return "nan".to_owned();
@@ -161,9 +162,9 @@ fn shortest(value: f64) -> String {
     format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// A number as a half-precision one, rounded to the nearest, to even where two are as near.
+/// Rounds a number to half precision, to nearest, ties to even.
 pub(super) fn half(value: f64) -> u16 {
-    /// From here on a number is nearer to infinity than to the greatest one.
+    /// The least number that is rounded to infinity.
     const INFINITE: f64 = 65_520.0;
     const LEAST_NORMAL: f64 = 1.0 / 16_384.0;
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
@@ -177,13 +178,13 @@ pub(super) fn half(value: f64) -> u16 {
     } else {
         let exponent = (size.to_bits() >> 52) as i32 - 1023;
         let mantissa = (size * 2.0_f64.powi(10 - exponent)).round_ties_even() as u16;
-        // A mantissa that was rounded up to the next power of two goes on in the exponent.
+        // A mantissa rounded up to a power of two carries into the exponent.
         (((exponent + 15) as u16) << 10) + (mantissa - 1024)
     };
     sign | bits
 }
 
-/// The number that a half-precision one is.
+/// Converts a number in half precision.
 pub(super) fn half_as_float(bits: u16) -> f64 {
     let exponent = i32::from(bits >> 10 & 31);
     let mantissa = f64::from(bits & 1023);

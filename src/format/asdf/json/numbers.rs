@@ -1,26 +1,27 @@
-//! The numbers among the keys of a mapping.
+//! Numbers as keys of a mapping.
 //!
-//! To Python `1`, `1.0` and `true` are one key. Readers of JSON must see one member then, so all get the name of the
-//! first one.
+//! In Python `1`, `1.0` and `true` are the same key. JSON must then have a single member, so all of them get
+//! the name of the first one.
 
 use std::collections::HashMap;
 
 use crate::yaml::scalar;
 
-/// Numbers remembered of a mapping. Later ones have their own names: the memory must not grow with the tree.
+/// Maximal number of keys remembered for a mapping, so that memory does not grow with the tree. Later keys
+/// keep their own names.
 const MOST: usize = 4096;
-/// Bytes that one takes beside its name, roughly.
+/// Approximate size of an entry without its name, in bytes.
 const ENTRY: usize = 64;
 
-/// What makes two keys one.
+/// A number that identifies equal keys.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Number {
     Whole(i128),
-    /// Infinity, and whether it is positive.
+    /// Infinity; true if positive.
     Infinite(bool),
 }
 
-/// The numbers that are keys of a mapping so far.
+/// The numbers that have been keys of a mapping so far.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     names: HashMap<Number, Box<str>>,
@@ -28,7 +29,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Returns the name of the first key that is the same number as `name`, if that is not this one.
+    /// Returns the name of the first key with the same value as `name`, if the two names differ.
     pub(super) fn first(&mut self, name: &str) -> Option<Box<str>> {
         let number = number(name)?;
         if let Some(first) = self.names.get(&number) {
@@ -41,13 +42,13 @@ impl Numbers {
         None
     }
 
-    /// Returns the bytes that they take, roughly.
+    /// Returns the approximate size in memory, in bytes.
     pub(super) fn weight(&self) -> usize {
         self.weight
     }
 }
 
-/// The number that a key is; `None` for fractions and others, which have one name each.
+/// Parses the number of a key; `None` for fractions and others, which have a single spelling each.
 fn number(name: &str) -> Option<Number> {
     let whole = match name {
         "true" => Some(1),
@@ -58,7 +59,7 @@ fn number(name: &str) -> Option<Number> {
         return Some(Number::Whole(whole));
     }
     let value: f64 = scalar::float(name)?;
-    // The integers of 128 bits reach as far as this power of two.
+    // The limit of 128-bit integers.
     let limit = 2_f64.powi(127);
     match value {
         _ if value.is_infinite() => Some(Number::Infinite(value > 0.0)),

@@ -1,13 +1,13 @@
-//! The places that anchors name, as JSON pointers, and which of them still lead to their node.
+//! JSON pointers to the nodes with anchors, as long as they are valid.
 //!
-//! Where a key comes again, readers of JSON see only its last value: a pointer below the first one would lead to
-//! another node.
+//! If a key is repeated, readers of JSON see only its last value. A pointer into the first value would then
+//! lead to another node.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
 
-/// The place of a node that an anchor names.
+/// The place of a node with an anchor.
 #[derive(Clone, Debug)]
 pub(super) struct Pointer {
     /// The path, without `#`.
@@ -15,7 +15,7 @@ pub(super) struct Pointer {
     id: u64,
 }
 
-/// All places so far that still lead to their node.
+/// The places that still lead to their nodes.
 #[derive(Debug, Default)]
 pub(super) struct Pointers {
     places: BTreeMap<Arc<str>, Place>,
@@ -25,7 +25,7 @@ pub(super) struct Pointers {
 #[derive(Debug)]
 struct Place {
     id: u64,
-    /// Whether a reference to it was written.
+    /// True if a reference to the place has been written.
     is_mentioned: bool,
 }
 
@@ -38,13 +38,13 @@ impl Pointers {
         pointer
     }
 
-    /// Notes that a reference is written; whether it leads to the node.
+    /// Records that a reference is written. True if it leads to its node.
     pub(super) fn mention(&mut self, pointer: &Pointer) -> bool {
         let place = self.places.get_mut(&pointer.path).filter(|place| place.id == pointer.id);
         place.map(|place| place.is_mentioned = true).is_some()
     }
 
-    /// Notes that another value comes at a path; whether no reference leads there or below.
+    /// Records that a path gets another value. True if no reference leads to the path or below it.
     pub(super) fn replace(&mut self, path: &str) -> bool {
         if self.places.is_empty() {
             return true;

@@ -1,25 +1,25 @@
-//! One scalar as JSON, by the type that YAML 1.1, as Python asdf reads it, gives it.
+//! Converts a scalar to JSON, with the type that Python asdf gives it by YAML 1.1.
 
 use crate::error::in_json;
 use crate::yaml::event::Style;
 use crate::yaml::scalar::{self, TAG_PREFIX, Type};
 
-/// What a scalar is in JSON.
+/// The JSON form of a scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Json {
-    /// `null`, `true`, a number: as it is written.
+    /// `null`, a boolean or a number, in JSON notation.
     Bare(String),
     /// A string.
     Text(String),
-    /// A string that stands for something that JSON has no type for, and the name of its YAML type.
+    /// A string for a type that JSON does not have, and the name of its YAML type.
     Typed(String, &'static str),
-    /// A number that JSON has no notation for: NaN or an infinity, as the tree writes it.
+    /// NaN or infinity, for which JSON has no notation, as written in the tree.
     NotFinite(String),
 }
 
-/// A scalar with this text, style and resolved tag.
+/// Converts a scalar with this text, style and resolved tag.
 pub(super) fn of(text: &str, style: Style, tag: Option<&str>) -> Json {
-    // PyYAML resolves what has the tag `!` as if it had none.
+    // PyYAML ignores the tag `!`.
     let tag = tag.filter(|tag| *tag != "!");
     let looks = scalar::type_of(text, style == Style::Plain, tag);
     let as_text = || Json::Text(text.to_owned());
@@ -43,7 +43,7 @@ pub(super) fn of(text: &str, style: Style, tag: Option<&str>) -> Json {
     }
 }
 
-/// An integer in decimal. One beyond 128 bits is taken as it stands, if it is decimal.
+/// Converts an integer to decimal. Beyond 128 bits, only decimal integers are converted.
 fn integer(text: &str) -> Option<String> {
     if let Some(value) = scalar::integer(text) {
         return Some(value.to_string());
@@ -59,7 +59,7 @@ fn integer(text: &str) -> Option<String> {
 }
 
 impl Json {
-    /// The JSON, without what it is a type of.
+    /// Writes the JSON without its type.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Bare(text) => out.extend_from_slice(text.as_bytes()),
@@ -68,7 +68,7 @@ impl Json {
         }
     }
 
-    /// The tag that tells what is lost without it, if one isn't written.
+    /// Returns the tag that preserves the type, for a scalar without an explicit tag.
     pub(super) fn implied_tag(&self) -> Option<String> {
         match self {
             Self::Typed(_, name) => Some(format!("{TAG_PREFIX}{name}")),
@@ -77,7 +77,7 @@ impl Json {
         }
     }
 
-    /// The JSON beside a tag.
+    /// Writes the JSON that stands beside a tag.
     pub(super) fn write_tagged(&self, out: &mut Vec<u8>) {
         match self {
             Self::NotFinite(text) => string(text, out),
@@ -85,7 +85,7 @@ impl Json {
         }
     }
 
-    /// The text of it as the name of a member.
+    /// Returns the text as the name of a member.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Bare(text) | Self::Text(text) | Self::Typed(text, _) | Self::NotFinite(text) => text,
@@ -93,8 +93,8 @@ impl Json {
     }
 }
 
-/// A string in JSON.
+/// Writes a JSON string.
 pub(super) fn string(text: &str, out: &mut Vec<u8>) {
-    // A string is always JSON.
+    // Serialising a string can't fail.
     out.extend(in_json(&serde_json::to_string(text).unwrap_or_default()).bytes());
 }

@@ -83,7 +83,7 @@ fn keys_are_strings() {
     assert_eq!(json("{a: 1, a: 2}"), json!({"a": 2}));
 }
 
-/// As `yaml.safe_load` of Python has them, with the names that `json.dumps` gives their keys.
+/// Expected values are those of Python's `yaml.safe_load`, and names of keys those of `json.dumps`.
 #[test]
 fn numbers_that_are_one_key_to_python_have_one_name() {
     for (nodes, expected) in [
@@ -133,7 +133,7 @@ fn tags_are_kept_on_request() {
     assert_eq!(value, tag("tag:stsci.edu:asdf/core/asdf-1.1.0", inner));
 }
 
-/// A source that counts how often it is read.
+/// A source that counts its reads.
 #[derive(Debug)]
 struct Counted(MemorySource, AtomicUsize);
 
@@ -240,10 +240,10 @@ fn merge_keys_bring_the_members_of_other_mappings() {
     assert_eq!(twice["z"], json!({"k": {"$ref": "#/x/k"}, "l": {"$ref": "#/y/l"}}));
     let value = tagged(&format!("{{{base}, y: {{<<: *x}}}}"));
     assert_eq!(value["y"]["t"], json!({"$tag": "tag:stsci.edu:asdf/y", "$value": "2"}));
-    // No name comes twice.
+    // No name is repeated.
     let shown = text("{x: &x {a: 1, b: 2}, y: {<<: *x, a: 3, <<: *x}}", false).unwrap();
     assert_eq!((shown.matches("\"a\"").count(), shown.matches("\"b\"").count()), (2, 2), "{shown}");
-    // The members of one that comes again are those of the last.
+    // The last value of a repeated key is merged.
     assert_eq!(json("{x: &x {a: 1, a: 2}, y: {<<: *x}}")["y"], json!({"a": 2}));
 }
 
@@ -264,7 +264,8 @@ fn merge_keys_that_can_not_be_followed_are_refused() {
     }
 }
 
-/// Neither many merge keys for one mapping nor many references to a deep node make a small tree into a large text.
+/// Many merge keys for one mapping, or many references to a deep node, do not make a large text of a small
+/// tree.
 #[test]
 fn what_aliases_add_is_bounded() {
     let keys: Vec<String> = (0..5000).map(|n| format!("k{n}: {n}")).collect();
@@ -300,13 +301,13 @@ fn laughs_do_not_multiply() {
     assert!(text(&nodes, false).unwrap().len() < 20 * nodes.len());
 }
 
-/// A value that YAML and JSON both have.
+/// Generates values that YAML and JSON can both express.
 fn trees() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
-        // serde_json reads others with an error of a bit.
+        // serde_json may parse other floats with the last bit wrong.
         any::<i32>().prop_map(|number| Value::from(f64::from(number) / 8.0)),
         prop::sample::select(vec![1e300, -2.5e-10, 5e-324]).prop_map(Value::from),
         "\\PC{0,20}".prop_map(Value::from),
@@ -320,7 +321,7 @@ fn trees() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A tree as YAML in brackets and braces.
+/// Writes a tree as YAML in brackets and braces.
 fn yaml_of(tree: &Value) -> String {
     match tree {
         Value::Number(number) if number.is_f64() => {
@@ -345,7 +346,7 @@ fn yaml_of(tree: &Value) -> String {
     }
 }
 
-/// A text in double quotes. JSON does not escape all line breaks of YAML.
+/// Quotes a text in double quotes. JSON does not escape all line breaks of YAML.
 fn quoted(text: &str) -> String {
     let breaks = ['\u{85}', '\u{2028}', '\u{2029}'];
     let escaped = |text: String, char: char| text.replace(char, &format!("\\u{:04x}", u32::from(char)));

@@ -1,7 +1,7 @@
-//! Events to JSON.
+//! Converts events to JSON.
 //!
-//! Members stand on lines of their own, items one after the other. What an anchor names is remembered: a short scalar
-//! by its JSON, everything else by its path.
+//! Each member has a line of its own; items share lines. Anchors are remembered: those of short scalars with
+//! their JSON, all others with their path.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,71 +14,71 @@ use super::{MOST_HELD, Tags};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Mark, What};
 
-/// The JSON of a scalar that is written again where its anchor is mentioned is at most so long.
+/// Maximal length of a scalar's JSON, in bytes, that is repeated for each alias.
 const SHORT: usize = 256;
-/// Members are indented by so many levels at most.
+/// Maximal number of indentation levels.
 const DEEPEST_INDENT: usize = 40;
-/// The names that the tagged form has a meaning for, without the `$` that they begin with.
+/// Reserved names of the tagged form, without their `$`.
 const MEANT: [&str; 3] = ["ref", "tag", "value"];
 
-/// Writes JSON.
+/// A JSON writer.
 #[derive(Debug)]
 pub(super) struct Writer {
     tags: Tags,
-    /// The text, until the caller takes it.
+    /// The output, which the caller removes regularly.
     pub(super) out: Vec<u8>,
     levels: Vec<Level>,
-    /// The path of the node that comes next, as a JSON pointer without its `#`.
+    /// The path of the next node, as a JSON pointer without its `#`.
     path: String,
     anchors: HashMap<Box<str>, Anchored>,
     pointers: Pointers,
     merges: Arc<Merges>,
-    /// The members of mappings that have ended, by the numbers of these, for merge keys.
+    /// Members of completed mappings, by the number of the mapping, for merge keys.
     members: HashMap<u64, Arc<Members>>,
-    /// Mappings so far.
+    /// Number of mappings so far.
     mappings: u64,
-    /// Bytes that are remembered.
+    /// Bytes remembered for anchors and merge keys.
     held: usize,
-    /// Bytes that long references and merge keys have added.
+    /// Bytes added to the output by long references and merge keys.
     added: usize,
     documents: usize,
 }
 
-/// What an anchor names.
+/// The node of an anchor.
 #[derive(Clone, Debug)]
 enum Anchored {
-    /// A short scalar: its JSON, and its text as a name.
+    /// A short scalar: its JSON, and its text as a name of a member.
     Scalar(Box<[u8]>, Box<str>),
-    /// The node at a path; of a mapping its number.
+    /// Any other node: its path and, for a mapping, its number.
     Node(Pointer, Option<u64>),
 }
 
-/// A collection that has begun.
+/// An open collection.
 #[derive(Debug, Default)]
 struct Level {
-    /// Of a mapping its number.
+    /// The number of the mapping; `None` for a sequence.
     mapping: Option<u64>,
-    /// Keys, values and items so far.
+    /// Number of keys, values and items so far.
     count: u64,
-    /// Whether a member or item was written.
+    /// True once a member or item has been written.
     written: bool,
-    /// Whether a tag stands around it.
+    /// True if the collection is wrapped in an object with its tag.
     wrapped: bool,
-    /// Whether it has an anchor.
+    /// True if the collection has an anchor.
     anchored: bool,
-    /// Mappings around it, and itself.
+    /// Number of nested mappings, including this one.
     mappings: usize,
-    /// The length of the path of the collection itself.
+    /// Length of the collection's own path.
     path: usize,
-    /// What is merged: the value of a merge key, or the items of that.
+    /// True while the value of a merge key is read.
     merging: bool,
-    /// Merge keys so far.
+    /// Number of merge keys so far.
     merges: u64,
     /// The members so far, if a merge key needs them.
     members: Option<Members>,
-    /// The name of the last key, likewise.
+    /// The name of the last key, if a merge key needs it.
     key: Box<str>,
-    /// Numbers that are keys.
+    /// The numbers among the keys.
     numbers: Numbers,
 }
 
@@ -100,12 +100,12 @@ impl Writer {
         }
     }
 
-    /// Bytes of memory that it takes up, roughly.
+    /// Returns the approximate size in memory, in bytes.
     pub(super) fn weight(&self) -> u64 {
         (self.held + self.out.capacity() + self.path.capacity()) as u64
     }
 
-    /// Ends the text.
+    /// Ends the output.
     pub(super) fn finish(&mut self) {
         if self.documents == 0 {
             self.out.extend_from_slice(b"{}");
@@ -113,11 +113,12 @@ impl Writer {
         self.out.push(b'\n');
     }
 
-    /// Adds what an event stands for.
+    /// Converts an event.
     ///
     /// # Errors
     ///
-    /// There is no JSON for it: a key that is no scalar, an alias without an anchor, a second document.
+    /// The event has no JSON form: a key that is not a scalar, an alias without an anchor, or a second
+    /// document.
     pub(super) fn take(&mut self, event: Event<'_>) -> Result<()> {
         let place = event.start;
         match event.what {
@@ -170,7 +171,7 @@ impl Writer {
         self.levels.last().is_some_and(|level| level.merging)
     }
 
-    /// Begins a member. `is_bare`: its key is a number or a truth value.
+    /// Begins a member. `is_bare`: its key is a number, a boolean or null.
     fn key(&mut self, name: &str, is_bare: bool, place: Mark) -> Result<()> {
         let Some(level) = self.levels.last_mut() else { return Ok(()) };
         level.count += 1;
@@ -193,7 +194,7 @@ impl Writer {
         }
     }
 
-    /// The name of a member and what stands before it.
+    /// Writes the name of a member and the separator before it.
     fn member(&mut self, name: &str) {
         let Some(level) = self.levels.last_mut() else { return };
         if level.written {
@@ -210,7 +211,7 @@ impl Writer {
         self.out.extend_from_slice(b": ");
     }
 
-    /// What stands before a value: its path, a comma between items.
+    /// Writes the separator before an item and extends the path by its index.
     fn begin_value(&mut self) {
         if let Some(level) = self.levels.last_mut().filter(|level| level.mapping.is_none()) {
             if level.written {
@@ -309,7 +310,7 @@ impl Writer {
         }
     }
 
-    /// Notes that a reference to a node is written.
+    /// Records a reference to a node.
     fn mention(&mut self, anchor: &str, pointer: &Pointer, place: Mark) -> Result<()> {
         match self.pointers.mention(pointer) {
             true => Ok(()),
@@ -373,7 +374,7 @@ impl Writer {
         if let Some((mapping, members)) = level.mapping.zip(members) {
             match level.anchored {
                 true => drop(self.members.insert(mapping, Arc::new(members))),
-                // No merge key can name it.
+                // Without an anchor, no merge key can refer to the mapping.
                 false => self.held = self.held.saturating_sub(members.total_weight()),
             }
         }
@@ -397,7 +398,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The value of a merge key has ended.
+    /// Ends the value of a merge key.
     fn merged(&mut self) {
         if let Some(level) = self.levels.last_mut() {
             level.count += 1;
@@ -405,8 +406,9 @@ impl Writer {
         }
     }
 
-    /// Adds the members of the mapping that an anchor names to the one that has the merge key. They are written at its
-    /// end: a key that is written later comes before them, and readers such as DuckDB refuse names that come twice.
+    /// Adds the members of the mapping with this anchor to the mapping that has the merge key. They are
+    /// written at its end: a key that follows the merge key overrides them, and readers such as DuckDB refuse
+    /// duplicate names.
     fn merge(&mut self, anchor: &str, place: Mark) -> Result<()> {
         let Anchored::Node(pointer, Some(mapping)) = self.anchored(anchor, place)? else {
             return refused("a merge key is for a node that is no mapping", place);
@@ -434,7 +436,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Holds the JSON of a member, from an offset of the text on, or a reference to it, where a merge key needs it.
+    /// Keeps a member if a merge key needs it: its JSON from offset `begun` of the output on, or a reference
+    /// to it.
     fn hold_member(&mut self, begun: Option<usize>, place: Mark) -> Result<()> {
         let Some(level) = self.levels.last_mut() else { return Ok(()) };
         let Some(members) = &mut level.members else { return Ok(()) };
@@ -452,7 +455,7 @@ impl Writer {
         self.hold(weight, place)
     }
 
-    /// Notes what an anchor names.
+    /// Remembers the node of an anchor.
     fn remember(&mut self, anchor: &str, anchored: Anchored, place: Mark) -> Result<()> {
         let weight = match &anchored {
             Anchored::Scalar(json, name) => json.len() + name.len(),
@@ -471,7 +474,7 @@ impl Writer {
         }
     }
 
-    /// Counts what an alias makes the text longer by.
+    /// Counts bytes that an alias adds to the output.
     fn add(&mut self, bytes: usize, place: Mark) -> Result<()> {
         self.added += bytes;
         match self.added > MOST_HELD {
@@ -481,7 +484,7 @@ impl Writer {
     }
 }
 
-/// A reference to the node at a path.
+/// Writes a reference to the node at a path.
 fn reference(path: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"$ref\": ");
     string(&format!("#{path}"), out);

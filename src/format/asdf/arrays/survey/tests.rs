@@ -52,7 +52,7 @@ fn paths_that_are_not_shown_cost_nothing() {
     // A copy of each prefix of this path would take some 30 GiB.
     let key = "k".repeat(4 << 20);
     assert_eq!(shown(&format!("a: {}\n? {key}\n: {}\n", array(0), array(0))), ["a.npy"]);
-    // Those with paths of more than 3000 bytes are left out, the others are not.
+    // Only entries with paths of more than 3000 bytes are left out.
     let nested = "{four: ".repeat(900) + &array(0) + &"}".repeat(900);
     assert_eq!(shown(&format!("b: {}\nc: {nested}\n", array(0))), ["b.npy"]);
     let lists = "[".repeat(900) + &vec![array(0); 50].join(", ") + &"]".repeat(900);
@@ -69,7 +69,7 @@ fn links_are_shown_until_there_are_too_many() {
     assert!(found.defects[0].what.contains("more than 131072 links"), "{:?}", found.defects);
 }
 
-/// Files and links, listed.
+/// Lists files and links.
 fn shown(nodes: &str) -> Vec<String> {
     let found = find(&tree(nodes), 9, &|_| Some(4));
     let shown = found.items.iter().map(|item| match &item.what {
@@ -85,7 +85,7 @@ fn shown(nodes: &str) -> Vec<String> {
 fn arrays_lie_at_the_paths_of_their_keys() {
     let nodes = format!("a: {0}\n'x/y': {{'..': {0}, x.npy: {0}}}\nl:\n- {0}\n", array(0));
     assert_eq!(shown(&nodes), ["a.npy", "l/0.npy", "x%2Fy/%2E%2E.npy", "x%2Fy/x%2Enpy.npy"]);
-    // A number and a text are different keys, and look the same.
+    // A number and a text are different keys that look the same.
     assert_eq!(shown(&format!("1: {0}\n'1': {0}\n", array(0))), ["1.npy", "1~1.npy"]);
 }
 
@@ -183,7 +183,7 @@ fn masks_are_shared_and_lost_ones_are_told() {
     let mut expected: Vec<String> = "abdfghij".chars().map(|name| format!("{name}.npy")).collect();
     let masks = ["a.mask.npy", "b.mask.npy -> a.mask.npy", "c.npy -> a.mask.npy", "d.mask.npy"];
     expected.extend(masks.map(str::to_owned));
-    // A mask that is broadcast in one place is a file of its own in another.
+    // A mask that is broadcast for one array is a separate file for another.
     expected.extend(["e.npy".to_owned(), "f.mask.npy".to_owned()]);
     expected.sort();
     assert_eq!(shown(&nodes), expected);
