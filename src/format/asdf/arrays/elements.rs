@@ -233,7 +233,7 @@ impl Origin {
         }
     }
 
-    /// Adds the dependency on the other file that an array comes from.
+    /// Ties an array in another file to the version of that file: reads fail with ESTALE once it has changed.
     fn in_other_file(found: Result<(Self, Arc<AsdfFile>)>) -> Self {
         let (elements, renewal) = match found {
             Ok((origin, other)) => {

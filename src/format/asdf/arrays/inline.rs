@@ -78,8 +78,8 @@ impl TreeText {
         Ok((Events::keeping(Arc::new(text)), before))
     }
 
-    /// Returns a possible column for the key of a node; true if the node begins with the dash of its first
-    /// item.
+    /// Returns a column in which the key of the node can stand. The boolean is true if the node is a block
+    /// sequence, which begins with a dash.
     fn column_of_key(&self, place: Mark) -> Result<(u64, bool)> {
         let column = place.column.saturating_sub(1);
         if column > WIDEST {

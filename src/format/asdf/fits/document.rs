@@ -18,7 +18,7 @@ use crate::yaml::survey::{Node, Value};
 const TAGS: [&str; 2] = ["tag:stsci.edu:asdf/fits/fits-", "tag:astropy.org:astropy/fits/fits-"];
 const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/fits/fits";
 
-/// True if a resolved tag is that of a FITS file in the tree.
+/// True for the resolved tag of a FITS file in the tree.
 pub(super) fn is_tag(tag: &str) -> bool {
     tag == OLD_TAG || TAGS.iter().any(|known| tag.starts_with(known))
 }
@@ -36,7 +36,7 @@ pub(in super::super) struct Document {
 pub(super) struct Unit {
     /// Keywords and comments of the cards at the start of the header, which are generated from the data.
     pub(super) comments: Vec<(String, String)>,
-    /// All other cards.
+    /// The cards after the generated ones.
     pub(super) cards: Cards,
     /// The `BITPIX` of a header without data.
     pub(super) bitpix: i128,

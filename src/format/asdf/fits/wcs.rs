@@ -15,7 +15,7 @@ const TAG: &str = "tag:stsci.edu:gwcs/wcs-1.";
 const TRANSFORM: &str = "tag:stsci.edu:gwcs/fitswcs_imaging-1.";
 const CELESTIAL: &str = "tag:stsci.edu:gwcs/celestial_frame-1.";
 
-/// True if a resolved tag is that of a gwcs.
+/// True for the resolved tag of a gwcs.
 pub(super) fn is_tag(tag: &str) -> bool {
     tag.starts_with(TAG)
 }

@@ -66,7 +66,7 @@ struct Level {
     wrapped: bool,
     /// True if the collection has an anchor.
     anchored: bool,
-    /// Number of nested mappings, including this one.
+    /// Number of open mappings, including this collection.
     mappings: usize,
     /// Length of the collection's own path.
     path: usize,

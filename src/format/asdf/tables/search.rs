@@ -33,7 +33,7 @@ pub(in super::super) struct Source {
     pub facts: Facts,
 }
 
-/// True if a tag is that of a column.
+/// True for the tag of a column.
 pub(super) fn is_column(tag: &str) -> bool {
     COLUMNS.iter().any(|known| tag.starts_with(known)) || tag == "tag:stsci.edu:asdf/0.1.0/core/column"
 }
