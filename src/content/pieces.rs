@@ -1,4 +1,4 @@
-//! Several contents joined to one: for example, a generated header and stored data.
+//! Several contents joined into one: for example, a generated header and stored data.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Content, Shared, Soundness, Stored, fill};
 use crate::error::{Error, Result};
 
-/// Contents joined to one.
+/// Contents joined into one.
 ///
 /// A read within one piece is as fast as a read of that piece alone: stored bytes are lent, and decoded bytes
 /// are shared. Only a read that spans pieces is copied.

@@ -1,6 +1,6 @@
-//! `.png`, a greyscale image with transparency (PNG, third edition).
+//! `.png`, a greyscale picture with transparency (PNG, third edition).
 //!
-//! The pixels are stored uncompressed, so the length of the file follows from the image's size alone.
+//! The pixels are stored uncompressed, so the length of the file follows from the picture's size alone.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ const ZLIB: [u8; 2] = [0x78, 0x01];
 /// Maximal length of a stored Deflate block, in bytes.
 const LONGEST: u64 = 65_535;
 
-/// Returns the length of an image's file, in bytes.
+/// Returns the length of a picture's file, in bytes.
 pub fn len(width: u32, height: u32) -> u64 {
     SIGNATURE.len() as u64 + 3 * CHUNK + HEADER + stream_len(width, height)
 }
@@ -27,7 +27,7 @@ fn stream_len(width: u32, height: u32) -> u64 {
     ZLIB.len() as u64 + lines.div_ceil(LONGEST).max(1) * 5 + lines + 4
 }
 
-/// Returns the file of an image. `line` writes the pixels of a line; the top line is number 0.
+/// Returns the file of a picture. `line` writes the pixels of a line; the top line is number 0.
 pub fn encode(width: u32, height: u32, mut line: impl FnMut(u32, &mut [u8])) -> Vec<u8> {
     let mut file = Vec::with_capacity(usize::try_from(len(width, height)).unwrap_or_default());
     file.extend(SIGNATURE);

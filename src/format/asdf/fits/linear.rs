@@ -15,9 +15,9 @@ const MOST_STRETCH: f64 = 1e6;
 pub(super) enum Model {
     /// A factor for each axis, then an offset.
     Axes { factors: [f64; 2], offsets: [f64; 2] },
-    /// A matrix in row order.
+    /// A matrix, row-major.
     Matrix([f64; 4]),
-    /// A matrix in row order, then a translation.
+    /// A matrix, row-major, then a translation.
     Affine(Box<[Numbers; 2]>),
 }
 
@@ -26,7 +26,7 @@ pub(super) enum Model {
 pub(super) struct Plane {
     pub(super) reference: [f64; 2],
     pub(super) scale: [f64; 2],
-    /// In row order.
+    /// Row-major.
     pub(super) matrix: [f64; 4],
 }
 
