@@ -163,7 +163,8 @@ fn in_order(frame: &Value) -> bool {
 impl Projection {
     fn read(value: &Value) -> Option<Self> {
         let name = values::model(value)?;
-        // Only projections with the reference point at the native pole: gwcs and FITS rotate others differently.
+        // Only projections with the reference point at the native pole: gwcs and FITS rotate others
+        // differently.
         let (code, keys): (_, &[(&str, f64)]) = match name {
             "gnomonic" => ("TAN", &[]),
             "stereographic" => ("STG", &[]),
