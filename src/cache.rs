@@ -15,7 +15,6 @@ mod scratch;
 pub mod store;
 mod task;
 mod temp_segments;
-mod workers;
 
 use std::any::Any;
 use std::fmt;
@@ -25,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use lru::LruCache;
 
 use crate::content::BufferPool;
+use crate::workers::Workers;
 use memory_budget::MemoryBudget;
 use scratch::Scratch;
 use store::Store;
@@ -34,7 +34,6 @@ pub use memory::default_budget;
 pub(crate) use memory_budget::Reservation;
 pub(crate) use task::Task;
 pub(crate) use temp_segments::{SegmentList, Stored, TempSegments};
-pub(crate) use workers::Workers;
 
 /// A decoded chunk.
 pub type Bytes = Arc<Vec<u8>>;

@@ -191,7 +191,8 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
     /// The text of the file's head, as `tree.yaml` shows it.
     fn tree(&self) -> Arc<dyn Content>;
 
-    /// Whether the next question for its blocks takes long: the first one looks for them in all of the file.
+    /// True if the next question about it takes long: the first one looks for the blocks in all of the file, and each
+    /// one may ask other files that the tree names.
     fn is_slow(&self) -> bool {
         false
     }

@@ -19,6 +19,7 @@
 //! | [`cache`], [`content`] | decoded units under a byte budget; random-access bytes of known length, folders of them |
 //! | [`source`] | the file under the mount |
 //! | [`check`] | `--check`: reads all of a file and says what is wrong |
+//! | `sync`, `workers` | locks and their order; threads for long work |
 //! | [`log`] | where the daemon tells what it does: stderr, syslog or a file |
 //! | [`user_dirs`] | where this user's state, cache and temporary files are, used only where no other user can write |
 //! | [`error`] | what went wrong, in which file, at which place |
@@ -44,6 +45,7 @@ mod sync;
 pub mod user_dirs;
 pub mod vfs;
 pub mod view;
+mod workers;
 pub mod yaml;
 
 pub use error::{Error, Kind, Result};

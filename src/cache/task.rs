@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::{Workers, workers::while_waiting};
+use crate::workers::{Workers, while_waiting};
 
 /// The result of a job that is done sooner or later.
 pub(crate) struct Task<T>(Arc<Slot<T>>);

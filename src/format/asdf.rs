@@ -325,7 +325,7 @@ impl Container for AsdfFile {
     }
 
     fn is_slow(&self) -> bool {
-        self.blocks.get().is_none()
+        self.blocks.get().is_none() || self.has_externals()
     }
 
     fn block_count(&self) -> Result<usize> {

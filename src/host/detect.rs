@@ -17,6 +17,7 @@ use crate::format::recovery::RecoveryPolicy;
 use crate::host::at::{open, stat_of};
 use crate::host::location::Location;
 use crate::host::location::link::{self, LinkPolicy, Shown};
+use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
 use crate::source::{SourceStat, SourceVersion};
 use crate::sync::locked;
@@ -33,6 +34,8 @@ pub(crate) struct Position {
     pub(crate) depth: usize,
     /// Whether a link was followed to it.
     pub(crate) followed: bool,
+    /// The foreign file system that it lies on, or that the followed link may lead to.
+    pub(crate) foreign: Option<Foreign>,
 }
 
 /// What was found at a name.
@@ -153,7 +156,8 @@ impl FormatDetector {
             // Only the end of a followed link can be a link here: another program made it one just now.
             Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Shape::Special,
         };
-        Ok(Seen { position, stat, shape })
+        let foreign = Foreign::of(stat.key.0).or(position.followed.then_some(Foreign::LINKED));
+        Ok(Seen { position: Position { foreign, ..position }, stat, shape })
     }
 
     /// Whether a format knows the file; one that can't be read is known by none. Where the system lacks

@@ -39,8 +39,13 @@ impl Test {
         std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf"), &source).unwrap();
         let origin = Origin::of_source(folder.path(), false).unwrap();
         let links = LinkPolicy::new(&origin, folder.path(), None, true).unwrap();
-        let position =
-            Position { location: Location::new(&origin, "a.asdf"), links, depth: 0, followed: false };
+        let position = Position {
+            location: Location::new(&origin, "a.asdf"),
+            links,
+            depth: 0,
+            followed: false,
+            foreign: None,
+        };
         let (edits, context) = (Arc::new(EditContext::default()), Context::new(Arc::new(Cache::new(0))));
         let open_files = OpenFiles::new(
             Arc::new(move |source| crate::format::open(source, &context)),

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // the mapping
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,8 +11,10 @@ use std::sync::{Arc, RwLock};
 
 use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
 
+use super::storage::is_remote;
 use super::{Identity, Provenance, Source, SourceStat, Surroundings};
 use crate::error::{Error, Kind, Result};
+use crate::workers::while_waiting;
 
 /// After lending this many bytes the mapping drops its pages, so that the daemon's resident size does not
 /// grow with the file. The bytes stay in the kernel's page cache.
@@ -63,7 +65,10 @@ impl Drop for Lent<'_> {
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
-    file: File,
+    /// `None` only while it is dropped.
+    file: Option<File>,
+    /// True if reads may wait for a server or another program.
+    is_remote: bool,
     /// Whether the mapping may be used. On tmpfs each page of a hole that is read through a mapping takes
     /// up memory from then on, so a sparse file would fill up.
     lends: bool,
@@ -75,8 +80,9 @@ pub struct FileSource {
 impl FileSource {
     /// Adds where it finds other files that it names.
     #[must_use]
-    pub fn with_surroundings(self, surroundings: Arc<dyn Surroundings>) -> Self {
-        Self { surroundings: Some(surroundings), ..self }
+    pub fn with_surroundings(mut self, surroundings: Arc<dyn Surroundings>) -> Self {
+        self.surroundings = Some(surroundings);
+        self
     }
 
     /// Opens a regular file for reading. Never blocks on a FIFO or a device: those are refused.
@@ -95,20 +101,34 @@ impl FileSource {
         // Under a limit on address space a mapping would leave too little for everything else.
         let limited = rustix::process::getrlimit(rustix::process::Resource::As).current.is_some();
         let lends = !limited && !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
-        let (map, lent) = (RwLock::new(None), AtomicU64::new(0));
-        Ok(Self { path: path.to_owned(), file, lends, map, lent, surroundings: None })
+        let (map, lent, is_remote) = (RwLock::new(None), AtomicU64::new(0), is_remote(&file));
+        let (path, file) = (path.to_owned(), Some(file));
+        Ok(Self { path, file, is_remote, lends, map, lent, surroundings: None })
+    }
+
+    fn file(&self) -> &File {
+        self.file.as_ref().expect("taken only when dropped")
+    }
+
+    /// Calls the system. Another thread works in the place of one that waits for a server.
+    fn call<T>(&self, call: impl FnOnce(&File) -> T) -> T {
+        if self.is_remote { while_waiting(|| call(self.file())) } else { call(self.file()) }
+    }
+
+    fn metadata(&self) -> io::Result<Metadata> {
+        self.call(File::metadata)
     }
 
     /// The version of the file now.
     pub fn identity(&self) -> Result<Identity> {
-        let meta = self.file.metadata().map_err(|error| Error::from(error).of(&self.path))?;
+        let meta = self.metadata().map_err(|error| Error::from(error).of(&self.path))?;
         Ok(Identity::of(&meta))
     }
 
     /// A mapping that reaches at least to `end`, renewed when the file has grown; `None` if the file ends
     /// before or can't be mapped.
     fn map(&self, end: u64) -> Option<Arc<Mmap>> {
-        let size = self.file.metadata().ok()?.len();
+        let size = self.metadata().ok()?.len();
         if end > size {
             return None;
         }
@@ -119,7 +139,7 @@ impl FileSource {
         // SAFETY: other programs can change or truncate the file while it is mapped. The bytes are
         // reached only through `Lent`, whose contract is that they go to system calls and are not
         // touched here; the kernel answers EFAULT for a page that is gone.
-        let map = unsafe { MmapOptions::new().map(&self.file) }.ok()?;
+        let map = unsafe { MmapOptions::new().map(self.file()) }.ok()?;
         let _ = map.advise(Advice::Sequential);
         let map = Arc::new(map);
         *slot = Some(map.clone());
@@ -138,6 +158,15 @@ impl FileSource {
     }
 }
 
+impl Drop for FileSource {
+    /// Closes the file; one on a server on a thread of its own, since the server is told of it, and may not answer.
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take_if(|_| self.is_remote) {
+            let _ = std::thread::Builder::new().name("close".into()).spawn(move || drop(file));
+        }
+    }
+}
+
 impl Source for FileSource {
     fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
         self.surroundings.as_ref()
@@ -151,7 +180,7 @@ impl Source for FileSource {
     }
 
     fn provenance(&self) -> Provenance {
-        self.file.metadata().map_or_else(|_| Provenance::default(), |meta| Provenance::of(&meta))
+        self.metadata().map_or_else(|_| Provenance::default(), |meta| Provenance::of(&meta))
     }
 
     fn stat(&self) -> Result<SourceStat> {
@@ -169,7 +198,8 @@ impl Source for FileSource {
         }
         let mut done = 0;
         while done < buf.len() {
-            match self.file.read_at(&mut buf[done..], offset.saturating_add(done as u64)) {
+            let at = offset.saturating_add(done as u64);
+            match self.call(|file| file.read_at(&mut buf[done..], at)) {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -181,9 +211,13 @@ impl Source for FileSource {
         Ok(done)
     }
 
+    fn is_slow(&self) -> bool {
+        self.is_remote
+    }
+
     fn will_need(&self, offset: u64, len: u64) {
         let len = std::num::NonZeroU64::new(len);
-        let _ = rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::WillNeed);
+        let _ = rustix::fs::fadvise(self.file(), offset, len, rustix::fs::Advice::WillNeed);
     }
 }
 

@@ -134,6 +134,17 @@ impl NodeState {
     }
 }
 
+impl Node {
+    /// The entry that it is, or in whose folder it lies.
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        match self {
+            Self::Entry(entry) | Self::Tree(entry) | Self::View(entry, ..) | Self::OverlayFile(entry, _) => {
+                entry
+            }
+        }
+    }
+}
+
 impl ViewNode {
     /// The serial of the folder that it lies in.
     fn within(&self, mounted: &MountedFile) -> u64 {

@@ -15,6 +15,7 @@ use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::sync::locked;
+use crate::vfs::Foreign;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::Entry;
@@ -52,6 +53,13 @@ impl Deref for Writer {
 
     fn deref(&self) -> &WriteHandle {
         &self.handle
+    }
+}
+
+impl Writer {
+    /// The foreign file system that the file lies on.
+    pub fn foreign(&self) -> Option<Foreign> {
+        self.entry.position.foreign
     }
 }
 

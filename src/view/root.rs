@@ -110,6 +110,11 @@ impl fmt::Debug for About {
 }
 
 impl Folder for About {
+    fn is_slow_at(&self, name: &OsStr) -> bool {
+        // The status looks at the other files that this one names.
+        name == STATUS && self.container.as_ref().is_some_and(|container| container.is_slow())
+    }
+
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match (name.to_str(), &self.container) {
             (Some(STATUS), _) => {

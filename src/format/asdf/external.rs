@@ -5,12 +5,13 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{AsdfFile, recognises};
+use super::{AsdfFile, arrays, recognises};
 use crate::content::{Content, Soundness};
 use crate::error::{Error, Kind, Result};
-use crate::format::HEAD;
+use crate::format::{Container, HEAD};
 use crate::source::{Source, SourceVersion, read_up_to};
 
 /// So many other files are kept open for one that names them.
@@ -18,7 +19,11 @@ const KEPT: usize = 64;
 
 /// The other files that were opened last, by their URIs without fragment.
 #[derive(Debug, Default)]
-pub(super) struct Externals(Mutex<HashMap<String, Arc<AsdfFile>>>);
+pub(super) struct Externals {
+    kept: Mutex<HashMap<String, Arc<AsdfFile>>>,
+    /// True once any was asked for.
+    asked: AtomicBool,
+}
 
 impl AsdfFile {
     /// Opens the ASDF file that a URI in the tree names; what stands behind `#` in it is not looked at.
@@ -31,6 +36,7 @@ impl AsdfFile {
     /// EIO, with the URI and the reason: it is not there, can't be read, lies too far away, is no ASDF file, or would
     /// have to be fetched from a server.
     pub(super) fn external(&self, uri: &str) -> Result<Arc<Self>> {
+        self.views.externals.asked.store(true, Ordering::Relaxed);
         let name = split(uri).0;
         let failed = |error: &Error| {
             Error::new(
@@ -44,6 +50,12 @@ impl AsdfFile {
         })
     }
 
+    /// True if the tree is known to name other files. They may be large, or on a server that does not answer.
+    pub(super) fn has_externals(&self) -> bool {
+        let is_named = || self.knows_arrays() && arrays::has_externals(self.found());
+        self.views.externals.asked.load(Ordering::Relaxed) || is_named()
+    }
+
     fn open_external(&self, name: &str) -> Result<Arc<Self>> {
         let path = path_of(name)?;
         let surroundings = self.source.surroundings();
@@ -51,7 +63,7 @@ impl AsdfFile {
             surroundings.ok_or_else(|| Error::unsupported("the folder of the file is not known"))?;
         let source = surroundings.open(&path, &self.context.reach)?;
         let stat = source.stat()?;
-        let mut kept = self.views.externals.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.views.externals.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = kept.get(name).filter(|file| file.source_stat.version == stat.version) {
             return Ok(file.clone());
         }

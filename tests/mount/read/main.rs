@@ -17,6 +17,7 @@ mod broken;
 mod damaged_blocks;
 mod external_arrays;
 mod gsd_folder;
+mod hanging;
 mod large;
 mod limits;
 mod mapped_by_python;

@@ -12,6 +12,9 @@ use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// The most threads that take the place of waiting ones. With more waiting, jobs wait too.
+const REPLACEMENTS: usize = 512;
+
 /// A bounded number of threads, and the jobs that wait for one.
 #[derive(Debug)]
 pub(crate) struct Workers {
@@ -49,7 +52,7 @@ impl State {
 
     /// Threads that do not wait for another job.
     fn at_work(&self) -> usize {
-        self.threads - self.resting
+        self.threads - self.resting.min(REPLACEMENTS)
     }
 }
 
@@ -147,15 +150,25 @@ impl Workers {
 }
 
 /// Waits for another job. If this thread is one of some workers, another one works in its place meanwhile.
-pub(super) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
-    let Some(shared) = WORKS_FOR.with_borrow(Clone::clone) else { return wait() };
+pub(crate) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
+    // One that waits within a wait has been replaced.
+    let Some(shared) = WORKS_FOR.take() else { return wait() };
     let mut state = shared.lock();
     state.resting += 1;
     shared.start_thread(&mut state);
     drop(state);
-    let waited = wait();
-    shared.lock().resting -= 1;
-    waited
+    let _resting = Resting(shared);
+    wait()
+}
+
+/// Exists while a thread waits in [`while_waiting`]; also a panic ends it.
+struct Resting(Arc<Shared>);
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        self.0.lock().resting -= 1;
+        WORKS_FOR.set(Some(self.0.clone()));
+    }
 }
 
 impl Drop for Workers {
@@ -211,6 +224,11 @@ mod tests {
         workers.wait(Duration::from_secs(60));
         let state = workers.shared.lock();
         assert_eq!((state.at_work(), state.resting), (1, 0));
+        drop(state);
+        let (done, end) = mpsc::channel();
+        workers.run(move || while_waiting(|| while_waiting(|| done.send(()).unwrap())));
+        end.recv().unwrap();
+        assert!(workers.shared.lock().resting <= 1, "a wait within a wait counts once");
     }
 
     #[test]
