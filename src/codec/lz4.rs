@@ -1,6 +1,6 @@
 //! LZ4 in both forms that occur in ASDF files.
 //!
-//! Under the label `lz4\0`, Python's asdf and most other writers write chunks that decode independently
+//! Under the label `lz4\0`, Python's asdf and most other writers write pieces that decode independently
 //! ([`Pieces`]). Some writers put an LZ4 frame there, which also has a label of its own ([`frames`]).
 
 mod block;
