@@ -63,10 +63,10 @@ pub fn open(
 /// identifies the stream.
 #[derive(Clone, Debug)]
 pub struct StreamName {
-    /// Identifies the stream among all streams of its file, in this version of the file.
+    /// A name of the stream within its file, in this version of the file.
     pub own: Vec<u8>,
-    /// Identifies the stream in any file, together with the MD5 that its header claims. A table is shared
-    /// under this name once the stored or the decoded bytes prove the MD5.
+    /// A name of the stream in any file, with the MD5 that its header claims. A table is shared under this
+    /// name once the stored or the decoded bytes prove the MD5.
     pub shared: Option<(Vec<u8>, [u8; 16])>,
 }
 
@@ -131,7 +131,7 @@ pub fn forge_table(
 #[doc(hidden)]
 pub use zstd::Everywhere as ZstdEverywhere;
 
-/// True if `stored` begins with an LZ4 frame or a skippable frame, not with the length of a chunk.
+/// True if `stored` begins with an LZ4 frame or a skippable frame, not with the length of a piece.
 fn is_lz4_frame(stored: &dyn Content) -> Result<bool> {
     let mut head = [0; 4];
     if stored.len() < 4 || stored.read_at(0, &mut head)? != 4 {

@@ -7,18 +7,18 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`Inflate`] | the decoder: from a [`Position`], with the output before it, into the caller's buffer |
-//! | [`Pass`] | decodes a stream from a position on, step by step, with a [`Checkpoint`] every so many bytes |
+//! | [`Pass`] | decodes a stream step by step, with a [`Checkpoint`] every so many bytes |
 //! | [`Checkpoint`] | a position where decoding can start again, and the output before it that this needs |
 //! | [`Finder`] | finds where blocks may begin, from the compressed bits alone |
 //! | [`Piece`] | output decoded from a found block, before the output in front of it is known |
 //! | [`Resolver`] | completes the output of a piece once the output in front of it is known |
 //! | [`zlib`] | the wrapper of RFC 1950: two bytes in front, a checksum behind |
 //!
-//! Codes are looked up in tables of 2048 and 256 entries. An entry gives a symbol with its extra bits and its
-//! length, and after a literal the next symbol too. The bits come from a register of at least 56 bits. The
-//! fast loop (`fast.rs`) has hardly a branch and runs only while there is enough input and enough room. Near
-//! the end of either, and at any error, the careful loop (`careful.rs`) decodes one symbol at a time with all
-//! checks. Only the careful loop reports errors and their positions.
+//! Codes are looked up in tables of 2048 and 256 entries. An entry gives a symbol with the lengths of its
+//! code and of its extra bits; after a literal it gives the next symbol, too. The bits come from a register
+//! of at least 56 bits. The fast loop (`fast.rs`) has hardly a branch and runs only while there is enough
+//! input and enough room. Near the end of either, and at any error, the careful loop (`careful.rs`) decodes
+//! one symbol at a time with all checks. Only the careful loop reports errors and their positions.
 //!
 //! Positions in the compressed bytes are bits from the start of the stored content (bit 0 is the lowest of
 //! byte 0); positions in the output are bytes from the start of the stream.

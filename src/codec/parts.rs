@@ -23,7 +23,7 @@ use super::seek::{SeekTable, SegmentReader};
 use crate::cache::{Cache, SegmentList, Stored};
 use crate::error::{Error, Result};
 
-/// Maximum number of part starts that are remembered; all data behind the last one are one part.
+/// Maximum number of part starts that are remembered; all data behind the last one form one part.
 const CUTS: usize = 1 << 17;
 
 /// Distance past the frontier from which on a read first looks for part starts without decoding.
@@ -46,7 +46,7 @@ pub(super) enum Hop {
         next: PartStart,
         /// Maximum decoded size of the data up to there.
         most: u64,
-        /// Decoded size of these data; only a maximum unless [`Parts::CERTAIN`].
+        /// Decoded size of these data; only a maximum if not [`Parts::CERTAIN`].
         len: Option<u64>,
     },
     /// The stream ends here, in order.
@@ -287,7 +287,7 @@ impl<P: Parts> Parted<P> {
         }
         found.push(KnownPart { cut, most: 0 });
         let mut state = self.state();
-        // Meanwhile another reader may have found more part starts, all of them among these.
+        // Meanwhile another reader may have found part starts; all of these are found here too.
         state.cuts.truncate(first);
         state.cuts.extend(found);
         state.offsets.truncate(first + 1);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`table`], [`checkpoint`] | the checkpoints; decoding past the last one adds more |
 //! | [`reader`] | decodes the stream from a checkpoint on |
-//! | [`ahead`] | segments that other threads decode ahead: from checkpoints, and past the last one from found blocks |
+//! | [`ahead`] | segments that other threads decode ahead, from checkpoints or from found blocks |
 //! | [`index`], [`indexed`] | the seek table as it is stored between mounts, and a reader that uses it |
 //! | [`library`] | flate2, for a second opinion on damaged streams |
 //!

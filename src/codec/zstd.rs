@@ -3,9 +3,9 @@
 //! | part | what it is |
 //! |---|---|
 //! | [`header`], [`frame`] | the headers of frames; the cutting of a stream between frames |
-//! | [`table`], [`scale`] | checkpoints between the blocks of a long frame; decoding past the last one adds more |
+//! | [`table`], [`scale`] | checkpoints within a long frame; decoding past the last one adds more |
 //! | [`reader`], [`blocks`] | decodes from a checkpoint on, block by block |
-//! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | the decoder state at a checkpoint, read from the blocks and given to libzstd |
+//! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | the decoder state at a checkpoint |
 //! | [`sums`], [`dictionary`], [`index`] | the seek table as it is stored between mounts |
 //! | [`library`] | libzstd, which decodes; its pass from the start of the stream decides what is damaged |
 //!

@@ -121,7 +121,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A simple encoder: greedy, with the given distances.
+    /// Encodes `data` greedily, with matches at the given distances only.
     pub(in super::super) fn encode(data: &[u8], distances: &[usize]) -> Vec<u8> {
         let mut out = vec![];
         let mut literals = vec![];

@@ -1,4 +1,4 @@
-//! Undoes the shuffles of Blosc.
+//! The inverse shuffles of Blosc.
 //!
 //! Byte shuffle stores a block as one plane for each byte of the element: all first bytes, all second bytes,
 //! and so on. Bytes after the last whole element follow unchanged. Bit shuffle does this with bits: there are

@@ -179,7 +179,7 @@ struct Recipe {
     flags: u8,
 }
 
-/// A simple compressor that follows the document, not the C library.
+/// Compresses `data` by a simple method that follows the document, not the C library.
 fn make(data: &[u8], recipe: Recipe) -> Vec<u8> {
     let Recipe { typesize, blocksize, flags } = recipe;
     let head = |cbytes: usize| {

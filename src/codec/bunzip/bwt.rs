@@ -2,10 +2,10 @@
 //!
 //! The last column of the sorted rotations gives a permutation of the rows: from each row to the row that
 //! begins a byte later in the data. Following it from the origin spells the data, but each step waits for the
-//! one before, for a number somewhere in 3.6 MB. The permutation is therefore cut into segments: some hundred
-//! rows are flagged, and several lanes walk side by side, each from one flagged row to the next flagged row
-//! it meets. A lane that has finished a segment takes another one. The segments are then linked, beginning
-//! with the origin.
+//! one before, which is a random access to 3.6 MB. The permutation is therefore cut into segments: some
+//! hundred rows are flagged, and several lanes walk side by side, each from one flagged row to the next
+//! flagged row it meets. A lane that has finished a segment takes another one. The segments are then linked,
+//! beginning with the origin.
 //!
 //! A permutation takes each row at most once, so the walk ends for any data. Periodic data have several
 //! cycles; the data are one of these cycles, repeated.

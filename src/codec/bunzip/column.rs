@@ -1,5 +1,5 @@
-//! Decodes a block's symbols to the last column of its sorted rotations: Huffman codes, runs of the front
-//! value, and move-to-front, in one loop.
+//! The decoding of a block's symbols to the last column of its sorted rotations: Huffman codes, runs of the
+//! front value, and move-to-front, in one loop.
 
 use super::bits::{Bits, load};
 use super::fault::Fault;
@@ -85,7 +85,7 @@ pub(super) fn read(
             let mut next = load(window, at);
             for _ in 0..CODES_IN_A_LOAD {
                 let Some((symbol, length)) = code.symbol(next) else {
-                    // The error depends on all the bits that were looked at, so they must exist.
+                    // Only all of these bits show that no code begins here, so they must exist.
                     at += u64::from(LONGEST);
                     reason = Some("no code begins with these bits");
                     break 'group;

@@ -8,7 +8,7 @@ pub enum Fault {
     /// The bits contradict the format.
     #[error("the bzip2 stream is broken at bit {bit}: {reason}")]
     Broken {
-        /// The bit with the contradiction.
+        /// The bit at which the contradiction was found.
         bit: u64,
         /// The reason.
         reason: &'static str,
@@ -22,7 +22,7 @@ pub enum Fault {
     /// The bits may be right, but only the library can decide.
     #[error("the bzip2 stream can't be decoded here from bit {bit} on: {reason}")]
     Unsupported {
-        /// The bit with the unsupported data.
+        /// The bit at which the unsupported data begin.
         bit: u64,
         /// The reason.
         reason: &'static str,

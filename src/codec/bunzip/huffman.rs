@@ -16,7 +16,7 @@ const SHORT: u32 = 10;
 /// Bits of a short table's entry that hold the length.
 const LENGTH_BITS: u32 = 5;
 
-/// One code.
+/// A Huffman code, with its tables.
 #[derive(Debug)]
 pub(super) struct Code {
     /// For the next [`SHORT`] bits: symbol and length of the code they begin with, or 0 if the code is

@@ -1,4 +1,4 @@
-//! The order of blocks and streams: finds the next block, and checks headers and footers on the way.
+//! The order of blocks and streams, with the checks of headers and footers.
 //!
 //! Several streams may follow each other, each padded to a byte. Bytes after the first stream that do not
 //! begin with `BZh` and a digit are trailing garbage, not an error. Other decoders, seen with Python 3.11 and

@@ -1,4 +1,4 @@
-//! Compares the decoder with the library, also on streams that no encoder writes.
+//! Comparisons of the decoder with the library, also on streams that no encoder writes.
 
 mod damage;
 mod library;

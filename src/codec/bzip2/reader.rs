@@ -1,4 +1,4 @@
-//! Decodes bzip2 blocks in order, from any block on.
+//! A reader that decodes bzip2 blocks in order, from any block on.
 //!
 //! Other threads decode blocks ahead: those of the table, and past its end at every position with the magic
 //! of a block. Output from a position where no block begins is dropped once the chain has passed it.

@@ -43,8 +43,8 @@ struct Register<'a> {
     /// The input from the next refill on.
     input: &'a [u8],
     bits: u64,
-    /// Number of valid bits, in the lowest six bits. Bits of `bits` above them are zero or right; after a
-    /// refill all 64 are right.
+    /// The lowest six bits are the number of valid bits in `bits`. Further bits of `bits` are zero or right;
+    /// after a refill all 64 are right.
     count: u32,
 }
 

@@ -39,7 +39,7 @@ impl Lengths {
         &self.all[self.literals..self.literals + self.distances]
     }
 
-    /// Reads them; `bits` begins after a dynamic block's kind.
+    /// Reads the code lengths of a dynamic block; `bits` begins after the block's kind.
     pub(super) fn read(bits: &mut Bits<'_>) -> Result<Self, Wrong> {
         let literals = bits.take(5)? as usize + 257;
         let distances = bits.take(5)? as usize + 1;

@@ -20,7 +20,7 @@ pub(super) const PRECODE_BITS: u32 = 7;
 /// Size of the literal table: with its subtables at most 2342 entries. A power of two, so that an index can
 /// be masked.
 pub(super) const LITERAL_TABLE: usize = 4096;
-/// Size of the distance table: with its subtables at most 402 entries. A power of two likewise.
+/// Size of the distance table: with its subtables at most 402 entries. This, too, is a power of two.
 pub(super) const DISTANCE_TABLE: usize = 512;
 /// Size of the precode's table, which has no subtables.
 pub(super) const PRECODE_TABLE: usize = 1 << PRECODE_BITS;
@@ -307,7 +307,7 @@ mod tests {
         table[(entry >> 16) as usize + (code >> bits & ((1 << choosing_bits(entry)) - 1))]
     }
 
-    /// Code lengths of a complete code, made by random splits.
+    /// Returns the code lengths of a complete code, made by random splits.
     fn complete() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(any::<prop::sample::Index>(), 1..285).prop_map(|splits| {
             let mut lengths = vec![1u8, 1];

@@ -1,4 +1,4 @@
-//! The decoder: starts at any position of a stream and decodes as far as there is room.
+//! The decoder, which starts at any position of a stream and decodes as far as there is room.
 
 use super::alphabet::MAX_LENGTH;
 use super::bits::Bits;
@@ -88,7 +88,7 @@ pub struct Inflate {
     last: bool,
     header: u64,
     bit: u64,
-    /// Number of output bytes given by all finished calls, without the items that `rest` still has to give.
+    /// Number of output bytes of all finished calls; the pending part of a match is not counted.
     offset: u64,
     rest: Rest,
 }

@@ -248,7 +248,7 @@ impl Piece {
     }
 
     /// Returns the checkpoints within the piece. One is at its start if it was decoded without the window
-    /// before it. `offset` is where its output begins in the stream; `window_at` gives the window so many
+    /// before it. `offset` is where its output begins in the stream; `window_at(n)` gives the window `n`
     /// bytes after that.
     pub fn checkpoints(&self, offset: u64, window_at: impl Fn(usize) -> Option<Vec<u8>>) -> Vec<Checkpoint> {
         let symbols = self.symbols();

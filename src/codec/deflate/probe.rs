@@ -1,4 +1,4 @@
-//! Finds the bytes of the 32 KiB before a position that the output after it refers to.
+//! A search for the bytes before a position that the output after it refers to, within 32 KiB.
 //!
 //! The next 32 KiB are decoded as symbols, with a marker for each byte before the position. The markers in
 //! the output are the bytes that are referred to. They are then replaced by these bytes, so that nothing is
@@ -89,7 +89,6 @@ impl Probe {
     /// into `out[filled..]`, as [`Inflate::run`] does. Stops where a block ends unless `go_on` returns true.
     ///
     /// Makes no mark if decoding stopped before the used bytes were known.
-    /// There is no mark if it stopped before what is used was known.
     pub(super) fn mark<S: Unit>(
         &mut self,
         inflate: &mut Inflate,

@@ -1,4 +1,4 @@
-//! The second stage of a piece: replaces its markers once the window before it is known.
+//! The second stage of a piece, which replaces its markers once the window before it is known.
 
 use super::WINDOW;
 use super::piece::Piece;
@@ -9,7 +9,8 @@ use super::unit::MARKER;
 pub struct Resolver {
     /// The byte for each of the 2^16 symbols.
     table: Box<[u8; 1 << 16]>,
-    /// Number of bytes that the window has less than 32 KiB: as many of the first markers stand for nothing.
+    /// Number of bytes by which the window is shorter than 32 KiB: as many of the first markers stand for no
+    /// byte.
     missing: usize,
 }
 
@@ -71,7 +72,7 @@ impl Resolver {
         self.known(piece.symbols()) == piece.symbols().len()
     }
 
-    /// Returns the number of symbols before the first that stands for nothing.
+    /// Returns the number of symbols before the first that stands for no byte.
     fn known(&self, symbols: &[u16]) -> usize {
         let nothing = MARKER..MARKER + (self.missing as u16).min(MARKER - 1);
         // Only a piece within the first 32 KiB of a stream has a short window.

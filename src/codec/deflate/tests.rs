@@ -1,4 +1,4 @@
-//! Compares the decoder with zlib-rs, libdeflate and the tests' own writer.
+//! Comparisons of the decoder with zlib-rs, libdeflate and the tests' own writer.
 
 mod damage;
 mod joined;
@@ -32,7 +32,7 @@ fn resolved(resolver: &mut Resolver, piece: &Piece, window: &[u8]) -> Vec<u8> {
 struct Bytes {
     bytes: Vec<u8>,
     sip: usize,
-    /// Reads from this offset on fail.
+    /// The offset from which on reads fail.
     bad: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ struct Stream {
     plain: Vec<u8>,
 }
 
-/// Values of an image: noise over a slope, as bytes.
+/// Returns the values of an image as bytes: noise over a slope.
 pub(super) fn image(count: u32) -> Vec<u8> {
     let mut dice = Dice::new(7);
     let noise = |dice: &mut Dice| (0..4).map(|_| dice.below(12)).sum::<usize>() as u32;
@@ -80,8 +80,8 @@ pub(super) fn zlib(plain: &[u8], level: u32) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Decodes raw deflate with zlib-rs. Returns the output, and if the stream ended (`Ok(true)`), wants more
-/// input (`Ok(false)`), or is broken.
+/// Decodes raw deflate with zlib-rs. Returns the output and the verdict: ended (`Ok(true)`), cut off
+/// (`Ok(false)`), or broken.
 fn reference(raw: &[u8]) -> (Vec<u8>, std::result::Result<bool, ()>) {
     let mut decoder = Decompress::new(false);
     let (mut out, mut room) = (Vec::new(), vec![0; 1 << 16]);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! frame:  [ magic: u32 ][ FLG ][ BD ][ content size: u64 ]? [ dictionary: u32 ]? [ HC ] blocks [ 0: u32 ][ content checksum: u32 ]?
-//! block:  [ size: u32, highest bit: stored as it is ][ data ][ block checksum: u32 ]?
+//! block:  [ size: u32, highest bit: uncompressed ][ data ][ block checksum: u32 ]?
 //! ```
 //!
 //! All numbers are little-endian. All checksums are XXH32 with seed 0; HC is the second byte of one.
@@ -31,7 +31,7 @@ pub(super) struct Blocks {
     pub(super) checked: bool,
     /// A checksum of the content follows the end mark.
     pub(super) content_checked: bool,
-    /// 4 to 7, for 64 KiB, 256 KiB, 1 MiB, 4 MiB.
+    /// Code of the maximum block size: 4 to 7 for 64 KiB, 256 KiB, 1 MiB, 4 MiB.
     code: u8,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Unframing {
     until: Option<PartStart>,
     /// Checksum and length of the frame so far, if it was followed from its start on.
     running: Option<Running>,
-    /// The content checksum of a frame that was not.
+    /// The stored checksum of the last frame's content, if there is one.
     sum: Option<u32>,
     /// Without `until`, decoding stops after this many bytes.
     part: u64,

@@ -35,7 +35,6 @@ const ROOM: usize = LITERALS + MATCH;
 ///
 /// Matches may reach back to the start of `out`. Bytes of `out` behind the output are undefined; after
 /// `None`, all bytes from `start` on are.
-/// `None` from `start` on, means nothing.
 pub(in crate::codec) fn decode(block: &[u8], out: &mut [u8], start: usize) -> Option<usize> {
     let mut rest = block;
     let mut done = start;

@@ -1,4 +1,4 @@
-//! Decodes the parts of a stream in order, with further parts ahead.
+//! A reader that decodes the parts of a stream in order, with further parts ahead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -175,7 +175,7 @@ impl IndexSlot {
         Some(Self { store, of, name, stored, data_size, keys })
     }
 
-    /// Returns the number of stored bytes.
+    /// Returns the size of the stored stream in bytes.
     pub(in crate::codec) fn used_size(&self) -> u64 {
         self.stored.len()
     }

@@ -45,7 +45,7 @@ impl<K> TrustedIndex<K> {
         Self { slot, look, state: Mutex::new(State::Unknown), removed: AtomicBool::new(false) }
     }
 
-    /// Returns the slot, for storing a table.
+    /// Returns the slot in which a table can be stored.
     pub(in crate::codec) fn slot(&self) -> Option<&IndexSlot> {
         self.slot.as_ref()
     }

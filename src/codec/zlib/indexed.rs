@@ -1,5 +1,5 @@
-//! Decodes a stream with its stored table, and compares all output with the table's sums before a reader gets
-//! it.
+//! A reader that uses the stored table of a stream. All output is compared with the table's sums before it is
+//! given.
 //!
 //! By itself the reader decodes from one sum to the next. For sequential reads and far seeks other threads
 //! decode whole spans ahead.
@@ -168,7 +168,7 @@ fn decode(
     }
 }
 
-/// Fails unless the stream ends after the last byte, with the end and the checksum that the table has.
+/// Fails unless the stream ends after its last byte, at the bit and with the checksum in the table.
 fn finish(zlib: &ZlibTable, kept: &ZlibIndex, inflate: &mut Inflate, out: &mut [u8]) -> Result<()> {
     let filled = out.len();
     let ends = matches!(inflate.decode(&*zlib.stored, out, filled), (_, Ok(Stop::End)));

@@ -1,4 +1,4 @@
-//! Decodes a zlib stream from a position on.
+//! A reader that decodes a zlib stream from a position on.
 //!
 //! By itself the reader decodes with a [`Pass`], in small steps. If segments are decoded ahead, it decodes up
 //! to the first of them and then takes them in order while each begins where the last one ends. If one does

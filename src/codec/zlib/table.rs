@@ -32,7 +32,7 @@ pub(super) struct ZlibTable {
 
 #[derive(Default)]
 struct State {
-    /// In order of their bits, which is also that of their offsets.
+    /// Checkpoints in ascending order, both of their bits and of their offsets.
     marks: Vec<PackedCheckpoint>,
     /// The packed windows.
     windows: SegmentList,

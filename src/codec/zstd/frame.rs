@@ -1,4 +1,4 @@
-//! Cuts a stream of several zstd frames at frame boundaries.
+//! A stream of several zstd frames, cut at frame boundaries.
 
 use std::fmt;
 use std::sync::Arc;

@@ -211,7 +211,7 @@ mod tests {
     fn broken_descriptions_are_refused() {
         let good = Of::Offsets.predefined();
         assert!((0..good.len() - 1).all(|len| Counts::read(&good[..len], Of::Offsets).is_none()));
-        // An accuracy of 20 bits, and one of 9 where 8 is the most.
+        // An accuracy of 20 bits, and one of 9 with a maximum of 8.
         assert!(Counts::read(&[0xff; 9], Of::MatchLengths).is_none());
         assert!(Counts::read(&[0x04; 99], Of::Offsets).is_none());
     }

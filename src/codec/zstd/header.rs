@@ -5,7 +5,7 @@
 //! block:  [ header: u24, last: 1 bit, type: 2, size: 21 ][ data ]
 //! ```
 //!
-//! All numbers are little endian.
+//! All numbers are little-endian.
 
 use crate::codec::input::Input;
 use crate::error::Result;

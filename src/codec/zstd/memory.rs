@@ -24,11 +24,12 @@ use super::sequences::{self, Offsets};
 const MAGIC: u32 = 0xEC30_A437;
 const ID: u32 = 1;
 
-/// Blocks with at most this many sequences are always followed, at next to no cost. In a stream of such
-/// blocks, many may have no sequences at all.
+/// Up to this number, the sequences of a block are always followed, at next to no cost. Blocks with so few
+/// may be followed by many blocks without sequences, which leave the offsets unchanged.
 const FEW: usize = 200;
 
-/// A Huffman tree for two literals, used if no block has given one: no block refers to it.
+/// A Huffman tree for two literals, for dictionaries before the first block with a tree. No block refers to
+/// it.
 const ANY_TREE: &[u8] = &[0x80, 0x10];
 
 /// The decoder state between two blocks.

@@ -1,4 +1,4 @@
-//! Decodes frames from a checkpoint on.
+//! A reader that decodes frames from a checkpoint on.
 //!
 //! Past the table's last checkpoint the reader adds more of them, and adds its output to the table's sums.
 //! Before that checkpoint, and with a stored table, it compares its output with the sums.

@@ -131,7 +131,7 @@ fn behind_the_frontier_a_read_decodes_only_from_the_place_before_it() {
         let before = stored.read();
         check(&content, &truth, at, 100);
         let read = stored.read() - before;
-        // From at most eight windows before the unit: two units, and the read-ahead.
+        // The read begins at most eight windows before its unit, and takes two units and the read-ahead.
         assert!(read < (8 << 14) + (1 << 20), "{read} bytes for 100 at {at}");
     }
 }

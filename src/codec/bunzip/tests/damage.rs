@@ -1,4 +1,4 @@
-//! Damaged streams: both decoders find them broken, and neither gives wrong bytes.
+//! Damaged streams: our decoder and the library agree on them, and ours never gives wrong bytes.
 
 use super::*;
 

@@ -48,7 +48,7 @@ fn runs_of_every_length_near_the_limits() {
     ];
     let mut mixed = Vec::new();
     for (k, &len) in lengths.iter().enumerate() {
-        // Counts equal to the byte before or after them, and adjacent runs.
+        // Run counts that equal the byte before or after them, and adjacent runs.
         for byte in [0u8, 1, (len % 256) as u8, (len as u8).wrapping_sub(4), k as u8] {
             let data = vec![byte; len];
             assert_decodes(&compress(1, &data), &data, &format!("{len} times {byte}"));

@@ -75,7 +75,8 @@ fn block(literal: u8, length: u8, last: Option<usize>) -> Block {
     Block { bytes: writer.bytes, plain: writer.plain, bit }
 }
 
-/// Code lengths of a literal and a length, whose sum is close to the bits that the table looks up.
+/// Returns pairs of code lengths, of a literal and of a length. Their sum is close to the bits that the table
+/// looks up.
 fn edges() -> impl Iterator<Item = (u8, u8)> {
     let pairs = (1..13u8).flat_map(|literal| (9..=13).map(move |both| (literal, both - literal.min(both))));
     pairs.filter(|&(literal, length)| (1..13).contains(&length) && literal != length)

@@ -1,4 +1,4 @@
-//! Several readers of streams at a time.
+//! Concurrent readers of several streams.
 
 use super::*;
 use crate::codec::seek::{SeekTable, SegmentReader};
