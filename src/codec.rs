@@ -149,7 +149,7 @@ fn check_sizes(codec: Codec, used_size: u64, data_size: u64) -> Result<()> {
         Codec::Lz4 | Codec::Lz4Frame => used_size.saturating_mul(lz4::RATIO),
         Codec::Zstd => used_size.saturating_mul(zstd::RATIO),
         Codec::Blosc if used_size == 0 => 0,
-        // A header of sixteen bytes can stand for two gigabytes; each buffer is checked when it is read.
+        // A header of sixteen bytes can claim two gigabytes; each buffer is checked when it is read.
         Codec::Blosc => u64::MAX,
     };
     if data_size > most {

@@ -1,4 +1,4 @@
-//! CPU features that not every CPU has, detected at run time.
+//! Optional CPU features, detected at run time.
 //!
 //! A program for x86-64 is compiled for CPUs of 2003. CPUs of 2013 and later shift by a variable count and
 //! extract bits in one instruction each (BMI1, BMI2), and move 32 bytes at once (AVX2). This makes the

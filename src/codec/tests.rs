@@ -287,7 +287,7 @@ fn flipped_bits_never_give_more_than_promised_nor_other_bytes_at_a_second_read()
             let again = prefix(&*content, 100);
             let doubted = content.soundness() == Soundness::Broken(0);
             assert!(again.0 == bytes || doubted && again.0.is_empty(), "{name}, round {round}");
-            // In zstd a header bit, which has no checksum itself, says if there is a checksum.
+            // In zstd, a bit of the header that no checksum covers says if there is a checksum.
             let checked = !matches!(codec, Codec::Lz4 | Codec::Zstd);
             if content.soundness() == Soundness::Sound && checked {
                 assert!(bytes == truth, "{name}, round {round}: a checksum let wrong bytes through");

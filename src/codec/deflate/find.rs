@@ -1,4 +1,4 @@
-//! The search for blocks in the compressed bits alone.
+//! A search for blocks, from the compressed bits alone.
 //!
 //! A dynamic block begins with counts and code lengths, which few bit patterns satisfy. Three filters narrow
 //! the candidates down. The first 13 bits are tested at 48 positions at once. Then the code lengths of the
@@ -15,7 +15,7 @@ use crate::error::Result;
 /// Number of bytes tested at once: a word less the 13 bits that the last position needs.
 const STRIDE: usize = 6;
 
-/// A search for blocks. It keeps the compressed bytes that it has read for the next search.
+/// A finder of blocks. It keeps the compressed bytes that it has read for the next search.
 #[derive(Debug, Default)]
 pub struct Finder {
     input: Input,

@@ -27,7 +27,7 @@ pub enum Block {
     Dynamic,
 }
 
-/// A position in a stream where a decoder can stand.
+/// A position in a stream at which a decoder can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The first bit of the block's header; between blocks, of the next block's header.
@@ -328,8 +328,7 @@ impl Inflate {
         }
     }
 
-    /// True if a dynamic block that is not the last may begin here, as a [`Finder`](super::Finder) would
-    /// judge.
+    /// True if a dynamic block that is not the last may begin here, as for a [`Finder`](super::Finder).
     pub(super) fn at_plausible_block(&mut self, stored: &dyn Content) -> bool {
         let bytes = self.input.from(stored, self.bit >> 3, HEADER_BYTES);
         self.state == State::Between && header::is_plausible(bytes, (self.bit & 7) as usize)

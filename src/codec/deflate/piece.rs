@@ -266,7 +266,7 @@ impl Piece {
     }
 }
 
-/// True if the decoder stands where a piece up to bit `until` ends and the next one begins.
+/// True if a piece up to bit `until` ends at the decoder's position, where the next piece begins.
 fn meets(inflate: &mut Inflate, stored: &dyn Content, until: u64) -> bool {
     inflate.place().bit >= until && inflate.at_plausible_block(stored)
 }

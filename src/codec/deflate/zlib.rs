@@ -15,7 +15,7 @@ const CHECKSUM: usize = 4;
 /// The two bytes in front, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Distance that matches may reach back, as the writer says: 256 bytes to 32 KiB.
+    /// Maximum distance of a match, as declared by the writer: 256 bytes to 32 KiB.
     ///
     /// No reader enforces it, zlib included.
     pub window: usize,

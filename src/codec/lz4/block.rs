@@ -1,4 +1,4 @@
-//! A decoder for an LZ4 block (the raw format, without a frame) that works piece by piece.
+//! An incremental decoder for an LZ4 block (the raw format, without a frame).
 //!
 //! [`super::whole`] is faster, but needs the whole block and room for all of its output, and does not tell
 //! how far it got. This decoder holds the 64 KiB that matches may reach back and a little more, whatever

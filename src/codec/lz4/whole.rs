@@ -1,6 +1,6 @@
 //! An LZ4 block decoded as a whole, into a given buffer.
 //!
-//! [`super::block`], which decodes piece by piece, describes the format. Nearly every sequence is short: both
+//! [`super::block`], the incremental decoder, describes the format. Nearly every sequence is short: both
 //! lengths are in the token, or the literals need one byte more, and the match does not overlap its source. A
 //! short sequence is decoded in copies of fixed length, which need no loop and few checks; the next copies
 //! overwrite the excess. All other sequences, and those near either end, take the slower path.

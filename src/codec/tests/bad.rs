@@ -50,7 +50,7 @@ fn give_no_more_than_promised_and_then_an_error_with_its_place() {
     for (codec, good) in [(Codec::Zlib, zlib(&truth)), (Codec::Bzip2, bzip2(&truth))] {
         for round in 0..2000 {
             let bad = spoil(&good, round, &mut dice);
-            // The size in the header is right, slightly wrong, or a lie.
+            // The size in the header is right, slightly wrong, or random.
             let size = match dice.roll(8) {
                 0 => truth.len() + 1 + dice.roll(3),
                 1 => truth.len() - 1 - dice.roll(truth.len() - 1),

@@ -1,4 +1,4 @@
-//! Stored seek tables: right, stale, damaged and lying ones.
+//! Stored seek tables: valid, stale, damaged and forged ones.
 
 use super::*;
 use crate::codec::samples::{first_mount, next_mount, read_first, slot};

@@ -52,8 +52,8 @@ fn ours(block: &[u8], history: &[u8], room: usize) -> Option<Vec<u8>> {
     count.map(|count| out[history.len()..][..count].to_vec())
 }
 
-/// Asserts that our decoder agrees with lz4_flex, with the format, and, without a history, with our decoder
-/// by pieces.
+/// Asserts that our decoder agrees with lz4_flex, with the format, and, without a history, with our
+/// incremental decoder.
 #[track_caller]
 fn agree(block: &[u8], history: &[u8], room: usize) -> bool {
     let got = ours(block, history, room);
@@ -67,7 +67,7 @@ fn agree(block: &[u8], history: &[u8], room: usize) -> bool {
         let stored: Arc<dyn Content> = Arc::new(Text::new(block.to_vec()));
         let mut piecemeal = Vec::new();
         let whole = block::decode(Input::new(&stored), room as u64, &mut piecemeal);
-        // The decoder by pieces also accepts a block that ends after a match.
+        // The incremental decoder also accepts a block that ends after a match.
         let may_be_whole = prefix.len() == room;
         assert!(if whole.is_ok() { may_be_whole } else { !(good && may_be_whole) }, "piecemeal: {whole:?}");
         assert!(piecemeal == prefix, "piecemeal, {} bytes, not {}", piecemeal.len(), prefix.len());

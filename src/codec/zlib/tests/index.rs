@@ -1,4 +1,4 @@
-//! Stored seek tables: right, stale, damaged and lying ones.
+//! Stored seek tables: valid, stale, damaged and forged ones.
 
 use super::*;
 use crate::codec::samples::{damaged, first_mount, lying, next_mount, read_first, slot};
@@ -220,7 +220,7 @@ fn many_readers_at_once_go_by_one_table() {
         let here = Arc::new(Cache::with_threads(budget, 4).sharing(cache.store()));
         let (content, _) = opened(&stored, truth.len(), SMALL, &here);
         if wrong {
-            // All readers find out that the table lies, each at its own offset.
+            // Every reader finds the table wrong, each at its own offset.
             let mut bad = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
             let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
             bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
