@@ -71,7 +71,7 @@ pub struct Plan {
     pub mountpoint: PathBuf,
     /// The options of `-o`.
     pub options: Options,
-    /// Serves in this process instead of a daemon.
+    /// True to serve in this process instead of a daemon.
     pub foreground: bool,
     /// Destination and level of the log.
     pub log: log::Settings,
