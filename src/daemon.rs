@@ -222,8 +222,8 @@ fn serve_watched<F: Filesystem>(
     }
 }
 
-/// Ends a mount whose session ended before all its threads had started: it was unmounted, or a thread could
-/// not be started.
+/// Ends a mount after its session ended before all its threads had started: it was unmounted, or a thread
+/// could not be started.
 fn end_at_once(path: &Path, lifecycle: &Lifecycle, ended: io::Result<()>) -> Result<()> {
     if let Err(error) = ended {
         lifecycle.give_up();

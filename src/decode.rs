@@ -111,14 +111,14 @@ pub trait Chunks: Send + Sync + std::fmt::Debug {
     /// Returns the chunk that contains decoded byte `offset`; `None` past the end of the existing data.
     fn find(&self, offset: u64) -> Result<Option<Chunk>>;
 
-    /// True if damage to a chunk affects that chunk alone, so that data behind it can be read.
+    /// True if damage to a chunk affects that chunk alone, so that data after it can be read.
     fn stand_alone(&self) -> bool {
         false
     }
 
     /// Returns the end of the bytes that are lost with byte `from` of a chunk, for chunks with independent
     /// damage. A chunk may consist of independent parts; [`find`](Self::find) must then return other chunks
-    /// for the bytes behind.
+    /// for the bytes after it.
     fn lost_end(&self, chunk: Chunk, from: u64) -> u64 {
         let _ = from;
         chunk.offset.saturating_add(chunk.len)

@@ -278,7 +278,8 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Records what [`still_has`](Self::still_has) needs if the file can grow: another program is writing it now.
+    /// Records what [`still_has`](Self::still_has) needs if the file can grow: another program is writing it
+    /// now.
     fn expect_growth(&self) {}
 
     /// Takes over the findings of `older`, an earlier version of a file that has only grown since.

@@ -10,7 +10,7 @@
 //!
 //! - `file`: the files of an overlay, and the quota of all of them
 //! - `write_handle`, `change`, `naming`, `xattr`: the operations of programs on them
-//! - `draft`: trying a text as a save; `appended`: texts behind the line `...`
+//! - `draft`: trying a text as a save; `appended`: texts after the line `...`
 //! - `refusal`: reporting and keeping refused texts; `verbatim`: the saved text as its program wrote it
 //! - `pristine`, `idle`: when `tree.yaml` shows the source again; releasing resources when no program writes
 //! - `lazy`: an overlay is created when a program opens `tree.yaml`, and dropped when it is not needed

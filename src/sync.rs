@@ -47,7 +47,7 @@ pub(crate) enum Rank {
     Overlay,
     /// The text of a file in the overlay.
     Body,
-    /// The file behind a directory.
+    /// The file that a directory shows.
     CurrentFile,
     /// Held while a file is parsed, and during a whole save.
     Parsing,

@@ -1,6 +1,6 @@
 //! fusermount3, the setuid program that mounts and unmounts for ordinary users.
 //!
-//! fusermount3 opens `/dev/fuse`, mounts, and sends the file descriptor through the socket whose number is in
+//! fusermount3 opens `/dev/fuse`, mounts, and sends the file descriptor through the socket with the number in
 //! `_FUSE_COMMFD`. We use its stdin as the socket, which a child process inherits anyway.
 
 use std::ffi::{OsStr, OsString};
@@ -49,8 +49,8 @@ pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
 
 /// Unmounts `path`; with `lazy` even if files are open there.
 ///
-/// fusermount3 looks up a mount's owner in /etc/mtab. If it can't, the setuid umount(8) of util-linux looks it
-/// up in /proc.
+/// fusermount3 looks up a mount's owner in /etc/mtab. If it can't, the setuid umount(8) of util-linux looks
+/// it up in /proc.
 pub(crate) fn unmount(path: &Path, lazy: bool) -> Result<()> {
     let refused =
         match find().and_then(|program| unmount_by(Command::new(program).arg("-u"), path, lazy, "-z")) {

@@ -6,7 +6,7 @@
 //! ([`IdleDecoders`](super::IdleDecoders)), so that a later read there need not start from the beginning.
 //!
 //! All bytes before damage can be read. The first byte that can't be decoded is an error, and so are the
-//! bytes behind it: up to the end of the chunk if chunks are independent, else up to the end of the stream. A
+//! bytes after it: up to the end of the chunk if chunks are independent, else up to the end of the stream. A
 //! wrong checksum at the end of a stream can't be located. From then on all bytes that it covers are errors,
 //! even those that were read before.
 

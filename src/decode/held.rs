@@ -3,7 +3,7 @@
 use super::{Chunk, Chunks, Decoder};
 use crate::error::{Error, Result};
 
-/// The bytes of a chunk, and the error behind them.
+/// The bytes of a chunk, and the error that follows them.
 pub(super) struct Held {
     bytes: Vec<u8>,
     given: usize,

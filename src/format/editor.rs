@@ -2,7 +2,7 @@
 //!
 //! [`Container::editor`](super::Container::editor) returns the [`EditSupport`] of a file's format, which
 //! opens an [`Editor`] for one file. The editor holds the file's lock until it is dropped. It decides whether
-//! a text is accepted, how the text is written to the file, and what a crash can leave behind. The caller
+//! a text is accepted, how the text is written to the file, and what a crash can leave. The caller
 //! decides when a text is tried.
 
 use std::collections::HashSet;
@@ -144,7 +144,7 @@ pub enum Validation {
 pub struct EditOptions {
     /// The level of checking.
     pub validation: Validation,
-    /// Padding in bytes left behind a text that has grown; `None` for the format's default.
+    /// Padding in bytes after a text that has grown; `None` for the format's default.
     pub padding: Option<u64>,
 }
 

@@ -1,12 +1,12 @@
-//! Text that was appended behind the line `...` at the end of a tree.
+//! Text that was appended after the line `...` at the end of a tree.
 //!
-//! `echo 'note: checked' >> tree.yaml` writes behind that line, where YAML has no more content. The user
+//! `echo 'note: checked' >> tree.yaml` writes after that line, where YAML has no more content. The user
 //! means that the line `...` follows the appended text. The text is therefore joined before it is checked and
 //! saved: inner lines `...` are removed. The file in the mount still shows the text as it was written. An
 //! editor that opens and saves it there writes the inner lines again. Therefore each later text may have as
 //! many of them, until a text without them is saved.
 //!
-//! In all other cases a line `...` within a tree is refused, since readers would lose the text behind it.
+//! In all other cases a line `...` within a tree is refused, since readers would lose the text after it.
 
 use std::ops::Range;
 

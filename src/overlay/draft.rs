@@ -37,7 +37,7 @@ pub(crate) enum CommitOutcome {
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) text: Vec<u8>,
-    /// The joined text, if text was appended behind the line `...`.
+    /// The joined text, if text was appended after the line `...`.
     pub(crate) joined: Option<Joined>,
     /// The edit counter of the file.
     pub(crate) edits: u64,

@@ -83,7 +83,7 @@ pub struct Extent {
 pub enum Extents {
     /// All extents, in file order.
     Known(Vec<Extent>),
-    /// The file system does not tell, or some bytes have no location of their own.
+    /// The file system does not report them, or some bytes have no location of their own.
     Unknown,
 }
 

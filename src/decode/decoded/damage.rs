@@ -47,7 +47,7 @@ impl Damage {
         whole.into_iter().chain(self.pieces.first_key_value().map(|(from, _)| *from)).min()
     }
 
-    /// Returns the error of damage that starts at the end of the content or behind it.
+    /// Returns the error of damage that starts at the end of the content or after it.
     pub(super) fn behind(&self, end: u64) -> Option<&Error> {
         self.whole.as_ref().filter(|(from, _)| *from >= end).map(|(_, error)| error)
     }

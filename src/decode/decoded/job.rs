@@ -1,8 +1,8 @@
 //! Decoding jobs: which thread decodes, which readers wait, and which units are cached.
 //!
 //! A job is one thread that decodes from the position of a decoder up to the unit that its reader wants. A
-//! reader whose unit lies in between waits, and gets the unit when the job reaches it, even if the cache has
-//! no room. A reader whose unit lies slightly beyond the job's target waits for the decoder, since the
+//! reader whose unit is in between waits, and gets the unit when the job reaches it, even if the cache has
+//! no room. A reader whose unit is slightly beyond the job's target waits for the decoder, since the
 //! requests of one reader arrive slightly out of order. Any other reader takes the nearest idle decoder
 //! before its unit, or starts a new one.
 
@@ -278,7 +278,7 @@ impl Decoded {
                     return Err(error);
                 }
                 Outcome::Transient(error) => return Err(error),
-                // The wanted unit lies before the end.
+                // The span ended before the wanted unit.
                 Outcome::Ended => return Err(self.broken_in(unit.span, end, self.too_short(end))),
             }
             at = end;

@@ -260,7 +260,7 @@ fn what_is_shared_is_what_is_read() {
     assert_eq!(cache.reserved(), 0);
 }
 
-/// A stream whose bytes come from another stream. Its decoder signals its start, and waits before it reads.
+/// A stream of the bytes of another stream. Its decoder signals its start, and waits before it reads.
 #[derive(Debug)]
 struct Over {
     inner: Arc<Decoded>,

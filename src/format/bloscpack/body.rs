@@ -3,7 +3,7 @@
 //! The file's header has the length of the chunks, which gives the location of each in the payload. A chunk
 //! of another length can't be read; the others can. The header counts as wrong only if chunks with correct
 //! checksums contradict it. If the header does not have the length, the lengths of the chunks are added up. A
-//! location behind a chunk is then used only once that chunk's length is verified.
+//! location after a chunk is then used only once that chunk's length is verified.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -294,7 +294,7 @@ impl Body {
         Buffer::new(&stored, 0, found.header).decode(scratch, out).map_err(|error| error.at(found.at))
     }
 
-    /// Returns a chunk behind the last one that the header counts, if there is one.
+    /// Returns a chunk after the last one that the header counts, if there is one.
     pub fn surplus(&self) -> Result<Option<Found>> {
         let last = match self.map.places().last_number() {
             Some(last) => lasting(self.map.chunk(last))?,

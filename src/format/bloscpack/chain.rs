@@ -49,7 +49,7 @@ impl Mark {
 pub struct Hop {
     /// The chunk at the mark, or its error.
     pub found: Result<Found>,
-    /// The mark behind the chunk; `None` if the chain breaks.
+    /// The mark after the chunk; `None` if the chain breaks.
     pub next: Option<Mark>,
 }
 
@@ -90,7 +90,7 @@ impl Walked {
         self.start.run_to(&self.end)
     }
 
-    /// Returns the mark behind the run.
+    /// Returns the mark after the run.
     pub fn end(&self) -> Mark {
         self.end
     }
@@ -104,7 +104,7 @@ pub struct Chain {
     /// Number of completed runs.
     runs: u64,
     last: Walked,
-    /// The mark behind the chunk that was looked up last.
+    /// The mark after the chunk that was looked up last.
     pub recent: Mark,
     /// The run that was looked up last.
     pub recent_run: Option<Run>,

@@ -1,4 +1,4 @@
-//! The nine kinds of checksum behind a chunk or the metadata.
+//! The nine kinds of checksum that follow a chunk or the metadata.
 //!
 //! A checksum covers the stored bytes, including the chunk's own header. Adler-32 and CRC-32 are stored as
 //! little-endian numbers, the others as their digest bytes.

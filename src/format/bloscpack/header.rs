@@ -1,4 +1,4 @@
-//! The header of a file, and the locations of the sections behind it.
+//! The header of a file, and the locations of the sections after it.
 //!
 //! | byte | versions 2 and 3 | variable-length proposal |
 //! |---|---|---|
@@ -16,8 +16,8 @@
 //! of appended chunks (−1). Version 1 has the number of chunks at byte 8, and its chunks begin at byte 16.
 //! All numbers are little-endian.
 //!
-//! Sources: Bloscpack's `header_rfc.rst` and `headers.py` (0.16), and F. Alted's proposal of 2012 for items of variable
-//! length ("Header format").
+//! Sources: Bloscpack's `header_rfc.rst` and `headers.py` (0.16), and F. Alted's proposal of 2012 for items
+//! of variable length ("Header format").
 
 use super::checksum::Checksum;
 use super::metadata::{Section, word};
@@ -69,7 +69,7 @@ pub struct Header {
     pub kind: Kind,
     /// The version number in the header.
     pub version: u8,
-    /// The kind of checksum behind each chunk.
+    /// The kind of checksum after each chunk.
     pub checksum: Checksum,
     /// Size of an element in bytes.
     pub typesize: u8,

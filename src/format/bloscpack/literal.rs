@@ -169,7 +169,7 @@ impl Parser<'_> {
         let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
         let len = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
         let (number, rest) = self.rest.split_at(len);
-        // Python 2 writes this suffix behind a long integer.
+        // Python 2 writes this suffix after a long integer.
         self.rest = rest.strip_prefix('L').unwrap_or(rest);
         let whole = number.parse().ok().map(Literal::Whole);
         whole.or_else(|| number.parse().ok().map(Literal::Number))

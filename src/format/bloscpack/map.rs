@@ -2,7 +2,7 @@
 //!
 //! Each chunk follows the checksum of the previous one. Bloscpack itself reads this chain. The offsets locate
 //! a chunk without walking the chain ([`places`](super::places)). If both contradict each other, the chain is
-//! walked from the start. Behind a chunk with a damaged header the chain continues at the next offset, if
+//! walked from the start. After a chunk with a damaged header the chain continues at the next offset, if
 //! there are offsets.
 //!
 //! Items of the variable-length proposal have only their offsets. An unfinished item has the offset −1.
@@ -250,7 +250,7 @@ impl ChunkMap {
         }
     }
 
-    /// Returns the mark behind a damaged chunk, if the offsets have it.
+    /// Returns the mark after a damaged chunk, if the offsets have it.
     fn beyond(&self, mark: Mark) -> Result<Option<Mark>> {
         let n = mark.n + 1;
         if self.places.offsets.is_none() || self.places.chunks.is_none_or(|chunks| n > chunks) {

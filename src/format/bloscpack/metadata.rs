@@ -35,7 +35,7 @@ pub struct Section {
     pub magic: [u8; 8],
     /// Options of the section.
     pub options: u8,
-    /// The kind of checksum behind the metadata.
+    /// The kind of checksum after the metadata.
     pub checksum: Checksum,
     /// Number of the codec.
     pub codec: u8,
@@ -152,7 +152,7 @@ fn inflate(stored: &[u8], size: u32) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the bytes of a number in a header of 32 bytes. `at` lies within the header.
+/// Returns the bytes of a number in a header of 32 bytes. `at` is within the header.
 pub(super) fn word<const N: usize>(bytes: &[u8; HEADER], at: usize) -> [u8; N] {
     let mut word = [0; N];
     word.copy_from_slice(&bytes[at..at + N]);

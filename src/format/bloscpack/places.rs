@@ -38,7 +38,7 @@ pub struct Places {
     pub data: u64,
     /// Location of the first chunk according to header and offsets.
     pub begin: u64,
-    /// Size of the checksum behind a chunk in bytes.
+    /// Size in bytes of the checksum after a chunk.
     sum: u64,
     /// Number of chunks, if the header has it.
     pub chunks: Option<u64>,
@@ -151,7 +151,7 @@ impl Places {
             None => Ok(false),
         };
         if header.kind == Kind::Variable {
-            // Items may lie anywhere. If the offsets were read from a wrong place, the first or the last
+            // Items may be anywhere. If the offsets were read from a wrong place, the first or the last
             // leads to no chunk.
             let last = self.last_number().map(offset).transpose()?.flatten();
             let unfinished = |n| self.offset(n).map(|offset| offset == Some(-1));
@@ -239,7 +239,7 @@ impl Places {
         lasting(self.header(self.begin))
     }
 
-    /// Returns a chunk behind those that the header counts, if there is one.
+    /// Returns a chunk after those that the header counts, if there is one.
     pub fn surplus(&self, last: Option<&Found>) -> Result<Option<Found>> {
         let Some(behind) = self.last_number().map_or(Some(0), |last| last.checked_add(1)) else {
             return Ok(None);

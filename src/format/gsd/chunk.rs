@@ -17,7 +17,7 @@ pub fn ending(entry: &Entry) -> &'static str {
     }
 }
 
-/// Returns the bytes of the file: the chunk's data as stored, behind a `.npy` header if it is an array.
+/// Returns the bytes of the file: the chunk's data as stored, after a `.npy` header if it is an array.
 pub fn content(file: &GsdFile, entry: &Entry) -> Result<Arc<dyn Content>> {
     let data = Arc::new(file.data(entry)?);
     match entry.element() {

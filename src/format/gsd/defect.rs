@@ -31,11 +31,11 @@ pub enum Defect {
     Entry(String),
     /// The entry's frame is out of order.
     Frame(u64),
-    /// Slots behind the end of the index are in use.
+    /// Slots after the end of the index are in use.
     EndsEarly {
         /// The first slot with location 0.
         end: u64,
-        /// The first slot behind the end that is in use.
+        /// The first slot after the end that is in use.
         used: u64,
     },
     /// The last frame is not finished.

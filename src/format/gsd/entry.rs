@@ -150,7 +150,7 @@ impl Entry {
     /// Returns offset and length of the data in a file of `size` bytes.
     ///
     /// # Errors
-    /// The data do not lie within the file.
+    /// The data are not within the file.
     pub fn range(&self, size: u64) -> Result<(u64, u64)> {
         let Some(len) = self.bytes() else {
             return Err(Error::damaged(format!("{} are more than any file has", self.array())));
@@ -227,7 +227,7 @@ mod tests {
         for entry in wrong {
             assert!(entry.range(348).is_err(), "{entry:?}");
         }
-        // An array without rows has no data, but its location must still lie within the file.
+        // An array without rows has no data, but its location must still be within the file.
         assert_eq!(Entry { n: 0, location: 348, ..entry() }.range(348).unwrap(), (348, 0));
         assert!(Entry { n: 0, location: 349, ..entry() }.range(348).is_err());
     }

@@ -54,7 +54,7 @@ pub struct Extent {
     pub len: u64,
 }
 
-/// The parsed header; its ranges lie within the file.
+/// The parsed header; its ranges are within the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The version of the file layer.
@@ -123,7 +123,7 @@ impl Header {
         self.index.len / ENTRY
     }
 
-    /// True before version 2.0: names lie in slots of 64 bytes, and entries are in write order.
+    /// True before version 2.0: names are in slots of 64 bytes, and entries are in write order.
     pub fn is_old(&self) -> bool {
         self.version.0 < 2
     }

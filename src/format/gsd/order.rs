@@ -40,7 +40,7 @@ impl Order {
     }
 }
 
-/// Returns the slots of a longest subsequence of `entries` (frame, slot) whose frames ascend.
+/// Returns the slots of a longest subsequence of `entries` (frame, slot) with ascending frames.
 ///
 /// One wrong frame thus costs one entry, whether it is too high or too low.
 pub fn ascending(entries: &[(u64, u32)]) -> Vec<u32> {

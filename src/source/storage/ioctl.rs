@@ -161,7 +161,7 @@ pub(super) fn extents(file: &File) -> io::Result<Extents> {
         };
         let mut map = Box::new(Fiemap { head, extents: [FiemapExtent::default(); AT_ONCE] });
         // SAFETY: the request reads a `fiemap` and writes to it and to at most `extent_count`
-        // extents behind it, all of which are in `map`.
+        // extents after it, all of which are in `map`.
         let request = unsafe { Updater::<FIEMAP, Fiemap>::new(&mut *map) };
         // SAFETY: as above.
         match unsafe { rustix::ioctl::ioctl(file, request) } {

@@ -44,8 +44,8 @@ fn type_of(file: impl AsFd) -> Option<u64> {
     Some(fs.f_type as u64 & 0xffff_ffff)
 }
 
-/// True if another machine or program may change or replace a file, or one in a directory, without this kernel's
-/// knowledge.
+/// True if another machine or program may change or replace a file, or one in a directory, without this
+/// kernel's knowledge.
 pub fn is_remote(file: impl AsFd) -> bool {
     type_of(file).is_some_and(|kind| !LOCAL.contains(&kind))
 }

@@ -190,7 +190,7 @@ pub(super) fn copy(source: &dyn Source, parts: &[Part], buf: &mut [u8]) -> Resul
     Ok(done)
 }
 
-/// Returns how many of the first parts lie close enough to be read at once.
+/// Returns how many of the first parts are close enough to be read at once.
 fn near(parts: &[Part]) -> usize {
     let Some((first, len)) = parts.first() else { return 0 };
     let mut end = first + len;

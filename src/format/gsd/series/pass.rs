@@ -1,4 +1,4 @@
-//! One pass over the index, which finds the names whose chunks all have the same type and shape.
+//! One pass over the index. It finds the names for which all chunks have the same type and shape.
 //!
 //! For each name it keeps the first chunk, the number of frames that have one, and checkpoints: the slot of
 //! every n-th chunk. All checkpoints together take at most 1 MiB; beyond that, every other one is dropped. If
@@ -30,7 +30,7 @@ pub(crate) struct Chunks {
     pub(crate) first: Entry,
     /// Number of frames that have a chunk.
     pub(crate) count: u64,
-    /// The first chunk, counted from 0, whose data do not lie within the file.
+    /// The first chunk, counted from 0, with data outside of the file.
     pub(crate) cut: Option<u64>,
     /// Slots of chunks 0, `spacing`, 2·`spacing` and so on.
     checkpoints: Vec<u64>,
@@ -48,7 +48,7 @@ pub(crate) struct Rows {
     pub(crate) converted: Option<Entry>,
     /// The first chunk that can't be a row like the first one.
     pub(crate) misfit: Option<Entry>,
-    /// The first frame whose data do not lie within the file.
+    /// The first frame with data outside of the file.
     pub(crate) cut: Option<u64>,
 }
 
@@ -179,7 +179,7 @@ impl Pass {
         self.spacing
     }
 
-    /// True if all data lay within the file. Only such a pass can be continued after the file has grown.
+    /// True if all data were within the file. Only such a pass can be continued after the file has grown.
     pub(crate) fn is_sound(&self) -> bool {
         let mut found = self.names.iter().flatten();
         found.all(|found| found.rows.is_none_or(|rows| rows.cut.is_none()))
