@@ -116,9 +116,9 @@ pub trait Chunks: Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Returns the end of the bytes that are lost with byte `from` of a chunk, for chunks with independent
-    /// damage. A chunk may consist of independent parts; [`find`](Self::find) must then return other chunks
-    /// for the bytes after it.
+    /// Returns the end of the damaged range that starts at byte `from` of a chunk. Called only if chunks
+    /// stand alone. If a chunk itself consists of independent parts, [`find`](Self::find) must return other
+    /// chunks for the bytes after that range.
     fn lost_end(&self, chunk: Chunk, from: u64) -> u64 {
         let _ = from;
         chunk.offset.saturating_add(chunk.len)

@@ -287,7 +287,7 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         let _ = older;
     }
 
-    /// Returns the defects found so far, the most important first.
+    /// Returns the defects found so far: of the head first, then of the blocks, then of views.
     fn defects(&self) -> Vec<Defect> {
         Vec::new()
     }
@@ -308,10 +308,10 @@ pub struct ArrayPaths {
     pub complete: bool,
 }
 
-/// A block: its metadata and its bytes.
+/// A block: its facts and its bytes.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// The metadata in its header.
+    /// The facts in its header.
     pub facts: Facts,
     /// The decoded bytes; an error if they can't be decoded at all (unknown codec, impossible sizes).
     pub content: Result<Arc<dyn Content>>,
@@ -319,19 +319,19 @@ pub struct Block {
     pub streamed: bool,
 }
 
-/// The metadata of a block.
+/// The facts of a block, such as sizes, codec and checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Offset of the block in the file.
     pub offset: u64,
     /// Size of the decoded data in bytes, according to the file.
     pub data_size: u64,
-    /// The metadata in the format's words: the lines of `blocks.yaml`, at most three. If the format has
+    /// The facts in the format's words: the lines of `blocks.yaml`, at most three. If the format has
     /// checksums, the last fact is the checksum; its verification result is shown before it.
     pub lines: Vec<Vec<Fact>>,
 }
 
-/// A metadata item of a block: an extended attribute of its file, and a key and value in `blocks.yaml`.
+/// A fact of a block: an extended attribute of its file, and a key and value in `blocks.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// The attribute's name, `user.FORMAT.KEY`.

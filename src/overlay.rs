@@ -229,8 +229,8 @@ impl Overlay {
 
     /// Checks before a draft is begun that it can be saved, as far as that is known.
     pub(crate) fn begin(&self) -> Result<()> {
-        // During a save the editor is open already. A half-saved file can't be read until it is settled, so
-        // that is waited for.
+        // A running save has opened the editor, so there is nothing to check. A half-saved file can't be read
+        // until it is settled, so wait for the lock.
         let editor = match self.mounted()?.is_unsettled() {
             true => Some(locked(&self.editor)),
             false => locked_at_once(&self.editor),

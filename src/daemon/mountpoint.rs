@@ -57,7 +57,7 @@ impl Mountpoint {
         &self.path
     }
 
-    /// Leaves the removal to the other process with the same mountpoint.
+    /// Leaves the removal of the directory to the other process of this mount.
     pub(crate) fn leave(&self) {
         self.made.store(false, Ordering::SeqCst);
     }

@@ -73,7 +73,7 @@ impl Lifecycle {
         let _ = self.close.set(close);
     }
 
-    /// Ends writing.
+    /// Calls the function that ends writing, if it is set.
     pub(crate) fn close(&self) {
         if let Some(close) = self.close.get() {
             close();

@@ -293,7 +293,7 @@ impl Content for Decoded {
             None if at_any_cost => {
                 let unit = self.locate(offset).ok()?;
                 if end > self.end_of(unit) {
-                    // A copy out of several units, each decoded once, is needed anyway.
+                    // The range spans several units, so the caller has to copy it.
                     return None;
                 }
                 // Started before waiting for this unit, so that others are decoded meanwhile.

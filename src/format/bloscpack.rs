@@ -11,7 +11,7 @@
 //! | [`body`] | the chunks as parts of the payload; their checksums |
 //! | [`literal`], [`dtype`], [`array`](mod@array) | the values in the metadata; the array that they describe |
 //! | [`container`] | the file as a directory |
-//! | [`facts`], [`tree`], [`check`] | metadata of a chunk and of the file; damage and notes |
+//! | [`facts`], [`tree`], [`check`] | the facts of a chunk; the text of `tree.yaml`; damage and notes |
 
 use std::sync::Arc;
 

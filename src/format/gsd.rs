@@ -10,7 +10,7 @@
 //! | [`header`], [`names`], [`entry`] | the parts of the file, each parsed from bytes |
 //! | [`index`], [`order`] | the entries by number; the entries that make up the frames |
 //! | [`file`](mod@file) | an open file: its frames, and lookup of a chunk by frame and name |
-//! | [`chunk`], [`facts`] | a chunk as a file; its metadata |
+//! | [`chunk`], [`facts`] | a chunk as a file; its facts |
 //! | [`frames`], [`series`], [`resolved`] | the directories in [`arrays`] |
 //! | [`tables`] | `tables/` |
 //! | [`tree`], [`defect`] | the text of `tree.yaml`; damage and notes in words |

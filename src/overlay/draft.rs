@@ -248,7 +248,7 @@ impl Overlay {
                 self.tell_same(state, overlay_file);
                 return Ok(Prepared::Done(CommitOutcome::Saved { verbatim: true }));
             }
-            // A text equal to the last one as it was written needs no save either.
+            // A text equal to the last one that was written and saved needs no save either.
             None if is_certain && body.base_version == base_version && state.is_saved_verbatim(&body)? => {
                 body.saved = body.edits;
                 (body.mtime, body.ctime) = saved_times;

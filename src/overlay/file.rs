@@ -158,7 +158,7 @@ pub(crate) struct FileStat {
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) backing: Backing,
-    /// Size in bytes of the scratch file, text or link.
+    /// Size in bytes of the scratch file or the generated text.
     pub(crate) size: u64,
     /// `None` in these four if the value is that of the source.
     pub(crate) mode: Option<u32>,
@@ -224,7 +224,7 @@ impl Body {
         }
     }
 
-    /// Takes the quota for `bytes` of its own; see [`QuotaShare::resize`].
+    /// Takes quota for `bytes`; see [`QuotaShare::resize`].
     pub(crate) fn take_room(&mut self, quota: &Arc<Quota>, bytes: u64, most: u64) -> Result<()> {
         match &mut self.share {
             Some(share) => share.resize(bytes, most),

@@ -284,7 +284,7 @@ impl WriteHandle {
         wrote && !body.is_clean() && self.overlay.is_tree(state, &self.overlay_file)
     }
 
-    /// Handles the end of the handle; must be called once.
+    /// Handles RELEASE of the handle; must be called once.
     pub fn release(&self) {
         let overlay = &self.overlay;
         {

@@ -142,7 +142,7 @@ mod tests {
         ] {
             assert_eq!(instant((seconds, 5)), text);
         }
-        // No time overflows.
+        // Extreme times do not overflow.
         instant((i64::MIN, 0));
         instant((i64::MAX, 0));
     }

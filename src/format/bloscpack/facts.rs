@@ -1,4 +1,4 @@
-//! The metadata of a chunk.
+//! The facts of a chunk, in the words of the format.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::format::{Fact, FactValue, Facts};
 /// Maximum characters of a checksum in `blocks.yaml`.
 const CHECKSUM_SHOWN: usize = 48;
 
-/// Returns the metadata of a chunk; `sum` is its stored checksum.
+/// Returns the facts of a chunk; `sum` is its stored checksum.
 pub(super) fn of(found: &Found, sum: &[u8]) -> Facts {
     let header = &found.header;
     let shuffle = match header.shuffle() {
@@ -21,7 +21,7 @@ pub(super) fn of(found: &Found, sum: &[u8]) -> Facts {
     facts(found.at, sizes, header.inner_name(), shuffle, sum)
 }
 
-/// Returns the metadata of a chunk that can't be located, or whose header is damaged.
+/// Returns the facts of a chunk that can't be located, or whose header is damaged.
 pub(super) fn unknown(offset: u64) -> Facts {
     facts(offset, [0; 4], "unknown", "none", &[])
 }

@@ -23,7 +23,7 @@ enum Anchor {
     Data,
     /// The first offset: the number of chunks in the header is wrong.
     Offset(u64),
-    /// None: the offsets are not where the header says.
+    /// Neither: the offsets are not where the header says.
     Nowhere,
 }
 

@@ -1,4 +1,4 @@
-//! The metadata of a chunk, in the words of the format.
+//! The facts of a chunk, in the words of the format.
 
 use super::entry::Entry;
 use super::file::GsdFile;
@@ -8,7 +8,7 @@ use crate::format::{Fact, FactValue, Facts};
 /// Maximum characters of a name in `blocks.yaml`.
 const NAME_SHOWN: usize = 52;
 
-/// Returns the metadata of an entry, damaged or not.
+/// Returns the facts of an entry, damaged or not.
 pub fn facts(file: &GsdFile, entry: &Entry) -> Facts {
     let data_size = file.data(entry).ok().and(entry.bytes()).unwrap_or(0);
     let kind = entry.element().map_or_else(|| entry.kind.to_string(), |element| element.name.to_owned());
@@ -35,7 +35,7 @@ pub fn facts(file: &GsdFile, entry: &Entry) -> Facts {
     Facts { offset, data_size, lines }
 }
 
-/// Returns the metadata as extended attributes.
+/// Returns the facts of an entry as extended attributes.
 pub fn attributes(file: &GsdFile, entry: &Entry) -> Attributes {
     facts(file, entry).iter().map(|fact| (fact.name, fact.value.to_string())).collect()
 }

@@ -47,8 +47,8 @@ pub fn text(file: &GsdFile) -> Vec<u8> {
     text.replace(": \n", ":\n").into_bytes()
 }
 
-/// Returns the bytes of the file that belong to nothing: old locations of index and names, data of unfinished
-/// frames.
+/// Returns the number of unused bytes: old copies of index and names, data of unfinished frames. `None` for a
+/// large index.
 fn unused(file: &GsdFile, used: u64) -> Result<Option<u64>> {
     if used > SURVEYED {
         return Ok(None);
