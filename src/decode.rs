@@ -83,7 +83,7 @@ pub trait Sequential: Send + Sync + fmt::Debug {
         1 << 20
     }
 
-    /// Creates a decoder at a decoded offset, which must be a [`nearest`](Self::nearest) one.
+    /// Creates a decoder at this decoded offset; decoding begins at the [`nearest`](Self::nearest) one.
     fn start_at(&self, at: u64) -> Result<Box<dyn Decoder>> {
         let _ = at;
         self.start()

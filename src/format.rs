@@ -52,10 +52,10 @@ pub trait Format: Sync + std::fmt::Debug {
     /// Returns the format's name, lower case: `asdf`. Attributes are called `user.NAME.KEY`.
     fn name(&self) -> &'static str;
 
-    /// A noun for its files, for messages: `an ASDF file`.
+    /// Returns a noun for its files, for messages: `an ASDF file`.
     fn title(&self) -> &'static str;
 
-    /// The magic of its files, for messages: `#ASDF`.
+    /// Returns the magic of its files, for messages: `#ASDF`.
     fn magic(&self) -> &'static str;
 
     /// Returns the names of all views besides `tree.yaml` and `blocks/` that its files may have, for `-o
@@ -98,7 +98,8 @@ pub fn view_names() -> impl Iterator<Item = &'static str> {
 
 /// Checks by its first bytes that the file at `path` is of a known format.
 ///
-/// # Errors [`Kind::Unrecognised`] if the format is unknown; other kinds if the file can't be read.
+/// # Errors
+/// [`Kind::Unrecognised`] if the format is unknown; other kinds if the file can't be read.
 pub fn check_kind(path: &Path) -> Result<()> {
     format_of_source(&FileSource::open(path)?).map(drop)
 }

@@ -1,7 +1,7 @@
 //! Mounts an ASDF file as a directory.
 //!
-//! The modules. Imports go one way, from the top of this list to the bottom. `docs/design.md` has the
-//! details.
+//! These are the modules. Imports go one way, from the top of the list to the bottom. `docs/design.md` has
+//! the details.
 //!
 //! | module | contents |
 //! |---|---|

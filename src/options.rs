@@ -128,7 +128,8 @@ impl Default for Options {
 impl Options {
     /// Parses the lists given after each `-o`, in order.
     ///
-    /// # Errors [`Kind::Usage`], with the name of the option.
+    /// # Errors
+    /// [`Kind::Usage`], with the name of the option.
     pub fn parse<'a>(lists: impl IntoIterator<Item = &'a OsString>) -> Result<Self> {
         let mut options = Self::default();
         for list in lists {

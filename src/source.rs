@@ -84,7 +84,7 @@ pub enum Reach {
     Anywhere,
 }
 
-/// Reads from `offset` on until `buf` is full or the source ends.
+/// Reads from `offset` on until `buf` is full or the source ends; returns the number of bytes.
 pub fn read_up_to(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Result<usize> {
     let mut done = 0;
     while done < buf.len() {

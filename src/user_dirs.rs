@@ -67,7 +67,8 @@ pub struct UserDir {
 impl UserDir {
     /// Returns the path, regardless of its existence.
     ///
-    /// # Errors The environment variable is not set, and the user has no home.
+    /// # Errors
+    /// The environment variable is not set, and the user has no home.
     pub fn path(&self) -> Result<PathBuf> {
         let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from(self.of_root));
         let home = || Some(home()?.join(self.in_home));
@@ -78,7 +79,8 @@ impl UserDir {
     /// Returns the path if it is usable: it is ours alone, or it is missing and can be created. Creates
     /// nothing.
     ///
-    /// # Errors [`Kind::Refused`], with the reason, if it is not usable.
+    /// # Errors
+    /// [`Kind::Refused`], with the reason, if it is not usable.
     pub fn usable(&self) -> Result<PathBuf> {
         let path = self.path()?;
         let checked = match self.meets(&path) {
@@ -94,7 +96,8 @@ impl UserDir {
 
     /// Opens the directory at `path`; creates it if it is missing.
     ///
-    /// # Errors [`Kind::Refused`], with the reason, if it is not usable; or an error of the system.
+    /// # Errors
+    /// [`Kind::Refused`], with the reason, if it is not usable; or an error of the system.
     pub fn open(&self, path: &Path) -> Result<OwnedFd> {
         if !self.meets(path)? {
             self.may_make(path)?;
@@ -105,7 +108,8 @@ impl UserDir {
 
     /// Opens the directory at `path`.
     ///
-    /// # Errors As for [`open`](Self::open); also if the directory is missing.
+    /// # Errors
+    /// As for [`open`](Self::open); also if the directory is missing.
     pub fn open_existing(&self, path: &Path) -> Result<OwnedFd> {
         self.meets(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -1,8 +1,8 @@
 //! A job that a worker thread may complete before its result is needed.
 //!
-//! If no thread has started the job when the result is needed, the reader runs it itself. No reader therefore
-//! waits for a free thread, which would deadlock if all threads wait for other jobs. A task that is dropped
-//! before its start is not run.
+//! If no thread has started the job when the result is needed, the reader runs it itself. Waiting for a free
+//! thread could deadlock, as all threads may wait for other jobs. A task that is dropped before its start is
+//! not run.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -151,7 +151,7 @@ pub(crate) fn top_at(path: &Path) -> Result<Option<Mount>> {
     Ok(top(&all()?, path).cloned())
 }
 
-/// Returns, of several mounts on one path, the one that no other covers.
+/// Returns the uppermost of several mounts on one path.
 fn top<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let here = || mounts.iter().filter(|mount| mount.mountpoint == path);
     here().find(|mount| !here().any(|other| other.parent == mount.id && other.id != mount.id))

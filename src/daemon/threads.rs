@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// Threads and processes of a mount besides those that answer: the session, the notifier of the kernel, one
-/// for files, and the program that unmounts.
+/// Threads and processes of a mount besides those that answer: the session, the kernel notifier, a worker for
+/// files, and the program that unmounts.
 const BESIDE: usize = 4;
 
 /// Starts and ends as many threads as a session with `count` threads needs.

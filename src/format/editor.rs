@@ -75,7 +75,7 @@ pub struct SaveTarget {
 }
 
 impl SaveTarget {
-    /// Names the file `name`, not a link, in an open directory. Messages call it `label`.
+    /// Creates a target: the file `name`, not a link, in an open directory. Messages call it `label`.
     pub fn new(dir: OwnedFd, name: OsString, label: PathBuf) -> Self {
         Self { dir, name, label }
     }

@@ -4,11 +4,9 @@
 //!
 //! - a file with the bytes of the saved tree;
 //! - an editor's lock: `.#NAME` (emacs, joe, mcedit: a link, or a file where links are not possible),
-//!   `.~lock.NAME#`
-//!   (LibreOffice);
+//!   `.~lock.NAME#` (LibreOffice);
 //! - an editor's swap file: `.NAME.swp`, `.swo` … (vim; nano's lock has the same name), `.NAME.kate-swp`. A
-//!   vim swap file
-//!   is kept if it is marked as having unsaved changes.
+//!   vim swap file is kept if it is marked as having unsaved changes.
 //!
 //! Emergency and automatic copies of editors thus stay, as they hold unsaved work (`#NAME#`, `NAME.save`,
 //! `DEADJOE`). Backups stay as well, as they hold an older save (`NAME~`, `NAME.bak`, `NAME.orig`).

@@ -180,7 +180,7 @@ pub(crate) struct Body {
     pub(crate) refused: Option<(u64, Refusal)>,
     /// Value of `edits` at which its writer was killed.
     pub(crate) cut: Option<u64>,
-    /// True if all changes since the saved text were appended.
+    /// True if the saved text was only appended to.
     pub(crate) appended: bool,
     /// The overlay's `base_version` from which the text was derived.
     pub(crate) base_version: u64,

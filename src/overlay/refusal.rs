@@ -101,8 +101,8 @@ impl Overlay {
         }
     }
 
-    /// Removes a name, unless it belongs to the file that was saved: the rejected text, corrected in place
-    /// and renamed.
+    /// Removes a name, unless it belongs to the file that was saved: `tree.yaml.rejected` may have been
+    /// corrected in place and renamed.
     fn take_unless(&self, state: &mut State, name: &str, overlay_file: &Arc<OverlayFile>) -> Result<()> {
         if !state.names.get(OsStr::new(name)).is_some_and(|told| Arc::ptr_eq(told, overlay_file)) {
             self.take(state, OsStr::new(name));

@@ -79,7 +79,7 @@ impl Overlay {
 }
 
 impl State {
-    /// True if a text equals the last saved one as it was written.
+    /// True if a text equals the last saved text in the form in which it was written.
     pub(crate) fn is_saved_verbatim(&self, body: &Body) -> Result<bool> {
         match self.saved_verbatim.as_deref() {
             Some(Body { backing: Backing::File(text), size, .. }) => body.same_as(&Whole(text, *size)),

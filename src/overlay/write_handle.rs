@@ -10,8 +10,8 @@
 //! | RELEASE of the last handle that may write | a text that was never tried is tried; a refused one is replaced by the saved one |
 //!
 //! The flush by another process matters in `cat text > tree.yaml`: some shells (dash since 0.5.11) open the
-//! file themselves and ignore the result of close; only `cat` checks it. A text with an end that is invalid
-//! stays invalid whatever is appended.
+//! file themselves and ignore the result of close; only `cat` checks it. An invalid text with the line `...`
+//! at its end stays invalid whatever is appended.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

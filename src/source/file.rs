@@ -33,7 +33,7 @@ pub struct Lent<'a> {
     _held: Option<Box<dyn Held + 'a>>,
 }
 
-/// Any value that is kept alive until it is dropped.
+/// A guard of any type.
 pub trait Held: std::fmt::Debug {}
 
 impl<T: std::fmt::Debug> Held for T {}

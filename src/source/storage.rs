@@ -158,7 +158,7 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn insert(&self, file: &Self::File, offset: u64, len: u64) -> io::Result<()>;
     /// Removes `len` bytes at `offset` from the file, the reverse of [`insert`](Self::insert).
     fn collapse(&self, file: &Self::File, offset: u64, len: u64) -> io::Result<()>;
-    /// Returns the locations of the file's bytes on the disk, after allocating delayed ones.
+    /// Writes out data without a location, then returns the locations of the file's bytes on the disk.
     fn extents(&self, file: &Self::File) -> io::Result<Extents>;
     /// Gives `to` the owner, group, mode, ACLs and extended attributes of `from`.
     fn keep_attributes(&self, from: &Self::File, to: &Self::File) -> io::Result<()>;
@@ -424,8 +424,8 @@ impl Storage for System {
     }
 }
 
-/// Closes a file that has no name any more on a separate thread: the file system then frees its space, which
-/// takes as long as an fsync.
+/// Closes an unlinked file on a separate thread: the file system then frees its space, which takes as long as
+/// an fsync.
 pub fn close_later(file: impl Send + 'static) {
     // If no thread can be started, the file is closed at once.
     let _ = std::thread::Builder::new().spawn(move || drop(file));

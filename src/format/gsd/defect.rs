@@ -10,7 +10,7 @@ use super::index::SURVEYED;
 use crate::error::Result;
 use crate::format::{self, Severity};
 
-/// Maximum number of defects of a kind that are reported: the scan of a large index stops there.
+/// Maximum number of reported defects of a large index, and of reported long names.
 const MOST: usize = 1000;
 
 /// The newest known version.
@@ -19,7 +19,7 @@ const NEWEST: Version = Version(2, 1);
 /// A defect, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// The version is newer than [`NEWEST`].
+    /// The version is newer than the newest known one.
     NewerVersion(Version),
     /// The list of names has no end within its allocated space.
     EndlessNames,
@@ -248,7 +248,7 @@ fn of_small(file: &GsdFile) -> Result<Vec<format::Defect>> {
     Ok(found)
 }
 
-/// Check that the entries of each frame are sorted by name, as required from version 2.0 on.
+/// A check that the entries of each frame are sorted by name, as required from version 2.0 on.
 struct Sorted<'a> {
     file: &'a GsdFile,
     last: Option<(u64, u16)>,

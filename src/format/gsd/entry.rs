@@ -129,7 +129,8 @@ impl Entry {
     /// Checks that the entry identifies a chunk and a frame. The location of the data is checked by
     /// [`Self::range`].
     ///
-    /// # Errors Says which field is invalid.
+    /// # Errors
+    /// Says which field is invalid.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         let wrong = if self.is_end() {
             "location is 0, which ends the index, but further entries follow".to_owned()

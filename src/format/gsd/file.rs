@@ -24,7 +24,7 @@ const KEPT_TOGETHER: u64 = 256;
 /// Maximum chunks of a frame that are shown as files: names are numbered up to 65535.
 pub const MOST_CHUNKS: u64 = 1 << 17;
 
-/// An open GSD file. It is a snapshot: later changes of the file are not seen.
+/// An open GSD file, as it was when it was opened.
 #[derive(Debug)]
 pub struct GsdFile {
     source: Arc<dyn Source>,
