@@ -416,7 +416,7 @@ pub enum Verified {
 }
 
 impl Verified {
-    /// Returns the word for it in xattrs and status files.
+    /// Returns the word for the result in extended attributes and status files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Stored => "stored",

@@ -68,7 +68,7 @@ impl UserDir {
     /// Returns the path, regardless of its existence.
     ///
     /// # Errors
-    /// The environment variable is not set, and the user has no home.
+    /// The environment variable is not set, and the user has no home and is not root.
     pub fn path(&self) -> Result<PathBuf> {
         let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from(self.of_root));
         let home = || Some(home()?.join(self.in_home));

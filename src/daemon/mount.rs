@@ -27,7 +27,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// Unmounts it everywhere in this namespace; open files stay usable for a while.
+    /// Unmounts the mount everywhere in this namespace; open files stay usable for a while.
     pub(crate) fn detach(&self) {
         self.detach_those(|_| true);
     }

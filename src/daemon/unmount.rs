@@ -117,7 +117,7 @@ fn tell(report: &Path, owner: Option<(u32, u32)>) {
     }
 }
 
-/// The messages of a daemon for the time after its end.
+/// The messages to print after the daemon has ended.
 #[derive(Default)]
 struct LastWords {
     /// Path of its report.

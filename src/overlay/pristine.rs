@@ -1,7 +1,7 @@
 //! The pristine file, which shows the source, and the return of `tree.yaml` to that state.
 //!
 //! A tree is never deleted. A `tree.yaml` that was deleted, or left empty by its last writer, comes back
-//! after [`GONE`]. Each lookup of a name checks this, so that no timer thread is needed.
+//! after [`GONE`]. Each lookup, listing and stat checks this, so that no timer thread is needed.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};

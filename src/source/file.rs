@@ -64,8 +64,8 @@ impl Drop for Lent<'_> {
 pub struct FileSource {
     path: PathBuf,
     file: File,
-    /// True if the mapping may be used. On tmpfs each page of a hole that is read through a mapping then
-    /// takes up memory, so a sparse file would fill up.
+    /// True if the mapping may be used. It is not used on tmpfs: reading a hole through a mapping allocates
+    /// its pages there, so reading a sparse file would fill up memory.
     lends: bool,
     map: RwLock<Option<Arc<Mmap>>>,
     lent: AtomicU64,

@@ -1,4 +1,4 @@
-//! Checkpoints of the chain of chunks.
+//! Marks along the chain of chunks.
 
 use crate::codec::blosc::{self, RUN_BUFFERS, RUN_BYTES, Run};
 use crate::error::Result;

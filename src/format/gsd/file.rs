@@ -100,10 +100,10 @@ impl GsdFile {
     /// Finds the finished frames.
     ///
     /// If the index fills up in the middle of a frame, a writer of version 1.x writes a new one of twice the
-    /// size. The frame's entries that still fitted into the old index are copied to it. Until the frame ends,
-    /// or for good if the writer is killed, exactly half of the new index is in use. In this state the last
-    /// frame counts as finished only if it has every name that the previous frame has. Later writers write
-    /// entries of finished frames only.
+    /// size. The frame's entries that fitted into the old index are copied to the new one. Until the frame
+    /// ends, or for good if the writer is killed, exactly half of the new index is in use. In this state the
+    /// last frame counts as finished only if it has every name that the previous frame has. Later writers
+    /// write entries of finished frames only.
     fn find_shown(&self) -> Result<Shown> {
         let entries = self.index.order()?.len();
         let Some(last) = self.index.last(entries)? else {

@@ -3,7 +3,7 @@
 /// The entries that make up the frames, in frame order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// All slots up to this number, in file order.
+    /// All slots below this number, in file order.
     All(u64),
     /// These slots only: the others are damaged or out of order.
     Some(Vec<u32>),

@@ -41,7 +41,8 @@ pub(crate) struct Quantity {
     /// The last component of the chunk's name.
     pub(crate) name: &'static str,
     pub(crate) rule: Rule,
-    /// The value without a chunk. For [`Rule::Types`] it is a type name, for [`Rule::Shapes`] a text.
+    /// The value without a chunk. For [`Rule::Types`] it is a type name or empty, for [`Rule::Shapes`] a
+    /// text.
     pub(crate) default: Numbers,
 }
 

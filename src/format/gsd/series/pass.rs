@@ -68,7 +68,7 @@ struct Found {
 /// A pass over the index of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
-    /// The findings by the number of the name.
+    /// The findings for each name, by its number.
     names: Vec<Option<Box<Found>>>,
     /// The next slot to scan.
     next: u64,
@@ -244,7 +244,7 @@ impl Pass {
         }
     }
 
-    /// Returns the results by the number of the name.
+    /// Returns the results for each name, with its number.
     pub(crate) fn outcomes(&self, file: &GsdFile) -> impl Iterator<Item = (u16, Outcome, Rows)> {
         let size = file.stat().size;
         self.names.iter().enumerate().filter_map(move |(id, found)| {
