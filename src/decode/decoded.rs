@@ -1,14 +1,14 @@
 //! The decoded bytes of an encoded content, read at any offset with bounded memory.
 //!
-//! They are divided into units: windows of [`UNIT`] bytes of a stream, or whole chunks if the codec has
+//! The bytes are divided into units: windows of [`UNIT`] bytes of a stream, or whole chunks if the codec has
 //! independent chunks. A read takes its units from the mount's cache, or has them decoded (`decoded/job.rs`).
 //! A unit that several readers want is decoded once. Decoders of a stream are kept at their position
 //! ([`IdleDecoders`](super::IdleDecoders)), so that a later read there need not start from the beginning.
 //!
 //! All bytes before damage can be read. The first byte that can't be decoded is an error, and so are the
 //! bytes after it: up to the end of the chunk if chunks are independent, else up to the end of the stream. A
-//! wrong checksum at the end of a stream can't be located. From then on all bytes that it covers are errors,
-//! even those that were read before.
+//! checksum mismatch at the end of a stream has no location. Once it is found, all bytes that the checksum
+//! covers are errors, even those that were read before.
 
 mod damage;
 mod job;

@@ -197,7 +197,8 @@ impl StateDir {
             let dir = rustix::fs::openat(&state_dir, &name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
                 .map_err(|error| Error::from(error).of(self.path.join(&name)))?;
             // Another mount that checks for a live daemon may hold the lock for a moment, and may have
-            // removed the directory as empty. Without locks no mount takes it for an abandoned one.
+            // removed the directory as empty. On a file system without locks this fails, and no mount takes
+            // the directory for an abandoned one.
             let _ = rustix::fs::flock(&dir, FlockOperation::LockExclusive);
             if rustix::fs::fstat(&dir).is_ok_and(|stat| stat.st_nlink == 0) {
                 continue;
