@@ -95,7 +95,7 @@ impl AsdfBuilder {
         self
     }
 
-    /// Puts bytes between the tree and the first block.
+    /// Inserts bytes between the tree and the first block.
     pub fn padding(mut self, padding: impl AsRef<[u8]>) -> Self {
         self.padding = padding.as_ref().to_vec();
         self

@@ -32,7 +32,7 @@ impl Disk {
             "tmpfs" => {}
             "sshfs" | "mergerfs" => {
                 fs::create_dir(folder.path().join("behind")).unwrap();
-                // sshfs talks to the server without ssh.
+                // sshfs connects to the server without ssh.
                 let server = folder.path().join("server");
                 fs::write(&server, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
                 run("chmod", &["755", server.to_str().unwrap()]);

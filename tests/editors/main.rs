@@ -4,7 +4,7 @@
 //! directory. If this is a directory for temporary files, vim and emacs would save in another way, so the
 //! drivers turn this off.
 
-#![allow(clippy::unwrap_used)] // a panic is how a test fails
+#![allow(clippy::unwrap_used)] // a test fails by panicking
 
 #[path = "../common/mod.rs"]
 mod common;

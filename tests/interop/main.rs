@@ -11,7 +11,7 @@
 //! | `fits` | arrays, and FITS files described by nodes | astropy, gwcs |
 //! | `shared_fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
 //! | `bloscpack_by_python` | files written at test time by the bloscpack package | the original data |
-//! | `gsd_by_python` | trajectories written at test time by the gsd package, and fixtures of its old versions | its readers |
+//! | `gsd_by_python` | trajectories written at test time by the gsd package, and fixtures of its old versions | the readers of the gsd package |
 //! | `gsd_growing` | trajectories while they are written or rewritten | a formula |
 //! | `json` | trees of every type, and random ones | PyYAML, Python's JSON, jq |
 //! | `preview` | pictures of arrays | numpy, by the documented formula |

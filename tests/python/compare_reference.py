@@ -53,7 +53,7 @@ def from_block(item, mountpoint):
 
 
 def number(value):
-    """A number as the twins write it: NaN and infinities by YAML's names, complex as text."""
+    """A number as the twins write it: NaN and infinities in YAML notation, complex numbers as text."""
     if isinstance(value, str):
         value = re.sub(r"[iI](?=$|\))", "j", value)
         return complex(value)

@@ -1,12 +1,12 @@
 //! A block: its header in one of the layouts, its data, and any damage.
 //!
-//! | header | after `header_size` (all numbers big endian) | bytes |
+//! | header | after `header_size` (all numbers big-endian) | bytes |
 //! |---|---|---|
 //! | [`Header::Label48`], 1.0.0 and 0.1.0 of March 2015 on | flags u32, compression 4, allocated u64, used u64, data u64, checksum 16 | 48 |
 //! | [`Header::Label40`], 0.1.0 of February 2015 | flags u32, compression 4, allocated u64, used u64, data u64, checksum u64 | 40 |
 //! | [`Header::Chain`], 0.1.0 of January 2015 | flags u32, allocated u64, used u64, memory u64, checksum u64 | 36 |
 //! | [`Header::Encoding44`], 2014 | flags u32, allocated u64, used u64, checksum u64, encoding 16 | 44 |
-//! | [`Header::Encoding40`], 2014, as long as its text says | the same, encoding cut to 12 | 40 |
+//! | [`Header::Encoding40`], 2014, with the length given in its document | flags u32, allocated u64, used u64, checksum u64, encoding 12 | 40 |
 
 use md5::{Digest, Md5};
 
@@ -18,7 +18,7 @@ pub const MAGIC: [u8; 4] = *b"\xd3BLK";
 /// The magic of a block in the document of 2014.
 pub const MAGIC_2014: [u8; 4] = *b"\x89BLK";
 
-/// The flag of a block that reaches to the end of the file.
+/// The flag of a block that extends to the end of the file.
 pub const STREAMED: u32 = 1;
 
 /// The flag of a block that begins with a YAML chain of encodings (0.1.0 only).
@@ -117,7 +117,7 @@ impl Block {
         self
     }
 
-    /// Chooses how the data is stored.
+    /// Chooses the encoding of the data.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self

@@ -11,7 +11,7 @@ pub enum Index {
     Flow,
     /// Correct, in flow style with several offsets per line, without a document end.
     FlowUnended,
-    /// From before an edit of the tree: all offsets 7 too small.
+    /// Stale: all offsets 7 too small, as after an edit of the tree.
     Stale,
     /// Truncated in the middle of the text.
     Truncated,

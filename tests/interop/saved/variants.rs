@@ -132,7 +132,7 @@ pub(super) fn variants() -> Vec<Variant> {
 
 /// New nodes.
 const NODES: &[(&str, &str)] = &[
-    // Integers at the ends of their types.
+    // Integers at the limits of their types.
     ("!A {data: [9223372036854775807, -9223372036854775808], datatype: int64}", "array"),
     ("!A {data: [9223372036854775808], datatype: int64}", "array"),
     ("!A {data: [18446744073709551615], datatype: uint64}", "array"),

@@ -2,7 +2,7 @@
 //!
 //! Needs root, `/dev/fuse`, and the packages fuse3, mount and util-linux. If one is missing, tests fail.
 
-#![allow(clippy::unwrap_used)] // a panic is how a test fails
+#![allow(clippy::unwrap_used)] // a test fails by panicking
 
 #[path = "../../common/mod.rs"]
 mod common;

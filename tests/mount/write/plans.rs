@@ -73,7 +73,7 @@ fn assert_sound(path: &Path, parts: &Parts) {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
+#[allow(clippy::too_many_lines)] // the cases, in chronological order
 fn each_file_system_takes_its_plan() {
     for (kind, size) in KINDS {
         let disk = Disk::new(kind, size);

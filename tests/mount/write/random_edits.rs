@@ -36,7 +36,7 @@ impl Run {
         self.place.named(&format!("n{n} {}", "some words ".repeat(len as usize / 11)))
     }
 
-    #[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
+    #[allow(clippy::too_many_lines)] // the cases, in chronological order
     fn step(&mut self, n: usize) {
         let new = self.some_text(n);
         match self.dice.below(10) {

@@ -109,7 +109,7 @@ fn failing(kind: &str, linked: bool) -> (Place, Faults, Mounted) {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
+#[allow(clippy::too_many_lines)] // the cases, in chronological order
 fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
     let mut halfway = 0;
     for (kind, linked, grows) in [

@@ -188,7 +188,7 @@ fn what_other_programs_write_is_read() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
+#[allow(clippy::too_many_lines)] // the cases, in chronological order
 fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
     let place = Place::with("ext4", &file(vec![Block::new(sample(3000, 1))]));
     let mount = place.mount();
