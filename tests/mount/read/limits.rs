@@ -80,7 +80,7 @@ fn a_file_whose_first_bytes_cannot_be_read_is_there_and_says_so_when_it_is_read(
     let folder = fresh_folder();
     let block = Block::new(sample(100, 1)).encoding(Encoding::Zlib);
     let mut broken = AsdfBuilder::new().block(block).build().bytes;
-    // The first bytes of the stream.
+    // Damage the first bytes of the stream.
     let at = broken.windows(4).position(|four| four == b"\xd3BLK").unwrap() + 54;
     broken[at..at + 2].copy_from_slice(&[0xff, 0xff]);
     fs::write(folder.path().join("a.asdf"), broken).unwrap();
