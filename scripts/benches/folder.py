@@ -1,4 +1,4 @@
-"""A folder of many files."""
+"""A directory of many files."""
 
 import shutil
 import time
@@ -11,13 +11,13 @@ FILES = 100_000
 
 
 def memory(pid):
-    """MiB that a process holds now."""
+    """The current memory of a process, in MiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 
 def bench_folder(here, repeats):
-    """100 000 files in one folder, listed and looked through in a writable mount."""
+    """100 000 files in one directory, listed and searched in a writable mount."""
     folder = here / "many"
     if not folder.is_dir():
         making = here / "many.new"
