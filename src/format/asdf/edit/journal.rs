@@ -130,7 +130,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Returns a digest of bytes that the save leaves unchanged: the head outside `ranges` and the mark, and
+    /// Returns a digest of bytes that the save leaves unchanged: the head without `ranges` and the mark, and
     /// the first of the kept bytes.
     pub(crate) fn digest_rest<S: Storage>(
         &self,
