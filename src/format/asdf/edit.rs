@@ -76,7 +76,7 @@ pub struct SaveOptions {
 pub struct Applied {
     /// The plan that was used; `None` if the file had this text already and nothing was written.
     pub plan: Option<Plan>,
-    /// How far the blocks moved, in bytes.
+    /// The distance by which the blocks moved, in bytes.
     pub grew_by: u64,
     /// The outcome for the block index.
     pub indexed: Indexed,

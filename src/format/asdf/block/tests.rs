@@ -311,7 +311,7 @@ fn an_index_that_lists_what_holds_nothing_adds_no_block() {
         let in_order = blocks_of([&bytes[..], &index_of(&offsets)].concat());
         assert_eq!(in_order.offsets, starts[1..], "{more:?}");
     }
-    // Of two files in one, the first has no index. The index of the second must not be used.
+    // The first of two files in one has no index. The index of the second must not be used.
     let (first, starts) = file(&[plain(b"one")]);
     let (second, mut others) = file(&[plain(b"one"), plain(b"another"), plain(&[7; 200]), plain(b"4")]);
     others.retain(|other| *other <= starts[0] || *other >= first.len() as u64);

@@ -68,7 +68,7 @@ pub(crate) struct NewFile<F> {
     pub(crate) lock: Option<F>,
 }
 
-/// Why a plan failed. The source is the old one, unless the error says otherwise.
+/// The reason why a plan failed. The source is the old file, unless the error says otherwise.
 #[derive(Debug)]
 pub(crate) enum Stopped {
     /// The file system does not support the plan, or something would be lost. The next plan is tried.

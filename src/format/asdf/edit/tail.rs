@@ -1,8 +1,8 @@
 //! Updates the block index of a file whose blocks move, if other bytes that are not ours surround it.
 //!
-//! Those bytes stay. An index among them would list the old offsets of the blocks, and readers would trust
-//! it. So it is rewritten in its place. If blocks are damaged, or the index lists more blocks than are found,
-//! the index is the better list: its offsets are kept and shifted with the blocks.
+//! The other bytes stay. An index among them would list the old offsets of the blocks, and readers would
+//! trust it. The index is therefore rewritten in its place. If blocks are damaged, or the index lists more
+//! blocks than are found, the index is the better list: its offsets are kept and shifted with the blocks.
 
 use std::ops::Range;
 use std::path::Path;

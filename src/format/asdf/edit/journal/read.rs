@@ -45,7 +45,7 @@ pub(crate) struct Journal<S: Storage> {
     pub(crate) rest: Option<[u8; DIGEST]>,
 }
 
-/// Why a journal can't be read.
+/// The reason why a journal can't be read.
 #[derive(Debug)]
 pub(crate) enum Unreadable<S: Storage> {
     /// The file is empty, or its header is all zeros: the journal was not written yet.
