@@ -1,4 +1,4 @@
-//! `imploded.asdf`: a single file that also contains the blocks that its arrays have in other files.
+//! `imploded.asdf`: the file with the blocks of its arrays in other files included.
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -81,7 +81,7 @@ fn skip_zeros(bytes: &[u8]) -> &[u8] {
     &bytes[start..]
 }
 
-/// Returns the length of an index without an end: it reaches to the first byte that can't be part of one.
+/// Returns the length of an unfinished index: up to the first byte that can't be part of one.
 pub(super) fn unfinished(list: &[u8]) -> usize {
     list.iter().position(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~')).unwrap_or(list.len())
 }

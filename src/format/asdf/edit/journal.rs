@@ -1,4 +1,5 @@
-//! The journal: what a save is about to change in the source, with the old and the new bytes.
+//! The journal: a record of the changes that a save is about to make in the source, with the old and the new
+//! bytes.
 //!
 //! The journal and its name are durable before the first byte of the source changes. After a crash the
 //! journal proves that the source is the old file, the new one or a mixture of both, and holds the bytes to
@@ -79,7 +80,7 @@ const GATHERED: usize = 256 << 10;
 const EXTENTS_AT_ONCE: usize = 4096;
 /// Bytes of one extent.
 const EXTENT: usize = 24;
-/// The most old or new bytes in a record.
+/// The most old bytes, and the most new bytes, in a record.
 const MOST_BYTES: usize = 256 << 10;
 
 const RANGE: u32 = 1;

@@ -177,8 +177,9 @@ fn plain(written: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// Returns the process that holds the source's lock by this line of `/proc/locks`: `1: FLOCK  ADVISORY  WRITE
-/// 708 fe:00:42 0 EOF`.
+/// Returns the process that holds the source's lock according to a line of `/proc/locks`. A line has the form
+///
+/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:42 0 EOF`.
 fn locked_by(line: &str, identity: &Identity, same_device: bool) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     let (kind, pid, place) = (words.next()?, words.nth(2)?, words.next()?);

@@ -95,9 +95,9 @@ enum Examined<S: Storage> {
     NoJournal(String),
     /// The save has not changed the source yet.
     NotBegun,
-    /// The source is one version. The file is the image, if the journal names one.
+    /// The source is one version. The second value is the image, if the journal names one.
     Whole(Journal<S>, Option<S::File>),
-    /// The source is a mixture of both versions. The file is the image, if the journal names one.
+    /// The source is a mixture of both versions. The second value is the image, if the journal names one.
     Mixed(Journal<S>, Option<S::File>),
     /// The source may be a mixture, but the journal can't be used. The text says why and what to do.
     Unusable(String),

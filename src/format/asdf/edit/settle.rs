@@ -1,8 +1,8 @@
 //! Makes a half-saved source the old file or the new one with the help of its journal.
 //!
-//! Each save with a journal writes the source here, undoes a failed save here, and recovery after a crash
-//! does both here. Before recovery writes, [`Settling::judge`] proves that each byte of the journal's ranges
-//! is the old one, the new one, or a zero of space that the save adds or removes.
+//! Saves with a journal write the source through this module, and undo a failed save through it. Recovery
+//! after a crash does both. Before recovery writes, [`Settling::judge`] proves that each byte of the
+//! journal's ranges is the old one, the new one, or a zero of space that the save adds or removes.
 
 use std::cell::Cell;
 use std::io;
@@ -181,7 +181,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         if self.journal.header.way == Method::Insert { self.journal.header.shift } else { 0 }
     }
 
-    /// Returns the size of the file on `side`; of the old one, including the inserted range.
+    /// Returns the size of the file on `side`. That of the old file includes the inserted range.
     fn size(&self, side: Side) -> u64 {
         match side {
             Side::Old => self.journal.header.old_size + self.inserted(),

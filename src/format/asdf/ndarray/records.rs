@@ -9,8 +9,8 @@ use super::{Datatype, Field, Result, Scalar, Shape, elements, trouble};
 use crate::yaml::scalar::Type;
 use crate::yaml::survey::{Leaves, Node, Value};
 
-/// Checks that the array has no gaps and that every value fits its field. Returns the lengths of its
-/// dimensions; `None` if the array is empty or too large to be read. If `strict`, fails for arrays that
+/// Checks that the rows have equal lengths and that every value fits its field. Returns the lengths of the
+/// array's dimensions; `None` if it is empty or too large to be read. If `strict`, fails for arrays that
 /// Python can't read, however clear they are.
 pub(super) fn fit(
     data: &Value,

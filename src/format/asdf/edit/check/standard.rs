@@ -7,8 +7,7 @@ const VERSIONED: [&str; 2] = ["ndarray", "integer"];
 const COMPLEX: &str = "complex";
 const TAG: &str = "tag:stsci.edu:asdf/core/";
 
-/// Returns the version that the edition `standard` has of the type that `tag` names, if the tag has another
-/// version.
+/// Returns the version of a tag's type in the edition `standard`, if the tag has another version.
 ///
 /// Without a line `#ASDF_STANDARD` readers assume the first edition.
 pub(super) fn expected(standard: Option<&str>, tag: &str) -> Option<&'static str> {
