@@ -96,7 +96,7 @@ pub(super) fn lease_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Re
     storage.lease(file)
 }
 
-/// Converts an error of opening for writing: ReadOnly if the file can't be written.
+/// Converts an error of opening a file for writing: to [`Kind::ReadOnly`] if the file can't be written.
 pub(super) fn not_writable(error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY) => {

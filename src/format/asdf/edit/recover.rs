@@ -316,7 +316,7 @@ pub(super) fn is_left_in<S: Storage>(storage: &S, place: &SidecarPaths, source: 
         || place.journals().skip(1).any(|aside| begins(storage, &aside))
 }
 
-/// True if a file's owner is not root, this user or the owner of the source.
+/// True if a file's owner is neither root, nor this user, nor the owner of the source.
 fn is_strangers(lying: &Meta, source: &Meta) -> bool {
     ![0, source.uid, rustix::process::geteuid().as_raw()].contains(&lying.uid)
 }

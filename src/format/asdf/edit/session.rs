@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// Opens the file for writing and closes it again. The descriptor that wrote the save stays open, so
-    /// without this no close event (IN_CLOSE_WRITE) would tell programs about the save.
+    /// without this programs that wait for `IN_CLOSE_WRITE` with inotify would not hear of the save.
     fn close_again(&mut self) {
         if let Held::Read(target) = &self.held {
             // The text is saved, whatever happens here.
