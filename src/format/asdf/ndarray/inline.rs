@@ -1,32 +1,32 @@
-//! An array that is written in the tree: its type and shape, where they are not given.
+//! Infers the type and the shape of an array in the tree.
 //!
-//! The rules are those of the standard, as numpy goes by them: a text makes all of them texts, then come complex
-//! numbers, floats, integers, truth values.
+//! The rules are those of the standard, as numpy applies them. If any element is a string, all become
+//! strings. Otherwise the type is the first present of complex, float, integer, boolean.
 
 use super::{Byteorder, Datatype, Ndarray, Scalar, Shape, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{self, Leaves};
 
-/// The characters that numpy takes for numbers among texts.
+/// The widths that numpy gives numbers in an array of strings, in characters.
 const TRUTH_VALUE: u64 = 5;
 const UNSIGNED: u64 = 20;
 const INTEGER: u64 = 21;
 const FLOAT: u64 = 32;
 const COMPLEX: u64 = 64;
 
-/// An array that is written in the tree.
+/// An array in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inline {
-    /// How long its sequences are.
+    /// The lengths of its nested sequences.
     pub shape: survey::Shape,
-    /// Where the outermost one begins.
+    /// The place of the outermost sequence.
     pub place: Mark,
-    /// What its elements are, if that was looked at.
+    /// A summary of its elements, if they were read.
     pub leaves: Option<Box<Leaves>>,
 }
 
 impl Inline {
-    /// Whether nodes in it are mentioned by an anchor, so that the survey does not know all of it.
+    /// True if the array contains aliases, so that the survey does not know all of it.
     pub fn has_aliases(&self) -> bool {
         self.shape == survey::Shape::Unknown
             || self.leaves.as_deref().is_some_and(|leaves| leaves.seen.aliases)
@@ -34,7 +34,8 @@ impl Inline {
 }
 
 impl Ndarray {
-    /// Gives an array in the tree the type and the shape that its elements have. The error says why it has none.
+    /// Sets type and shape of an array in the tree from its elements. Fails with the reason if its elements
+    /// have no common type or shape.
     pub fn settle_inline(&mut self) -> Result<(), String> {
         let Source::Inline(inline) = &self.source else { return Ok(()) };
         let leaves = inline.leaves.as_deref().ok_or("its elements are not known")?;
@@ -68,7 +69,7 @@ impl Ndarray {
                     Some(datatype) => datatype.clone(),
                     None => Datatype::Scalar(inferred(leaves)?),
                 };
-                // An empty one may have its shape written, as its sequences can't tell it.
+                // An empty array may state its shape, as its sequences do not determine it.
                 let dimensions = match &self.shape {
                     Some(shape) => shape.dimensions.clone(),
                     None => lengths.clone(),
@@ -83,7 +84,7 @@ impl Ndarray {
 }
 
 impl Datatype {
-    /// How many values an element has.
+    /// Returns the number of values in an element.
     fn leaves(&self) -> Option<u64> {
         match self {
             Self::Scalar(_) => Some(1),
@@ -100,7 +101,7 @@ fn product(lengths: &[u64]) -> Option<u64> {
     lengths.iter().try_fold(1_u64, |product, len| product.checked_mul(*len))
 }
 
-/// The type of elements that have none written.
+/// Infers the type of elements without a stated one.
 fn inferred(leaves: &Leaves) -> Result<Scalar, String> {
     let seen = &leaves.seen;
     if let Some(place) = seen.beyond {
