@@ -8,6 +8,7 @@
 //! A text that breaks the grammar is an error, [`Broken`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use self::surveyor::Surveyor;
 use super::event::{Failure, Mark};
@@ -147,8 +148,8 @@ pub struct Reference {
     pub place: Mark,
     /// Where the mapping is in the tree.
     pub path: Option<PathId>,
-    /// The value of the key.
-    pub uri: Box<str>,
+    /// The value of the key. References in a row with the same value share it.
+    pub uri: Arc<str>,
 }
 
 /// What kind of thing is wrong.
