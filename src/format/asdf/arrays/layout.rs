@@ -202,7 +202,7 @@ fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
             (!matches!(scalar, Scalar::Ascii(_) | Scalar::Ucs4(_))).then_some(MaskedBy::Number(*number))
         }
         (Mask::None, Source::Inline(inline)) => {
-            let nulls = inline.leaves.as_deref().is_some_and(|leaves| leaves.seen.nulls);
+            let nulls = inline.seen.as_deref().is_some_and(|seen| seen.nulls);
             nulls.then_some(MaskedBy::Null)
         }
         _ => None,

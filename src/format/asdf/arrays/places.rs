@@ -210,6 +210,9 @@ impl Places {
 
     /// An item whose file name is that of no other.
     fn item(&mut self, place: Id, ending: &str, what: Entry) -> Option<Item<Entry>> {
+        if self.used > MOST_PATHS {
+            return None;
+        }
         let path = self.tree.components(place);
         self.used += path.iter().map(|component| component.len() + COMPONENT).sum::<usize>();
         if self.used > MOST_PATHS {

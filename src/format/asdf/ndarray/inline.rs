@@ -5,7 +5,7 @@
 
 use super::{Byteorder, Datatype, Ndarray, Scalar, Shape, Source};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{self, Leaves};
+use crate::yaml::survey::{self, Seen};
 
 /// The characters that numpy takes for numbers among texts.
 const TRUTH_VALUE: u64 = 5;
@@ -21,15 +21,14 @@ pub struct Inline {
     pub shape: survey::Shape,
     /// Where the outermost one begins.
     pub place: Mark,
-    /// What its elements are, if that was looked at.
-    pub leaves: Option<Box<Leaves>>,
+    /// Which kinds of elements it has, if that was looked at.
+    pub seen: Option<Box<Seen>>,
 }
 
 impl Inline {
     /// Whether nodes in it are mentioned by an anchor, so that the survey does not know all of it.
     pub fn has_aliases(&self) -> bool {
-        self.shape == survey::Shape::Unknown
-            || self.leaves.as_deref().is_some_and(|leaves| leaves.seen.aliases)
+        self.shape == survey::Shape::Unknown || self.seen.as_deref().is_some_and(|seen| seen.aliases)
     }
 }
 
@@ -37,7 +36,7 @@ impl Ndarray {
     /// Gives an array in the tree the type and the shape that its elements have. The error says why it has none.
     pub fn settle_inline(&mut self) -> Result<(), String> {
         let Source::Inline(inline) = &self.source else { return Ok(()) };
-        let leaves = inline.leaves.as_deref().ok_or("its elements are not known")?;
+        let seen = inline.seen.as_deref().ok_or("its elements are not known")?;
         let lengths = match &inline.shape {
             survey::Shape::Array(lengths) => Some(lengths),
             _ => None,
@@ -55,9 +54,7 @@ impl Ndarray {
                 }
                 let records = self.shape.as_ref().map_or(Some(0), |shape| product(&shape.dimensions));
                 let expected = self.datatype.as_ref().and_then(Datatype::leaves).zip(records);
-                if expected.and_then(|(leaves, records)| leaves.checked_mul(records))
-                    != Some(leaves.seen.count)
-                {
+                if expected.and_then(|(leaves, records)| leaves.checked_mul(records)) != Some(seen.count) {
                     return Err("its records have not one value for each field".to_owned());
                 }
             }
@@ -66,7 +63,7 @@ impl Ndarray {
                 let lengths = lengths.ok_or("its rows are not of the same length")?;
                 let inferred = match datatype {
                     Some(datatype) => datatype.clone(),
-                    None => Datatype::Scalar(inferred(leaves)?),
+                    None => Datatype::Scalar(inferred(seen)?),
                 };
                 // An empty one may have its shape written, as its sequences can't tell it.
                 let dimensions = match &self.shape {
@@ -101,8 +98,7 @@ fn product(lengths: &[u64]) -> Option<u64> {
 }
 
 /// The type of elements that have none written.
-fn inferred(leaves: &Leaves) -> Result<Scalar, String> {
-    let seen = &leaves.seen;
+fn inferred(seen: &Seen) -> Result<Scalar, String> {
     if let Some(place) = seen.beyond {
         return Err(format!("the integer on line {} is beyond 64 bits", place.line));
     }
