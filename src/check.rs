@@ -15,7 +15,7 @@ use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::complain;
-use crate::source::FileSource;
+use crate::source::{BufferedSource, FileSource};
 
 mod progress;
 mod summary;
@@ -171,14 +171,15 @@ fn halfway(file: &Path) -> Option<String> {
 
 fn open(file: &Path) -> Result<Arc<dyn Container>> {
     let context = Context::new(Arc::new(Cache::new(CACHE_BUDGET)));
-    format::open(Arc::new(FileSource::open(file)?), &context)
+    format::open(Arc::new(BufferedSource::new(Arc::new(FileSource::open(file)?))), &context)
 }
 
 fn check(container: &dyn Container, report: &mut Report, progress: &Progress) -> Result<()> {
     report.blocks = container.block_count()?;
     report.defects = container.defects();
     check_tree(container, report)?;
-    let total = (0..report.blocks).map(|n| container.block(n).map_or(0, |block| size_of(&block))).sum();
+    let size = |n| container.block(n).map_or(0, |block| size_of(&block));
+    let total = if progress.is_visible() { (0..report.blocks).map(size).sum() } else { 0 };
     let damaged = report.defects.iter().filter(|defect| defect.severity == Severity::Damage);
     let damaged: HashSet<usize> = damaged.filter_map(|defect| defect.block).collect();
     progress.file(&report.file, total);

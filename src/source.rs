@@ -3,6 +3,7 @@
 //! All bytes are read through a [`Source`], which need not be a local file. Only a local file
 //! ([`FileSource`]) has a mapping, from which it lends bytes to the kernel.
 
+mod buffered;
 mod file;
 mod memory;
 mod readers;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
+pub use buffered::BufferedSource;
 pub use file::{FileSource, Held, Lent};
 pub use memory::MemorySource;
 pub use readers::{Moved, NoReaders, Readers};

@@ -62,6 +62,11 @@ impl Progress {
         }
     }
 
+    /// True if there is a terminal to show it on.
+    pub(super) fn is_visible(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
     /// Starts the next file, of which `total` bytes will be read.
     pub(super) fn file(&self, file: &Path, total: u64) {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().escape_debug().to_string();

@@ -262,11 +262,12 @@ impl Ndarray {
         {
             shape = Some(Shape { streamed: false, dimensions });
         }
-        let leaves = data.target().leaves.clone();
-        if let Some(leaves) = leaves.as_deref() {
+        let leaves = data.target().leaves.as_deref();
+        if let Some(leaves) = leaves {
             elements::fit(leaves, datatype.as_ref())?;
         }
-        let source = Source::Inline(Inline { shape: lengths, place: data.target().place, leaves });
+        let seen = leaves.map(|leaves| Box::new(leaves.seen.clone()));
+        let source = Source::Inline(Inline { shape: lengths, place: data.target().place, seen });
         Ok(Self { source, shape, datatype, byteorder: None, offset: 0, strides: None, mask: Mask::None })
     }
 

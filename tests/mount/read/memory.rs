@@ -85,3 +85,21 @@ fn blosc_blocks_that_are_decoded_whole_count_as_what_they_take() {
     let peak = peak(&mounted);
     assert!(peak <= cache + BESIDE, "{peak} bytes with a cache of {cache}");
 }
+
+/// References to a node that is not there, so that nothing is shown of them.
+#[test]
+fn a_reference_takes_few_bytes() {
+    const COUNT: usize = 300_000;
+    let folder = fresh_folder();
+    let source = folder.path().join("references.asdf");
+    let head =
+        "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
+    let array = "a: !core/ndarray-1.0.0 {data: [1], datatype: int8}\nmany:\n";
+    let references = "- {$ref: '#/b'}\n".repeat(COUNT);
+    std::fs::write(&source, [head, array, &references, "...\n"].concat()).unwrap();
+    let mounted = Mounted::file(&source);
+    assert_eq!(std::fs::read_dir(mounted.path("arrays")).unwrap().count(), 1);
+    let peak = peak(&mounted);
+    eprintln!("{} MiB", peak >> 20);
+    assert!(peak <= 64 << 20, "{peak} bytes for {COUNT} references");
+}

@@ -5,7 +5,7 @@
 
 use super::{Byteorder, Datatype, Ndarray, Scalar, Shape, Source};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{self, Leaves};
+use crate::yaml::survey::{self, Seen};
 
 /// The widths that numpy gives numbers in an array of strings, in characters.
 const TRUTH_VALUE: u64 = 5;
@@ -21,15 +21,14 @@ pub struct Inline {
     pub shape: survey::Shape,
     /// The place of the outermost sequence.
     pub place: Mark,
-    /// A summary of its elements, if they were read.
-    pub leaves: Option<Box<Leaves>>,
+    /// The kinds of its elements, if they were read.
+    pub seen: Option<Box<Seen>>,
 }
 
 impl Inline {
     /// True if the array contains aliases, so that the survey does not know all of it.
     pub fn has_aliases(&self) -> bool {
-        self.shape == survey::Shape::Unknown
-            || self.leaves.as_deref().is_some_and(|leaves| leaves.seen.aliases)
+        self.shape == survey::Shape::Unknown || self.seen.as_deref().is_some_and(|seen| seen.aliases)
     }
 }
 
@@ -38,7 +37,7 @@ impl Ndarray {
     /// have no common type or shape.
     pub fn settle_inline(&mut self) -> Result<(), String> {
         let Source::Inline(inline) = &self.source else { return Ok(()) };
-        let leaves = inline.leaves.as_deref().ok_or("its elements are not known")?;
+        let seen = inline.seen.as_deref().ok_or("its elements are not known")?;
         let lengths = match &inline.shape {
             survey::Shape::Array(lengths) => Some(lengths),
             _ => None,
@@ -56,9 +55,7 @@ impl Ndarray {
                 }
                 let records = self.shape.as_ref().map_or(Some(0), |shape| product(&shape.dimensions));
                 let expected = self.datatype.as_ref().and_then(Datatype::leaves).zip(records);
-                if expected.and_then(|(leaves, records)| leaves.checked_mul(records))
-                    != Some(leaves.seen.count)
-                {
+                if expected.and_then(|(leaves, records)| leaves.checked_mul(records)) != Some(seen.count) {
                     return Err("its records have not one value for each field".to_owned());
                 }
             }
@@ -67,7 +64,7 @@ impl Ndarray {
                 let lengths = lengths.ok_or("its rows are not of the same length")?;
                 let inferred = match datatype {
                     Some(datatype) => datatype.clone(),
-                    None => Datatype::Scalar(inferred(leaves)?),
+                    None => Datatype::Scalar(inferred(seen)?),
                 };
                 // An empty array may state its shape, as its sequences do not determine it.
                 let dimensions = match &self.shape {
@@ -102,8 +99,7 @@ fn product(lengths: &[u64]) -> Option<u64> {
 }
 
 /// Infers the type of elements without a stated one.
-fn inferred(leaves: &Leaves) -> Result<Scalar, String> {
-    let seen = &leaves.seen;
+fn inferred(seen: &Seen) -> Result<Scalar, String> {
     if let Some(place) = seen.beyond {
         return Err(format!("the integer on line {} is beyond 64 bits", place.line));
     }
