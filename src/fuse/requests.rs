@@ -17,7 +17,7 @@ use fuser::{
 use super::read::Purpose;
 use super::{Adapter, Server, ino, reply, write};
 use crate::overlay::change::Change;
-use crate::vfs::Asked;
+use crate::vfs::{Asked, may_be_xattr};
 
 /// Capabilities that the mount uses where the kernel has them.
 const WANTED: [InitFlags; 7] = [
@@ -186,6 +186,9 @@ impl Filesystem for Adapter {
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if !may_be_xattr(name) {
+            return guarded(format_args!("getxattr {node} {name:?}"), || reply.error(Errno::EOPNOTSUPP));
+        }
         let own = name.to_owned();
         self.answer((node, Asked::Names), format_args!("getxattr {node} {name:?}"), move |server| {
             server.get_xattr(node, &own, size, reply);

@@ -19,6 +19,7 @@ mod external_arrays;
 mod gsd_folder;
 mod large;
 mod limits;
+mod listed;
 mod mapped_by_python;
 mod meanwhile;
 mod memory;
