@@ -251,7 +251,8 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// The attributes of the file's folder: names (`user.FORMAT.KEY`) and values.
+    /// The attributes of the file's folder, with their values: `user.FORMAT.format` and `user.FORMAT.version`. So their
+    /// names can be listed before the file is parsed.
     fn attributes(&self) -> Attributes {
         Vec::new()
     }

@@ -15,7 +15,7 @@ use fuser::{
 };
 
 use super::read::Purpose;
-use super::{Adapter, Server, ino, reply, write};
+use super::{Adapter, Server, ino, reply, write, xattr};
 use crate::overlay::change::Change;
 use crate::vfs::{Asked, may_be_xattr};
 
@@ -196,8 +196,11 @@ impl Filesystem for Adapter {
     }
 
     fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.answer((node, Asked::Names), format_args!("listxattr {node}"), move |server| {
-            server.list_xattrs(node, size, reply);
+        guarded(format_args!("listxattr {node}"), || match self.0.vfs.xattr_names_unparsed(ino(node)) {
+            Some(names) => xattr::answer(&names, size, reply),
+            None => self.answer((node, Asked::Names), format_args!("listxattr {node}"), move |server| {
+                server.list_xattrs(node, size, reply);
+            }),
         });
     }
 

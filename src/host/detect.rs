@@ -188,6 +188,13 @@ impl FormatDetector {
         }
     }
 
+    /// Returns the format of the file at a location by its first bytes; `None` if they can't be read.
+    pub(crate) fn format_of(&self, location: &Location) -> Option<&'static str> {
+        let mut head = [0; HEAD];
+        let read = location.open().ok()?.read_at(0, &mut head).ok()?;
+        head.get(..read).and_then(self.recognise)
+    }
+
     /// The stat of a file, and whether a format knows its first bytes.
     fn head(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<(Stat, bool)> {
         let file = open(dir, name)?;

@@ -43,6 +43,11 @@ impl LazyOverlay {
         self.current.mounted(&position.location, serials, open_files)
     }
 
+    /// True if the file is parsed at present.
+    pub(crate) fn is_parsed(&self) -> bool {
+        self.current.is_parsed()
+    }
+
     /// What opens the editor of the file, if the file can be written; `shared` is what all folders share.
     pub(crate) fn edit_support(
         &self,

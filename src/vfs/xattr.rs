@@ -122,6 +122,18 @@ impl Vfs {
         Ok(value(self.xattrs(ino)?, name))
     }
 
+    /// Returns these names for the folder of a file that is not parsed, by its first bytes; `None` for any other node.
+    ///
+    /// `ls -l` asks for the names of each entry, to see whether there is an ACL.
+    pub fn xattr_names_unparsed(&self, ino: Ino) -> Option<Vec<u8>> {
+        let Ok(Node::Entry(entry)) = self.node(ino) else { return None };
+        if ino == Ino::ROOT || entry.folder().ok()?.is_parsed() {
+            return None;
+        }
+        let format = self.detector.format_of(&entry.position.location)?;
+        Some(format!("user.{format}.format\0user.{format}.version\0").into_bytes())
+    }
+
     /// The names of the extended attributes, each with a zero byte after it.
     pub fn xattr_names(&self, ino: Ino) -> Result<Vec<u8>> {
         if let Some(overlay_file) = self.overlay_file_at_once(ino)? {

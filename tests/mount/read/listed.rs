@@ -116,3 +116,37 @@ fn a_long_listing_takes_one_lookup_for_an_entry() {
     // The root's and those of the first entry.
     assert!(count(": getxattr ") <= 10, "{log}");
 }
+
+/// The names of the attributes of a file, in the order of the list.
+fn attributes(path: &Path) -> Vec<String> {
+    let mut names = [0; 1024];
+    let len = rustix::fs::listxattr(path, &mut names).unwrap();
+    let names = std::str::from_utf8(&names[..len]).unwrap();
+    names.split_terminator('\0').map(str::to_owned).collect()
+}
+
+#[test]
+fn the_names_of_attributes_are_listed_before_a_file_is_parsed() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = fresh_folder();
+    let sources =
+        ["examples/sample.asdf", "examples/trajectory.gsd", "tests/fixtures/bloscpack/bcolz1.2.1_f8__0.blp"];
+    for source in sources.map(Path::new) {
+        fs::copy(here.join(source), folder.path().join(source.file_name().unwrap())).unwrap();
+    }
+    let mount = Mounted::new(["-r".as_ref(), folder.path()]);
+    let watch = inotify::init(CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&watch, folder.path(), WatchFlags::OPEN).unwrap();
+    for source in sources.map(Path::new) {
+        let shown = mount.path(source.file_name().unwrap());
+        assert!(shown.is_dir());
+        opened(&watch);
+        let before = attributes(&shown);
+        // Parsing opens it twice: it looks for traces of a save first.
+        assert_eq!((before.len(), opened(&watch)), (2, 1), "{before:?}");
+        assert!(fs::read_dir(&shown).unwrap().count() > 1);
+        assert_eq!(attributes(&shown), before);
+        let value = |name: &str| mount.attribute(source.file_name().unwrap(), name).unwrap();
+        assert!(before.iter().all(|name| !value(name).is_empty()));
+    }
+}
