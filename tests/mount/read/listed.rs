@@ -150,3 +150,30 @@ fn the_names_of_attributes_are_listed_before_a_file_is_parsed() {
         assert!(before.iter().all(|name| !value(name).is_empty()));
     }
 }
+
+#[test]
+fn a_name_that_no_save_changes_is_not_looked_up_at_each_open() {
+    const OPENED: usize = 200;
+    let log = fresh_folder();
+    let log = log.path().join("log");
+    let source = fresh_folder();
+    let source = source.path().join("a.asdf");
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sample.asdf"), &source).unwrap();
+    let mount = Mounted::prepared(["--log-file".as_ref(), log.as_os_str(), source.as_os_str()], |command| {
+        command.env("ASDF_MOUNT_LOG", "asdf_mount::fuse=debug");
+    });
+    let mount = mount.unwrap();
+    let block = mount.block(0);
+    for n in 0..OPENED {
+        if n % 50 == 0 {
+            let text = fs::read_to_string(mount.path("tree.yaml")).unwrap();
+            fs::write(mount.path("tree.yaml"), text.replacen("name: ", &format!("name: {n} "), 1)).unwrap();
+            let json = fs::read_to_string(mount.path("tree.json")).unwrap();
+            assert!(json.contains(&format!("\"{n} ")), "{n}: {json}");
+        }
+        assert!(mount.block(0) == block);
+    }
+    let log = fs::read_to_string(&log).unwrap();
+    let lookups = log.lines().filter(|line| line.contains("lookup \"0.bin\"")).count();
+    assert!((1..OPENED / 2).contains(&lookups), "{lookups}");
+}
