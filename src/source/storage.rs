@@ -22,8 +22,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom, Statx, makedev};
-use rustix::io::Errno;
+use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 
 use super::Identity;
 use crate::error::Kind;
@@ -64,23 +63,6 @@ impl Meta {
             uid: meta.uid(),
             gid: meta.gid(),
             mode: meta.mode(),
-        }
-    }
-}
-
-impl From<Statx> for Meta {
-    fn from(stat: Statx) -> Self {
-        Self {
-            identity: Identity {
-                device: makedev(stat.stx_dev_major, stat.stx_dev_minor),
-                inode: stat.stx_ino,
-                size: stat.stx_size,
-                mtime: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
-            },
-            links: stat.stx_nlink.into(),
-            uid: stat.stx_uid,
-            gid: stat.stx_gid,
-            mode: stat.stx_mode.into(),
         }
     }
 }
@@ -267,19 +249,13 @@ impl Storage for System {
     }
 
     fn meta(&self, file: &File) -> io::Result<Meta> {
-        match remote::stat_anew(file) {
-            Ok(stat) => Ok(stat.into()),
-            Err(_) => Ok(Meta::of(&file.metadata()?)),
-        }
+        remote::ask_again(file);
+        Ok(Meta::of(&file.metadata()?))
     }
 
     fn meta_at(&self, path: &Path) -> io::Result<Meta> {
-        match remote::stat_anew_at(path) {
-            Ok(stat) => Ok(stat.into()),
-            Err(Errno::NOENT) => Err(Errno::NOENT.into()),
-            // An older kernel, or a sandbox that forbids the call.
-            Err(_) => Ok(Meta::of(&path.symlink_metadata()?)),
-        }
+        remote::ask_again_at(path);
+        Ok(Meta::of(&path.symlink_metadata()?))
     }
 
     fn read_at(&self, file: &File, offset: u64, buf: &mut [u8]) -> io::Result<usize> {

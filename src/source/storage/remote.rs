@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, OFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, CWD, OFlags, StatxFlags};
 
 /// The types of file systems in statfs that only this kernel changes. Any other counts as remote.
 const LOCAL: [u64; 22] = [
@@ -60,14 +60,14 @@ pub(super) fn bypass_cache(file: &File) {
     }
 }
 
-/// Returns the attributes of an open file, for which the kernel asks the server.
-pub(super) fn stat_anew(file: &File) -> rustix::io::Result<Statx> {
+/// Has the kernel ask the server for the attributes of an open file; does nothing on a local file system.
+pub(super) fn ask_again(file: &File) {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-    rustix::fs::statx(file, "", flags, StatxFlags::BASIC_STATS)
+    let _ = rustix::fs::statx(file, "", flags, StatxFlags::BASIC_STATS);
 }
 
-/// Returns the attributes behind a name, for which the kernel asks the server. A link is not followed.
-pub(super) fn stat_anew_at(path: &Path) -> rustix::io::Result<Statx> {
+/// Has the kernel ask the server for the attributes behind a name; does nothing on a local file system.
+pub(super) fn ask_again_at(path: &Path) {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
-    rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS)
+    let _ = rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS);
 }
