@@ -253,7 +253,8 @@ pub trait Container: Any + Send + Sync + std::fmt::Debug {
         false
     }
 
-    /// Returns the attributes of the file's directory: names (`user.FORMAT.KEY`) and values.
+    /// Returns the attributes of the file's directory with their values: `user.FORMAT.format` and
+    /// `user.FORMAT.version`. These names can be listed before the file is parsed.
     fn attributes(&self) -> Attributes {
         Vec::new()
     }

@@ -43,7 +43,7 @@ pub use node::Ino;
 pub use read_handle::{Caching, Reader};
 pub use slow::{Asked, Delay, Foreign};
 pub use write::{OpenFile, Writer};
-pub use xattr::Xattr;
+pub use xattr::{Xattr, may_be_xattr};
 
 use lru::LruCache;
 

@@ -81,7 +81,7 @@ pub enum Renewal {
 /// What tells the bytes of a file from others, in another version of its source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Signature {
-    /// Differs where the bytes do, after any save made in the mount.
+    /// Differs where the bytes do, after any save made in the mount. Empty if no save changes them.
     pub text: String,
     /// Where they lie. A save made in the mount may move them; where another program has changed the source, only those
     /// in the same place are known to be the same.

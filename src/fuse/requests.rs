@@ -15,9 +15,9 @@ use fuser::{
 };
 
 use super::read::Purpose;
-use super::{Adapter, Server, ino, reply, write};
+use super::{Adapter, Server, ino, reply, write, xattr};
 use crate::overlay::change::Change;
-use crate::vfs::Asked;
+use crate::vfs::{Asked, may_be_xattr};
 
 /// Capabilities that the mount uses where the kernel has them.
 const WANTED: [InitFlags; 7] = [
@@ -210,6 +210,9 @@ impl Filesystem for Adapter {
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if !may_be_xattr(name) {
+            return guarded(format_args!("getxattr {node} {name:?}"), || reply.error(Errno::EOPNOTSUPP));
+        }
         let own = name.to_owned();
         self.answer((node, Asked::Derived), format_args!("getxattr {node} {name:?}"), move |server| {
             server.get_xattr(node, &own, size, reply);
@@ -217,8 +220,11 @@ impl Filesystem for Adapter {
     }
 
     fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.answer((node, Asked::Derived), format_args!("listxattr {node}"), move |server| {
-            server.list_xattrs(node, size, reply);
+        guarded(format_args!("listxattr {node}"), || match self.0.vfs.xattr_names_unparsed(ino(node)) {
+            Some(names) => xattr::answer(&names, size, reply),
+            None => self.answer((node, Asked::Derived), format_args!("listxattr {node}"), move |server| {
+                server.list_xattrs(node, size, reply);
+            }),
         });
     }
 

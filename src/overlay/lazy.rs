@@ -43,6 +43,11 @@ impl LazyOverlay {
         self.current.mounted(&position.location, serials, open_files)
     }
 
+    /// True if the file is parsed at present.
+    pub(crate) fn is_parsed(&self) -> bool {
+        self.current.is_parsed()
+    }
+
     /// Returns the support for editing if the file can be written; `shared` is common to all directories.
     pub(crate) fn edit_support(
         &self,

@@ -12,13 +12,9 @@ use crate::sync::locked;
 /// Maximum bytes of all extended attributes of one file, names and values.
 const MOST_XATTRS: usize = 64 << 10;
 
-/// Returns the value of an attribute; `None` as file means that nothing was written to it.
-pub(crate) fn get(overlay_file: Option<&OverlayFile>, name: &OsStr) -> Result<Option<Vec<u8>>> {
-    if name.as_bytes().starts_with(b"system.posix_acl_") {
-        // If told that there is no ACL, a program would set one and leave the mode unchanged.
-        return Err(errno(libc::EOPNOTSUPP));
-    }
-    Ok(overlay_file.and_then(|overlay_file| locked(&overlay_file.body).xattrs.get(name).cloned()))
+/// Returns the value of an attribute.
+pub(crate) fn get(overlay_file: &OverlayFile, name: &OsStr) -> Option<Vec<u8>> {
+    locked(&overlay_file.body).xattrs.get(name).cloned()
 }
 
 /// Returns the names, each with a trailing NUL.

@@ -95,11 +95,11 @@ impl Vfs {
         }
     }
 
-    /// How long the kernel may rely on a name: not at all for a file of a folder that can be written, as each save may
-    /// give the name another node.
+    /// How long the kernel may rely on a name: not at all for a file of a folder that can be written, if a save may
+    /// give the name another node. That of a block keeps its node.
     pub fn ttl_of_name(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
-            Ok(Node::View(entry, _, view)) if view.is_file() && entry.can_be_saved() => {
+            Ok(Node::View(entry, _, view)) if view.is_changed_by_saves() && entry.can_be_saved() => {
                 std::time::Duration::ZERO
             }
             _ => self.ttl(ino),

@@ -20,6 +20,7 @@ mod gsd_folder;
 mod hanging;
 mod large;
 mod limits;
+mod listed;
 mod mapped_by_python;
 mod meanwhile;
 mod memory;
