@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Holds which module of the crate may import which, and finds circles of imports among modules and among files.
+"""Checks which module of the crate imports which, and finds circles of imports among modules and among files.
 
     scripts/imports.py          exit status 1 if a rule is broken
-    scripts/imports.py --list   each file with the files that it imports
+    scripts/imports.py --list   prints the files that each file imports
 
 An import is a path that starts with crate, self or super, in `use` or in code. A name that a module
-re-exports counts as an import of the file that defines it. Tests are left out. A circle that only joins a
-module and the modules within it is none: the one is part of the other.
+re-exports counts as an import of the file that defines it. Tests are left out. A circle between a module and
+the modules within it does not count, because they are part of it.
 """
 
 import re
@@ -15,29 +15,30 @@ from pathlib import Path
 
 SRC = Path("src")
 
-# What each module may import. These imports make no circle.
+# The allowed imports of each module, which form no circle.
 ALLOWED = {
     "cli": "cache check daemon error exit format log options source user_dirs",
     "daemon": "cache error exit format fuse log options source vfs",
-    "fuse": "cache content error host overlay source sync vfs",
+    "fuse": "content error host overlay source sync vfs workers",
     "options": "error folder format user_dirs view",
     "check": "cache content error format log options source user_dirs yaml",
-    "vfs": "cache content decode error folder format host overlay source sync view",
+    "vfs": "cache content decode error folder format host overlay source sync view workers",
     "overlay": "content error folder format host log source sync user_dirs view",
-    "folder": "cache content error format host source sync user_dirs view",
-    "host": "error format source sync",
+    "folder": "cache content error format host source sync user_dirs view workers",
+    "host": "error format source sync workers",
     "view": "content error format",
     "format": "cache codec content decode error source user_dirs yaml",
     "codec": "cache content decode error",
     "decode": "cache content error source sync",
     "yaml": "content error",
-    "cache": "content error sync user_dirs",
+    "cache": "content error sync user_dirs workers",
     "content": "error source sync",
-    "source": "error user_dirs",
+    "source": "error user_dirs workers",
     "log": "error",
     "exit": "error",
     "user_dirs": "error",
     "sync": "",
+    "workers": "",
     "error": "",
 }
 
@@ -61,7 +62,7 @@ def module_of(path):
 
 
 def leaves(text):
-    """The paths of a use tree, each as (names, the name that it gets)."""
+    """The paths of a use tree, each as (names, local name)."""
     text = text.strip()
     brace = text.find("{")
     if brace < 0:
@@ -102,7 +103,7 @@ class Crate:
                     self.uses[module].append(local.get(first, ("self", first)) + tuple(more[2:].split("::")))
 
     def absolute(self, module, names):
-        """A path as one from the crate's root, or None where it leads out of the crate."""
+        """A path from the crate's root, or None if it leads out of the crate."""
         if names[0] == "crate":
             return names[1:]
         at, names = list(module), list(names)
@@ -114,7 +115,7 @@ class Crate:
         return tuple(at + names)
 
     def defining(self, path, seen=()):
-        """The module that defines what a path from the root names."""
+        """The module that defines the item at a path from the root."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.files:
                 break
@@ -126,7 +127,7 @@ class Crate:
         return module
 
     def imports(self):
-        """For each module, the modules that it names, and which names it takes from each."""
+        """For each module, the modules that it imports, and the names imported from each."""
         arrows = {}
         for module, uses in self.uses.items():
             for names in uses:
@@ -140,7 +141,7 @@ class Crate:
 
 
 def within(one, other):
-    """Whether one module lies within the other."""
+    """True if one module lies within the other."""
     return one[: len(other)] == other or other[: len(one)] == one
 
 

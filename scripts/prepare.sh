@@ -1,12 +1,12 @@
-# What the other scripts need on a machine. To be sourced.
+# Requirements of the other scripts, which source this file.
 #
-# Each need_… only notes what is missing. install_needed then installs all of it, or says what has to be done,
-# so that nothing is built before everything is there.
+# Each need_… only records missing requirements. install_needed then installs all of them, or prints what to do,
+# so that nothing is built until all requirements are met.
 
 missing=()    # Debian packages
-problems=()   # what this script can't solve, a line for each
+problems=()   # problems that this script can't solve, one line each
 rust_wanted=  # set by need_rust
-rust_tools=() # the subcommands of cargo that are needed
+rust_tools=() # the required subcommands of cargo
 rust_version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 may_be_root() {
@@ -18,7 +18,7 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-# Whether a command is there; root's commands may lie outside an ordinary user's PATH. A path may stand for a name.
+# True if a command, or a file given by path, exists. Root's commands may be outside an ordinary user's PATH.
 is_there() {
     case $1 in
     /*) [ -e "$1" ] ;;
@@ -26,7 +26,7 @@ is_there() {
     esac
 }
 
-# need_packages COMMAND=PACKAGE…: the Debian packages whose commands are missing.
+# need_packages COMMAND=PACKAGE…: records the Debian packages of missing commands.
 need_packages() {
     local pair
     for pair in "$@"; do
@@ -34,25 +34,25 @@ need_packages() {
     done
 }
 
-# A compiler and linker, which crates need as well.
+# A C compiler and linker, which crates also need.
 need_cc() {
     need_packages cc=gcc /usr/include/stdio.h=libc6-dev
 }
 
-# Python with what need_venv takes.
+# Python with the modules that make_venv needs.
 need_python() {
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3 python3-venv)
 }
 
-# need_rust [SUBCOMMAND…]: Rust as new as Cargo.toml asks for, with these subcommands of cargo (fmt, clippy).
+# need_rust [SUBCOMMAND…]: the version of Rust that Cargo.toml requires, with these subcommands of cargo (fmt, clippy).
 need_rust() {
     rust_wanted=1
     rust_tools=("$@")
-    # Cargo fetches crates over HTTPS; Debian's cargo does not bring the certificates.
+    # Cargo fetches crates over HTTPS; Debian's cargo does not depend on the certificates.
     need_packages update-ca-certificates=ca-certificates
 }
 
-# The kernel's side of FUSE; and without root what fusermount3 asks for.
+# FUSE in the kernel, and without root the requirements of fusermount3.
 need_fuse() {
     [ -e /dev/fuse ] || ! may_be_root || as_root modprobe fuse 2>/dev/null || true
     if [ ! -e /dev/fuse ]; then
@@ -66,23 +66,23 @@ need_fuse() {
     fi
 }
 
-# Root, and file systems in images: what the tests take.
+# The tests need root and loop devices.
 need_root_and_loops() {
     if [ "$(id -u)" != 0 ]; then
         problems+=("the tests mount file systems of their own: run $0 as root")
     elif [ ! -e /etc/mtab ]; then
-        # An installed system has it, a bare root of debootstrap does not; fusermount3 reads it.
+        # fusermount3 reads it. An installed system has it, but a new debootstrap directory does not.
         ln -s /proc/self/mounts /etc/mtab
     fi
     [ -e /dev/loop-control ] || problems+=("there is no /dev/loop-control: load the kernel module (as root: modprobe loop), or start the container with --privileged -v /dev:/dev")
 }
 
-# is_new_enough WANTED VERSION
+# is_new_enough WANTED VERSION: true if VERSION is at least WANTED.
 is_new_enough() {
     [ -n "$2" ] && [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]
 }
 
-# Says what the Rust in PATH lacks, or nothing.
+# Prints the reason why the Rust in PATH is insufficient, or nothing.
 rust_lacks() {
     local tool version
     for tool in rustc cargo; do
@@ -95,7 +95,7 @@ rust_lacks() {
     done
 }
 
-# Whether Rust is as wanted, in PATH or where rustup puts it.
+# True if Rust is sufficient, in PATH or in rustup's directory, which is then added to PATH.
 rust_is_there() {
     local path=$PATH
     [ -n "$(rust_lacks)" ] || return 0
@@ -105,16 +105,16 @@ rust_is_there() {
     return 1
 }
 
-# candidate PACKAGE [OPTION…]: the version that apt would install, up to the first letter.
+# candidate PACKAGE [OPTION…]: prints the version that apt would install, up to the first letter.
 candidate() {
     LC_ALL=C apt-cache policy "$@" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p'
 }
 
-# The Debian packages of a Rust that is new enough, one a line; none where apt has none.
+# Prints the Debian packages of a Rust that is new enough, one per line; nothing if apt has none.
 rust_packages() {
     local kind version lists options=()
     is_there apt-get || return 0
-    # Images of containers have no lists of packages; without root they can be had in a folder of one's own.
+    # Container images have no package lists; without root, apt can download them into a private directory.
     if [ -z "$(candidate cargo)" ] && lists=$(mktemp -d); then
         options=(-o "Dir::State::Lists=$lists/lists" -o "Dir::Cache=$lists/cache")
         mkdir -p "$lists/lists/partial" "$lists/cache/archives/partial"
@@ -131,7 +131,7 @@ rust_packages() {
     [ ${#options[@]} = 0 ] || rm -rf "$lists"
 }
 
-# Gets Rust with rustup, which takes no root.
+# Installs Rust with rustup, which needs no root.
 rust_by_rustup() {
     if command -v rustup >/dev/null; then
         echo "installing Rust: rustup toolchain install stable"
@@ -146,7 +146,7 @@ rust_by_rustup() {
     rust_is_there
 }
 
-# Installs the Debian packages that are missing, or notes the command that root has to run.
+# Installs the missing Debian packages, or records the command that root has to run.
 install_packages() {
     local install=(apt-get install -y --no-install-recommends "${missing[@]}")
     if ! is_there apt-get; then
@@ -160,7 +160,7 @@ install_packages() {
     fi
 }
 
-# Says what stands in the way, all of it, and fails; or returns if nothing does.
+# Prints all problems and fails; returns if there are none.
 say_problems() {
     [ ${#problems[@]} != 0 ] || return 0
     printf '%s: nothing was built. What to do:\n' "$0" >&2
@@ -168,10 +168,10 @@ say_problems() {
     return 1
 }
 
-# Installs all that was noted, or says what to do and fails.
+# Installs everything recorded, or prints what to do and fails.
 install_needed() {
     local rust= packages=()
-    # Nothing is installed where it would be of no use.
+    # If other problems remain, nothing is installed.
     ! may_be_root || say_problems || return 1
     if [ -n "$rust_wanted" ] && ! rust_is_there; then
         rust="Rust $rust_version or newer is needed; $(rust_lacks)"
@@ -180,7 +180,7 @@ install_needed() {
     if [ -n "$rust${missing[*]}" ] && is_there apt-get && may_be_root; then
         as_root apt-get -qq update || true
     fi
-    # Debian's Rust conflicts with Debian's rustup: where rustup is there it has to do.
+    # Debian's Rust conflicts with Debian's rustup, so if rustup is installed, it is used.
     if [ -n "$rust" ] && ! is_there rustup; then
         mapfile -t packages < <(rust_packages)
         [ ${#packages[@]} != 0 ] || ! is_there apt-get || need_packages curl=curl
@@ -199,7 +199,7 @@ install_needed() {
     say_problems
 }
 
-# make_venv FOLDER REQUIREMENTS: a virtual environment, kept as long as the requirements stay the same.
+# make_venv FOLDER REQUIREMENTS: makes a virtual environment, unless one with the same requirements exists.
 make_venv() {
     local folder=$1 requirements=$2 mark
     mark=$(sha256sum "$requirements" | cut -d' ' -f1)

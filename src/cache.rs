@@ -1,12 +1,12 @@
-//! Decoded chunks under a byte budget, shared by all files of a mount.
+//! The cache of decoded units under a byte budget, shared by all files of a mount.
 //!
-//! A chunk is identified by its content and by its offset there. The least recently used goes first. Work
-//! in flight counts as well ([`Reservation`]): read-ahead takes up to half of the budget, foreground decodes
-//! up to all of it; beyond that they wait.
+//! A unit is identified by its content and its offset there. The least recently used is evicted first. Memory
+//! for work in progress counts, too ([`Reservation`]). Read-ahead takes up to half of the budget, foreground
+//! decodes up to all of it; beyond that they wait.
 //!
-//! The cache also holds what decoding keeps between two reads, as that is bounded for the whole mount: idle
-//! decoders ([`Reclaim`]), the threads that decode ahead ([`Workers`]), buffers to use again, a temporary
-//! file ([`TempSegments`]), and the seek tables that persist between mounts ([`Store`]).
+//! The cache also holds other state of decoding that is bounded for the whole mount: idle decoders
+//! ([`Reclaim`]), worker threads ([`Workers`]), buffers for reuse, a temporary file ([`TempSegments`]), and
+//! the seek tables that persist between mounts ([`Store`]).
 
 mod fair_share;
 mod memory;
@@ -15,7 +15,6 @@ mod scratch;
 pub mod store;
 mod task;
 mod temp_segments;
-mod workers;
 
 use std::any::Any;
 use std::fmt;
@@ -25,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use lru::LruCache;
 
 use crate::content::BufferPool;
+use crate::workers::Workers;
 use memory_budget::MemoryBudget;
 use scratch::Scratch;
 use store::Store;
@@ -34,56 +34,55 @@ pub use memory::default_budget;
 pub(crate) use memory_budget::Reservation;
 pub(crate) use task::Task;
 pub(crate) use temp_segments::{SegmentList, Stored, TempSegments};
-pub(crate) use workers::Workers;
 
-/// A decoded chunk.
+/// A decoded unit.
 pub type Bytes = Arc<Vec<u8>>;
 
-/// What an entry costs beside its bytes, so that a flood of tiny ones stays within the budget too.
+/// Overhead of a cache entry in bytes, which keeps many tiny entries within the budget.
 const ENTRY: u64 = 128;
 
-/// Bytes, and buffers, kept for the next chunks: memory that is not asked from the system, nor
-/// filled with zeros, anew.
+/// Maximum bytes, and number, of buffers kept for reuse. A reused buffer needs no allocation and no zeroing.
 const SPARE: usize = 8 << 20;
 const SPARES: usize = 16;
 
-/// Bytes of idle decoders and their buffers that do not count in the budget.
+/// Bytes of idle decoders and their buffers that are exempt from the budget.
 const ASIDE: u64 = 16 << 20;
 
-/// Threads that decode, at most.
+/// Maximum number of decoding threads.
 const THREADS: usize = 16;
 
-/// Bytes behind a sequential reader that are kept for readers that follow it.
+/// Bytes behind a sequential reader that are kept for other readers that follow.
 const BEHIND: u64 = 16 << 20;
 
-/// Bytes of chunks that are kept whatever decoders take. A decoder of a zstd frame may need more than the
-/// budget, and a reader that takes a part of a chunk at a time would then have it decoded anew for each part.
+/// Bytes of units that are kept even if decoders exceed the budget. A decoder of a zstd frame may need more
+/// than the budget. Without the exemption, a reader that reads a unit in parts would have it decoded again
+/// for each part.
 const LEAST: u64 = 1 << 20;
 
-/// Which content of a mount; never used again for another.
+/// Identifies a content of a mount; never reused for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ContentId(u64);
 
-/// Memory that waits for later readers, of which the cache may take some back.
+/// Memory kept for later reuse that the cache can partly take back.
 pub(crate) trait Reclaim: Any + fmt::Debug + Send + Sync {
-    /// Bytes that are held, roughly.
+    /// Returns the approximate memory held, in bytes.
     fn weight(&self) -> u64;
 
-    /// Gives up what is hardly going to be used again.
+    /// Releases memory that is unlikely to be reused.
     fn make_room(&self);
 
-    /// Gives up what is held for a content that is gone.
+    /// Releases the memory of a content that is gone.
     fn forget(&self, content: ContentId);
 }
 
-/// Decoded chunks of all contents of a mount, the least recently used dropped first.
+/// The decoded units of all contents of a mount. The least recently used is evicted first.
 pub struct Cache {
     budget: u64,
     next_id: AtomicU64,
     state: Mutex<State>,
-    /// What work in flight is going to hold.
+    /// Memory reserved for work in progress.
     memory: Arc<MemoryBudget>,
-    /// Decoders that wait for their next read, once there is one.
+    /// Idle decoders; created by the first one.
     idle: OnceLock<Box<dyn Reclaim>>,
     threads: usize,
     workers: Workers,
@@ -95,22 +94,22 @@ pub struct Cache {
 
 struct State {
     chunks: LruCache<(ContentId, u64), Bytes>,
-    /// What `chunks` costs: never more than the budget.
+    /// Cost of `chunks` in bytes, at most the budget.
     held: u64,
-    /// The buffer released last is last.
+    /// Spare buffers; the one released last is at the end.
     spare: Vec<Vec<u8>>,
     spare_bytes: usize,
 }
 
 impl Cache {
-    /// A cache that holds at most `budget` bytes. As many threads as there are cores decode for it, 16
-    /// at most; none is started before there is something to decode.
+    /// Creates a cache of at most `budget` bytes. It decodes on as many threads as there are cores, at most
+    /// 16. No thread starts before there is something to decode.
     pub fn new(budget: u64) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::with_threads(budget, cores.min(THREADS))
     }
 
-    /// The same with so many threads; with one, nothing is decoded ahead of its reader.
+    /// Creates a cache with this number of threads; with one, there is no read-ahead.
     pub fn with_threads(budget: u64, threads: usize) -> Self {
         let state = State { chunks: LruCache::unbounded(), held: 0, spare: Vec::new(), spare_bytes: 0 };
         Self {
@@ -128,35 +127,35 @@ impl Cache {
         }
     }
 
-    /// The same with a store for seek tables.
+    /// Replaces the store of seek tables.
     #[must_use]
     pub fn with_store(self, store: Store) -> Self {
         Self { store: Arc::new(store), ..self }
     }
 
-    /// The same with the store of another one.
+    /// Shares the store of seek tables with another cache.
     #[cfg(test)]
     pub(crate) fn sharing(self, store: &Arc<Store>) -> Self {
         Self { store: store.clone(), ..self }
     }
 
-    /// Bytes that may be held.
+    /// Returns the budget in bytes.
     pub fn budget(&self) -> u64 {
         self.budget
     }
 
-    /// Bytes that are held now, with what keeping them costs.
+    /// Returns the bytes held now, including overhead.
     pub fn held(&self) -> u64 {
         self.state().held
     }
 
-    /// Bytes that work in flight is going to hold.
+    /// Returns the bytes reserved for work in progress.
     pub fn reserved(&self) -> u64 {
         self.memory.reserved()
     }
 
-    /// Reserves memory for read-ahead, unless work in flight takes up half of the budget already. Evicts idle
-    /// decoders first where that helps.
+    /// Reserves memory for read-ahead, up to half of the budget for all work in progress. Evicts idle
+    /// decoders if the reservation would fail otherwise.
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
         let reservation = self.memory.reserve(bytes).or_else(|| {
             self.idle.get().inspect(|idle| idle.make_room());
@@ -166,27 +165,27 @@ impl Cache {
         Some(reservation)
     }
 
-    /// Reserves memory for a foreground decode, and waits until it is free.
+    /// Reserves memory for a foreground decode; waits until it is free.
     pub(crate) fn demand(&self, bytes: u64) -> Reservation {
         let reservation = self.memory.demand(bytes, || self.aside());
         self.state().trim(self.left());
         reservation
     }
 
-    /// Reserves memory for a foreground decode unless it has to wait for it.
+    /// Reserves memory for a foreground decode; `None` if it would have to wait.
     pub(crate) fn demand_at_once(&self, bytes: u64) -> Option<Reservation> {
         let reservation = self.memory.demand_at_once(bytes, || self.aside())?;
         self.state().trim(self.left());
         Some(reservation)
     }
 
-    /// What is left for chunks.
+    /// Returns the part of the budget that is left for units.
     fn left(&self) -> u64 {
         let left = self.budget.saturating_sub(self.reserved()).saturating_sub(self.aside());
         left.max(LEAST.min(self.budget / 2))
     }
 
-    /// What waits to be used again, as far as it counts in the budget.
+    /// Returns the bytes of idle decoders and scratch buffers that count against the budget.
     fn aside(&self) -> u64 {
         self.idle
             .get()
@@ -195,57 +194,58 @@ impl Cache {
             .saturating_sub(ASIDE)
     }
 
-    /// How many threads decode ahead.
+    /// Returns the number of decoding threads.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Has a job done on one of the threads, or by the first reader of its result.
+    /// Schedules a job on a worker thread. If no thread has started it, the first reader of the result runs
+    /// it.
     pub(crate) fn task<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Task<T> {
         Task::new(&self.workers, memory_budget::holding(job))
     }
 
-    /// Has a job done on one of the threads.
+    /// Schedules a job on a worker thread.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         self.workers.run(memory_budget::holding(job));
     }
 
-    /// How many streams are being decoded.
+    /// Returns the estimate of how many streams are being decoded.
     pub(crate) fn fair_share(&self) -> &FairShare {
         &self.fair_share
     }
 
-    /// Tables and buffers of one kind, used before or new.
+    /// Returns scratch tables and buffers of a type, reused or new.
     pub(crate) fn scratch<T: Any + Send + Default>(&self) -> Box<T> {
         self.scratch.take()
     }
 
-    /// Keeps tables and buffers, which take up `weight` bytes, for their next use.
+    /// Keeps scratch tables and buffers of `weight` bytes for reuse.
     pub(crate) fn keep_scratch<T: Any + Send>(&self, scratch: Box<T>, weight: u64) {
         self.scratch.give(scratch, weight);
     }
 
-    /// The temporary file for windows.
+    /// Returns the temporary file for sliding windows.
     pub(crate) fn temp_segments(&self) -> &TempSegments {
         &self.temp_segments
     }
 
-    /// The seek tables that persist between mounts.
+    /// Returns the store of seek tables, which persist between mounts.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// A name for a new content.
+    /// Returns a new content identifier.
     pub fn id(&self) -> ContentId {
         ContentId(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The chunk of `id` that begins at `start`, if it is still there.
+    /// Returns the unit of `id` that begins at `start`, if it is cached.
     pub fn get(&self, id: ContentId, start: u64) -> Option<Bytes> {
         self.state().chunks.get(&(id, start)).cloned()
     }
 
-    /// Keeps a chunk, as long as there is room; one that is larger than the budget is not kept.
+    /// Caches a unit, evicting others; a unit larger than the budget is not cached.
     pub fn put(&self, id: ContentId, start: u64, bytes: &Bytes) {
         let cost = cost(bytes);
         if cost > self.budget {
@@ -259,13 +259,13 @@ impl Cache {
         state.trim(self.left());
     }
 
-    /// Whether a chunk of `len` bytes can be kept without dropping another.
+    /// True if a unit of `len` bytes can be cached without evicting another.
     pub(crate) fn has_room(&self, len: usize) -> bool {
         let held = self.state().held;
         held.saturating_add(len as u64 + ENTRY) <= self.left()
     }
 
-    /// Drops all that is kept for a content that is gone.
+    /// Drops everything that is kept for a content that is gone.
     pub fn forget(&self, id: ContentId) {
         self.idle.get().inspect(|idle| idle.forget(id));
         let mut state = self.state();
@@ -277,7 +277,7 @@ impl Cache {
         }
     }
 
-    /// A buffer with room for `len` bytes, which holds anything at all.
+    /// Returns a buffer of at least `len` bytes capacity with arbitrary contents.
     pub(crate) fn buffer(&self, len: usize) -> Vec<u8> {
         let mut state = self.state();
         let fits = |buffer: &Vec<u8>| (len..=len.saturating_mul(2)).contains(&buffer.capacity());
@@ -289,22 +289,22 @@ impl Cache {
             }
             None => {
                 drop(state);
-                // The system gives zeros for nothing, which growing a vector would write.
+                // Zeroed pages from the system are free; growing a vector would write the zeros.
                 vec![0; len]
             }
         }
     }
 
-    /// Takes back a chunk that was used; its buffer serves again once no other reader holds it.
+    /// Takes back a unit that was read; its buffer is reused once no other reader holds it.
     pub(crate) fn used(&self, bytes: Bytes) {
         if Arc::strong_count(&bytes) == 1 {
             self.state().reuse(bytes);
         }
     }
 
-    /// Notes that a reader took the chunk at `start` to its end. Of the chunks far behind it the least
-    /// recently used is dropped: a reader that goes from end to end then fills the same few buffers, which
-    /// stay in the processor's cache, and not all of the budget.
+    /// Records that a reader read the unit at `start` to its end. Drops the least recently used of the units
+    /// far behind it. A reader that goes from end to end then reuses the same few buffers, which stay in the
+    /// processor's cache, instead of filling the whole budget.
     pub(crate) fn read_on(&self, id: ContentId, start: u64) {
         let mut state = self.state();
         let behind = |key: &(ContentId, u64)| key.0 == id && key.1.saturating_add(BEHIND) <= start;
@@ -314,7 +314,7 @@ impl Cache {
         }
     }
 
-    /// The idle decoders of this mount, which are of one type.
+    /// Returns the idle decoders of this mount. The whole crate uses one type `T`.
     pub(crate) fn idle<T: Reclaim + Default>(&self) -> &T {
         let idle: &dyn Any = &**self.idle.get_or_init(|| Box::<T>::default());
         idle.downcast_ref().expect("one type is asked for in the whole crate")
@@ -326,7 +326,7 @@ impl Cache {
 }
 
 impl State {
-    /// Drops what was used longest ago until at most `most` bytes are held.
+    /// Evicts the least recently used units until at most `most` bytes are held.
     fn trim(&mut self, most: u64) {
         while self.held > most {
             match self.chunks.pop_lru() {

@@ -1,5 +1,5 @@
-//! `asdf-mount --check`: reads all of a file, without a mount, and says what is wrong with it;
-//! `--index` ([`tables`]) reads what leaves a seek table.
+//! `asdf-mount --check`: reads a whole file without a mount and reports its defects. `--index` ([`tables`])
+//! reads only the blocks that have seek tables.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::format::editor::SaveTarget;
 use crate::format::recovery::{self, Condition};
 use crate::format::{self, Container, Context, Defect, Severity, Verified};
 use crate::log::complain;
-use crate::source::FileSource;
+use crate::source::{BufferedSource, FileSource};
 
 mod progress;
 mod summary;
@@ -28,22 +28,22 @@ use walk::Walk;
 
 /// Bytes read at once.
 const PIECE: usize = 1 << 20;
-/// Decoded chunks kept: one pass from start to end needs few.
+/// Cache budget in bytes: one pass from start to end needs little.
 const CACHE_BUDGET: u64 = 16 << 20;
 
-/// What was found in one file.
+/// The result for one file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The file as it was named; bytes that are not UTF-8 as U+FFFD when it is written as JSON.
+    /// The file as it was named on the command line; in JSON, bytes that are not UTF-8 become U+FFFD.
     #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
     /// The verdict.
     pub status: Status,
-    /// How many blocks it has, as far as they can be found.
+    /// Number of blocks, as far as they can be found.
     pub blocks: usize,
-    /// What is wrong, in the order of the file.
+    /// The defects, in file order.
     pub defects: Vec<Defect>,
-    /// Why it can't be read at all.
+    /// The error if the file can't be read at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -52,20 +52,20 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// All data can be had; there may be notes of what is against the standard.
+    /// All data can be read; there may be notes of violations of the standard.
     Sound = 0,
-    /// Some data can't be had or can't be trusted.
+    /// Some data can't be read or can't be trusted.
     Damaged = 1,
-    /// Not a file that can be read, or not one of a known format.
+    /// The file can't be read, or its format is unknown.
     Unreadable = 2,
 }
 
-/// Checks the files, and those of folders, and prints a line a defect, or with `json` an object a file; the worst
-/// verdict. Unless `quiet`, one line on stderr sums it up.
+/// Checks the files, including those in directories, and prints a line per defect, or with `json` an object
+/// per file. Returns the worst verdict. Unless `quiet`, prints a summary to stderr.
 ///
 /// # Errors
 ///
-/// Only if the output can't be written.
+/// The output can't be written.
 pub fn run(files: &[PathBuf], json: bool, quiet: bool, out: &mut dyn Write) -> io::Result<Status> {
     let (mut walk, progress, mut summary) = (Walk::new(files), Progress::new(quiet), Summary::default());
     for found in walk.by_ref() {
@@ -80,7 +80,7 @@ pub fn run(files: &[PathBuf], json: bool, quiet: bool, out: &mut dyn Write) -> i
             progress.hide(|| complain(format_args!("asdf-mount: {}", one_line(error))));
         }
         match write(&report, json, &progress, out) {
-            // A reader that has seen enough, such as head, is no failure.
+            // A reader that closes the pipe early, such as head, is no failure.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(summary.status()),
             written => written?,
         }
@@ -160,7 +160,7 @@ fn report_on(file: &Path, progress: &Progress) -> Report {
     report
 }
 
-/// Why the file is half the old one and half the new one, or may be, if a save has left it so.
+/// Returns why the file is half-saved, or may be.
 fn halfway(file: &Path) -> Option<String> {
     let found = SaveTarget::of_path(file).and_then(|target| recovery::condition(&target, None));
     match found {
@@ -171,14 +171,15 @@ fn halfway(file: &Path) -> Option<String> {
 
 fn open(file: &Path) -> Result<Arc<dyn Container>> {
     let context = Context::new(Arc::new(Cache::new(CACHE_BUDGET)));
-    format::open(Arc::new(FileSource::open(file)?), &context)
+    format::open(Arc::new(BufferedSource::new(Arc::new(FileSource::open(file)?))), &context)
 }
 
 fn check(container: &dyn Container, report: &mut Report, progress: &Progress) -> Result<()> {
     report.blocks = container.block_count()?;
     report.defects = container.defects();
     check_tree(container, report)?;
-    let total = (0..report.blocks).map(|n| container.block(n).map_or(0, |block| size_of(&block))).sum();
+    let size = |n| container.block(n).map_or(0, |block| size_of(&block));
+    let total = if progress.is_visible() { (0..report.blocks).map(size).sum() } else { 0 };
     let damaged = report.defects.iter().filter(|defect| defect.severity == Severity::Damage);
     let damaged: HashSet<usize> = damaged.filter_map(|defect| defect.block).collect();
     progress.file(&report.file, total);
@@ -194,7 +195,7 @@ fn size_of(block: &format::Block) -> u64 {
 }
 
 fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
-    // A tree that is known to be cut off can't be whole.
+    // A truncated tree is damaged in any case.
     if report.defects.iter().any(|defect| defect.block.is_none() && defect.severity == Severity::Damage) {
         return Ok(());
     }
@@ -202,8 +203,8 @@ fn check_tree(container: &dyn Container, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Decodes a block from start to end while its checksum is computed beside; `known` says that damage of
-/// it is told already.
+/// Decodes a block from start to end, and verifies its checksum in parallel; `known` means that damage of the
+/// block has been reported already.
 fn check_block(
     container: &dyn Container,
     n: usize,
@@ -222,7 +223,7 @@ fn check_block(
         let offset = offset.unwrap_or(block.facts.offset);
         report.defects.push(Defect { severity: Severity::Damage, offset, block: Some(n), what });
     };
-    // A format may check the checksum before it gives a byte.
+    // A format may verify the checksum before it returns any byte.
     let told = known || read.as_ref().is_err_and(Error::is_wrong_checksum);
     match read {
         Err(error) if !known => damage(error.offset(), error.message_in_block()),
@@ -239,10 +240,10 @@ fn check_block(
     Ok(())
 }
 
-/// Reads a content to its end; what was wrong although all of it could be read.
+/// Reads a content to its end; returns an error that cost no data.
 fn read_through(content: &dyn Content, progress: &Progress) -> Result<Option<Error>> {
     if content.is_empty() {
-        // Its header may be wrong, and only a read finds out.
+        // The header may be wrong, which only a read finds out.
         content.read_at(0, &mut [0])?;
     }
     let mut piece = vec![0; usize::try_from(content.len()).map_or(PIECE, |len| len.min(PIECE))];

@@ -1,4 +1,4 @@
-//! The command line: parses the arguments and runs what they ask for.
+//! The command line: parses the arguments and runs the requested action.
 
 mod complete;
 mod man;
@@ -108,7 +108,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    /// Rejects an empty path, such as an unset variable in a script leaves.
+    /// Refuses an empty path, which an unset variable in a script leaves.
     fn have_names(&self) -> Result<()> {
         let is_empty = |path: &Path| path.as_os_str().is_empty();
         let options = [("--set-tree", &self.set_tree), ("--log-file", &self.log_file)];
@@ -125,7 +125,8 @@ impl Arguments {
     }
 }
 
-/// Accepts any path, even an empty one, for which [`Arguments::have_names`] has a clearer error than clap.
+/// Accepts any path, even an empty one, which [`Arguments::have_names`] refuses with a clearer error than
+/// clap.
 fn any_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
@@ -139,9 +140,9 @@ enum Generated {
     Fish,
 }
 
-/// Does what the arguments ask for and returns the exit status. An error is one line on stderr.
+/// Runs the requested action and returns the exit status. An error is one line on stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    // A write beyond the limit of file sizes must fail, not end the process. A handler does that; an ignored
+    // A write beyond the file size limit must fail, not end the process. A handler achieves that; an ignored
     // signal would be inherited by editors and fusermount3.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::default());
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -234,7 +235,7 @@ fn status_of(verdict: check::Status) -> u8 {
     }
 }
 
-/// Unmounts each mount point, and goes on after an error.
+/// Unmounts each mountpoint, continuing after errors.
 fn unmount(mountpoints: &[PathBuf]) -> Result<u8> {
     if mountpoints.is_empty() {
         return Err(usage("-u needs at least one MOUNTPOINT"));
@@ -258,7 +259,7 @@ fn command() -> clap::Command {
 }
 
 fn generate(what: Generated) -> Result<Vec<u8>> {
-    // --help hides the paths, since its usage lines show them better.
+    // --help hides the paths because its usage lines describe them better.
     let command = command().mut_arg("paths", |paths| paths.hide(false));
     Ok(match what {
         Generated::Man => man::page(command, &sections())?,
@@ -266,7 +267,7 @@ fn generate(what: Generated) -> Result<Vec<u8>> {
     })
 }
 
-/// Writes to stdout. A closed pipe is no error: its reader needs no more.
+/// Writes to stdout. A closed pipe is no error: the reader needs no more.
 fn print(text: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text).and_then(|()| stdout.flush()) {
@@ -275,7 +276,7 @@ fn print(text: &[u8]) -> Result<()> {
     }
 }
 
-/// Writes an error to stderr, in one line.
+/// Writes an error to stderr as one line.
 fn complain(what: &str) {
     log::complain(format_args!("{PROGRAM}: {}", crate::error::one_line(what)));
 }
@@ -284,7 +285,7 @@ fn usage(message: impl Into<String>) -> Error {
     Error::new(Kind::Usage, message)
 }
 
-/// Makes one line of the first paragraph of clap's error, with its suggestion.
+/// Returns the first paragraph of clap's error as one line, with its suggestion.
 fn plain(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
@@ -295,7 +296,7 @@ fn plain(error: &clap::Error) -> String {
     }
 }
 
-/// The option or value that clap suggests.
+/// Returns the option or value that clap suggests.
 fn meant(error: &clap::Error) -> Option<String> {
     let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedValue];
     match kinds.iter().find_map(|kind| error.get(*kind))? {

@@ -1,11 +1,10 @@
-//! Stored bytes to content.
+//! Codecs: from stored bytes to content.
 //!
-//! A codec takes the stored (encoded) bytes as a [`Content`] and gives the decoded ones as another.
-//! Some are cut into pieces that can be decoded apart ([`Chunks`](crate::decode::Chunks): lz4, blosc), some are streams
-//! ([`Sequential`](crate::decode::Sequential)) with a table of places where decoding can start ([`seek`]):
-//! zlib, bzip2, and zstd and LZ4 frames, which are cut into [`parts`].
-//! Both are read through [`Decoded`], which keeps a bounded number of decoded
-//! chunks in the mount's [`Cache`]. No codec holds a block whole.
+//! A codec takes the stored (encoded) bytes as a [`Content`] and gives the decoded ones as another. lz4 and
+//! blosc are cut into chunks that decode independently ([`Chunks`](crate::decode::Chunks)). zlib, bzip2, and
+//! zstd and LZ4 frames, which are cut into [`parts`], are streams ([`Sequential`](crate::decode::Sequential))
+//! with a seek table of the offsets where decoding can start ([`seek`]). Both are read through [`Decoded`],
+//! which keeps a bounded number of decoded chunks in the mount's [`Cache`]. No codec holds a whole block.
 
 pub mod blosc;
 pub mod bunzip;
@@ -29,29 +28,28 @@ use crate::content::Content;
 use crate::decode::Decoded;
 use crate::error::{Error, Result};
 
-/// The codecs, by what they do rather than by the label of a format.
+/// The codecs, named after their encoding rather than after the label in a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// One zlib stream (RFC 1950).
     Zlib,
-    /// One or more bzip2 streams, one after the other.
+    /// One or more bzip2 streams in a row.
     Bzip2,
-    /// ASDF's own LZ4 framing, or an LZ4 frame under the same label: told apart by the first bytes.
+    /// ASDF's own LZ4 framing, or an LZ4 frame under the same label; the first bytes tell which.
     Lz4,
     /// An LZ4 frame.
     Lz4Frame,
     /// One or more zstd frames.
     Zstd,
-    /// One Blosc 1 buffer, or Abacus' framing of several: told apart by the first bytes.
+    /// One Blosc 1 buffer, or Abacus' framing of several buffers; the first bytes tell which.
     Blosc,
 }
 
-/// The content that `stored` decodes to, `data_size` bytes long.
+/// Opens `stored` as content of `data_size` decoded bytes.
 ///
-/// Reads nothing, or a few header bytes at most. Sizes that contradict each other are refused. A
-/// stream that turns out to hold fewer bytes than `data_size` gives its good prefix, then an error
-/// that says so; one that holds more gives `data_size` bytes, and says so as
-/// [`trouble`](Content::trouble).
+/// Reads at most a few header bytes. Sizes that contradict each other are refused. A stream that turns out to
+/// hold fewer bytes than `data_size` gives its good prefix, then an error that says so. A stream that holds
+/// more gives `data_size` bytes and reports the excess as [`trouble`](Content::trouble).
 pub fn open(
     codec: Codec,
     stored: Arc<dyn Content>,
@@ -61,14 +59,14 @@ pub fn open(
     open_named(codec, stored, data_size, cache, None)
 }
 
-/// A stream's name in the store of seek tables: tells it from all others, together with its codec, its length and its
-/// ends.
+/// The name of a stream in the store of seek tables. Together with the stream's codec, length and ends it
+/// identifies the stream.
 #[derive(Clone, Debug)]
 pub struct StreamName {
-    /// Tells the stream in its file from all other streams, in this version of the file.
+    /// A name of the stream within its file, in this version of the file.
     pub own: Vec<u8>,
-    /// Tells the stream wherever it lies, with the MD5 that it claims. A table is shared under this name once the stored
-    /// or the decoded bytes prove the MD5.
+    /// A name of the stream in any file, with the MD5 that its header claims. A table is shared under this
+    /// name once the stored or the decoded bytes prove the MD5.
     pub shared: Option<(Vec<u8>, [u8; 16])>,
 }
 
@@ -78,9 +76,8 @@ impl<T: AsRef<[u8]> + ?Sized> From<&T> for StreamName {
     }
 }
 
-/// The same for a stream whose index is stored in the cache's store, if building its seek table costs a pass
-/// over the stream.
-///
+/// [`open`], for a stream that may have a `name`. The seek table of a named stream is kept in the cache's
+/// store if building it takes a pass over the stream.
 pub fn open_named(
     codec: Codec,
     stored: Arc<dyn Content>,
@@ -109,8 +106,8 @@ pub fn open_named(
     Ok(decoded.made_of(ranges).with_read_ahead())
 }
 
-/// Keeps `table` as the seek table of the stream that [`open_named`] would open, after putting right
-/// what tells a table of another stream, or a damaged one: for tests of what a table may lie about.
+/// Stores `table` as the seek table of the stream that [`open_named`] would open, after making its
+/// identification and its checksum valid: for tests of tables with wrong contents.
 #[doc(hidden)]
 pub fn forge_table(
     codec: Codec,
@@ -134,7 +131,7 @@ pub fn forge_table(
 #[doc(hidden)]
 pub use zstd::Everywhere as ZstdEverywhere;
 
-/// Whether this begins with an LZ4 frame, or one that is to be skipped, and not with the length of a piece.
+/// True if `stored` begins with an LZ4 frame or a skippable frame, not with the length of a piece.
 fn is_lz4_frame(stored: &dyn Content) -> Result<bool> {
     let mut head = [0; 4];
     if stored.len() < 4 || stored.read_at(0, &mut head)? != 4 {
@@ -152,7 +149,7 @@ fn check_sizes(codec: Codec, used_size: u64, data_size: u64) -> Result<()> {
         Codec::Lz4 | Codec::Lz4Frame => used_size.saturating_mul(lz4::RATIO),
         Codec::Zstd => used_size.saturating_mul(zstd::RATIO),
         Codec::Blosc if used_size == 0 => 0,
-        // Sixteen bytes of header can stand for two gigabytes; each buffer is judged when it is met.
+        // A header of sixteen bytes can claim two gigabytes; each buffer is checked when it is read.
         Codec::Blosc => u64::MAX,
     };
     if data_size > most {

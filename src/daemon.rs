@@ -1,10 +1,10 @@
-//! One mount from start to end.
+//! The life of a mount, from start to end.
 //!
 //! ```text
 //! caller's process                     daemon (the same process with --foreground)
 //! ----------------                     ------
 //! checks arguments and sources
-//! prepares the mount point
+//! prepares the mountpoint
 //! forks ------------------------------> waits for signals on a thread
 //! waits                                 opens the sources
 //!                                       mounts, answers the kernel's INIT request
@@ -12,7 +12,7 @@
 //! returns 0 --------------------------> is ready
 //!                                       serves until unmounted or signalled
 //!                                       finishes saves, keeps unsaved texts
-//!                                       removes the mount point if it created it
+//!                                       removes the mountpoint if it created it
 //! ```
 //!
 //! A failure before *ready* undoes all steps, and its message goes to the caller's stderr.
@@ -50,7 +50,7 @@ pub use self::contents::open_tree;
 pub use self::unmount::unmount;
 pub use crate::options::PID_ATTRIBUTE;
 
-/// The mounts of this program: mount points and sources.
+/// Returns the mounts of this program: mountpoints and sources.
 ///
 /// # Errors
 /// `/proc/self/mountinfo` can't be read.
@@ -59,36 +59,36 @@ pub fn mounted() -> Result<Vec<(PathBuf, OsString)>> {
     Ok(mounts.map(|mount| (mount.mountpoint, mount.source)).collect())
 }
 
-/// The type that the kernel gives every FUSE mount.
+/// The file system type of all FUSE mounts in statfs.
 const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
-/// A mount to make.
+/// The plan of a mount.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// At least one file or directory to show; [`mount()`] makes them absolute.
+    /// The files or directories to show, at least one; [`mount()`] makes them absolute.
     pub sources: Vec<PathBuf>,
-    /// The directory to mount on; absolute and without links when `open` gets it.
+    /// The directory to mount on; absolute and free of links when passed to `open`.
     pub mountpoint: PathBuf,
     /// The options of `-o`.
     pub options: Options,
-    /// Serve in this process instead of a daemon.
+    /// True to serve in this process instead of a daemon.
     pub foreground: bool,
-    /// Where to log, and how much.
+    /// Destination and level of the log.
     pub log: log::Settings,
 }
 
-/// A filesystem to serve.
+/// A file system to serve.
 pub struct Served<F> {
     /// Answers the kernel's requests.
     pub filesystem: F,
     /// Receives the kernel's notifier, and the mount's device, before the first request is answered.
     pub notify: Box<dyn FnOnce(Notifier, Option<OwnedFd>) + Send>,
-    /// Whether to mount read-only.
+    /// True for a read-only mount.
     pub read_only: bool,
     /// Notices for the user, one line each.
     pub remarks: Vec<String>,
-    /// Ends writing before the process ends: waits for saves, keeps unsaved texts. Each call returns when that
-    /// is done, also if another call began it.
+    /// Ends writing before the process ends: waits for saves, keeps unsaved texts. Every call returns when
+    /// that is done, even if another call began it.
     pub close: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -98,13 +98,13 @@ impl<F> std::fmt::Debug for Served<F> {
     }
 }
 
-/// Mounts; `open` makes the filesystem, in the process that serves it.
+/// Mounts the sources. `open` creates the file system in the process that serves it.
 ///
 /// Returns when the mount is ready or, in the foreground, when it has ended. The process must have only one
 /// thread. `open` may start threads.
 ///
 /// # Errors
-/// The mount could not become ready; nothing of it is left.
+/// The mount could not become ready; it has been undone.
 pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<Served<F>>) -> Result<()> {
     memory::give_back_large_buffers();
     raise_open_files();
@@ -123,7 +123,7 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
         log::start(&plan.log, log::LogTarget::Stderr)?;
         return serve(&plan, place, open, || Ok(()));
     }
-    // After the fork both processes know of the directory. The child removes it, unless it was killed.
+    // After the fork both processes know of the directory. The child removes it, unless the child was killed.
     let mut shared = Some(place);
     let result = background::start(
         |report| {
@@ -142,12 +142,12 @@ pub fn mount<F: Filesystem>(mut plan: Plan, open: impl FnOnce(&Plan) -> Result<S
     result
 }
 
-/// Raises the soft limit of open files to the hard limit: each open file of the mount may need a descriptor.
-/// The usual soft limit is for programs that use `select`.
+/// Raises the soft limit of open files to the hard limit, as each open file of the mount may need a
+/// descriptor. The usual soft limit is meant for programs that use `select`.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // If that fails, the limit stays, and opening a file beyond it is an error.
+    // If that fails the limit stays, and opening more files is an error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -161,7 +161,8 @@ fn serve<F: Filesystem>(
     rights::drop_unneeded();
     let lifecycle = Lifecycle::watched(place)?;
     let result = serve_watched(plan, &lifecycle, open, ready);
-    // The thread for signals may hold another reference, so dropping this one would not remove the directory.
+    // Explicit, as the signal thread may hold another reference: dropping this one need not remove the
+    // directory.
     lifecycle.over();
     result
 }
@@ -221,8 +222,8 @@ fn serve_watched<F: Filesystem>(
     }
 }
 
-/// Ends a mount after a session that ended before all of its threads were there: it was unmounted, or a thread could not
-/// be started.
+/// Ends a mount after its session ended before all its threads had started: it was unmounted, or a thread
+/// could not be started.
 fn end_at_once(path: &Path, lifecycle: &Lifecycle, ended: io::Result<()>) -> Result<()> {
     if let Err(error) = ended {
         lifecycle.give_up();
@@ -241,7 +242,7 @@ fn session_config(budget: u64) -> Result<Config> {
     Ok(config)
 }
 
-/// Probes the mount as any program would; never in the process that serves it.
+/// Probes the mount like any program; never called in the process that serves it.
 fn answers(path: &Path) -> Result<()> {
     let fault = |errno: rustix::io::Errno| Error::from(errno).within("the mount does not answer").of(path);
     let asked = rustix::fs::statfs(path).and_then(|space| rustix::fs::stat(path).map(|_| space));
@@ -251,7 +252,8 @@ fn answers(path: &Path) -> Result<()> {
     }
 }
 
-/// Writes a notice to the log and, unless that is the terminal or `-q` was given, to the caller's stderr.
+/// Writes a notice to the log. Also writes it to the caller's stderr, unless the log goes there or `-q` was
+/// given.
 fn remark_on(plan: &Plan, remark: &str) {
     tracing::warn!("{remark}");
     if (!plan.foreground || plan.log.file.is_some()) && !plan.log.quiet {
@@ -264,7 +266,7 @@ fn logged(error: Error) -> Error {
     error
 }
 
-/// The source to show in df and findmnt.
+/// Returns the source that df and findmnt show.
 fn shown_source(plan: &Plan) -> OsString {
     match (&plan.options.fsname, plan.sources.as_slice()) {
         (Some(name), _) => name.clone(),
@@ -278,7 +280,7 @@ fn shown_source(plan: &Plan) -> OsString {
     }
 }
 
-/// Makes a source absolute, if it can be read.
+/// Checks that a source can be read, and makes its path absolute.
 fn readable(source: &Path) -> Result<PathBuf> {
     let looked = || -> std::io::Result<bool> {
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
@@ -298,7 +300,7 @@ fn readable(source: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Removes what a daemon left that died before it was ready.
+/// Cleans up after a daemon that died before it was ready.
 fn clear_up(place: &Mountpoint) {
     if let Ok(Some(mount)) = mountinfo::top_at(place.path())
         && mount.is_ours()

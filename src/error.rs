@@ -1,8 +1,7 @@
-//! Errors: what is wrong, in which file, at which offset.
+//! Errors: a message with file, block and offset.
 //!
-//! A [`Kind`] tells the caller, or the kernel, what to do about an error. Only [`Error::errno`] chooses an
-//! errno. Messages are lower case, without a full stop, and say what is
-//! wrong and, where there is something to do, what to do.
+//! A [`Kind`] tells the caller how to react to an error. Only [`Error::errno`] chooses an errno. Messages are
+//! lower case, without a full stop. They say what is wrong and, if possible, what to do.
 
 mod shown;
 
@@ -12,50 +11,50 @@ use std::path::{Path, PathBuf};
 
 pub use shown::{in_json, is_unsafe, one_line, printable};
 
-/// The result of anything that can fail.
+/// The result of an operation that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What an error means to the caller.
+/// The meaning of an error for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// There is no such name, block or attribute.
     NotFound,
-    /// The file is of none of the formats that can be mounted.
+    /// The file is of no known format.
     Unrecognised,
-    /// The bytes contradict their format: truncated, overlapping, overflowing, a broken stream.
+    /// The bytes violate their format: truncated, overlapping, overflowing, a broken stream.
     Damaged,
-    /// The bytes may be right, but this program can't read them: an unknown codec or version.
+    /// The bytes may be valid, but this program can't read them: an unknown codec or version.
     Unsupported,
-    /// Another program changed or replaced the source; what was known of it is void.
+    /// Another program changed or replaced the source; data parsed from it are invalid.
     Changed,
-    /// Another program holds the file.
+    /// Another program has the file locked.
     Busy,
-    /// Another program changed the tree since the text that was to replace it was begun.
+    /// Another program changed the tree after the text of a save was begun.
     Conflict,
     /// The text does not fit, or is too large to handle.
     TooLarge,
     /// The file can't be written.
     ReadOnly,
-    /// The request would harm the file.
+    /// The request would damage the file.
     Refused,
-    /// A change was begun and can neither be finished nor undone yet.
+    /// A save was begun and can be neither finished nor undone yet.
     Unfinished,
-    /// The arguments make no sense.
+    /// The arguments are invalid.
     Usage,
-    /// The system refused; the errno is passed on as it came.
+    /// The system refused; the errno is passed on unchanged.
     System(i32),
 }
 
-/// An error with its file and place.
+/// An error with its file and location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Error {
     kind: Kind,
     message: String,
-    /// Boxed: an error is small wherever there is none.
+    /// Boxed to keep errors, and thus results, small.
     context: Option<Box<Context>>,
 }
 
-/// What an error is about.
+/// The file and location of an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Context {
     file: Option<PathBuf>,
@@ -65,17 +64,17 @@ struct Context {
     wrong_checksum: bool,
 }
 
-/// A place in a stream that can't be decoded further.
+/// The position in a stream at which decoding failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPlace {
-    /// The bit of the stored bytes, if it is known.
+    /// Bit offset in the stored bytes, if known.
     pub bit: Option<u64>,
-    /// How many decoded bytes come before it.
+    /// Number of decoded bytes before it.
     pub decoded: u64,
 }
 
 impl Error {
-    /// Makes an error of `kind`.
+    /// Creates an error of `kind`.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), context: None }
     }
@@ -84,38 +83,38 @@ impl Error {
         self.context.get_or_insert_default()
     }
 
-    /// Makes an error of bytes that contradict their format.
+    /// Creates an error for bytes that violate their format.
     pub fn damaged(message: impl Into<String>) -> Self {
         Self::new(Kind::Damaged, message)
     }
 
-    /// Makes an error of bytes that this program can't read.
+    /// Creates an error for bytes that this program can't read.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(Kind::Unsupported, message)
     }
 
-    /// Adds the offset in the source. An offset that is there already stays.
+    /// Adds the offset in the source, unless the error has one.
     #[must_use]
     pub fn at(mut self, offset: u64) -> Self {
         self.context_mut().offset.get_or_insert(offset);
         self
     }
 
-    /// Adds the file. A file that is there already stays.
+    /// Adds the file, unless the error has one.
     #[must_use]
     pub fn of(mut self, file: impl AsRef<Path>) -> Self {
         self.context_mut().file.get_or_insert_with(|| file.as_ref().to_owned());
         self
     }
 
-    /// Adds the block. A block that is there already stays.
+    /// Adds the block, unless the error has one.
     #[must_use]
     pub fn in_block(mut self, n: u64) -> Self {
         self.context_mut().block.get_or_insert(n);
         self
     }
 
-    /// Adds the place in a stream. What is there of it already stays.
+    /// Adds the position in a stream, or the bit offset that an existing one lacks.
     #[must_use]
     pub fn in_stream(mut self, bit: Option<u64>, decoded: u64) -> Self {
         let place = self.context_mut().stream.get_or_insert(StreamPlace { bit, decoded });
@@ -123,43 +122,43 @@ impl Error {
         self
     }
 
-    /// The block, if the error is about one.
+    /// Returns the block, if the error concerns one.
     pub fn block(&self) -> Option<u64> {
         self.context.as_ref()?.block
     }
 
-    /// Makes an error of bytes that their checksum does not fit.
+    /// Creates an error for a checksum mismatch.
     pub fn wrong_checksum(message: impl Into<String>) -> Self {
         let mut error = Self::damaged(message);
         error.context_mut().wrong_checksum = true;
         error
     }
 
-    /// Whether it is about bytes that their checksum does not fit.
+    /// True for a checksum mismatch.
     pub fn is_wrong_checksum(&self) -> bool {
         self.context.as_ref().is_some_and(|context| context.wrong_checksum)
     }
 
-    /// Puts `context` and a colon before the message.
+    /// Prefixes the message with `context` and a colon.
     #[must_use]
     pub fn within(mut self, context: impl fmt::Display) -> Self {
         self.message = format!("{context}: {}", self.message);
         self
     }
 
-    /// Puts a semicolon and what to do behind the message.
+    /// Appends a semicolon and advice to the message.
     #[must_use]
     pub fn advise(mut self, to_do: impl fmt::Display) -> Self {
         self.message = format!("{}; {to_do}", self.message);
         self
     }
 
-    /// What the error means.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What is wrong, with block and place in the stream, without the file.
+    /// Returns the message with block and position in the stream, without the file.
     pub fn message(&self) -> String {
         self.context
             .as_ref()
@@ -168,7 +167,7 @@ impl Error {
             + &self.message_in_block()
     }
 
-    /// What is wrong, with the place in the stream, where file and block are said otherwise.
+    /// Returns the message with the position in the stream, without file and block.
     pub fn message_in_block(&self) -> String {
         let message = printable(&self.message);
         match self.stream() {
@@ -180,27 +179,27 @@ impl Error {
         }
     }
 
-    /// The place in a stream, if it is known.
+    /// Returns the position in a stream, if known.
     pub fn stream(&self) -> Option<StreamPlace> {
         self.context.as_ref()?.stream
     }
 
-    /// The offset in the source, if it is known.
+    /// Returns the offset in the source, if known.
     pub fn offset(&self) -> Option<u64> {
         self.context.as_ref()?.offset
     }
 
-    /// Whether the bytes themselves cause it, so that every read meets it again.
+    /// True if the bytes themselves are the cause, so that every read fails in the same way.
     pub fn lasts(&self) -> bool {
         matches!(self.kind, Kind::Damaged | Kind::Unsupported)
     }
 
-    /// Whether the system lacks a resource just now, which says nothing about the file.
+    /// True if the system is short of a resource, which says nothing about the file.
     pub fn is_shortage(&self) -> bool {
         matches!(self.kind, Kind::System(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS))
     }
 
-    /// The errno that a program reading the mount sees.
+    /// Returns the errno for a program that reads the mount.
     pub fn errno(&self) -> i32 {
         match self.kind {
             Kind::NotFound => libc::ENOENT,
@@ -230,7 +229,7 @@ impl fmt::Display for Error {
 
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
-        // An io::Error without an errno is made by a library about data it was given.
+        // A library makes an io::Error without an errno for invalid data.
         match error.raw_os_error() {
             Some(errno) => Self::new(Kind::System(errno), plain(&error)),
             None => Self::damaged(error.to_string()),
@@ -238,7 +237,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// The system's own words for its error, in the style of ours: lower case, without the number.
+/// Returns the system's message in the style of ours: lower case, without the number.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
@@ -252,7 +251,7 @@ impl From<rustix::io::Errno> for Error {
     }
 }
 
-/// The error that the system gives this number.
+/// Creates the error for an errno of the system.
 pub(crate) fn errno(errno: i32) -> Error {
     io::Error::from_raw_os_error(errno).into()
 }

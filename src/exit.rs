@@ -1,8 +1,8 @@
-//! The exit statuses.
+//! Exit statuses of the program.
 
 use crate::error::{Error, Kind};
 
-/// Success; a mount answers requests.
+/// Success; a mount is ready.
 pub const OK: u8 = 0;
 /// Failure, with one line on stderr that gives the reason. No mount, daemon or directory is left.
 pub const FAILED: u8 = 1;
@@ -17,7 +17,7 @@ pub const DAMAGED: u8 = 1;
 /// written.
 pub const UNREADABLE: u8 = 2;
 
-/// The exit status for an error.
+/// Returns the exit status for an error.
 pub fn of(error: &Error) -> u8 {
     match error.kind() {
         Kind::Usage => USAGE,

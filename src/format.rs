@@ -1,4 +1,4 @@
-//! Formats: what knows one kind of file. A [`Container`] is what every format opens to.
+//! The file formats. Each [`Format`] opens a source as a [`Container`].
 
 pub mod asdf;
 pub mod bloscpack;
@@ -21,61 +21,62 @@ use crate::error::{Error, Kind, Result};
 use crate::source::{FileSource, Reach, Source, SourceStat};
 use editor::{EditContext, EditSupport, Editor, SaveTarget};
 
-/// How many bytes of a file's start are enough to recognise every format.
+/// Number of bytes at the start of a file that are enough to recognise every format.
 pub const HEAD: usize = 16;
 
-/// What all containers of a mount share.
+/// Objects shared by all containers of a mount.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Decoded chunks.
+    /// The cache of decoded data.
     pub cache: Arc<Cache>,
-    /// How far away files may lie that a file names.
+    /// Limit on the location of other files that a file refers to.
     pub reach: Reach,
 }
 
 impl Context {
-    /// What containers share that name files of their own folder only.
+    /// Creates a context in which files may only refer to files of their own directory.
     pub fn new(cache: Arc<Cache>) -> Self {
         Self { cache, reach: Reach::default() }
     }
 }
 
-/// The formats, in the order in which they are asked.
+/// The formats, in the order in which they are tried.
 const FORMATS: &[&dyn Format] = &[
     &asdf::Asdf, //
     &gsd::Gsd,
     &bloscpack::Bloscpack,
 ];
 
-/// What knows one kind of file.
+/// A file format.
 pub trait Format: Sync + std::fmt::Debug {
-    /// The format's name, lower case: `asdf`. Attributes are called `user.NAME.KEY`.
+    /// Returns the format's name, lower case: `asdf`. Attributes are called `user.NAME.KEY`.
     fn name(&self) -> &'static str;
 
-    /// One of its files, for messages: `an ASDF file`.
+    /// Returns a noun for its files, for messages: `an ASDF file`.
     fn title(&self) -> &'static str;
 
-    /// What its files begin with, for messages: `#ASDF`.
+    /// Returns the magic of its files, for messages: `#ASDF`.
     fn magic(&self) -> &'static str;
 
-    /// The names of all that its files may have beside `tree.yaml` and `blocks/`, for `-o views=`.
+    /// Returns the names of all views besides `tree.yaml` and `blocks/` that its files may have, for `-o
+    /// views=`.
     fn view_names(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether a file that begins with `head`, its first [`HEAD`] bytes, is of this format.
+    /// True if a file that starts with `head`, its first [`HEAD`] bytes, is of this format.
     fn recognise(&self, head: &[u8]) -> bool;
 
-    /// Opens a source that is of this format.
+    /// Opens a source of this format.
     fn open(&self, source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>>;
 
-    /// What a file is that is not of this format, but has to do with it: words for a message.
+    /// Describes a file that is not of this format but related to it, for a message.
     fn kin(&self, head: &[u8], stat: &SourceStat) -> Option<String> {
         let _ = (head, stat);
         None
     }
 
-    /// How the trees of its files are changed, if they can be.
+    /// Returns the format's support for editing, if it has any.
     fn edit_support(&self) -> Option<&'static dyn EditSupport> {
         None
     }
@@ -85,25 +86,25 @@ fn format_of(head: &[u8]) -> Option<&'static dyn Format> {
     FORMATS.iter().copied().find(|format| format.recognise(head))
 }
 
-/// The name of the format that `head`, the first [`HEAD`] bytes of a file, belongs to.
+/// Returns the name of the format of a file whose first [`HEAD`] bytes are `head`.
 pub fn recognise(head: &[u8]) -> Option<&'static str> {
     format_of(head).map(Format::name)
 }
 
-/// The names of the views of all formats. Several formats may have the same one.
+/// Returns the view names of all formats. A name may occur several times.
 pub fn view_names() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().flat_map(|format| format.view_names()).copied()
 }
 
-/// Whether the file at `path` is of a format that can be opened, by its first bytes.
+/// Checks by its first bytes that the file at `path` is of a known format.
 ///
 /// # Errors
-/// [`Kind::Unrecognised`] if it is of none; or what keeps it from being read.
+/// [`Kind::Unrecognised`] if the format is unknown; other kinds if the file can't be read.
 pub fn check_kind(path: &Path) -> Result<()> {
     format_of_source(&FileSource::open(path)?).map(drop)
 }
 
-/// Opens a source in the format that its first bytes name.
+/// Opens a source in the format that its first bytes show.
 pub fn open(source: Arc<dyn Source>, context: &Context) -> Result<Arc<dyn Container>> {
     format_of_source(&*source)?.open(source, context)
 }
@@ -123,25 +124,25 @@ fn format_of_source(source: &dyn Source) -> Result<&'static dyn Format> {
     })
 }
 
-/// The formats whose files can be changed.
+/// Returns the editing support of all formats that have it.
 fn edit_supports() -> impl Iterator<Item = &'static dyn EditSupport> {
     FORMATS.iter().filter_map(|format| format.edit_support())
 }
 
-/// Whether a file, judged by its name, belongs to a save of the file beside it.
+/// True if the name is that of an auxiliary file of a save, such as a journal.
 pub fn is_sidecar(name: &OsStr) -> bool {
     edit_supports().any(|support| support.is_sidecar(name))
 }
 
-/// Opens and locks the file at `path` for changes; a save that a crash interrupted is finished or undone.
+/// Opens and locks the file at `path` for changes. An interrupted save is finished or undone first.
 ///
 /// # Errors
 ///
-/// [`Kind::ReadOnly`] if the file can't be written, [`Kind::Busy`] if another program has it,
-/// [`Kind::Unsupported`] if its format can't be changed.
+/// [`Kind::ReadOnly`] if the file can't be written, [`Kind::Busy`] if another program has it locked,
+/// [`Kind::Unsupported`] if files of its format can't be changed.
 pub fn open_editor(path: &Path, edits: &EditContext) -> Result<Box<dyn Editor>> {
     let target = SaveTarget::of_path(path)?;
-    // A file that is half old and half new may not begin as its format does.
+    // The first bytes of a half-saved file may not show its format.
     for support in edit_supports() {
         if support.is_interrupted(&target, None)? {
             return support.open(target, edits);
@@ -179,158 +180,161 @@ fn unrecognised(file: &Path, head: &[u8]) -> Error {
 
 /// A source that a format has parsed.
 ///
-/// Cheap to open whatever the size of the file: the tree's end is found at once, the blocks at the
-/// first call that asks for one. All methods may be called from several threads.
+/// Opening is cheap for a file of any size: it finds the end of the tree. Blocks are located by the first
+/// call that needs one. All methods may be called from several threads.
 pub trait Container: Any + Send + Sync + std::fmt::Debug {
-    /// The format's name, lower case: `asdf`.
+    /// Returns the format's name, lower case: `asdf`.
     fn format(&self) -> &'static str;
 
-    /// The version that the file says it has, and the layout that was found: `1.0.0`.
+    /// Returns the version that the file declares, and the layout that was found: `1.0.0`.
     fn version(&self) -> String;
 
-    /// The text of the file's head, as `tree.yaml` shows it.
+    /// Returns the text of the file's head, as `tree.yaml` shows it.
     fn tree(&self) -> Arc<dyn Content>;
 
-    /// Whether the next question for its blocks takes long: the first one looks for them in all of the file.
+    /// True if the next call is slow: the first call for blocks searches the whole file for them, and any call
+    /// may read other files that the tree refers to.
     fn is_slow(&self) -> bool {
         false
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     fn block_count(&self) -> Result<usize> {
         Ok(0)
     }
 
-    /// Block `n`, from 0, in file order. An error means that there is no such block.
+    /// Returns block `n`, from 0, in file order. An error means that there is no such block.
     fn block(&self, n: usize) -> Result<Block> {
         Err(Error::new(Kind::NotFound, format!("there is no block {n}")))
     }
 
-    /// The last block that begins before byte `offset` of the source. Finds no blocks for an offset within
-    /// the tree.
+    /// Returns the last block that begins before byte `offset` of the source. An offset within the tree does
+    /// not trigger the search for blocks.
     fn block_before(&self, offset: u64) -> Result<Option<usize>> {
         let _ = offset;
         Ok(None)
     }
 
-    /// Checks the checksum of block `n`, reading all of it.
+    /// Verifies the checksum of block `n`, reading all of it.
     fn verify(&self, n: usize) -> Result<Verified> {
         self.block(n).map(|_| Verified::None)
     }
 
-    /// Which arrays of the tree use which block: looked for at the first call, in a pass over the tree.
+    /// Returns which arrays of the tree use which block. The first call scans the tree.
     fn arrays(&self) -> Option<&ArrayPaths> {
         None
     }
 
-    /// Whether [`arrays`](Self::arrays) costs nothing any more.
+    /// True if [`arrays`](Self::arrays) needs no scan any more.
     fn knows_arrays(&self) -> bool {
         true
     }
 
-    /// What lies in the file's folder beside `tree.yaml` and `blocks/`: names, and folders or files.
+    /// Returns the names and nodes in the file's directory besides `tree.yaml` and `blocks/`.
     fn views(self: Arc<Self>) -> Vec<(&'static str, Node)> {
         Vec::new()
     }
 
-    /// The names of files that lie there too and are found by looking at the tree: [`derived_file`](Self::derived_file)
-    /// makes each when it is asked for.
+    /// Returns the names of further files in that directory, which depend on the tree.
+    /// [`derived_file`](Self::derived_file) creates them on demand.
     fn derived_files(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// The file with one of these names, or with one that is left out of them for now; `None` if there is none.
+    /// Returns a derived file by name, also one that is not listed at present; `None` if there is none.
     fn derived_file(self: Arc<Self>, name: &str) -> Result<Option<File>> {
         let _ = name;
         Ok(None)
     }
 
-    /// Whether it takes long now to list them, or to make the one with this name.
+    /// True if listing the derived files, or creating the one with this name, is slow at present.
     fn is_derived_slowly(&self, name: Option<&str>) -> bool {
         let _ = name;
         false
     }
 
-    /// The attributes of the file's folder: names (`user.FORMAT.KEY`) and values.
+    /// Returns the attributes of the file's directory with their values: `user.FORMAT.format` and
+    /// `user.FORMAT.version`. These names can be listed before the file is parsed.
     fn attributes(&self) -> Attributes {
         Vec::new()
     }
 
-    /// What a block with a wrong checksum is told as.
+    /// Returns the message for a checksum mismatch.
     fn mismatch(&self) -> &'static str {
         "the checksum fits neither the stored nor the decoded data"
     }
 
-    /// What is wrong with the tree as a whole, which is read for that.
+    /// Reads the whole tree and returns its defects.
     fn check_tree(&self) -> Result<Vec<Defect>> {
         Ok(Vec::new())
     }
 
-    /// How the file's tree can be changed, if the format can do that.
+    /// Returns the support for editing the file's tree, if the format has it.
     fn editor(&self) -> Option<&'static dyn EditSupport> {
         None
     }
 
-    /// True if `file`, the same file at a later time, has at their places all bytes that it had when this was parsed: it
-    /// has only grown. Otherwise nothing that was not read yet can be read.
+    /// True if `file`, the same file at a later time, has only grown: all bytes of this version are at their
+    /// old offsets. Otherwise reads of data that were not read yet fail.
     fn still_has(&self, file: &Arc<dyn Source>) -> bool {
         let _ = file;
         false
     }
 
-    /// Notes what tells a file that has only grown, if it can grow: another program is writing it now.
+    /// Records what [`still_has`](Self::still_has) needs if the file can grow: another program is writing it
+    /// now.
     fn expect_growth(&self) {}
 
-    /// Takes over what was found of `older`, of whose file this one is a later version that has only grown.
+    /// Takes over the findings of `older`, an earlier version of a file that has only grown since.
     fn go_on_from(&self, older: &dyn Container) {
         let _ = older;
     }
 
-    /// What is wrong with the file as far as it was looked at, first things first.
+    /// Returns the defects found so far: of the head first, then of the blocks, then of views.
     fn defects(&self) -> Vec<Defect> {
         Vec::new()
     }
 
-    /// The source it was opened from.
+    /// Returns the source of the container.
     fn source(&self) -> &Arc<dyn Source>;
 
-    /// The state of the source when it was opened.
+    /// Returns the stat of the source at the time of opening.
     fn source_stat(&self) -> SourceStat;
 }
 
-/// Which arrays of the tree use which block.
+/// The arrays of the tree, by the block that they use.
 #[derive(Clone, Debug, Default)]
 pub struct ArrayPaths {
-    /// The paths of a block's first arrays, `roman.data`; those of further ones may be left out.
+    /// The paths of a block's first arrays, such as `roman.data`; further ones may be omitted.
     pub found: BTreeMap<usize, Vec<String>>,
-    /// Whether all of the tree was looked through.
+    /// True if the whole tree was scanned.
     pub complete: bool,
 }
 
-/// One block: its facts and its bytes.
+/// A block: its facts and its bytes.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// What its header says.
+    /// The facts in its header.
     pub facts: Facts,
-    /// Its decoded bytes; an error if they can't be had at all (unknown codec, impossible sizes).
+    /// The decoded bytes; an error if they can't be decoded at all (unknown codec, impossible sizes).
     pub content: Result<Arc<dyn Content>>,
-    /// Whether it reaches to the end of the file and grows with it.
+    /// True if the block extends to the end of the file and grows with it.
     pub streamed: bool,
 }
 
-/// What is known of a block.
+/// The facts of a block, such as sizes, codec and checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Where it begins, in bytes from the start of the file.
+    /// Offset of the block in the file.
     pub offset: u64,
-    /// Bytes of the decoded data, as far as the file says.
+    /// Size of the decoded data in bytes, according to the file.
     pub data_size: u64,
-    /// The facts in the format's words: the lines of `blocks.yaml`, at most three. The last fact is the
-    /// checksum, if the format has one: what is known of it is shown before it.
+    /// The facts in the format's words: the lines of `blocks.yaml`, at most three. If the format has
+    /// checksums, the last fact is the checksum; its verification result is shown before it.
     pub lines: Vec<Vec<Fact>>,
 }
 
-/// A fact of a block: an attribute of its file, and a key and value in `blocks.yaml`.
+/// A fact of a block: an extended attribute of its file, and a key and value in `blocks.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// The attribute's name, `user.FORMAT.KEY`.
@@ -342,38 +346,38 @@ pub struct Fact {
 /// The value of a [`Fact`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FactValue {
-    /// A number that stays as it is.
+    /// A number that does not change.
     Number(u64),
-    /// Bytes; they grow with a block that is streamed.
+    /// A size in bytes, which grows if the block is streamed.
     Size(u64),
-    /// A word, a plain scalar of YAML where it can be.
+    /// A word, written as a plain YAML scalar if possible.
     Word {
         /// The word.
         text: String,
-        /// How many characters of it `blocks.yaml` shows.
+        /// Maximum characters that `blocks.yaml` shows.
         shown: usize,
     },
-    /// The same, always in quotes.
+    /// A word, always written in quotes.
     Quoted {
         /// The word.
         text: String,
-        /// How many characters of it `blocks.yaml` shows.
+        /// Maximum characters that `blocks.yaml` shows.
         shown: usize,
     },
 }
 
 impl Fact {
-    /// A number.
+    /// Creates a fact from a number.
     pub fn number(name: &'static str, value: impl Into<u64>) -> Self {
         Self { name, value: FactValue::Number(value.into()) }
     }
 
-    /// A number of bytes.
+    /// Creates a fact from a size in bytes.
     pub fn size(name: &'static str, value: u64) -> Self {
         Self { name, value: FactValue::Size(value) }
     }
 
-    /// The name without format: the key in `blocks.yaml`.
+    /// Returns the key in `blocks.yaml`: the attribute's name without the format.
     pub fn key(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
@@ -389,32 +393,32 @@ impl std::fmt::Display for FactValue {
 }
 
 impl Facts {
-    /// All facts, in order.
+    /// Iterates over all facts in order.
     pub fn iter(&self) -> impl Iterator<Item = &Fact> {
         self.lines.iter().flatten()
     }
 
-    /// The value of the fact with a key.
+    /// Returns the value of the fact with a key.
     pub fn get(&self, key: &str) -> Option<String> {
         self.iter().find(|fact| fact.key() == key).map(|fact| fact.value.to_string())
     }
 }
 
-/// What checking a block's checksum found.
+/// The result of verifying a block's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verified {
-    /// It is that of the stored bytes.
+    /// The checksum matches the stored bytes.
     Stored,
-    /// It is that of the decoded bytes.
+    /// The checksum matches the decoded bytes.
     Decoded,
-    /// There is none.
+    /// The block has no checksum.
     None,
-    /// It fits neither.
+    /// The checksum matches neither.
     Mismatch,
 }
 
 impl Verified {
-    /// The word for it in xattrs and status files.
+    /// Returns the word for the result in extended attributes and status files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Stored => "stored",
@@ -425,25 +429,25 @@ impl Verified {
     }
 }
 
-/// How bad a defect is.
+/// The severity of a defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Against the standard, but nothing is lost by it: a stale index.
+    /// A violation of the standard without loss of data, such as a stale index.
     Note,
-    /// Some data can't be had or can't be trusted.
+    /// Some data can't be read or can't be trusted.
     Damage,
 }
 
-/// Something wrong in a file.
+/// A defect of a file: damage or a note.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Defect {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Where in the file, in bytes from its start.
+    /// Offset in the file.
     pub offset: u64,
-    /// Which block, if it is about one.
+    /// Number of the block, if it concerns one.
     pub block: Option<usize>,
-    /// What is wrong.
+    /// The message.
     pub what: String,
 }

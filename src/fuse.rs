@@ -38,8 +38,8 @@ use std::time::Duration;
 
 use fuser::{Generation, INodeNo};
 
-use crate::cache::Workers;
 use crate::vfs::{Attr, Ino, Listing, OpenFile, Vfs};
+use crate::workers::Workers;
 use handle::Handles;
 pub use notify::KernelNotifier;
 use queues::Queues;
@@ -48,8 +48,6 @@ use queues::Queues;
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 /// How long programs that have just saved may take to close their files.
 const LAST_CLOSING: Duration = Duration::from_secs(1);
-/// So many files may be parsed or looked through at once.
-const SEARCHED: usize = 8;
 /// Inode numbers are never used twice, so every node is of generation 0.
 const GENERATION: Generation = Generation(0);
 
@@ -77,7 +75,7 @@ impl Adapter {
             vfs: Arc::new(vfs),
             files: Arc::new(Handles::new()),
             dirs: Handles::new(),
-            searching: Queues::new("search", SEARCHED),
+            searching: Queues::new("search"),
             decoding: Workers::new("decode", cpus),
             checking: Workers::new("verify", 2),
             saving: Arc::new(Workers::new("save", 4)),

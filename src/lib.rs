@@ -1,27 +1,29 @@
 //! Mounts an ASDF file as a directory.
 //!
-//! The modules; imports go one way, from the top of this list down. `docs/design.md` says more.
+//! These are the modules. Imports go one way, from the top of the list to the bottom. `docs/design.md` has
+//! the details.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`cli`] | the arguments |
-//! | [`daemon`] | one mount from start to end |
-//! | [`options`], [`exit`] | what `-o` asks of a mount; what the exit status says |
+//! | [`daemon`] | a mount from start to end |
+//! | [`options`], [`exit`] | the options after `-o`; the exit statuses |
 //! | [`fuse`] | translates the kernel's requests, nothing else |
 //! | [`vfs`] | inode numbers, lookup, listings, open files; picks the module that answers |
-//! | [`overlay`] | the writable layer in the folder of one file |
+//! | [`overlay`] | the writable layer in the directory of one file |
 //! | [`folder`] | one mounted file through its generations |
-//! | [`host`] | mirrored directories: the system's calls, links, which files a format recognises |
-//! | [`view`] | the folders that every format has: root, blocks, status |
-//! | [`format`](mod@format) | what knows one kind of file; [`format::Container`] is what each opens to |
+//! | [`host`] | mirrored directories: the system's calls, links, files of known formats |
+//! | [`view`] | the directories that every format has: root, blocks, status |
+//! | [`format`](mod@format) | the file formats, each of which opens a source as a [`format::Container`] |
 //! | [`codec`], [`yaml`] | stored bytes to content; the events of a YAML text |
 //! | [`decode`] | decoded bytes at any offset: units, read-ahead, idle decoders |
-//! | [`cache`], [`content`] | decoded units under a byte budget; random-access bytes of known length, folders of them |
+//! | [`cache`], [`content`] | decoded units under a byte budget; random-access bytes of known length, and directories of them |
 //! | [`source`] | the file under the mount |
-//! | [`check`] | `--check`: reads all of a file and says what is wrong |
-//! | [`log`] | where the daemon tells what it does: stderr, syslog or a file |
-//! | [`user_dirs`] | where this user's state, cache and temporary files are, used only where no other user can write |
-//! | [`error`] | what went wrong, in which file, at which place |
+//! | [`check`] | `--check`: reads a whole file and reports its defects |
+//! | `sync`, `workers` | locks and their order; threads for long work |
+//! | [`log`] | the log, to stderr, syslog or a file |
+//! | [`user_dirs`] | the user's directories for state, cache and temporary files |
+//! | [`error`] | errors with file, block and offset |
 
 pub mod cache;
 pub mod check;
@@ -44,6 +46,7 @@ mod sync;
 pub mod user_dirs;
 pub mod vfs;
 pub mod view;
+mod workers;
 pub mod yaml;
 
 pub use error::{Error, Kind, Result};

@@ -1,12 +1,12 @@
 //! The log.
 //!
-//! It goes to stderr in the foreground, to syslog in the background, or to the file that `--log-file` names.
-//! Syslog is a datagram to `/dev/log`, which systemd's journal reads too; without a listener the message is
-//! lost. The default level is warnings; each `-v` adds one. `ASDF_MOUNT_LOG` holds a filter such as
-//! `asdf_mount::daemon=trace`, which overrides them.
+//! In the foreground the log goes to stderr, in the background to syslog, or to the file given by
+//! `--log-file`. A syslog message is a datagram to `/dev/log`, which systemd's journal reads, too; without a
+//! listener it is lost. The default level is warnings; each `-v` adds one. `ASDF_MOUNT_LOG` holds a filter
+//! such as `asdf_mount::daemon=trace`, which overrides the level.
 //!
-//! Each event is one line: control characters are written as escapes, so that a line break in a file's name
-//! can't forge a line.
+//! Each event is one line. Control characters are escaped, so that a line break in a file name can't forge a
+//! line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -30,10 +30,10 @@ const SYSLOG_SOCKET: &str = "/dev/log";
 /// The facility `daemon` in the priority of a syslog message (RFC 3164, 4.1.1).
 const FACILITY_DAEMON: u8 = 3 << 3;
 
-/// How much to log, and where.
+/// Level and destination of the log.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The number of `-v`.
+    /// Number of `-v` options.
     pub verbose: u8,
     /// `-q`: errors only.
     pub quiet: bool,
@@ -41,7 +41,7 @@ pub struct Settings {
     pub file: Option<PathBuf>,
 }
 
-/// Where the log goes without `--log-file`.
+/// The destination of the log without `--log-file`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Stderr, for a mount in the foreground.
@@ -66,21 +66,21 @@ pub fn start(settings: &Settings, target: LogTarget) -> Result<()> {
         (None, LogTarget::Syslog) => Output::syslog(SYSLOG_SOCKET.into()),
     };
     let filter = filter(settings)?;
-    // Syslog adds times of its own.
+    // Syslog adds its own timestamps.
     let timed = matches!(output, Output::File(_) | Output::Stderr);
     let events = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(output);
-    // Both fail only if a log was started before; that log stays.
+    // Both fail only if a log was started before; it stays in use.
     let _ = if timed { events.try_init() } else { events.without_time().try_init() };
     std::panic::set_hook(Box::new(|panic| tracing::error!("a defect in asdf-mount: {panic}")));
     Ok(())
 }
 
-/// Writes a line to stderr; a failure to do so is ignored.
+/// Writes a line to stderr, ignoring errors.
 pub fn complain(line: impl std::fmt::Display) {
     let _ = writeln!(Complaints, "{}", printable(&line.to_string()));
 }
 
-/// Stderr, as a writer that never fails.
+/// A writer to stderr that never fails.
 #[derive(Clone, Copy, Debug)]
 pub struct Complaints;
 
@@ -110,7 +110,7 @@ fn filter(settings: &Settings) -> Result<EnvFilter> {
     }))
 }
 
-/// Writes finished lines to their destination.
+/// The destination of complete lines.
 #[derive(Clone, Debug)]
 enum Output {
     Stderr,
@@ -130,12 +130,12 @@ impl Output {
     }
 
     fn say(&self, severity: u8, line: &str) {
-        // A failure to log is no reason to fail, and can't be reported.
+        // A failure to log must not fail the caller, and can't be reported.
         let _ = match self {
             Self::Stderr => writeln!(io::stderr(), "{line}"),
             Self::File(file) => (&**file).write_all(format!("{line}\n").as_bytes()),
             Self::Syslog { socket, path } => {
-                // No time stamp: syslog adds its own.
+                // No timestamp: syslog adds its own.
                 let priority = FACILITY_DAEMON | severity;
                 let message = format!("<{priority}>asdf-mount[{}]: {line}", std::process::id());
                 socket.send_to(message.as_bytes(), path).map(|_| ())
@@ -157,7 +157,7 @@ impl<'a> MakeWriter<'a> for Output {
     }
 }
 
-/// Writes one event; the subscriber writes each in one piece.
+/// A writer for one event; the subscriber writes each event in one call.
 #[derive(Debug)]
 struct Line<'a> {
     output: &'a Output,
@@ -175,7 +175,7 @@ impl Write for Line<'_> {
     }
 }
 
-/// The severity of RFC 3164 for a level.
+/// Returns the RFC 3164 severity of a level.
 fn severity(level: &Level) -> u8 {
     match *level {
         Level::ERROR => 3,

@@ -32,16 +32,17 @@ pub const SUBTYPE: &str = "asdf-mount";
 /// The extended attribute of a mount's root that holds the process number of its daemon, in decimal.
 pub const PID_ATTRIBUTE: &str = "user.asdf-mount.pid";
 
-/// The largest `padding=`.
+/// Maximum of `padding=` in bytes.
 const MOST_PADDING: u64 = 1 << 30;
 
-/// The smallest `cache=`. With less, a reader of half a chunk at a time would have each chunk decoded twice.
+/// Minimum of `cache=` in bytes. With less, a reader of half a unit at a time would have each unit decoded
+/// twice.
 pub const LEAST_CACHE: u64 = 1 << 20;
 
-/// The smallest `max_read=`, one page.
+/// Minimum of `max_read=`: one page.
 const LEAST_MAX_READ: u32 = 4096;
 
-/// When a read updates the access time of a file.
+/// The policy for updating the access time of a file on read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTime {
     /// The kernel's default.
@@ -55,7 +56,7 @@ pub enum AccessTime {
     Never,
 }
 
-/// What `-o` asked for.
+/// The parsed options after `-o`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// `uid=`: the owner of all files; the source's owner otherwise.
@@ -66,7 +67,7 @@ pub struct Options {
     pub umask: Option<u32>,
     /// `allow_other`: users other than the mount's owner have access, as far as mode and ACL allow.
     pub allow_other: bool,
-    /// `fsname=`: what df and findmnt show as the source; the file's path otherwise.
+    /// `fsname=`: the source that df and findmnt show; the file's path otherwise.
     pub fsname: Option<OsString>,
     /// `max_read=`: the largest read request that the kernel sends, in bytes.
     pub max_read: Option<u32>,
@@ -74,11 +75,11 @@ pub struct Options {
     pub cache: Option<u64>,
     /// `verify=`: when the MD5 of blocks is checked.
     pub verify: Verify,
-    /// `views=`: what the folder of a file has beside `tree.yaml` and `blocks/`.
+    /// `views=`: the views in the directory of a file besides `tree.yaml` and `blocks/`.
     pub views: ShownViews,
-    /// `external=anywhere`: files that a tree names may lie outside of the folder of the file.
+    /// `external=anywhere`: files that a tree refers to may be outside of the file's directory.
     pub external_anywhere: bool,
-    /// `index-cache=`: whether seek tables are kept between mounts.
+    /// `index-cache=`: true if seek tables are kept between mounts.
     pub index_cache: bool,
     /// `validate=` and `padding=`: how an edited tree is validated and saved.
     pub edit: EditOptions,
@@ -94,7 +95,7 @@ pub struct Options {
     pub no_directory_access_time: bool,
     /// `atime`, `noatime`, `relatime`, `strictatime`
     pub access_time: AccessTime,
-    /// The options that were ignored, and why, a line each.
+    /// The ignored options, and why, a line each.
     pub notes: Vec<String>,
 }
 
@@ -125,10 +126,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads the lists given after each `-o`, in their order.
+    /// Parses the lists given after each `-o`, in order.
     ///
     /// # Errors
-    /// [`Kind::Usage`], naming the option.
+    /// [`Kind::Usage`], with the name of the option.
     pub fn parse<'a>(lists: impl IntoIterator<Item = &'a OsString>) -> Result<Self> {
         let mut options = Self::default();
         for list in lists {
@@ -196,8 +197,8 @@ impl Options {
             "atime" | "norelatime" | "nostrictatime" => self.access_time = AccessTime::Default,
             "ro" => self.read_only = true,
             "rw" => self.read_only = false,
-            // All others are for other programs, or always on. mount.fuse(8) adds dev,suid for root, which have
-            // no use in the mount.
+            // All others are for other programs, or always on. mount.fuse(8) adds dev,suid for root, which
+            // have no effect in the mount.
             _ => {}
         }
     }
@@ -264,7 +265,7 @@ impl Options {
     }
 }
 
-/// The views of a list that was quoted as a whole, or the first of one that was not.
+/// Parses the views of a list that was quoted as a whole, or the first one of a list that was not.
 fn views(value: &[u8]) -> Result<ShownViews> {
     let mut views = ShownViews::none();
     for name in value.split(|byte| *byte == b',') {
@@ -280,7 +281,7 @@ fn no_view(name: &[u8]) -> Error {
     bad("views", name, &format!("all, none, or one of {}", names.join(", ")))
 }
 
-/// A value that can be passed to a system call.
+/// Checks a value that is passed to a system call: neither empty nor with a NUL.
 fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {
     match value.is_empty() || value.contains(&0) {
         true => Err(bad(name, value, wanted)),
@@ -288,7 +289,7 @@ fn text(name: &str, value: &[u8], wanted: &str) -> Result<OsString> {
     }
 }
 
-/// The values of an option as text: `off, first-read or always`.
+/// Returns the values of an option as text: `off, first-read or always`.
 fn one_of(known: KnownOption) -> String {
     let values: Vec<_> = known.values().collect();
     match values.split_last() {
@@ -299,14 +300,14 @@ fn one_of(known: KnownOption) -> String {
 }
 
 fn number(name: &str, value: &[u8], radix: u32, wanted: &str) -> Result<u32> {
-    // from_str_radix would take a sign.
+    // from_str_radix would accept a sign.
     let digits = std::str::from_utf8(value).ok().filter(|text| !text.starts_with(['+', '-']));
     let number = digits.and_then(|text| u32::from_str_radix(text, radix).ok());
-    // For system calls u32::MAX means "no change".
+    // System calls take u32::MAX as "no change".
     number.filter(|&number| number != u32::MAX).ok_or_else(|| bad(name, value, wanted))
 }
 
-/// Reads a number of bytes with an optional K, M, G or T (powers of 1024).
+/// Parses a number of bytes with an optional K, M, G or T (powers of 1024).
 fn size(value: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(value).ok()?;
     let (digits, shift) = match text.chars().last()?.to_ascii_uppercase() {

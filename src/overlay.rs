@@ -1,20 +1,20 @@
-//! The writable layer in the folder of one file.
+//! The writable layer in the directory of one file.
 //!
-//! An [`Overlay`] has the names of its folder, `tree.yaml` among them, and the [`OverlayFile`]s behind these names.
-//! One of the files may be *pristine*: it has no file of its own and shows the head of the source. `tree.yaml` is
-//! pristine as long as no program writes to it. Renamed away, the file stays pristine until another text is about to
-//! be saved, and then takes a copy of what it showed.
+//! An [`Overlay`] holds the names of its directory, `tree.yaml` among them, and the [`OverlayFile`]s behind
+//! these names. One of the files may be *pristine*: it has no scratch file and shows the head of the source.
+//! `tree.yaml` is pristine until a program writes to it. If it is renamed, the file stays pristine until
+//! another text is about to be saved. It then gets a copy of the text that it showed.
 //!
-//! The overlay's lock is held for whatever takes no longer than copying a tree. During a save only the lock of the
-//! editor is held, which is taken first.
+//! The overlay's lock is held for operations that take no longer than copying a tree. During a save only the
+//! lock of the editor is held, which is taken first.
 //!
-//! - `file`: a file of the overlay, and how much all of them may take
-//! - `write_handle`, `change`, `naming`, `xattr`: what programs do with them
-//! - `draft`: how a text is tried as a save; `appended`: texts behind the line `...`
-//! - `refusal`: what the user is told of a text that was not saved; `verbatim`: the saved text as it was written
-//! - `pristine`, `idle`: when `tree.yaml` shows the source again; what is released when no program writes
-//! - `lazy`: an overlay is made when a program opens `tree.yaml`, and dropped when it is not needed
-//! - `state_dir`, `beside`: the user's state directory, and which files are kept there
+//! - `file`: the files of an overlay, and the quota of all of them
+//! - `write_handle`, `change`, `naming`, `xattr`: the operations of programs on them
+//! - `draft`: trying a text as a save; `appended`: texts after the line `...`
+//! - `refusal`: reporting and keeping refused texts; `verbatim`: the saved text as its program wrote it
+//! - `pristine`, `idle`: when `tree.yaml` shows the source again; releasing resources when no program writes
+//! - `lazy`: an overlay is created when a program opens `tree.yaml`, and dropped when it is not needed
+//! - `state_dir`, `beside`: the user's state directory, and the files that are kept there
 
 pub(crate) mod appended;
 pub(crate) mod beside;
@@ -56,73 +56,74 @@ use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
 use crate::view::status::{LastRefusal, Writing};
 use crate::view::{ABOUT, BLOCKS, TREE};
 
-/// What the overlays of a mount share.
+/// Settings and state shared by the overlays of a mount.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// None where no state directory can be had: scratch files are then held in memory.
+    /// `None` if no state directory is usable: scratch files are then held in memory.
     pub(crate) state_dir: Option<Arc<StateDir>>,
     pub(crate) quota: Arc<Quota>,
-    /// What the editors of the mount share.
+    /// State shared by the editors of the mount.
     pub(crate) edits: Arc<EditContext>,
     pub(crate) serials: Arc<Serials>,
     pub(crate) open_files: Arc<OpenFiles>,
 }
 
-/// What is written in one folder.
+/// The writable layer of one directory.
 #[derive(Debug)]
 pub(crate) struct Overlay {
-    /// No two overlays of a mount have the same.
+    /// Serial number, unique within the mount.
     serial: u64,
     pub(crate) shared: Arc<Shared>,
     position: Position,
     current: Arc<CurrentFile>,
-    /// Opens the editor of the file.
+    /// The format's support for editing, which opens the editor.
     support: &'static dyn EditSupport,
     pub(crate) state: RankedMutex<State>,
-    /// Held while a save is made; what it is made with, once it is needed.
+    /// The editor, once it is needed. Its lock is held during a save.
     pub(crate) editor: RankedMutex<Option<Box<dyn Editor>>>,
-    /// The overlay file that has the inode number of an unwritten `tree.yaml`.
+    /// The file that has the inode number of an unwritten `tree.yaml`.
     first: Weak<OverlayFile>,
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) names: BTreeMap<OsString, Arc<OverlayFile>>,
-    /// The overlay file that shows the source.
+    /// The file that shows the source.
     pub(crate) pristine: Weak<OverlayFile>,
     pub(crate) missing: Option<Instant>,
-    /// The source's head, and the version of the source that has it.
+    /// The version of the source, and that of its head.
     pub(crate) head: Option<(SourceVersion, TextVersion)>,
-    /// Counts how often another program changed the head.
+    /// Number of times that another program changed the head.
     pub(crate) base_version: u64,
-    /// What `tree.yaml` says of its times while the source is as the last save left it.
+    /// The times of `tree.yaml` while the source is as the last save left it.
     pub(crate) shown: Option<Shown>,
     scratch_dir: Option<ScratchDir>,
-    /// The text that was refused last, whose files may still be there.
+    /// The last refused text, whose report files may still exist.
     pub(crate) rejected: Option<TextVersion>,
-    /// Lines `...` in the midst of the text that was saved last, as it was written; see
-    /// [`inner_ends`](crate::overlay::appended). An editor may have it so even when `tree.yaml` shows what is in the source.
+    /// Number of inner lines `...` in the last saved text as it was written; see
+    /// [`inner_ends`](crate::overlay::appended). An editor may show them even if `tree.yaml` shows the text
+    /// of the source.
     pub(crate) inner_ends: usize,
-    /// The text that was saved last as it was written, where the source has something put back into it:
-    /// that is what editors know of it. Nothing names it.
+    /// The last saved text as it was written, if the save put something back. Editors know this text. It has
+    /// no name in the directory.
     pub(crate) saved_verbatim: Option<Arc<Body>>,
     pub(crate) last_save: Option<Time>,
     pub(crate) last_warnings: Vec<String>,
     pub(crate) last_refusal: Option<LastRefusal>,
-    /// When the last refusal was, until a program looks for what is told of it.
+    /// Time of the last refusal, until a program looks for its report.
     pub(crate) refused_at: Option<Instant>,
-    /// Whether a save is being made.
+    /// True during a save.
     pub(crate) busy: bool,
-    /// Whether the editor is kept although no draft is open.
+    /// True if the editor is kept even without an open draft.
     pub(crate) keeps_editor: bool,
     pub(crate) closed: bool,
-    /// Whether anything was written, or could have been.
+    /// True if a text was written, or could have been.
     pub(crate) touched: bool,
-    /// When a name came or went last.
+    /// Time of the last change of the set of names.
     changed: Option<Time>,
 }
 
-/// See [`State::shown`].
+/// Times of the saved text; see [`State::shown`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shown {
     pub(crate) version: SourceVersion,
@@ -131,7 +132,7 @@ pub(crate) struct Shown {
 }
 
 impl Overlay {
-    /// The overlay of a file that can be written.
+    /// Creates the overlay of a writable file.
     pub(crate) fn of(
         position: &Position,
         current: &Arc<CurrentFile>,
@@ -174,12 +175,12 @@ impl Overlay {
         })
     }
 
-    /// The overlay file that has the inode number of an unwritten `tree.yaml`, if it is still there.
+    /// Returns the file that has the inode number of an unwritten `tree.yaml`, if it still exists.
     pub(crate) fn first(&self) -> Result<Arc<OverlayFile>> {
         self.first.upgrade().ok_or_else(|| errno(libc::ESTALE))
     }
 
-    /// Whether an overlay file belongs to this overlay.
+    /// True if a file belongs to this overlay.
     pub(crate) fn has(&self, overlay_file: &OverlayFile) -> bool {
         overlay_file.overlay == self.serial
     }
@@ -188,8 +189,8 @@ impl Overlay {
         self.current.mounted(&self.position.location, &self.shared.serials, &self.shared.open_files)
     }
 
-    /// What is said of the source; what was last seen of it, if it is gone: what was written in its folder
-    /// stays.
+    /// Returns the stat of the source. If the source is gone, returns its last known stat, as the written
+    /// files remain.
     pub(crate) fn stat(&self) -> Result<Stat> {
         match self.mounted() {
             Ok(mounted) => Ok(mounted.look().stat),
@@ -197,12 +198,12 @@ impl Overlay {
         }
     }
 
-    /// The text that was saved last.
+    /// Returns the text of the last save.
     pub(crate) fn saved_text(&self) -> Result<Arc<dyn Content>> {
         Ok(self.mounted()?.newest()?.container()?.tree())
     }
 
-    /// The source's name, for files in the state directory.
+    /// Returns the prefix of this source's files in the state directory.
     pub(crate) fn stem(&self) -> OsString {
         stem_of(&self.position.location.label())
     }
@@ -211,7 +212,7 @@ impl Overlay {
         self.position.location.label()
     }
 
-    /// Opens and locks the file for saves, if that was not done yet.
+    /// Opens and locks the file for saves, unless that is done already.
     pub(crate) fn open_editor<'a>(
         &self,
         editor: &'a mut Option<Box<dyn Editor>>,
@@ -226,10 +227,10 @@ impl Overlay {
         editor.as_mut().ok_or_else(|| errno(libc::EIO))
     }
 
-    /// Sees to it that a draft can become a save, as far as that can be known before.
+    /// Checks before a draft is begun that it can be saved, as far as that is known.
     pub(crate) fn begin(&self) -> Result<()> {
-        // A thread that saves has all that is needed. Of a file that is left halfway nothing can be
-        // read until it is settled: that is waited for.
+        // A running save has opened the editor, so there is nothing to check. A half-saved file can't be read
+        // until it is settled, so wait for the lock.
         let editor = match self.mounted()?.is_unsettled() {
             true => Some(locked(&self.editor)),
             false => locked_at_once(&self.editor),
@@ -246,7 +247,7 @@ impl Overlay {
         )
     }
 
-    /// Makes the source one file again, if a save left it halfway.
+    /// Recovers the source if a save left it half-saved.
     pub(crate) fn settle_source(&self, editor: &mut Option<Box<dyn Editor>>) -> Result<()> {
         let mounted = self.mounted()?;
         if mounted.is_unsettled() {
@@ -264,14 +265,14 @@ impl Overlay {
         Ok(())
     }
 
-    /// The bytes that all overlay files may take while this folder is written to.
+    /// Returns the maximum bytes of all overlay files while this directory is written to.
     pub(crate) fn limit(&self) -> u64 {
         let tree = self.saved_text().map_or(0, |text| text.len());
         MOST_BYTES.saturating_add(tree.saturating_mul(4))
     }
 
-    /// A file of an overlay file's own; `name` is where it is found after a crash. It is in memory if the state
-    /// directory can't be used.
+    /// Creates an empty scratch file; `name` is its name after a crash. The file is in memory if the state
+    /// directory is not usable.
     pub(crate) fn backing(&self, state: &mut State, name: Option<&OsStr>) -> Result<File> {
         let Some(state_dir) = &self.shared.state_dir else { return in_memory() };
         if state.scratch_dir.as_ref().is_some_and(ScratchDir::is_gone) {
@@ -290,13 +291,13 @@ impl Overlay {
         })
     }
 
-    /// A file like that of [`backing`](Self::backing), with this text.
+    /// Creates a scratch file like [`backing`](Self::backing), with this text.
     pub(crate) fn filled(&self, state: &mut State, name: Option<&OsStr>, text: &dyn Content) -> Result<File> {
         let file = self.backing(state, name)?;
         copy(text, &file).map(|()| file).or_else(|error| self.in_memory_instead(text, &error))
     }
 
-    /// A file in memory with this text, as the state directory could not take it.
+    /// Creates a file in memory with this text, after an error of the state directory.
     pub(crate) fn in_memory_instead(&self, text: &dyn Content, error: &Error) -> Result<File> {
         let file = in_memory()?;
         copy(text, &file)?;
@@ -306,7 +307,7 @@ impl Overlay {
         Ok(file)
     }
 
-    /// What the source's head is, and how often others changed it.
+    /// Returns the version of the source's head, and how often other programs have changed it.
     pub(crate) fn head(&self, state: &mut State) -> Result<(u64, TextVersion)> {
         if let (true, Some((_, head))) = (state.busy, state.head) {
             return Ok((state.base_version, head));
@@ -326,7 +327,7 @@ impl Overlay {
         Ok((state.base_version, head))
     }
 
-    /// A new overlay file that nothing names yet.
+    /// Creates an overlay file without a name.
     pub(crate) fn overlay_file(&self, backing: Backing, base_version: u64) -> Result<Arc<OverlayFile>> {
         let mut body = Body::new(backing, base_version);
         if !matches!(body.backing, Backing::Source) {
@@ -335,18 +336,18 @@ impl Overlay {
         self.overlay_file_with(body)
     }
 
-    /// A new overlay file with a body that was made for it.
+    /// Creates an overlay file with an existing body.
     pub(crate) fn overlay_file_with(&self, body: Body) -> Result<Arc<OverlayFile>> {
         let serial = Some(self.shared.serials.next()?);
         Ok(Arc::new(OverlayFile { serial, overlay: self.serial, body: RankedMutex::new(Rank::Body, body) }))
     }
 
-    /// Whether this overlay file is `tree.yaml` now.
+    /// True if this file is `tree.yaml` now.
     pub(crate) fn is_tree(&self, state: &State, overlay_file: &Arc<OverlayFile>) -> bool {
         state.names.get(OsStr::new(TREE)).is_some_and(|tree| Arc::ptr_eq(tree, overlay_file))
     }
 
-    /// The overlay file at a name.
+    /// Returns the file with a name.
     pub(crate) fn lookup(&self, name: &OsStr) -> Result<Arc<OverlayFile>> {
         let mut state = locked(&self.state);
         self.tidy(&mut state);
@@ -356,26 +357,26 @@ impl Overlay {
         state.names.get(name).cloned().ok_or_else(|| errno(libc::ENOENT))
     }
 
-    /// All names, without those that the folder itself has.
+    /// Returns all names except those that the directory itself has.
     pub(crate) fn names(&self) -> Vec<OsString> {
         let mut state = locked(&self.state);
         self.tidy(&mut state);
         state.names.keys().cloned().collect()
     }
 
-    /// When a name came or went last.
+    /// Returns the time of the last change of the set of names.
     pub(crate) fn changed(&self) -> Option<Time> {
         locked(&self.state).changed
     }
 
-    /// What is said of an overlay file.
+    /// Returns the stat of a file.
     pub(crate) fn stat_of(&self, overlay_file: &Arc<OverlayFile>) -> Result<FileStat> {
         let mut state = locked(&self.state);
         self.tidy(&mut state);
         let source = self.stat()?;
         let body = locked(&overlay_file.body);
         let (kind, size, times) = match &body.backing {
-            // It can be written although it can't be read just now: that settles it.
+            // A half-saved source can't be read at present, but it can be written, which settles it.
             Backing::Source if self.mounted()?.is_unsettled() => (Kind::File, 0, self.times(&state)?),
             Backing::Source => (Kind::File, self.saved_text()?.len(), self.times(&state)?),
             Backing::File(_) => {
@@ -388,7 +389,7 @@ impl Overlay {
             Backing::Text(_) => (Kind::File, body.size, (body.mtime, body.ctime)),
             Backing::Link(text) => (Kind::Link, text.len() as u64, (body.mtime, body.ctime)),
         };
-        // Where other users may look the source alone says what they may do with the tree.
+        // With `allow_other`, the permissions of the tree are those of the source.
         let own = !(self.position.location.origin().shared && self.is_tree(&state, overlay_file));
         Ok(FileStat {
             kind,
@@ -404,7 +405,7 @@ impl Overlay {
         })
     }
 
-    /// Puts an overlay file at a name that is free.
+    /// Adds a file under a free name.
     pub(crate) fn put(&self, state: &mut State, name: &OsStr, overlay_file: &Arc<OverlayFile>) {
         state.names.insert(name.to_owned(), overlay_file.clone());
         state.changed = Some(now());
@@ -413,7 +414,7 @@ impl Overlay {
         }
     }
 
-    /// Takes a name away; open handles keep the file.
+    /// Removes a name; open handles keep the file.
     pub(crate) fn take(&self, state: &mut State, name: &OsStr) -> Option<Arc<OverlayFile>> {
         let overlay_file = state.names.remove(name)?;
         let mut body = locked(&overlay_file.body);
@@ -432,7 +433,7 @@ impl Overlay {
         Some(overlay_file)
     }
 
-    /// Moves files of the state directory along with names.
+    /// Renames files in the state directory like those in the mount.
     pub(crate) fn follow_rename(&self, state: &State, old: &OsStr, new: &OsStr, exchange: bool) {
         if let Some(scratch_dir) = &state.scratch_dir {
             scratch_dir.rename(old, new, exchange);
@@ -445,8 +446,7 @@ impl Overlay {
         }
     }
 
-    /// Ends all writing: a save that runs is waited for; a text that was not saved is kept, and files
-    /// beside it.
+    /// Ends all writing: waits for a running save, and keeps an unsaved text and the files beside it.
     pub(crate) fn close(&self) {
         let mut editor = locked(&self.editor);
         let mut state = locked(&self.state);
@@ -470,7 +470,7 @@ impl Overlay {
         *editor = None;
     }
 
-    /// What `status.yaml` says of it.
+    /// Returns the state of writing for `status.yaml`.
     pub(crate) fn writing(&self) -> Writing {
         let state = locked(&self.state);
         let dirty = |overlay_file: &Arc<OverlayFile>| !locked(&overlay_file.body).is_clean();
@@ -485,7 +485,7 @@ impl Overlay {
     }
 }
 
-/// Whether a name is one that the folder itself has, so that no file can.
+/// True for a name that the directory itself has, so that no file can have it.
 pub(crate) fn is_reserved(name: &OsStr) -> bool {
     [BLOCKS, ABOUT].into_iter().chain(view_names()).any(|reserved| name == reserved)
 }

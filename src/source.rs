@@ -1,8 +1,9 @@
-//! Where bytes come from: size and version, reads at an offset.
+//! Sources of bytes: size, version, and reads at an offset.
 //!
-//! All bytes come through a [`Source`], so that something else than a local file can be one. Only a local file
+//! All bytes are read through a [`Source`], which need not be a local file. Only a local file
 //! ([`FileSource`]) has a mapping, from which it lends bytes to the kernel.
 
+mod buffered;
 mod file;
 mod memory;
 mod readers;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
+pub use buffered::BufferedSource;
 pub use file::{FileSource, Held, Lent};
 pub use memory::MemorySource;
 pub use readers::{Moved, NoReaders, Readers};
@@ -23,37 +25,38 @@ pub use window::Window;
 
 /// Bytes that can be read at any offset.
 pub trait Source: Send + Sync + std::fmt::Debug {
-    /// The name it was opened by, for messages.
+    /// Returns the name that the source was opened by, for messages.
     fn path(&self) -> &Path;
 
-    /// Its state now, for which the system or the server is asked each time; of a generation, its state at that time.
+    /// Returns the current state, asking the system or the server each time. A generation returns its own,
+    /// fixed state.
     fn stat(&self) -> Result<SourceStat>;
 
-    /// Its bytes now; a generation may have grown.
+    /// Returns the current size in bytes; a generation may have grown.
     fn size_now(&self) -> Result<u64> {
         Ok(self.stat()?.size)
     }
 
-    /// Reads at `offset` into `buf`; fewer bytes than asked only at the end.
+    /// Reads at `offset` into `buf`; returns fewer bytes than asked only at the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize>;
 
-    /// Lends `len` bytes from `offset` on to a system call, without a copy; `None` if that can't be done.
+    /// Lends `len` bytes from `offset` on to a system call, without a copy; `None` if not supported.
     fn lend(&self, offset: u64, len: usize) -> Option<Lent<'_>> {
         let _ = (offset, len);
         None
     }
 
-    /// Whether a read may take long, as from a server. Then no thread that answers requests waits for it.
+    /// True if a read may be slow, as from a server. Threads that answer requests then do not wait for it.
     fn is_slow(&self) -> bool {
         false
     }
 
-    /// Where it finds other files that it names, if it lies somewhere.
+    /// Returns access to the other files that the source may refer to, if it has a location.
     fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
         None
     }
 
-    /// Who may write to it, and when it was changed.
+    /// Returns who may write to the source, and when it was changed.
     fn provenance(&self) -> Provenance {
         Provenance::default()
     }
@@ -64,26 +67,26 @@ pub trait Source: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// Where a source lies: it may name other files.
+/// The location of a source, from which it may refer to other files.
 pub trait Surroundings: Send + Sync + std::fmt::Debug {
-    /// Opens the regular file at a path from the source's folder on, as far as `reach` goes.
+    /// Opens the regular file at a path relative to the source's directory, within `reach`.
     ///
     /// # Errors
-    /// There is none, it can't be read, or it lies too far away: the error says which.
+    /// There is no such file, it can't be read, or it is out of reach; the message says which.
     fn open(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>>;
 }
 
-/// How far away from its own folder a source may name files.
+/// The limit on the location of files that a source may refer to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// In the folder and below.
+    /// The source's own directory and those below.
     #[default]
     Below,
-    /// Anywhere but in a mount of this program.
+    /// Anywhere except in a mount of this program.
     Anywhere,
 }
 
-/// Reads as many bytes as there are from `offset` on, up to the length of `buf`.
+/// Reads from `offset` on until `buf` is full or the source ends; returns the number of bytes.
 pub fn read_up_to(source: &dyn Source, offset: u64, buf: &mut [u8]) -> Result<usize> {
     let mut done = 0;
     while done < buf.len() {

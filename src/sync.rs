@@ -1,19 +1,20 @@
-//! Locks that outlive a panic, and the order in which a thread takes them.
+//! Locks that survive a panic, and the order in which a thread takes them.
 //!
-//! A thread that holds a [`RankedMutex`] takes only those of a higher [`Rank`]. A debug build asserts it, so that no
-//! two threads can wait for each other. Locks without a rank guard one module's state: no other lock is taken under them.
+//! A thread that holds a [`RankedMutex`] only takes locks of a higher [`Rank`], which prevents deadlocks. A
+//! debug build asserts it. Locks without a rank guard one module's state: no other lock is taken while they
+//! are held.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 thread_local! {
-    /// For how many reasons other threads may wait for this one.
+    /// Number of reasons why other threads may wait for this one.
     static AWAITED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Exists while other threads may wait for this one: it holds a lock or memory that they want. The thread that began it
-/// drops it.
+/// A marker that other threads may wait for this one, because it holds a lock or memory that they need. It
+/// must be dropped by the thread that created it.
 #[derive(Debug)]
 pub(crate) struct Awaited(());
 
@@ -23,7 +24,7 @@ impl Awaited {
         Self(())
     }
 
-    /// True if other threads may wait for this one, so that it must not wait for what they may hold.
+    /// True if other threads may wait for this one. It must then not wait for resources that they may hold.
     pub(crate) fn is_now() -> bool {
         AWAITED.get() > 0
     }
@@ -35,49 +36,49 @@ impl Drop for Awaited {
     }
 }
 
-/// The locks of a folder and of the file behind it, in the order in which a thread takes them.
+/// The locks of a mounted directory and of its file, in the order in which a thread takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
-    /// The overlay of a folder, if there is one.
+    /// The overlay of a directory, if there is one.
     Folder,
-    /// The editor of an overlay: held for the whole of a save.
+    /// The editor of an overlay: held during a whole save.
     Editor,
     /// The names and the state of an overlay.
     Overlay,
-    /// The text of an overlay's file.
+    /// The text of a file in the overlay.
     Body,
-    /// The file behind a folder.
+    /// The file that a directory shows.
     CurrentFile,
-    /// Held while a file is parsed, and for the whole of a save.
+    /// Held while a file is parsed, and during a whole save.
     Parsing,
     /// The state of a mounted file.
     MountedFile,
     /// The generations that are kept open.
     OpenFiles,
-    /// Where the bytes of a file's generations are.
+    /// The map of offsets of a file's generations.
     FileBytes,
 }
 
-/// A lock that [`locked`] takes.
+/// A lock that [`locked`] can take.
 pub(crate) trait Lock {
-    /// Its guard.
+    /// The guard type.
     type Guard<'a>
     where
         Self: 'a;
 
-    /// Takes it, also where its last holder panicked: every state that it guards is a valid one.
+    /// Takes the lock, even if its last holder panicked: the guarded data are valid at any time.
     fn guard(&self) -> Self::Guard<'_>;
 
-    /// Takes it unless another thread holds it.
+    /// Takes the lock unless another thread holds it.
     fn guard_at_once(&self) -> Option<Self::Guard<'_>>;
 }
 
-/// Takes a lock, also where its last holder panicked.
+/// Takes a lock, even if its last holder panicked.
 pub(crate) fn locked<L: Lock>(lock: &L) -> L::Guard<'_> {
     lock.guard()
 }
 
-/// Takes a lock, also where its last holder panicked, unless another thread holds it.
+/// Takes a lock unless another thread holds it, even if its last holder panicked.
 pub(crate) fn locked_at_once<L: Lock>(lock: &L) -> Option<L::Guard<'_>> {
     lock.guard_at_once()
 }
@@ -101,7 +102,7 @@ impl<T> Lock for Mutex<T> {
     }
 }
 
-/// A mutex with a place in the order.
+/// A mutex with a rank.
 #[derive(Debug)]
 pub(crate) struct RankedMutex<T> {
     rank: Rank,
@@ -125,13 +126,13 @@ impl<T> Lock for RankedMutex<T> {
     }
 
     fn guard_at_once(&self) -> Option<Self::Guard<'_>> {
-        // A thread that does not wait can't be part of a circle.
+        // A thread that does not wait can't be part of a deadlock.
         let guard = locked_at_once(&self.mutex)?;
         Some(Ranked { guard, _held: HeldRank::note(self.rank) })
     }
 }
 
-/// A guard of a lock that has a rank.
+/// A guard of a lock with a rank.
 #[derive(Debug)]
 pub(crate) struct Ranked<G> {
     guard: G,
@@ -139,7 +140,7 @@ pub(crate) struct Ranked<G> {
 }
 
 impl<G> Ranked<G> {
-    /// Takes a lock of a rank; a debug build asserts that its turn has come.
+    /// Takes a lock of a rank; a debug build asserts that this thread holds only lower ranks.
     pub(crate) fn after(rank: Rank, take: impl FnOnce() -> G) -> Self {
         HeldRank::check(rank);
         let guard = take();
@@ -161,7 +162,7 @@ impl<G: DerefMut> DerefMut for Ranked<G> {
     }
 }
 
-/// A rank that this thread holds, in a debug build.
+/// A rank that this thread holds, recorded in a debug build.
 #[cfg(debug_assertions)]
 #[derive(Debug)]
 struct HeldRank(Rank);
@@ -187,7 +188,7 @@ impl HeldRank {
 #[cfg(debug_assertions)]
 impl Drop for HeldRank {
     fn drop(&mut self) {
-        // A thread that ends has dropped its list already.
+        // An ending thread may have dropped its list already.
         let _ = HELD.try_with(|held| {
             let mut held = held.borrow_mut();
             if let Some(place) = held.iter().rposition(|rank| *rank == self.0) {

@@ -1,9 +1,9 @@
 //! The user's directories: for state, for cache, and for large temporary files.
 //!
 //! A state or cache directory is used only if it belongs to this user and no other user may write there.
-//! Otherwise another user could plant a link under a name that is about to be written, or a file where one
-//! of ours is expected. A missing directory is created with mode 0700, unless it would lie in another
-//! user's folder (`sudo` may leave `HOME` unchanged). Files are written under a new name and renamed. Only
+//! Otherwise another user could plant a link under a name that is about to be written, or a file that is
+//! mistaken for ours. A missing directory is created with mode 0700, unless its parent belongs to another
+//! user (`sudo` may leave `HOME` unchanged). Files are written under a temporary name and renamed. Only
 //! regular files of this user are read, never links.
 
 use std::ffi::OsStr;
@@ -24,29 +24,29 @@ use crate::error::{Error, Kind, Result};
 const NAME: &str = "asdf-mount";
 /// Prefix of the names of files that are being written.
 pub const UNFINISHED: &str = ".new-";
-/// Mode bits with which others could write.
+/// Mode bits that allow others to write.
 const BY_OTHERS: u32 = 0o022;
 
-/// Files that outlive a mount and must not be lost: refused texts, journals, notes of locks.
+/// The directory of files that outlive a mount and must not be lost: refused texts, journals, lock notes.
 pub const STATE: UserDir =
     UserDir { variable: "XDG_STATE_HOME", in_home: ".local/state", of_root: "/var/lib", what: "state" };
-/// Files that outlive a mount and may be lost: seek tables.
+/// The directory of files that outlive a mount and may be lost: seek tables.
 pub const CACHE: UserDir =
     UserDir { variable: "XDG_CACHE_HOME", in_home: ".cache", of_root: "/var/cache", what: "cache" };
 
-/// The directory for large temporary files: `$TMPDIR`, or `/var/tmp`.
+/// Returns the directory for large temporary files: `$TMPDIR`, or `/var/tmp`.
 pub fn temporary() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| "/var/tmp".into(), PathBuf::from)
 }
 
-/// An unnamed file in a directory, open for reading and writing.
+/// Creates an unnamed file in a directory, open for reading and writing.
 pub fn unnamed(folder: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).mode(0o600);
     if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE | libc::O_EXCL).open(folder) {
         return Ok(file);
     }
-    // A file system without unnamed files: a named file, unlinked at once.
+    // On a file system without unnamed files: a named file, unlinked at once.
     static FILES: AtomicU64 = AtomicU64::new(0);
     let number = FILES.fetch_add(1, Ordering::Relaxed);
     let name = folder.join(format!(".asdf-mount-{}-{number}", std::process::id()));
@@ -55,7 +55,7 @@ pub fn unnamed(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// How one of the user's directories is found.
+/// The lookup rules for one of the user's directories.
 #[derive(Clone, Copy, Debug)]
 pub struct UserDir {
     variable: &'static str,
@@ -65,10 +65,10 @@ pub struct UserDir {
 }
 
 impl UserDir {
-    /// Its path, whether it exists or not.
+    /// Returns the path, regardless of its existence.
     ///
     /// # Errors
-    /// The user has no such place.
+    /// The environment variable is not set, and the user has no home and is not root.
     pub fn path(&self) -> Result<PathBuf> {
         let root = || rustix::process::geteuid().is_root().then(|| PathBuf::from(self.of_root));
         let home = || Some(home()?.join(self.in_home));
@@ -76,10 +76,11 @@ impl UserDir {
         Ok(base.ok_or_else(|| self.nowhere())?.join(NAME))
     }
 
-    /// Its path, if it may be used: it is ours alone, or is missing and can be created. Creates nothing.
+    /// Returns the path if it is usable: it is ours alone, or it is missing and can be created. Creates
+    /// nothing.
     ///
     /// # Errors
-    /// [`Kind::Refused`] if it may not be used, which says why.
+    /// [`Kind::Refused`], with the reason, if it is not usable.
     pub fn usable(&self) -> Result<PathBuf> {
         let path = self.path()?;
         let checked = match self.meets(&path) {
@@ -96,7 +97,7 @@ impl UserDir {
     /// Opens the directory at `path`; creates it if it is missing.
     ///
     /// # Errors
-    /// [`Kind::Refused`] if it may not be used, which says why; or the system refuses.
+    /// [`Kind::Refused`], with the reason, if it is not usable; or an error of the system.
     pub fn open(&self, path: &Path) -> Result<OwnedFd> {
         if !self.meets(path)? {
             self.may_make(path)?;
@@ -108,7 +109,7 @@ impl UserDir {
     /// Opens the directory at `path`.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open); or the directory is missing.
+    /// As for [`open`](Self::open); also if the directory is missing.
     pub fn open_existing(&self, path: &Path) -> Result<OwnedFd> {
         self.meets(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -118,7 +119,7 @@ impl UserDir {
         Ok(dir)
     }
 
-    /// Whether something exists at `path`. Refuses a link that another user made.
+    /// True if `path` exists. Refuses a link that another user made.
     fn meets(&self, path: &Path) -> Result<bool> {
         match path.symlink_metadata() {
             Ok(meta) if meta.is_symlink() && !is_roots_or_ours(meta.uid()) => {
@@ -142,7 +143,7 @@ impl UserDir {
         }
     }
 
-    /// Refuses to create directories in a folder that belongs to another user.
+    /// Refuses to create directories within another user's directory.
     fn may_make(&self, path: &Path) -> Result<()> {
         let above = path.ancestors().find_map(|above| above.metadata().ok().map(|meta| (above, meta)));
         match above {
@@ -166,15 +167,15 @@ impl UserDir {
     }
 }
 
-/// An absolute path in the environment.
+/// Returns an absolute path from the environment.
 fn set(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// The home of the effective user: `HOME`, or that of the user database if `HOME` is another user's or not set. mount(8)
-/// and sudo may leave another user's there.
+/// Returns the home of the effective user: `HOME`, or that of the user database if `HOME` is unset or another
+/// user's. mount(8) and sudo may leave another user's `HOME`.
 ///
-/// A home that does not exist (`/nonexistent`) means that there is none. It is not created.
+/// A home that does not exist (`/nonexistent`) is ignored, not created.
 fn home() -> Option<PathBuf> {
     let uid = rustix::process::geteuid().as_raw();
     let set = set("HOME").filter(|home| home.is_dir());
@@ -191,12 +192,12 @@ fn is_roots_or_ours(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// Whether a file or directory belongs to this user and no other user may write it.
+/// True if a file or directory belongs to this user and no other user may write it.
 pub fn is_ours(stat: &Stat) -> bool {
     stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & BY_OTHERS == 0
 }
 
-/// A name that no other process chooses, even one with the same process number in another container.
+/// Returns a name that no other process chooses, even one with the same process number in another container.
 pub fn new_name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -204,13 +205,13 @@ pub fn new_name() -> String {
     format!("{UNFINISHED}{}-{}-{number}", std::process::id(), now.as_nanos())
 }
 
-/// Creates an empty file of mode 0600; an error if the name is taken.
+/// Creates an empty file of mode 0600; fails if the name is taken.
 pub fn create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(dir, name.as_ref(), flags, Mode::RUSR | Mode::WUSR)?.into())
 }
 
-/// Writes a file with these bytes; replaces a file of that name.
+/// Writes a file with these bytes, replacing an existing file of that name.
 pub fn write(dir: impl AsFd, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     let (dir, unfinished) = (dir.as_fd(), new_name());
     let mut file = create(dir, &unfinished)?;
@@ -233,7 +234,7 @@ pub fn open_file(dir: impl AsFd, name: impl AsRef<Path>) -> Option<(File, Stat)>
     believed.then(|| (File::from(file), stat))
 }
 
-/// Up to `most` bytes of a regular file of this user, as text.
+/// Reads up to `most` bytes of a regular file of this user, as text.
 pub fn read(dir: impl AsFd, name: impl AsRef<OsStr>, most: u64) -> Option<String> {
     let (file, _) = open_file(dir, Path::new(name.as_ref()))?;
     let mut bytes = Vec::new();

@@ -41,9 +41,9 @@ pub use kernel_cache::{Kernel, ReadBytes};
 pub use listing::{Item, Listing};
 pub use node::Ino;
 pub use read_handle::{Caching, Reader};
-pub use slow::Asked;
+pub use slow::{Asked, Delay, Foreign};
 pub use write::{OpenFile, Writer};
-pub use xattr::Xattr;
+pub use xattr::{Xattr, may_be_xattr};
 
 use lru::LruCache;
 

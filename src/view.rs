@@ -1,4 +1,4 @@
-//! What is derived from a container: its status, the table of its blocks.
+//! Views that every format has: the directory of a file, its status, and the table of its blocks.
 
 pub mod block_files;
 pub mod blocks;
@@ -6,7 +6,7 @@ pub mod root;
 pub mod shown;
 pub mod status;
 
-/// The names in the folder of a file.
+/// Names in the directory of a file.
 pub(crate) const TREE: &str = "tree.yaml";
 pub(crate) const BLOCKS: &str = "blocks";
 pub(crate) const ABOUT: &str = ".asdf-mount";

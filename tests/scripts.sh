@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Tests scripts/prepare.sh through scripts/demo, on pretended machines: PATH holds fakes and a few plain tools.
-# Then the demonstration itself, written into a pipe.
+# Tests scripts/prepare.sh through scripts/demo on simulated machines: PATH holds fake commands and a few real tools.
+# Then runs the real demonstration with its output into a pipe.
 #
-#   tests/scripts.sh ASDF-MOUNT    the program that the demonstration shows
+#   tests/scripts.sh ASDF-MOUNT    the program for the demonstration
 set -euo pipefail
 program=$(realpath "$1")
 cd "$(dirname "$0")/.."
 
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
-# A copy that asks for a version of Rust that never was: the scripts have to read it from Cargo.toml.
+# A copy that requires a nonexistent version of Rust, which the scripts must read from Cargo.toml.
 mkdir "$here/copy"
 cp -r scripts examples "$here/copy"
 sed 's/^rust-version = .*/rust-version = "7.10"/' Cargo.toml >"$here/copy/Cargo.toml"
 
-# fake NAME: a command that is noted in the log, then does what its standard input says.
+# fake NAME: makes a command that logs its call, then runs the script given on standard input.
 fake() {
     {
         echo '#!/bin/bash'
@@ -24,7 +24,7 @@ fake() {
     chmod +x "$here/bin/$1"
 }
 
-# rust VERSION FOLDER: a compiler and a cargo that can't build.
+# rust VERSION FOLDER: makes a fake compiler and a fake cargo.
 rust() {
     mkdir -p "$2"
     printf '#!/bin/bash\necho "rustc %s (a fake)"\n' "$1" >"$2/rustc"
@@ -32,7 +32,7 @@ rust() {
     chmod +x "$2/rustc" "$2/cargo"
 }
 
-# machine UID: an empty machine that has all but Rust, and neither apt, sudo nor rustup.
+# machine UID: makes a machine with everything except Rust, apt, sudo and rustup.
 machine() {
     rm -rf "${here:?}/bin" "$here/home"
     mkdir "$here/bin" "$here/home"
@@ -45,13 +45,13 @@ machine() {
     fake id <<<"echo $1"
 }
 
-# apt CARGO CARGO-WEB: Debian's tools, with what cargo and cargo-web they would install.
+# apt CARGO CARGO-WEB: adds fake Debian tools that install these versions of cargo and cargo-web.
 apt() {
     fake apt-cache <<<"case \$2 in cargo) echo '  Candidate: $1+dfsg1-1' ;; *) echo '  Candidate: $2+dfsg1' ;; esac"
     fake apt-get <<<"case \"\$*\" in *cargo-web*) cp $here/new/* $here/bin ;; esac"
 }
 
-# demo EXPECTED…: runs it; its output and the log must hold each text, and none that begins with '!'.
+# demo EXPECTED…: runs the demo; output and log must contain each text, but no text after a '!'.
 demo() {
     local text all
     env -i PATH="$here/bin" HOME="$here/home" "$here/copy/scripts/demo" >"$here/output" 2>&1 || true
@@ -70,40 +70,40 @@ machine 0 # new enough
 cp "$here"/new/* "$here/bin"
 demo BUILDS '!apt-get' '!needed'
 
-machine 0 # too old, and nothing to install from
+machine 0 # too old, and no source to install from
 rust 7.9.9 "$here/bin"
 demo 'Rust 7.10 or newer is needed' 'rustc is 7.9.9' 'https://rustup.rs' '!BUILDS'
 
-machine 0 # Debian 13: its own is too old, that for browsers is not
+machine 0 # Debian 13: its rustc is too old, rustc-web is not
 rust 7.9.9 "$here/bin"
 apt 7.9.9 7.10.0
 demo 'rustc is 7.9.9' 'apt-get install -y --no-install-recommends rustc-web cargo-web -qq' BUILDS
 
-machine 0 # a Debian with a new cargo, and packages that are missing
+machine 0 # a Debian with a new cargo, and missing packages
 rm "$here/bin/cc" "$here/bin/fusermount3"
 apt 7.11.0 7.11.0
 fake apt-get <<<"[ \"\$1\" != install ] || cp $here/new/* $here/bin"
 demo 'apt-get -qq update' 'install -y --no-install-recommends gcc fuse3 rustc cargo -qq' BUILDS
 
-machine 1000 # an ordinary user, who has no sudo: the whole command for root
+machine 1000 # an ordinary user without sudo: prints the whole command for root
 rm "$here/bin/fusermount3"
 apt 7.9.9 7.10.0
 demo 'run as root: apt-get update && apt-get install -y --no-install-recommends fuse3 rustc-web cargo-web' \
     '!BUILDS' '!apt-get -qq update'
 
-machine 1000 # the same where only Rust is missing, and rustup can't be had
+machine 1000 # only Rust is missing, and rustup can't be downloaded
 rust 7.9.9 "$here/bin"
 apt 7.9.9 7.10.0
 fake curl <<<'exit 6'
 demo 'curl --proto' 'run as root: apt-get update && apt-get install -y --no-install-recommends rustc-web cargo-web' '!BUILDS'
 
-machine 1000 # and where it can
+machine 1000 # only Rust is missing, and rustup can be downloaded
 rust 7.9.9 "$here/bin"
 apt 7.9.9 7.10.0
 fake curl <<<"echo 'mkdir -p $here/home/.cargo; cp -r $here/new $here/home/.cargo/bin'"
 demo 'curl --proto' BUILDS '!apt-get -qq update'
 
-machine 1000 # the same where apt has no lists yet
+machine 1000 # only Rust is missing, and apt has no package lists yet
 apt 7.9.9 7.10.0
 fake apt-cache <<<"case \"\$*\" in *web*Lists*) echo '  Candidate: 7.10.0+dfsg1' ;; *) echo '  Candidate: (none)' ;; esac"
 demo 'run as root: apt-get update && apt-get install -y --no-install-recommends rustc-web cargo-web' '!BUILDS'
@@ -113,7 +113,7 @@ apt 7.9.9 7.10.0
 fake sudo <<<'"$@"'
 demo 'sudo env DEBIAN_FRONTEND=noninteractive apt-get install' BUILDS
 
-machine 0 # Debian 12: none is new enough, rustup it is
+machine 0 # Debian 12: no package is new enough, so rustup is used
 rust 7.9.9 "$here/bin"
 apt 0.66.0 7.9.0
 fake curl <<<"echo 'mkdir -p $here/home/.cargo; cp -r $here/new $here/home/.cargo/bin'"
@@ -131,13 +131,13 @@ apt 7.9.9 7.10.0
 fake rustup <<<"cp $here/new/* $here/bin"
 demo 'rustup toolchain install stable' BUILDS '!apt-get install'
 
-machine 0 # a container in which nothing can be mounted: said before anything is installed
+machine 0 # a container that can't mount: reported before any installation
 rm "$here/bin/cc"
 apt 7.9.9 7.10.0
 fake unshare <<<'exit 1'
 demo '--cap-add SYS_ADMIN' '!apt-get' '!BUILDS'
 
-# The demonstration: all of its steps, and no code for a terminal in the pipe.
+# The demonstration: all of its steps, and no terminal escape codes in the pipe.
 mkdir -p "$here/target/release"
 ln -s "$program" "$here/target/release/asdf-mount"
 machine 0

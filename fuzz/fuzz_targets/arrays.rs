@@ -1,4 +1,5 @@
-//! The nodes of a tree: whatever they are, the files of `arrays/` are as long as they say, or give an error.
+//! The nodes of a tree: for every tree, the files of `arrays/` have the length that they claim, or give an
+//! error.
 #![no_main]
 
 use std::ffi::OsStr;
@@ -15,7 +16,7 @@ const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !c
 const BLOCK: &[u8] = b"\n...\n\xd3BLK\0\x30\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\00123456789abcdef";
 
-/// Files read, and bytes of each: nodes may promise terabytes.
+/// Number of files read, and bytes read of each, because nodes may claim terabytes.
 const FILES: usize = 64;
 const BYTES: u64 = 1 << 20;
 

@@ -1,4 +1,4 @@
-//! The header of a Bloscpack file, and what its metadata mean.
+//! The header of a Bloscpack file, and the metadata.
 #![no_main]
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use asdf_mount::source::MemorySource;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let (source, size) = (Arc::new(MemorySource(data.to_vec())), data.len() as u64);
-    // As metadata, too.
+    // The input is also read as metadata.
     let _ = Metadata::new(Ok(data.to_vec()), true);
     let Ok(header) = Header::read(&*source, size) else { return };
     assert!(header.data <= size);

@@ -1,4 +1,5 @@
-//! The offsets and chunks of a Bloscpack file: each chunk is the one that the chain has, whatever is asked for first.
+//! The offsets and chunks of a Bloscpack file: each chunk is the one found by walking the chain, in any order
+//! of access.
 #![no_main]
 
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use asdf_mount::format::bloscpack::header::Header;
 use asdf_mount::format::bloscpack::map::ChunkMap;
 use asdf_mount::source::{MemorySource, Source};
 
-/// Chunks looked at.
+/// Number of chunks read.
 const CHUNKS: u64 = 64;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

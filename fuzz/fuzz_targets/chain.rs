@@ -1,4 +1,4 @@
-//! An encoding chain and what it opens: the first four bytes are the decoded size.
+//! An encoding chain and the data it decodes. The first four bytes are the uncompressed size.
 #![no_main]
 
 use std::sync::Arc;

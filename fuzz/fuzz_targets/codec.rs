@@ -1,4 +1,5 @@
-//! Every codec: a byte that says which, four bytes of decoded size, an offset to read at, the stream.
+//! Every codec. The input is a byte for the codec, four bytes for the uncompressed size, an offset to read
+//! at, and the stream.
 #![no_main]
 
 use std::sync::Arc;
@@ -24,7 +25,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         whole.extend_from_slice(&buf[..read]);
     }
     assert!(whole.len() as u64 <= size);
-    // What was read once is read again, wherever reading begins.
+    // A second read from any offset gives the same bytes.
     let at = usize::from(offset) * 257 % (whole.len() + 1);
     if let Ok(read) = content.read_at(at as u64, &mut buf) {
         let known = whole.get(at..).unwrap_or_default();

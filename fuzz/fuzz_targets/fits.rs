@@ -1,4 +1,4 @@
-//! The nodes of a tree in front of two blocks: whatever they are, `fits/` has FITS files.
+//! The nodes of a tree before two blocks: `fits/` has valid FITS files for every tree.
 #![no_main]
 
 use std::ffi::{OsStr, OsString};
@@ -11,9 +11,9 @@ use asdf_mount::format::{self, Context};
 use asdf_mount::source::MemorySource;
 
 const HEAD: &[u8] = b"#ASDF 1.0.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
-/// Bytes of a block.
+/// Size of a block in bytes.
 const SIZE: u64 = 4096;
-/// Files that are read of one tree, and bytes of each.
+/// Number of files read per tree, and bytes read of each.
 const FILES: usize = 32;
 const BYTES: u64 = 1 << 20;
 
@@ -59,7 +59,7 @@ fn walk(folder: &dyn Folder, left: &mut usize) {
     }
 }
 
-/// A FITS file is made of records, and of cards in its headers.
+/// Checks that a FITS file consists of records, and that its header can be read.
 fn check(content: &dyn Content) {
     assert_eq!(content.len() % 2880, 0);
     let mut record = vec![0; 2880];

@@ -1,4 +1,4 @@
-//! The header of a GSD file: two bytes of the file's size, in KiB, and the header.
+//! The header of a GSD file. The input is two bytes for the size of the file, in KiB, and the header.
 #![no_main]
 
 use asdf_mount::format::gsd::header::{Header, SIZE};

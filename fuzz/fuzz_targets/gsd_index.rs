@@ -1,5 +1,5 @@
-//! The index of a GSD file: a byte that says which version and schema, and the entries. All that is shown of it is
-//! walked.
+//! The index of a GSD file: everything shown from it is read. The input is a byte for version and schema, and
+//! the entries.
 #![no_main]
 
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use asdf_mount::content::folder::{Kind, Node};
 use asdf_mount::format::{self, Context, gsd::header::MAGIC};
 use asdf_mount::source::MemorySource;
 
-/// Entries looked at in each folder: frames may be left out, and are shown all the same.
+/// Number of entries read per directory. Looking up a frame works even if the listing omits it.
 const MOST: usize = 64;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((kind, entries)) = data.split_first() else { return };
     let slots = entries.len() as u64 / 32;
     let mut bytes = MAGIC.to_vec();
-    // The names lie behind the header, then the index.
+    // The names follow the header, and the index follows the names.
     [384, slots, 256, 2].iter().for_each(|number: &u64| bytes.extend(number.to_le_bytes()));
     bytes.extend([[0, 0], [0, u16::from(1 + kind % 2)]].concat().iter().flat_map(|half| half.to_le_bytes()));
     bytes.resize(112, 0);

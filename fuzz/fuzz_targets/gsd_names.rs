@@ -1,4 +1,4 @@
-//! The list of names of a GSD file: a byte that says which layout, and the list.
+//! The list of names of a GSD file. The input is a byte for the layout, and the list.
 #![no_main]
 
 use std::ffi::OsStr;

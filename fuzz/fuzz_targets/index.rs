@@ -5,7 +5,7 @@ use asdf_mount::format::asdf::index;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     if let Ok(offsets) = index::parse(data) {
-        // Each offset takes a digit and something between.
+        // Each offset takes at least a digit and a separator.
         assert!(offsets.len() <= data.len());
     }
 });

@@ -1,4 +1,4 @@
-//! A whole file: whatever its bytes, opening and reading it ends, without a panic.
+//! A complete file: opening and reading any bytes terminates without a panic.
 #![no_main]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use asdf_mount::content::Content;
 use asdf_mount::format::{self, Context};
 use asdf_mount::source::MemorySource;
 
-/// Blocks read of one file, and bytes of each: headers may promise terabytes.
+/// Number of blocks read per file, and bytes read of each, because headers may claim terabytes.
 const BLOCKS: usize = 16;
 const BYTES: u64 = 1 << 20;
 
@@ -16,7 +16,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let context = Context::new(Arc::new(Cache::new(1 << 20)));
     let Ok(file) = format::open(Arc::new(MemorySource(data.to_vec())), &context) else { return };
     read(&*file.tree());
-    // The text of an ASDF file's tree is part of the file; that of others is made.
+    // The text of an ASDF file's tree is part of the file; for other formats it is generated.
     assert!(file.format() != "asdf" || file.tree().len() <= data.len() as u64);
     let count = file.block_count().unwrap_or(0);
     for n in 0..count.min(BLOCKS) {

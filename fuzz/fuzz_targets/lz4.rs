@@ -1,5 +1,5 @@
-//! LZ4 blocks, alone and behind 64 KiB that matches may reach into, against lz4_flex: a byte that says which,
-//! two of decoded size, the block.
+//! LZ4 blocks, alone and after up to 64 KiB of history for matches, compared with lz4_flex. The input is a
+//! byte for the kind, two bytes for the uncompressed size, and the block.
 #![no_main]
 
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use asdf_mount::cache::Cache;
 use asdf_mount::codec::{self, Codec};
 use asdf_mount::content::{Content, Text};
 
-/// A frame of linked blocks of at most 64 KiB, without checksums.
+/// Header of a frame of linked blocks of at most 64 KiB, without checksums.
 const LINKED: [u8; 7] = [0x04, 0x22, 0x4d, 0x18, 0x40, 0x40, 0xc0];
 
-/// What a block that is stored as it is has in its size.
+/// Flag in the size of an uncompressed block.
 const RAW: u32 = 1 << 31;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
@@ -58,13 +58,13 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     assert_eq!(whole[..known], history[..known]);
     match count {
         Some(count) if linked || count == room => {
-            // An empty block is the end mark, and a frame has no longer ones than it says.
+            // An empty block is the end mark, and a block longer than the frame's limit is invalid.
             if !block.is_empty() && block.len() <= 0x1_0000 {
                 assert!(end.is_ok(), "{end:?}");
                 assert_eq!(whole[history.len()..], theirs[..count]);
             }
         }
-        // A block that ends behind a match is taken where it is a piece.
+        // In Python's framing, a block that ends with a match is accepted.
         _ => assert!(end.is_err() || whole.len() == size),
     }
 });

@@ -1,5 +1,6 @@
-//! A kept seek table of a sound stream: a byte that says which codec, two bytes of the stream's length, the
-//! stream, and the table, whose key and checksum are put right. Whatever it says, the bytes are the stream's.
+//! A kept seek table of an intact stream: reads return the stream's bytes for every table. The input is a
+//! byte for the codec, two bytes for the length of the stream, the stream, and the table, with its key and
+//! checksum corrected.
 #![no_main]
 
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use asdf_mount::cache::store::Store;
 use asdf_mount::codec::{self, Codec};
 use asdf_mount::content::{Content, Soundness, Text};
 
-/// More output than this is not looked at: enough for a few places.
+/// Maximum size of the output, which is enough for several checkpoints.
 const MOST: u64 = 3 << 20;
 
 const NAME: &[u8] = b"name";
@@ -50,6 +51,6 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         assert_eq!(buf[..read], truth[at as usize..at as usize + read]);
     }
     assert!(read(&*content) == truth);
-    // The pass that may have been made leaves a table of its own.
+    // A pass over the stream may be saving its own table.
     cache.store().settle();
 });

@@ -1,4 +1,4 @@
-//! An ASDF file: its tables and pictures have the length that they say, and read the same at any place.
+//! An ASDF file: tables and pictures have the length that they claim, and give the same bytes at any offset.
 #![no_main]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use asdf_mount::content::folder::{Folder, Node};
 use asdf_mount::format::{self, Context};
 use asdf_mount::source::MemorySource;
 
-/// Bytes at the begin and at the end of a file that are read.
+/// Number of bytes read at the start, the middle and the end of a file.
 const READ: u64 = 4096;
 
 fn walk(folder: &dyn Folder) {

@@ -1,4 +1,4 @@
-//! A text: what the fast reader of trees tells of it, libyaml tells too.
+//! Any text: the events of the fast reader equal those of libyaml.
 #![no_main]
 
 use asdf_mount::yaml::parser::Events;

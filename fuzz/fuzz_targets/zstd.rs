@@ -1,5 +1,6 @@
-//! A zstd frame: what is decoded from between two of its blocks is what is decoded from its start. The header
-//! is ours, so that most of what is tried is blocks: a byte that says the window, and the blocks.
+//! A zstd frame: decoding from a checkpoint between two blocks gives the same data as decoding from the
+//! start. The input is a byte for the window size, and the blocks; the rest of the header is fixed, so that
+//! most inputs exercise blocks.
 #![no_main]
 
 use std::sync::Arc;

@@ -1,1 +1,1 @@
-"""What scripts/bench measures, a subject a file."""
+"""The measurements of scripts/bench, one file per subject."""

@@ -1,4 +1,4 @@
-"""`arrays/` beside numpy on another mount, and beside Python asdf."""
+"""`arrays/` compared with numpy on another mount, and with Python asdf."""
 
 import json
 import os
@@ -12,7 +12,7 @@ PEER = Path(__file__).parent / "peers" / "arrays_peer.py"
 
 
 def peer(*words):
-    """What arrays_peer.py prints; the process has all of the machine."""
+    """The output of arrays_peer.py, which runs alone on the machine."""
     done = subprocess.run([str(PYTHON), str(PEER), *map(str, words)], check=True, capture_output=True)
     return json.loads(done.stdout or "null")
 
@@ -38,7 +38,7 @@ def bench_arrays(here, repeats):
 
 
 def bench_permuted(here, repeats):
-    """An array of 1 GiB whose elements do not lie one after the other."""
+    """A non-contiguous array of 1 GiB."""
     data = here / "arrays"
     data.mkdir(exist_ok=True)
     peer("permuted", data, 1024)
@@ -55,7 +55,7 @@ def bench_permuted(here, repeats):
 
 
 def bench_array_trees(here, repeats):
-    """Many arrays in a tree: how long a listing takes."""
+    """The time to list many arrays in a tree."""
     data = here / "arrays"
     data.mkdir(exist_ok=True)
     peer("trees", data)

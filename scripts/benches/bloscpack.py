@@ -1,4 +1,4 @@
-"""Bloscpack files beside the bloscpack package."""
+"""Bloscpack files compared with the bloscpack package."""
 
 import json
 import os
@@ -19,13 +19,13 @@ FEW, TINY, ITEMS = 1024, 24, 1_000_000
 
 
 def peer(*words):
-    """What bloscpack_peer.py prints."""
+    """The output of bloscpack_peer.py."""
     done = subprocess.run([str(PYTHON), str(PEER), *map(str, words)], check=True, capture_output=True)
     return json.loads(done.stdout or "null")
 
 
 def bench_bloscpack(here, repeats):
-    """An array of 512 MiB in chunks of one MiB, all of it and anywhere in it."""
+    """An array of 512 MiB in chunks of 1 MiB, read as a whole and at random offsets."""
     source, out = here / "a.blp", here / "out"
     peer("write", source, SIZE)
     rate, beside, decoded, skip, mapped = [], [], [], [], []
@@ -72,7 +72,7 @@ def bench_small(here, repeats):
 
 
 def reads_anywhere(path, size):
-    """Times of reads of 10 bytes."""
+    """Times of reads of 10 bytes at random offsets."""
     dice, times = random.Random(13), []
     with open(path, "rb", buffering=0) as file:
         for _ in range(200):
@@ -84,13 +84,13 @@ def reads_anywhere(path, size):
 
 
 def stored(data):
-    """A chunk of data that are stored as they are, and its checksum."""
+    """An uncompressed chunk and its checksum."""
     chunk = bytes([2, 1, 0x22, 1]) + struct.pack("<3I", len(data), len(data), len(data) + 16) + data
     return chunk + struct.pack("<I", zlib.adler32(chunk))
 
 
 def write(path, options, sizes, between, chunks):
-    """Writes a file with offsets; returns its path, and how many bytes and chunks it holds."""
+    """Writes a file with offsets; returns its path, size of the data and number of chunks."""
     at, offsets = 32 + len(between) + 8 * len(chunks), []
     for chunk in chunks:
         offsets.append(at)
@@ -101,7 +101,7 @@ def write(path, options, sizes, between, chunks):
 
 
 def chunked(path, data, each):
-    """A file of chunks of one size, which divides that of the data."""
+    """A file of equal chunks; the chunk size divides the size of the data."""
     return write(path, 1, (each, each), b"", [stored(data[at:at + each]) for at in range(0, len(data), each)])
 
 
@@ -111,6 +111,6 @@ def items(path, data):
 
 
 def first_bytes(path, page):
-    """Time of dd for a page, without that of starting it."""
+    """The time of dd for a page, without the time to start dd."""
     empty = seconds("dd", "if=/dev/null", f"of={os.devnull}", "bs=4096", "count=1")
     return max(seconds("dd", f"if={path}", f"of={os.devnull}", "bs=4096", f"skip={page}", "count=1") - empty, 0)

@@ -1,4 +1,4 @@
-"""Encoded blocks, read from one end to the other."""
+"""Compressed blocks, read from end to end."""
 
 import os
 import shutil
@@ -49,14 +49,14 @@ LIBRARY = TARGET / "library-bench" / "release" / "library-bench"
 
 
 def fresh(here):
-    """An environment without anything that an earlier mount has kept."""
+    """An environment without the seek tables of earlier mounts."""
     kept = here / "kept"
     shutil.rmtree(kept, ignore_errors=True)
     return {**os.environ, "XDG_CACHE_HOME": str(kept)}
 
 
 class FreshMount(Mount):
-    """One of ours that knows nothing of the file yet; on `cores`, if they are named."""
+    """A mount by asdf-mount without kept seek tables, optionally on certain `cores`."""
 
     def __init__(self, source, here, cores=None):
         super().__init__([*(["taskset", "-c", cores] if cores else []), *ours(source, here / "m").command], here / "m")
@@ -74,9 +74,9 @@ def library():
 
 
 def compare(what, source, size, here, repeats, peers, goals, cores=None):
-    """Reads block 0 of `source` and lets the peers do the same, in turn; a row a peer: their time of ours."""
+    """Reads block 0 of `source`, alternating with the peers; adds a row per peer: its time divided by ours."""
     mine, theirs, memory = [], {name: [] for name in peers}, 0.0
-    # Else the first run reads it from the disk.
+    # Fill the page cache, so that the first run does not read from the disk.
     seconds("cat", source)
     for _ in range(repeats):
         with FreshMount(source, here) as point:
@@ -91,7 +91,7 @@ def compare(what, source, size, here, repeats, peers, goals, cores=None):
 
 
 def mounted(command, here, name):
-    """Time of reading `name` from another program's mount, mounting included."""
+    """The time to mount with another program and read `name`."""
     def run():
         with Mount([*command, here / "peer"], here / "peer") as point:
             return seconds("cat", point / name)
@@ -99,14 +99,14 @@ def mounted(command, here, name):
 
 
 def told(*command):
-    """Time that a command prints itself."""
+    """The time that a command measures and prints itself."""
     def run():
         return float(subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout)
     return run
 
 
 def on_one_core(source, here):
-    """The same by a daemon and a reader that share a core."""
+    """The time if daemon and reader share one core."""
     def run():
         with FreshMount(source, here, "0") as point:
             return seconds("taskset", "-c", "0", "cat", point / "blocks/0.bin")
@@ -121,7 +121,7 @@ def from_file(command, path):
 
 
 def bench_zlib(here, repeats, data, mib):
-    """zlib: both pictures, against everything that decodes the same stream from scratch."""
+    """zlib: both images, compared with all programs that decode the same stream without an index."""
     for kind in ("f32", "i16"):
         raw = picture(kind, data, mib)
         stream = stored_as("zlib", raw, data)
@@ -143,7 +143,7 @@ def bench_zlib(here, repeats, data, mib):
 
 
 def bench_bzip2(here, repeats, data, mib):
-    """bzip2: a quarter of both pictures, and numbers that pack well."""
+    """bzip2: a quarter of both images, and numbers that compress well."""
     mib = max(mib // 4, 1)
     for kind in ("f32", "i16", "smooth i16"):
         raw = smooth(data, mib) if kind == "smooth i16" else picture(kind, data, mib)
@@ -157,7 +157,7 @@ def bench_bzip2(here, repeats, data, mib):
 
 
 def bench_fast(here, repeats, data, mib):
-    """lz4, Blosc and zstd as Python asdf writes them, against their C libraries."""
+    """lz4, Blosc and zstd as Python asdf writes them, compared with their C libraries."""
     raw = picture("f32", data, mib)
     for codec in ("lz4", "blsc", "zstd"):
         source = by_python_asdf(codec, raw)
@@ -183,7 +183,7 @@ def bench_fast(here, repeats, data, mib):
 
 
 def bench_library(here, repeats, data, mib):
-    """Our inflate alone, on one core, in one process with the others."""
+    """Only our inflate, on one core, in one process with the other decoders."""
     for kind in ("f32", "i16"):
         stream = stored_as("zlib", picture(kind, data, mib), data)
         lines = subprocess.run([library(), "zlib", stream, str(mib * MIB), str(repeats)], check=True,
@@ -199,7 +199,7 @@ def bench_library(here, repeats, data, mib):
 
 
 def bench_readers(here, repeats, data, mib):
-    """Two readers in two blocks, of one."""
+    """Two concurrent readers of two blocks, relative to one reader."""
     raw = picture("f32", data, mib)
     stream = stored_as("zlib", raw, data)
     source = data / f"two-{mib}.asdf"

@@ -1,4 +1,4 @@
-"""The files that are measured: ASDF files made by hand, and pictures of the sky."""
+"""The files for the measurements: ASDF files made by hand, and images of the sky."""
 
 import bz2
 import math
@@ -18,7 +18,7 @@ def block_header(data_size, label=b"\0\0\0\0", used=None):
 
 
 def write_asdf(path, blocks, index=True, padding=b"", head=HEAD):
-    """blocks: (data_size, label, list of byte pieces). Returns where each block's data begin."""
+    """blocks: (data_size, label, list of byte pieces). Returns the offset of each block's data."""
     offsets = []
     with open(path, "wb", buffering=4 * MIB) as out:
         out.write(head + padding)
@@ -76,7 +76,7 @@ asdf.AsdfFile({'data': np.fromfile(source, '<f4')}).write_to(path, all_array_com
 
 
 def picture(kind, here, mib):
-    """`mib` MiB of sky, `f32` (calibrated) or `i16` (raw); made once, as it takes its time."""
+    """`mib` MiB of sky, `f32` (calibrated) or `i16` (raw); made once, because it takes long."""
     path = here / f"{kind}-{mib}.raw"
     if not path.exists():
         made = path.with_suffix(".part")
@@ -86,7 +86,7 @@ def picture(kind, here, mib):
 
 
 def smooth(here, mib):
-    """`mib` MiB of int16 that change slowly, which pack well; made once."""
+    """`mib` MiB of slowly changing int16, which compress well; made once."""
     path = here / f"smooth-{mib}.raw"
     if not path.exists():
         made = path.with_suffix(".part")
@@ -121,7 +121,7 @@ def in_asdf(codec, stream, data_size):
 
 
 def by_python_asdf(codec, source):
-    """An ASDF file that Python asdf has written, its array compressed with `codec`."""
+    """An ASDF file written by Python asdf, with an array compressed with `codec`."""
     path = source.with_name(f"{source.stem}-{codec}.asdf")
     if not path.exists():
         made = path.with_suffix(".part")
@@ -131,7 +131,7 @@ def by_python_asdf(codec, source):
 
 
 def gzipped(stream, raw):
-    """The same deflate data with gzip's header: what most peers read."""
+    """The same deflate data with a gzip header, for most of the peers."""
     path = stream.with_suffix(".gz")
     if not path.exists():
         sum32 = 0
@@ -144,7 +144,7 @@ def gzipped(stream, raw):
 
 
 def zipped(stream, raw):
-    """The same deflate data as the one member of a zip archive."""
+    """The same deflate data as the only member of a zip archive."""
     path = stream.with_suffix(".zip")
     if not path.exists():
         deflated, name = stream.read_bytes()[2:-4], b"data.raw"

@@ -1,4 +1,4 @@
-"""Trajectories beside the gsd package."""
+"""Trajectories compared with the gsd package."""
 
 import json
 import os
@@ -13,7 +13,7 @@ MANY, SOME = 1_000_000, 100_000
 
 
 def peer(*words):
-    """What gsd_peer.py prints; the process has all of the machine."""
+    """The output of gsd_peer.py, which runs alone on the machine."""
     done = subprocess.run([str(PYTHON), str(PEER), *map(str, words)], check=True, capture_output=True)
     return json.loads(done.stdout or "null")
 
@@ -49,7 +49,7 @@ def bench_gsd(here, repeats):
 
 
 def bench_series(source, here, repeats):
-    """One array over all frames, the first time in a mount."""
+    """The first read of one array over all frames in a mount."""
     took, of_fl, of_hoomd, memory = [], [], [], []
     for _ in range(repeats):
         with ours(source, here / "m") as point:

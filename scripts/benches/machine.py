@@ -24,7 +24,7 @@ rows = []
 
 
 def row(what, figure, beside=""):
-    """Adds a row to the table, and shows it at once on stderr."""
+    """Adds a row to the table, and prints it to stderr immediately."""
     rows.append((what, figure, beside))
     print(f"  {what}: {figure}  {beside}", file=sys.stderr, flush=True)
 
@@ -39,7 +39,7 @@ def ratio(values):
 
 
 def noise():
-    """How busy the machine is with other things."""
+    """The load average of the machine."""
     return f"load {os.getloadavg()[0]:.1f}"
 
 
@@ -56,7 +56,7 @@ def seconds(*command, **options):
 
 
 def at_once(*commands):
-    """Wall time of commands that run side by side."""
+    """Wall time of commands that run concurrently."""
     begun = time.perf_counter()
     running = [subprocess.Popen([str(w) for w in c], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                for c in commands]
@@ -66,7 +66,7 @@ def at_once(*commands):
 
 
 class Mount:
-    """A file system that a command mounts, from `with` to its end."""
+    """A file system mounted by a command, for the duration of a `with` block."""
 
     def __init__(self, command, point, env=None):
         self.point, self.env = Path(point), {**os.environ, **(env or {})}
@@ -86,7 +86,7 @@ class Mount:
 
 
 def ours(source, point, *options, env=None):
-    """`source` mounted by asdf-mount, with more variables in its environment."""
+    """A mount of `source` by asdf-mount, with additional environment variables."""
     return Mount([BINARY, *options, source, point], point, env)
 
 
@@ -95,7 +95,7 @@ def pid_of(point):
 
 
 def peak_memory(pid):
-    """MiB that a process has needed at most so far."""
+    """The peak memory of a process, in MiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
@@ -103,7 +103,7 @@ def peak_memory(pid):
 
 
 def bytes_moved(pid):
-    """Bytes that a process has read and written by system calls so far."""
+    """The number of bytes that a process has read and written with system calls."""
     fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
     return int(fields["rchar"]), int(fields["wchar"])
 

@@ -1,4 +1,4 @@
-"""Reading somewhere in encoded blocks."""
+"""Random access to compressed blocks."""
 
 import json
 import subprocess
@@ -79,7 +79,7 @@ def bench_seek(here, repeats, data, mib):
     peers = {"rapidgzip with its index": [], "indexed_gzip with its index": [], "ratarmount on a zip": []}
 
     def peers_at_random(mine):
-        """The same reads by the peers, right after ours: the machine's speed changes."""
+        """The same reads by the peers, immediately after ours, because the machine's speed varies."""
         for name, gains in peers.items():
             kind = name.split()[0]
             if kind == "ratarmount":
@@ -117,7 +117,7 @@ def bench_seek(here, repeats, data, mib):
 
 
 def bench_again(here, repeats, data, mib):
-    """Reading an encoded block again, of the plain file."""
+    """Reading a compressed block again, relative to the plain file."""
     raw = picture("f32", data, mib)
     source = in_asdf("zlib", stored_as("zlib", raw, data), mib * MIB)
     image = here / "raw.squashfs"
@@ -130,7 +130,7 @@ def bench_again(here, repeats, data, mib):
             block, same = point / "blocks/0.bin", peer / raw.name
             seconds("cat", same)
             seconds("cat", block)
-            seconds("cat", block)  # the first that the kernel may keep
+            seconds("cat", block)  # the first read that the kernel may cache
             again.append(seconds("cat", raw) / seconds("cat", block))
             plain, mine, theirs = answer(PYTHON, "-c", MAPPED, raw, block, same)
             mapped.append(plain / mine)

@@ -1,15 +1,15 @@
-//! How many streams are being decoded, estimated from the last turns.
+//! An estimate of how many streams are being decoded, from the last turns.
 //!
-//! Splitting one stream over several threads costs extra work. Several streams that are read at the same
-//! time keep all threads busy without it. A stream never says that its reader has stopped, since the reader
-//! may come back: a stream that takes no turn while others do is forgotten.
+//! Splitting one stream over several threads costs extra work. Several streams that are read at the same time
+//! keep all threads busy without it. A stream does not report that its reader has stopped, since the reader
+//! may come back. Instead a stream that takes no turn while others do is forgotten.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Turns that are remembered.
+/// Number of turns that are remembered.
 const TURNS: usize = 16;
 
-/// The last turns, each with the number of the stream that took it; 0 is none.
+/// The last turns as stream numbers; 0 is none.
 #[derive(Debug, Default)]
 pub(crate) struct FairShare(Mutex<State>);
 
@@ -21,14 +21,14 @@ struct State {
 }
 
 impl FairShare {
-    /// A number for a stream that is going to take turns.
+    /// Returns a number for a new stream.
     pub(crate) fn number(&self) -> u64 {
         let mut state = self.state();
         state.numbers += 1;
         state.numbers
     }
 
-    /// Takes a turn; returns how many streams took one lately, this one included.
+    /// Takes a turn; returns the number of streams with recent turns, including this one.
     pub(crate) fn take(&self, number: u64) -> usize {
         let mut state = self.state();
         let next = state.next;
@@ -38,7 +38,7 @@ impl FairShare {
         (0..TURNS).filter(is_first).count()
     }
 
-    /// Forgets a stream that takes no more turns.
+    /// Removes the turns of a stream that has ended.
     pub(crate) fn leave(&self, number: u64) {
         let mut state = self.state();
         state.last.iter_mut().filter(|last| **last == number).for_each(|last| *last = 0);

@@ -1,18 +1,18 @@
-//! How much memory there is for this process.
+//! The memory available to this process.
 
 use std::fs;
 use std::path::Path;
 
-/// Bytes of decoded chunks that are kept, as a rule.
+/// Default bytes of decoded units that are kept.
 const USUAL: u64 = 256 << 20;
 
-/// The part of the memory that is taken at most.
+/// Divisor: at most this fraction of the memory is used.
 const SHARE: u64 = 8;
 
-/// The budget of a cache when nothing else is said: 256 MiB, or an eighth of the memory if that is less.
+/// Returns the default budget of a cache: 256 MiB, or an eighth of the memory if that is less.
 ///
-/// The memory is that of the machine, or of the control group that the process is in, or as much address
-/// space as it may take (`ulimit -v`).
+/// The memory is the least of: the machine's memory, the limit of the process's control group, and the limit
+/// of the address space (`ulimit -v`).
 pub fn default_budget() -> u64 {
     let memory = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total(&text));
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -22,13 +22,14 @@ pub fn default_budget() -> u64 {
     all.map_or(USUAL, |all| (all / SHARE).min(USUAL))
 }
 
-/// `MemTotal` of /proc/meminfo.
+/// Returns `MemTotal` of /proc/meminfo in bytes.
 fn total(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The least limit of the groups that a process is in, by its /proc/self/cgroup; `root` is where groups are.
+/// Returns the lowest memory limit of the control groups in `groups`, a /proc/self/cgroup; `root` is their
+/// mountpoint.
 fn limit(groups: &str, root: &Path) -> Option<u64> {
     let of_line = |line: &str| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -40,7 +41,7 @@ fn limit(groups: &str, root: &Path) -> Option<u64> {
             }
             _ => return None,
         };
-        // Seen from within a container the path may lead nowhere; its own group is the root then.
+        // Within a container the path may not exist; the container's own group is then the root.
         let inside = Path::new(path.trim_start_matches('/'));
         let folders = inside.ancestors().map(|folder| root.join(folder));
         let number =

@@ -1,17 +1,18 @@
-//! The memory that work in flight may take.
+//! The memory for work in progress.
 //!
-//! Read-ahead starts only when memory is free. A foreground decode starts when memory is free or nothing else
-//! runs, so it always makes progress, however much it takes. A thread that holds a reservation never blocks on
-//! another one (a stream within a stream). Nor does a thread that others may wait for: a job is registered after it
-//! has its memory ([`MemoryBudget::demand_at_once`]), and a thread that holds a lock says so ([`Awaited`]). Otherwise a
-//! thread that holds memory and one that waits for it could wait for each other for ever.
+//! Read-ahead starts only when memory is free. A foreground decode starts when memory is free or no other one
+//! runs, so it always makes progress, whatever it needs. A thread that holds a reservation never blocks on
+//! another reservation (needed for a stream within a stream). Neither does a thread that others may wait for:
+//! a job is registered after it has its memory ([`MemoryBudget::demand_at_once`]), and a thread that holds a
+//! lock declares it ([`Awaited`]). Otherwise a thread that holds memory and one that waits for memory could
+//! deadlock.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::sync::Awaited;
 
-/// The budget, and what is reserved of it.
+/// The budget, and the reservations against it.
 pub(super) struct MemoryBudget {
     budget: u64,
     taken: Mutex<Taken>,
@@ -22,7 +23,7 @@ pub(super) struct MemoryBudget {
 struct Taken {
     ahead: u64,
     demanded: u64,
-    /// How many foreground decodes hold it.
+    /// Number of foreground decodes that hold a reservation.
     demands: usize,
 }
 
@@ -41,7 +42,7 @@ impl MemoryBudget {
         self.taken().all()
     }
 
-    /// Reserves memory for read-ahead, if all work in flight then takes at most half of the budget.
+    /// Reserves memory for read-ahead if all work in progress then takes at most half of the budget.
     pub(super) fn reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         let mut taken = self.taken();
         taken.all().checked_add(bytes).filter(|all| *all <= self.budget / 2)?;
@@ -49,7 +50,8 @@ impl MemoryBudget {
         Some(Reservation { room: self.clone(), bytes, awaited: None })
     }
 
-    /// Reserves memory for a foreground decode, and waits for it; `aside` is what else takes up the budget.
+    /// Reserves memory for a foreground decode; waits until it is free. `aside` returns other memory that
+    /// counts.
     pub(super) fn demand(self: &Arc<Self>, bytes: u64, aside: impl Fn() -> u64) -> Reservation {
         let mut taken = self.taken();
         while self.must_wait(&taken, bytes, &aside) {
@@ -58,7 +60,7 @@ impl MemoryBudget {
         self.take(&mut taken, bytes)
     }
 
-    /// Reserves memory for a foreground decode unless it has to wait for it.
+    /// Reserves memory for a foreground decode; `None` if it would have to wait.
     pub(super) fn demand_at_once(
         self: &Arc<Self>,
         bytes: u64,
@@ -91,12 +93,13 @@ impl fmt::Debug for MemoryBudget {
     }
 }
 
-/// Memory that is reserved until this is dropped. The thread that demanded one drops it.
+/// A reservation, which ends when this is dropped. A foreground reservation must be dropped by the thread
+/// that made it.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     room: Arc<MemoryBudget>,
     bytes: u64,
-    /// Present in a foreground decode: other threads wait for its memory.
+    /// Present in a foreground reservation: other threads wait for its memory.
     awaited: Option<Awaited>,
 }
 
@@ -114,7 +117,7 @@ impl Drop for Reservation {
     }
 }
 
-/// A job whose memory was reserved before, so that it never blocks on a reservation.
+/// Wraps a job with a reservation made before, so that it never blocks on another one.
 pub(super) fn holding<T>(job: impl FnOnce() -> T) -> impl FnOnce() -> T {
     move || {
         let _awaited = Awaited::begin();
@@ -139,13 +142,13 @@ mod tests {
                 send.send("waited").unwrap();
             });
             goes.recv().unwrap();
-            // This thread holds a reservation: it does not wait.
+            // This thread holds a reservation, so it does not wait.
             drop(room.demand(1000, || 0));
             assert!(done.try_recv().is_err());
             drop(first);
             assert_eq!(done.recv().unwrap(), "waited");
         });
-        // A decode that runs alone may take whatever it needs.
+        // A decode that runs alone may take as much memory as it needs.
         drop(room.demand(u64::MAX, || 0));
         assert_eq!(room.reserved(), 0);
     }

@@ -1,12 +1,12 @@
-//! Decoders' tables and buffers, kept from one use to the next.
+//! Scratch tables and buffers of decoders, kept for reuse.
 
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes that may wait to be used again, however small the budget is.
+/// Minimum bytes that are kept for any budget.
 const WEIGHT: u64 = 16 << 20;
 
-/// What waits, with its weight; the one used last is last.
+/// The kept objects with their weights; the one used last is at the end.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     waiting: Mutex<Vec<(Box<dyn Any + Send>, u64)>>,
@@ -14,17 +14,17 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Room for an eighth of the budget.
+    /// Creates a pool limited to an eighth of the budget.
     pub(super) fn new(budget: u64) -> Self {
         Self { waiting: Mutex::default(), most: WEIGHT.max(budget / 8) }
     }
 
-    /// Bytes of what waits.
+    /// Returns the bytes of all kept objects.
     pub(super) fn weight(&self) -> u64 {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(_, weight)| weight).sum()
     }
 
-    /// Takes one that was given back, or makes a new one.
+    /// Takes a kept object, or creates a new one.
     pub(super) fn take<T: Any + Send + Default>(&self) -> Box<T> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let place = waiting.iter().rposition(|(one, _)| one.is::<T>());
@@ -33,7 +33,7 @@ impl Scratch {
         found.and_then(|one| one.downcast().ok()).unwrap_or_default()
     }
 
-    /// Gives one back that takes up `weight` bytes; those that were used longest ago make room.
+    /// Keeps an object of `weight` bytes; the oldest ones are evicted.
     pub(super) fn give<T: Any + Send>(&self, one: Box<T>, weight: u64) {
         let mut dropped = Vec::new();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

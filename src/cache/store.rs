@@ -1,11 +1,11 @@
-//! The seek tables of compressed streams, which outlive a mount.
+//! The store of seek tables, which outlive a mount.
 //!
-//! A table is found by a [`Key`], and is the bytes of one file; their meaning is the codec's. Nothing depends
-//! on a table: without a directory none is stored, and a table that is missing or wrong costs its reader a pass
-//! over the stream, which makes a new one.
+//! A table is found by a [`Key`] and consists of the bytes of one file; the codec defines their meaning.
+//! Nothing depends on a table. Without a directory none is stored. If a table is missing or invalid, a reader
+//! needs one pass over the stream, which makes a new one.
 //!
-//! The threads that decode ahead write the tables. A [`PendingWrite`] announces one, so that the end of a mount
-//! can wait for it.
+//! The worker threads write the tables. A [`PendingWrite`] announces each, so that the end of a mount can
+//! wait for it.
 
 mod directory;
 #[cfg(test)]
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::user_dirs;
 use directory::Directory;
 
-/// The key of a table: a digest of all that identifies its stream.
+/// The key of a table: a digest of the stream's identity.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub [u8; 16]);
 
@@ -39,7 +39,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Where tables are stored.
+/// A store of tables.
 #[derive(Debug, Default)]
 pub struct Store {
     backing: Backing,
@@ -56,40 +56,41 @@ enum Backing {
 }
 
 impl Store {
-    /// A store that keeps nothing.
+    /// Creates a store that keeps nothing.
     pub fn nowhere() -> Self {
         Self::default()
     }
 
-    /// The user's: `$XDG_CACHE_HOME/asdf-mount`, by default in `~/.cache`; it is made if it is missing.
+    /// Opens the user's store: `$XDG_CACHE_HOME/asdf-mount`, by default in `~/.cache`. It is created if
+    /// missing.
     ///
     /// # Errors
-    /// As [`at`](Self::at), or the user has no such place.
+    /// As for [`at`](Self::at), or the user has no cache directory.
     pub fn of_user() -> Result<Self> {
         let path = user_dirs::CACHE.path();
         path.and_then(|path| Self::at(&path)).map_err(|error| error.within("seek tables can't be kept"))
     }
 
-    /// The one in the directory `path`, which is made if it is missing.
+    /// Opens the store in the directory `path`, which is created if missing.
     ///
     /// # Errors
-    /// It can't be made or read, is not ours, or can be written by others.
+    /// The directory can't be created or read, has another owner, or is writable by others.
     pub fn at(path: &Path) -> Result<Self> {
         let directory = Directory::open(path).map_err(|error| error.of(path))?;
         Ok(Self { backing: Backing::Directory(Arc::new(directory)), ..Self::default() })
     }
 
-    /// One that is gone with the process.
+    /// Creates a store in memory, which ends with the process.
     pub fn in_memory() -> Self {
         Self { backing: Backing::Memory(Mutex::default()), ..Self::default() }
     }
 
-    /// Whether anything is stored here.
+    /// True if the store keeps tables.
     pub fn keeps(&self) -> bool {
         !matches!(self.backing, Backing::Nowhere)
     }
 
-    /// The table with this key. Its bytes may be anything.
+    /// Returns the table with this key. Its bytes are not validated.
     pub fn find(&self, key: Key) -> Option<Arc<dyn Content>> {
         match &self.backing {
             Backing::Nowhere => None,
@@ -98,7 +99,7 @@ impl Store {
         }
     }
 
-    /// Keeps what `write` writes under `key`, whole or not at all.
+    /// Stores the output of `write` under `key`, completely or not at all.
     pub fn keep(&self, key: Key, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) {
         let kept = match &self.backing {
             Backing::Nowhere => Ok(()),
@@ -124,31 +125,31 @@ impl Store {
         }
     }
 
-    /// Announces a write.
+    /// Announces a write. The store waits for it in [`settle`](Self::settle).
     pub fn pending_write(&self) -> PendingWrite {
         *locked(&self.pending.writes) += 1;
         PendingWrite(self.pending.clone())
     }
 
-    /// Waits until all pending writes are done or given up.
+    /// Waits until all pending writes are done or abandoned.
     pub fn settle(&self) {
         while !self.settle_within(Duration::from_secs(60)) {}
     }
 
-    /// The same for so long at most; whether all is settled.
+    /// Waits at most `patience` for pending writes; true if all are done.
     pub fn settle_within(&self, patience: Duration) -> bool {
         let writes = locked(&self.pending.writes);
         let waited = self.pending.fewer.wait_timeout_while(writes, patience, |writes| *writes > 0);
         *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
     }
 
-    /// What first went wrong in keeping something.
+    /// Returns the first error of storing a table.
     pub fn trouble(&self) -> Option<Error> {
         locked(&self.trouble).clone()
     }
 }
 
-/// A table that will be written. Dropped when it is written, or when that was given up.
+/// An announced write of a table. Dropped when it is done or abandoned.
 #[derive(Debug)]
 pub struct PendingWrite(Arc<Pending>);
 

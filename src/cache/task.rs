@@ -1,15 +1,15 @@
-//! A job that another thread may do before the reader of its result asks for it.
+//! A job that a worker thread may complete before its result is needed.
 //!
-//! A reader that comes before a thread has begun does the job itself. So no reader waits for a thread to become
-//! free, which could never happen if that thread waits for another job. A task that is dropped before it has
-//! begun is not done.
+//! If no thread has started the job when the result is needed, the reader runs it itself. Waiting for a free
+//! thread could deadlock, as all threads may wait for other jobs. A task that is dropped before its start is
+//! not run.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::{Workers, workers::while_waiting};
+use crate::workers::{Workers, while_waiting};
 
-/// The result of a job that is done sooner or later.
+/// A job, and later its result.
 pub(crate) struct Task<T>(Arc<Slot<T>>);
 
 struct Slot<T> {
@@ -21,12 +21,12 @@ enum State<T> {
     Waiting(Box<dyn FnOnce() -> T + Send>),
     Running,
     Done(T),
-    /// Taken, or lost in a panic.
+    /// The result was taken, or lost in a panic.
     Gone,
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// Has a job done by one of `workers`.
+    /// Schedules a job on `workers`.
     pub(crate) fn new(workers: &Workers, job: impl FnOnce() -> T + Send + 'static) -> Self {
         let state = Mutex::new(State::Waiting(Box::new(job)));
         let slot = Arc::new(Slot { state, done: Condvar::new() });
@@ -39,12 +39,12 @@ impl<T: Send + 'static> Task<T> {
         Self(slot)
     }
 
-    /// Whether a thread has begun with it.
+    /// True if a thread has started the job.
     pub(crate) fn has_begun(&self) -> bool {
         !matches!(*self.0.state(), State::Waiting(_))
     }
 
-    /// The result, after doing the work here or waiting for it; `None` if the job panicked.
+    /// Returns the result, after running the job here or waiting for it; `None` if the job panicked.
     pub(crate) fn take(self) -> Option<T> {
         self.0.work();
         let mut state = self.0.state();
@@ -65,13 +65,13 @@ impl<T> Slot<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the work has ended.
+    /// Waits until the job has ended.
     fn wait(&self) -> MutexGuard<'_, State<T>> {
         let is_running = |state: &mut State<T>| matches!(state, State::Running);
         self.done.wait_while(self.state(), is_running).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the work, if no thread has begun with it.
+    /// Runs the job unless a thread has started it.
     fn work(&self) {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Running) {
@@ -85,7 +85,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// Says that the work ended, however it did.
+/// Signals the end of the job on all paths, including panics.
 struct Ending<'a, T> {
     slot: &'a Slot<T>,
     result: Option<T>,

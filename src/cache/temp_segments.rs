@@ -1,8 +1,8 @@
-//! Segments of an unnamed temporary file, for small data that would take memory.
+//! Segments of an unnamed temporary file, for small data that would otherwise take memory.
 //!
-//! The file lies in the directory for large temporary files and ends with the process. Each owner fills a
-//! [`SegmentList`]; a segment that is dropped is punched out of the file. Where no such file can be made, or
-//! the disk is full, nothing is stored.
+//! The file is in the directory for large temporary files and ends with the process. Each owner fills a
+//! [`SegmentList`]; a dropped segment is punched out of the file. If the file can't be created, or the disk
+//! is full, nothing is stored.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,26 +10,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::user_dirs;
 
-/// Bytes of a segment; it holds many windows.
+/// Size of a segment in bytes; it holds many sliding windows.
 const SEGMENT: u64 = 256 << 10;
 
-/// Bytes of all segments in use.
+/// Maximum bytes of all segments in use.
 const MOST: u64 = 1 << 30;
 
-/// The file of a mount; made when the first segment is asked for.
+/// The temporary file of a mount; created with the first segment.
 #[derive(Debug, Default)]
 pub(crate) struct TempSegments(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     file: Option<Arc<File>>,
-    /// Making it was refused.
+    /// True if the file could not be created.
     refused: bool,
     end: u64,
     used: u64,
 }
 
-/// A part of the file that belongs to one owner until it is dropped.
+/// A part of the file with one owner.
 #[derive(Debug)]
 struct Segment {
     state: Arc<Mutex<State>>,
@@ -39,7 +39,7 @@ struct Segment {
 }
 
 impl TempSegments {
-    /// A new segment, if there may be one more.
+    /// Allocates a segment, if the limit allows.
     fn segment(&self) -> Option<Segment> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.refused || state.used + SEGMENT > MOST {
@@ -62,7 +62,7 @@ impl TempSegments {
         Some(Segment { state: self.0.clone(), file, start, filled: 0 })
     }
 
-    /// Bytes of all segments in use.
+    /// Returns the bytes of all segments in use.
     #[cfg(test)]
     fn used(&self) -> u64 {
         self.0.lock().unwrap().used
@@ -70,7 +70,7 @@ impl TempSegments {
 }
 
 impl Segment {
-    /// Writes `bytes` and says where in the segment; `None` when they don't fit or can't be written.
+    /// Writes `bytes` and returns their offset in the segment; `None` if they do not fit or can't be written.
     fn put(&mut self, bytes: &[u8]) -> Option<u32> {
         let at = self.filled;
         let end = at.checked_add(bytes.len() as u64).filter(|end| *end <= SEGMENT)?;
@@ -79,7 +79,7 @@ impl Segment {
         u32::try_from(at).ok()
     }
 
-    /// Reads `len` bytes from `at` on, as they were put.
+    /// Reads `len` bytes from `at` on.
     fn get(&self, at: u32, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; len];
         self.file.read_exact_at(&mut bytes, self.start + u64::from(at)).ok()?;
@@ -87,7 +87,7 @@ impl Segment {
     }
 }
 
-/// Where bytes are stored in a [`SegmentList`].
+/// The location of bytes in a [`SegmentList`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     segment: u32,
@@ -96,18 +96,18 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// How many bytes they are.
+    /// Returns the number of bytes.
     pub(crate) fn len(self) -> u64 {
         self.len.into()
     }
 }
 
-/// The segments of one owner, filled one after the other.
+/// The segments of one owner, filled in order.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentList(Vec<Segment>);
 
 impl SegmentList {
-    /// Writes `bytes`, which fit into a segment; `None` when that fails.
+    /// Writes `bytes`, which must fit into a segment; `None` on failure.
     pub(crate) fn put(&mut self, bytes: &[u8], file: &TempSegments) -> Option<Stored> {
         let len = u32::try_from(bytes.len()).ok()?;
         let at = match self.0.last_mut().and_then(|segment| segment.put(bytes)) {
@@ -122,7 +122,7 @@ impl SegmentList {
         Some(Stored { segment: u32::try_from(self.0.len() - 1).ok()?, at, len })
     }
 
-    /// Reads bytes as they were put.
+    /// Reads stored bytes.
     pub(crate) fn get(&self, stored: Stored) -> Option<Vec<u8>> {
         let segment = self.0.get(usize::try_from(stored.segment).ok()?)?;
         segment.get(stored.at, usize::try_from(stored.len).ok()?)

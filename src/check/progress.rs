@@ -1,6 +1,6 @@
-//! A line on the terminal about what takes longer than a second; nothing where stderr is no terminal.
+//! A progress line on the terminal for runs longer than a second; nothing if stderr is no terminal.
 //!
-//! Of many small files it says how many are done; of a file that takes long by itself it is a bar.
+//! For many small files the line shows their number, for a file that takes long it is a progress bar.
 
 use std::cell::{Cell, RefCell};
 use std::io::IsTerminal;
@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How long a run, and then a single file, takes before it is shown.
+/// Minimum duration of a run before the line is shown, and of a file before its bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a line stays before it is drawn anew: a terminal that is drawn on for each of a thousand files a second
-/// flickers, and what is not a terminal after all (script(1)) keeps it.
+/// Minimum time between updates of the line. Without it, a thousand files a second make a terminal flicker,
+/// and script(1) records each update.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The progress through a number of files, one after the other.
+/// The progress through several files, one after the other.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
     begun: Instant,
     drawn: Cell<Instant>,
     is_shown: Cell<bool>,
-    /// Whether stdout, too, is a terminal: the same one, if in doubt.
+    /// True if stdout is a terminal as well, presumably the same one.
     shares_terminal: bool,
     files: Cell<u64>,
     bytes: Cell<u64>,
@@ -41,7 +41,7 @@ struct Current {
 }
 
 impl Progress {
-    /// Nothing is shown yet, and with `quiet` never.
+    /// Creates a progress line that is not shown yet, and never with `quiet`.
     pub(super) fn new(quiet: bool) -> Self {
         let target = match quiet {
             true => ProgressDrawTarget::hidden(),
@@ -62,7 +62,12 @@ impl Progress {
         }
     }
 
-    /// Begins the next file, of which `total` bytes are to be read.
+    /// True if there is a terminal to show it on.
+    pub(super) fn is_visible(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
+    /// Starts the next file, of which `total` bytes will be read.
     pub(super) fn file(&self, file: &Path, total: u64) {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().escape_debug().to_string();
         self.files.set(self.files.get() + 1);
@@ -70,7 +75,7 @@ impl Progress {
         self.draw_when_due();
     }
 
-    /// Says that `bytes` more were read.
+    /// Adds `bytes` to the number of bytes read.
     pub(super) fn add(&self, bytes: u64) {
         self.bytes.set(self.bytes.get() + bytes);
         self.current.borrow_mut().done += bytes;
@@ -90,7 +95,7 @@ impl Progress {
             self.bar.set_position(*done);
             return;
         }
-        // In this style, so that the steps to a bar are not seen.
+        // Set first, so that the steps towards a bar are not visible.
         self.set_style("{wide_msg}");
         let count = self.files.get();
         if now - *begun < PATIENCE {
@@ -102,7 +107,7 @@ impl Progress {
             self.bar.reset();
             self.bar.set_length(*total);
             self.bar.set_position(*done);
-            // The rate is that from here on.
+            // The rate counts from here on.
             self.bar.reset_eta();
             self.set_style("{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
         }
@@ -114,17 +119,17 @@ impl Progress {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Writes something to stderr, where the line is.
+    /// Writes to stderr while the line is hidden.
     pub(super) fn hide<T>(&self, write: impl FnOnce() -> T) -> T {
         if self.is_shown.get() { self.bar.suspend(write) } else { write() }
     }
 
-    /// Writes something to stdout, where the line may be as well.
+    /// Writes to stdout while the line is hidden, if both share a terminal.
     pub(super) fn hide_if_shared<T>(&self, write: impl FnOnce() -> T) -> T {
         if self.shares_terminal { self.hide(write) } else { write() }
     }

@@ -1,15 +1,15 @@
-//! The line that says what a run over files came to.
+//! The summary line of a run over files.
 
 use std::fmt;
 
 use super::Status;
 
-/// What the files were.
+/// Counts of files and blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     pub(super) files: u64,
     pub(super) blocks: usize,
-    /// Blocks whose seek table was made; `None` if that was not asked for.
+    /// Number of blocks whose seek table was built; `None` without `--index`.
     pub(super) indexed: Option<usize>,
     pub(super) damaged: u64,
     pub(super) unreadable: u64,
@@ -28,7 +28,7 @@ impl Summary {
         }
     }
 
-    /// The verdict on all of them.
+    /// Returns the verdict on all files.
     pub(super) fn status(&self) -> Status {
         match (self.damaged, self.unreadable) {
             (0, 0) => Status::Sound,

@@ -1,7 +1,8 @@
-//! `asdf-mount --index`: reads the blocks whose seek tables are kept, before anybody waits for it.
+//! `asdf-mount --index`: builds seek tables in advance, so that no reader has to wait for them.
 //!
-//! A block is read from its start to its end, with all cores ahead of the reading; what that leaves is
-//! what a mount's first read at the end leaves. A block whose table is kept already is passed.
+//! Each block that can have a table is read from start to end, with read-ahead on all cores. The result is
+//! the table that the first read to the end would leave in a mount. A block with an existing table is
+//! skipped.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -19,14 +20,14 @@ use crate::error::one_line;
 use crate::format::{self, Context};
 use crate::source::FileSource;
 
-/// Decoded data that may be held, and for each thread: two of the largest pieces of work, as half of it
-/// is for work in flight.
+/// Cache budget in bytes, and addition per thread: twice the largest piece of work, as half of the budget is
+/// for work in progress.
 const BUDGET: u64 = 32 << 20;
 const BUDGET_OF_THREAD: u64 = 20 << 20;
 
-/// Makes the tables of the files, and of those in folders, and keeps them in `store`; the worst verdict.
+/// Builds the tables of the files, including those in directories, in `store`. Returns the worst verdict.
 ///
-/// Says on `complaints` what can't be read, a line a block or a file, and unless `quiet` what it came to.
+/// Writes a line to `complaints` for each block or file that can't be read, and a summary unless `quiet`.
 pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Write) -> io::Result<Status> {
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
     let cache = Cache::new(BUDGET + BUDGET_OF_THREAD * threads.min(16)).with_store(store);
@@ -56,7 +57,7 @@ pub fn run(files: &[PathBuf], store: Store, quiet: bool, complaints: &mut dyn Wr
     Ok(status)
 }
 
-/// The files so far.
+/// The state of a run.
 struct Indexing<'a> {
     context: &'a Context,
     progress: &'a Progress,

@@ -1,9 +1,9 @@
-//! Which files are checked: those that are named, and of a folder that is named all files of a known format in
-//! it, by name, at any depth.
+//! The walk over the files to check: named files, and all files of a known format in named directories,
+//! sorted by name, at any depth.
 //!
-//! A symbolic link is followed where it is named, and passed over in a folder: it would lead out of the folder, or
-//! to a file that is checked anyway. The files of a save that is being made, or was interrupted, are passed over
-//! as well: the file that is saved is checked.
+//! A symbolic link is followed if it is named itself. Within a directory it is skipped: it leads out of the
+//! directory, or to a file that is checked anyway. The auxiliary files of a save are skipped as well: the
+//! saved file is checked.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format;
 use crate::options::PID_ATTRIBUTE;
 
-/// The files, in order; an error for what can't be looked at.
+/// The files, in order; an error for each path that can't be examined.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
     named: std::slice::Iter<'a, PathBuf>,
@@ -22,7 +22,7 @@ pub(super) struct Walk<'a> {
     passed_over: u64,
 }
 
-/// A folder and what is left of its names, the next one last.
+/// A directory and its remaining names, the next one last.
 #[derive(Debug)]
 struct Level {
     folder: PathBuf,
@@ -35,7 +35,7 @@ impl<'a> Walk<'a> {
         Self { named: named.iter(), levels: Vec::new(), passed_over: 0 }
     }
 
-    /// Files that were in the folders so far and are of no known format.
+    /// Returns the number of files in directories so far that are of no known format.
     pub(super) fn passed_over(&self) -> u64 {
         self.passed_over
     }
@@ -52,7 +52,8 @@ impl<'a> Walk<'a> {
         self.enter(path.to_owned()).err().map(|error| Err((path.to_owned(), error)))
     }
 
-    /// What lies in a folder: `None` if there is nothing to check, or if it is a folder, which comes next.
+    /// Examines an entry of a directory. Returns `None` if there is nothing to check, or if it is a
+    /// directory, which is entered.
     fn found(&mut self, path: PathBuf) -> Option<std::result::Result<PathBuf, (PathBuf, Error)>> {
         let looked = fs::symlink_metadata(&path).map_err(Error::from).and_then(|meta| {
             if meta.is_dir() {
@@ -67,7 +68,7 @@ impl<'a> Walk<'a> {
         match looked {
             Ok(true) => Some(Ok(path)),
             Ok(false) => None,
-            // An interrupted save may have left first bytes of no format.
+            // The first bytes of a half-saved file may not show its format.
             Err(error) if error.kind() == Kind::Unrecognised && super::halfway(&path).is_some() => {
                 Some(Ok(path))
             }
@@ -75,7 +76,7 @@ impl<'a> Walk<'a> {
                 self.passed_over += 1;
                 None
             }
-            // It was removed meanwhile.
+            // The file was removed meanwhile.
             Err(error) if error.kind() == Kind::System(libc::ENOENT) => None,
             Err(error) => Some(Err((path, error))),
         }
@@ -84,7 +85,7 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, folder: PathBuf) -> Result<()> {
         let meta = fs::metadata(&folder)?;
         let identity = (meta.dev(), meta.ino());
-        // A file system may have a folder that lies in itself.
+        // A file system may have a directory that contains itself.
         if self.levels.iter().any(|level| level.identity == identity) {
             return Ok(());
         }
@@ -127,7 +128,7 @@ impl Iterator for Walk<'_> {
     }
 }
 
-/// Whether a folder is the root of a mount of this program: the texts in it begin as ASDF files do.
+/// True if a directory is the root of a mount of this program, whose texts begin like ASDF files.
 fn is_our_mount(folder: &Path) -> bool {
     rustix::fs::getxattr(folder, PID_ATTRIBUTE, &mut [0; 20]).is_ok()
 }

@@ -1,9 +1,9 @@
 //! Completion of a command line, for the shells' completion scripts.
 //!
-//! A script runs `asdf-mount --complete WORD…` with the words up to the cursor, the last one unfinished. The
-//! answer is a line `KIND⇥CUT` (see [`Kind`]; CUT is what stands before the candidates in the last word, as
-//! `ro,cache=`), then a line `CANDIDATE⇥DESCRIPTION` for each candidate. So the scripts need no list of options,
-//! and the shell does quoting, menus and names of files.
+//! A script runs `asdf-mount --complete WORD…` with the words up to the cursor, of which the last is
+//! unfinished. The answer is a line `KIND⇥CUT`, then a line `CANDIDATE⇥DESCRIPTION` for each candidate. For
+//! KIND see [`Kind`]. CUT is the part of the last word before the candidates, such as `ro,cache=`. The
+//! scripts thus need no list of options, and the shell does quoting, menus and file names.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -14,14 +14,14 @@ use clap::{Arg, Command};
 use super::Generated;
 use crate::{daemon, options};
 
-/// The argument that asks for an answer; the only one that is not in [`super::Arguments`].
+/// The argument that requests completions; the only one that is not in [`super::Arguments`].
 pub(super) const ASKED_BY: &str = "--complete";
 
 const BASH: &str = include_str!("complete/asdf-mount.bash");
 const ZSH: &str = include_str!("complete/asdf-mount.zsh");
 const FISH: &str = include_str!("complete/asdf-mount.fish");
 
-/// The script of a shell.
+/// Returns the completion script of a shell.
 pub(super) fn script(shell: Generated) -> &'static str {
     match shell {
         Generated::Bash => BASH,
@@ -31,18 +31,18 @@ pub(super) fn script(shell: Generated) -> &'static str {
     }
 }
 
-/// How the shell treats the candidates, and what it adds.
+/// The treatment of the candidates by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Whole words.
     Words,
-    /// Parts of a list, in which a comma may follow.
+    /// List items, which a comma may follow.
     List,
     /// Paths, to be quoted.
     Paths,
-    /// The shell adds names of files.
+    /// The shell adds file names.
     Files,
-    /// The shell adds names of folders.
+    /// The shell adds directory names.
     Folders,
 }
 
@@ -61,9 +61,9 @@ impl Kind {
 #[derive(Debug)]
 struct Answer {
     kind: Kind,
-    /// How many bytes of the last word stand before the candidates.
+    /// Number of bytes of the last word before the candidates.
     cut: usize,
-    /// With their descriptions.
+    /// The candidates and their descriptions.
     candidates: Vec<(OsString, String)>,
 }
 
@@ -72,7 +72,7 @@ impl Answer {
         Self { kind, cut: 0, candidates: Vec::new() }
     }
 
-    /// Keeps the candidates that go on from `current`.
+    /// Returns the text of the answer, with the candidates that start with the unfinished part of `current`.
     fn text(mut self, current: &OsStr) -> Vec<u8> {
         let (before, begun) = current.as_bytes().split_at_checked(self.cut).unwrap_or_default();
         let fits = |value: &OsStr| {
@@ -92,9 +92,9 @@ impl Answer {
     }
 }
 
-/// Says what can stand at the end of `words`, the arguments of `command` up to the cursor.
+/// Returns the completions at the end of `words`, the arguments of `command` up to the cursor.
 pub(super) fn answer(mut command: Command, words: &[OsString]) -> Vec<u8> {
-    // --help and --version join the others here.
+    // Adds --help and --version.
     command.build();
     let empty = OsString::new();
     let (current, before) = words.split_last().unwrap_or((&empty, &[]));
@@ -109,11 +109,11 @@ pub(super) fn answer(mut command: Command, words: &[OsString]) -> Vec<u8> {
     answer.text(current)
 }
 
-/// What is known from the words before the last one.
+/// The information in the words before the last one.
 struct Line<'a> {
-    /// The option whose value the last word is.
+    /// The option whose value is the last word.
     expects: Option<&'a Arg>,
-    /// `--` was given.
+    /// True after `--`.
     only_paths: bool,
     unmount: bool,
     before: &'a [OsString],
@@ -135,14 +135,14 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// Answers for a source or a mount point.
+    /// Completes a source or a mountpoint.
     fn paths(&self, current: &OsStr) -> Answer {
         if !self.unmount {
             return Answer::of(Kind::Files);
         }
         let mut mounts = Answer::of(Kind::Paths);
         mounts.candidates = mounted(current, self.before);
-        // A mount point may be written in more ways than there are candidates.
+        // A mountpoint may be spelled in a way that is no candidate; the shell then offers directories.
         if mounts.candidates.is_empty() { Answer::of(Kind::Folders) } else { mounts }
     }
 }
@@ -152,8 +152,8 @@ fn is_unmount(word: &OsStr) -> bool {
     word == "--unmount" || short(word.as_bytes())
 }
 
-/// The argument in `word` that takes a value, and where in the word the value begins; nowhere if the value is
-/// the next word.
+/// Returns the argument in `word` that takes a value, and the offset of the value in the word; `None` as
+/// offset if the value is the next word.
 fn value_in<'a>(command: &'a Command, word: &OsStr) -> Option<(&'a Arg, Option<usize>)> {
     let word = word.as_bytes();
     let takes_value = |argument: &&Arg| argument.get_action().takes_values();
@@ -189,7 +189,7 @@ fn of_value(argument: &Arg, current: &OsStr, at: usize) -> Answer {
     answer
 }
 
-/// Completes the last option of a list after `-o`.
+/// Completes the last item of a list after `-o`.
 fn of_list(list: &[u8]) -> Answer {
     let is_end = |at: &usize| list[*at] == b',' && (*at == 0 || list[*at - 1] != b'\\');
     let start = (0..list.len()).rev().find(is_end).map_or(0, |comma| comma + 1);
@@ -222,20 +222,20 @@ fn of_options(command: &Command, current: &OsStr) -> Answer {
     for argument in command.get_arguments() {
         let what = argument.get_help().map(ToString::to_string).unwrap_or_default();
         let long = argument.get_long().map(|long| format!("--{long}"));
-        // Where more letters follow, a short option could only stand for itself.
+        // A short option can't be completed further.
         let short = argument.get_short().filter(|_| current.len() <= 2).map(|short| format!("-{short}"));
         answer.candidates.extend(short.into_iter().chain(long).map(|name| (name.into(), what.clone())));
     }
     answer
 }
 
-/// What this program has mounted, as it would be written after `current`, without what is named already.
+/// Returns this program's mountpoints that complete `current`, except those named already.
 fn mounted(current: &OsStr, named: &[OsString]) -> Vec<(OsString, String)> {
     let here = std::env::current_dir().unwrap_or_default();
     let begins = |path: &Path| path.as_os_str().as_bytes().starts_with(current.as_bytes());
     let mut candidates = Vec::new();
     for (path, source) in daemon::mounted().unwrap_or_default() {
-        // join leaves a name that is absolute as it is.
+        // join returns an absolute name unchanged.
         if named.iter().any(|name| here.join(name) == path) {
             continue;
         }
@@ -252,7 +252,7 @@ fn mounted(current: &OsStr, named: &[OsString]) -> Vec<(OsString, String)> {
 mod tests {
     use super::*;
 
-    /// The kind, the cut and the candidates.
+    /// Returns the first line of the answer (kind and cut), and the candidates.
     fn answered(line: &str) -> (String, Vec<String>) {
         let words: Vec<OsString> = line.split(' ').skip(1).map(OsString::from).collect();
         let text = String::from_utf8(answer(super::super::command(), &words)).unwrap();

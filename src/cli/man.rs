@@ -1,4 +1,4 @@
-//! The man page, in roff.
+//! Generation of the man page in roff.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ pub(super) fn page(command: clap::Command, sections: &[(&str, String)]) -> std::
     for (title, text) in sections {
         write_section(&mut page, title, text)?;
     }
-    // Terminals of ASCII have no ellipsis.
+    // ASCII terminals have no ellipsis.
     Ok(String::from_utf8_lossy(&page).replace('…', "...").into_bytes())
 }
 
@@ -31,8 +31,8 @@ fn write_section(page: &mut Vec<u8>, title: &str, text: &str) -> std::io::Result
     writeln!(page, ".fi")
 }
 
-/// Wraps a line for a terminal of 80 columns, of which man(1) leaves the first seven blank. The next lines are
-/// indented like the text of the first, or like its second column.
+/// Wraps a line for a terminal of 80 columns, of which man(1) leaves the first seven blank. Continuation
+/// lines are indented like the text of the first line, or like its second column.
 fn wrapped(line: &str) -> Vec<String> {
     const WIDTH: usize = 72;
     let indent = line.len() - line.trim_start().len();

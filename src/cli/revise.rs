@@ -1,4 +1,4 @@
-//! `--edit`, `--set-tree` and `--recover`: changing a file without a mount.
+//! `--edit`, `--set-tree` and `--recover`: changes to a file without a mount.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -23,9 +23,9 @@ use crate::log;
 use crate::source::NoReaders;
 use crate::user_dirs::STATE;
 
-/// The editor without `$VISUAL` and `$EDITOR`.
+/// The default editor, without `$VISUAL` and `$EDITOR`.
 const EDITOR: &str = "vi";
-/// The characters of a file's name that the name of its directory contains.
+/// Maximum characters of the file's name in the name of its edit directory.
 const STEM: usize = 50;
 
 /// Replaces the tree of `file` with the text of `tree` (`-`: standard input).
@@ -96,7 +96,7 @@ pub(super) fn edit(file: &Path, options: EditOptions) -> Result<u8> {
     }
 }
 
-/// Recovers each file, and goes on after an error; unless `quiet`, prints what was done.
+/// Recovers each file, continuing after errors; unless `quiet`, prints what was done.
 pub(super) fn recover(files: &[PathBuf], quiet: bool) -> Result<u8> {
     if files.is_empty() {
         return Err(usage("--recover needs at least one FILE"));
@@ -126,7 +126,7 @@ fn recover_one(file: &Path, quiet: bool) -> Result<()> {
         print(told.as_bytes())?;
     }
     if recovered.outcome.is_none() {
-        // A file that had a journal is one of ours, whatever it contains.
+        // A file that had a journal was saved by this program, whatever it contains.
         format::check_kind(file)?;
     }
     if recovered.is_nothing() && !quiet {
@@ -170,7 +170,7 @@ fn tell_of_state_directory() {
     }
 }
 
-/// Adds advice to the error of a file that another program has locked.
+/// Adds advice to an error about a file that another program has locked.
 fn if_busy(error: Error) -> Error {
     match error.kind() {
         Kind::Busy => error.advise("unmount it, or try again when that program has ended"),
@@ -218,7 +218,7 @@ fn again() -> Result<bool> {
 struct Copy {
     dir: PathBuf,
     text: PathBuf,
-    /// Whether no editor runs. While one does, Ctrl-C is for the editor and must not end this program.
+    /// True while no editor runs. During an edit Ctrl-C is for the editor and must not end this program.
     alone: Arc<AtomicBool>,
     _lock: File,
 }
@@ -232,9 +232,9 @@ impl Copy {
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700);
         builder.recursive(true).create(&base).map_err(|error| Error::from(error).of(&base))?;
-        // In a shared directory an existing one may be another user's.
+        // In a shared directory an existing one may belong to another user.
         builder.recursive(false).create(&dir).map_err(|error| Error::from(error).of(&dir))?;
-        // Locked, so that no mount removes it as an old one.
+        // Locked, so that no mount removes it as an abandoned one.
         let lock = File::open(&dir).map_err(|error| Error::from(error).of(&dir))?;
         let _ = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
         let (text_path, alone) = (dir.join("tree.yaml"), Arc::new(AtomicBool::new(true)));
@@ -254,8 +254,8 @@ impl Copy {
         let editor =
             ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os).find(|value| !value.is_empty());
         let editor = editor.unwrap_or_else(|| OsString::from(EDITOR));
-        // The variable may hold arguments, as with git and visudo. The shell ignores Ctrl-C, which is for the
-        // editor.
+        // The variable may contain arguments, as for git and visudo. The shell ignores Ctrl-C, which is for
+        // the editor.
         let mut script = OsString::from("trap : INT QUIT\n");
         script.push(&editor);
         script.push(" \"$1\"");

@@ -1,4 +1,4 @@
-//! The texts of `--help` and the man page, besides those of the arguments.
+//! The texts of `--help` and the man page, except those of the arguments.
 
 use crate::{exit, log, options};
 
@@ -51,7 +51,7 @@ const BUGS: &str = "  Only the tree can be edited; blocks are read-only.
 
 const SEE_ALSO: &str = "  fusermount3(1), getfattr(1), mount(8), umount(8), https://www.asdf-format.org";
 
-/// The sections after the options: titles, and texts of fixed lines.
+/// Returns the sections after the options: titles, and texts of fixed lines.
 pub(super) fn sections() -> Vec<(&'static str, String)> {
     vec![
         ("Mount options (-o)", mount_options()),

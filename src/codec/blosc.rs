@@ -1,19 +1,19 @@
-//! Blosc 1: blocks of elements, shuffled and compressed, that can be decoded one by one.
+//! Blosc 1: blocks of shuffled and compressed elements, which decode independently.
 //!
 //! ASDF stores Blosc in two framings under one label:
 //!
 //! ```text
 //! asdf-compression, asdf-cxx   one buffer
-//! abacusutils                  [u32 size, big-endian][buffer of that size] and again, to the end
+//! abacusutils                  repeated to the end: [u32 size, big-endian][buffer of that size]
 //! ```
 //!
-//! They are told apart by the buffer's own size, which stands at byte 12 of its header: it is the size of
-//! all that is stored, or the number that stands before the header.
+//! A buffer gives its own size at byte 12 of its header, and this tells the framings apart. The size is
+//! either that of all stored bytes, or equal to the number before the header.
 //!
-//! A chunk is a block of a buffer, or several blocks that are small, or several buffers that are; data
-//! that are stored as they are (memcpyed) are cut. What a buffer looks like is told in [`buffer`], its
-//! header in [`header`]. The decoder is our own and safe, because the C library writes past its output
-//! when a stream is made for it to (c-blosc issue 405).
+//! A chunk is a block of a buffer, or several small blocks, or several small buffers. Data that are stored
+//! uncompressed (memcpyed) are cut into chunks. [`buffer`] describes a buffer, and [`header`] its header. The
+//! decoder is our own and safe, because the C library writes past its output for a crafted stream (c-blosc
+//! issue 405).
 //!
 //! Blosc 2 (`bls2`, `bsc2`) is another format and is not read.
 
@@ -42,19 +42,20 @@ use buffer::MIN_PIECE;
 use scratch::{Window, placed};
 use table::{Span, SpanStart, Table};
 
-/// How far is read ahead between headers that stand close together.
+/// Bytes read ahead between headers that are close together.
 const CLOSE: u64 = 64 << 10;
-/// A run of small buffers ends after this many stored bytes: they might all be empty.
+/// A run of small buffers ends after this many stored bytes: all of them might be empty.
 const MAX_RUN: u64 = 1 << 20;
 
-/// The chunks of `stored`, which ASDF calls `blsc`; nothing is read before the first chunk is looked for.
+/// Opens the chunks of `stored`, which ASDF labels `blsc`; reads nothing before the first chunk is looked
+/// for.
 ///
-/// `data_size` only helps to tell the framings apart where neither fits what is stored.
+/// `data_size` only helps to choose a framing if neither matches the stored bytes.
 pub fn open(stored: Arc<dyn Content>, data_size: u64) -> impl Chunks + 'static {
     Row { stored, data_size, state: Mutex::default() }
 }
 
-/// One buffer, or a row of them.
+/// One buffer, or several in a row.
 #[derive(Debug)]
 struct Row {
     stored: Arc<dyn Content>,
@@ -68,12 +69,12 @@ struct State {
     table: Table,
 }
 
-/// What stands around a buffer.
+/// The framing of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
-    /// Nothing: there is one, and whatever follows it is no part of it.
+    /// None: there is a single buffer. Any bytes after it are not part of it.
     Bare,
-    /// Its size stands before it, and another may follow.
+    /// A size before each buffer, which another buffer may follow.
     Sized,
 }
 
@@ -81,9 +82,9 @@ enum Framing {
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     header: Header,
-    /// Where the buffer begins.
+    /// Offset of the buffer.
     at: u64,
-    /// Where the next frame begins.
+    /// Offset of the next frame.
     end: u64,
 }
 
@@ -125,12 +126,12 @@ impl Chunks for Row {
 }
 
 impl Row {
-    /// The span that holds decoded byte `offset`; `None` past the end.
+    /// Returns the span that holds decoded byte `offset`; `None` past the end.
     fn span(&self, offset: u64) -> Result<Option<(Framing, Span)>> {
         if self.stored.is_empty() {
             return Ok(None);
         }
-        // A panic elsewhere leaves the state as it was before or after a step: both are right.
+        // A panic elsewhere leaves the state as it was before or after a step, and both are valid.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let framing = match state.framing {
             Some(framing) => framing,
@@ -141,7 +142,7 @@ impl Row {
         Ok(span.map(|span| (framing, span)))
     }
 
-    /// Tells the framings apart by the first bytes.
+    /// Detects the framing from the first bytes.
     fn framing(&self) -> Result<Framing> {
         let mut start = Vec::new();
         scratch::fill(&mut start, &*self.stored, 0, 20)?;
@@ -156,7 +157,7 @@ impl Row {
         if sized && big == little(16) {
             return Ok(Framing::Sized);
         }
-        // Neither fits: the data are cut off, padded, or broken. What is there may still be read.
+        // Neither matches: the data are cut off, padded, or broken. The remaining data may still be readable.
         if bare && (!sized || little(4).map(u64::from) == Some(self.data_size)) {
             return Ok(Framing::Bare);
         }
@@ -167,7 +168,7 @@ impl Row {
         Err(placed(error, &*self.stored, 0))
     }
 
-    /// The span that begins at a mark.
+    /// Returns the span that begins at a mark.
     fn hop(&self, framing: Framing, start: SpanStart, window: &mut Window) -> Result<Option<Span>> {
         let Some(frame) = self.next(framing, start.stored, window)? else { return Ok(None) };
         let whole = |len: u64, stored, piece: u64, header| {
@@ -186,9 +187,9 @@ impl Row {
                     len += u64::from(frame.header.nbytes());
                     end = frame.end;
                 }
-                // It stands on its own.
+                // A large buffer makes a span of its own.
                 Ok(_) => break,
-                // The next hop meets it again.
+                // The next hop reports the error.
                 Err(error) if matches!(error.kind(), Kind::Damaged | Kind::Unsupported) => break,
                 Err(error) => return Err(error),
             }
@@ -196,7 +197,7 @@ impl Row {
         whole(len, end, len.max(1), None)
     }
 
-    /// The frame at `at`, if one is due there.
+    /// Returns the frame at `at`, if one is due there.
     fn next(&self, framing: Framing, at: u64, window: &mut Window) -> Result<Option<Frame>> {
         if at == self.stored.len() || (framing == Framing::Bare && at > 0) {
             return Ok(None);
@@ -204,7 +205,7 @@ impl Row {
         self.frame(framing, at, window).map(Some)
     }
 
-    /// The frame at `at`, which need not be there whole.
+    /// Reads the header of the frame at `at`; the rest of the frame may be missing.
     fn frame(&self, framing: Framing, at: u64, window: &mut Window) -> Result<Frame> {
         let prefix = framing.prefix();
         let overflow = || Error::damaged("an offset overflows");
@@ -214,7 +215,7 @@ impl Row {
             let header = Header::parse(&bytes).map_err(|error| placed(error, &*self.stored, at))?;
             return Ok(Frame { header, at: buffer, end: self.stored.len() });
         }
-        // Small frames are met many at a time; between large ones only a header is read.
+        // Small frames are read many at a time; between large ones only a header is read.
         let ahead = if window.is_before(at, CLOSE) { CLOSE } else { 0 };
         let [s0, s1, s2, s3, header @ ..]: [u8; 20] = window.array(&*self.stored, at, ahead)?;
         let size = u32::from_be_bytes([s0, s1, s2, s3]);
@@ -231,7 +232,7 @@ impl Row {
 }
 
 impl Framing {
-    /// Bytes before a buffer.
+    /// Returns the number of bytes before a buffer.
     fn prefix(self) -> u64 {
         match self {
             Self::Bare => 0,

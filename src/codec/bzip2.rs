@@ -1,14 +1,14 @@
-//! bzip2: blocks that are found by their magic and decoded apart ([`bunzip`](super::bunzip)).
+//! bzip2: blocks are found by their magic and decoded independently ([`bunzip`](super::bunzip)).
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`table`], [`entry`] | where each block begins, as far as the chain from the first one was followed |
-//! | [`reader`] | decodes the stream from a block on, and more blocks ahead |
-//! | [`index`] | the table as it is stored between mounts |
-//! | [`library`] | the `bzip2` crate, for a second opinion on what is broken or not handled |
+//! | [`table`], [`entry`] | where each block begins, as far as the chain of blocks was followed |
+//! | [`reader`] | decodes the stream from a block on, with further blocks ahead |
+//! | [`index`] | the seek table as it is stored between mounts |
+//! | [`library`] | the `bzip2` crate, for a second opinion on damaged or unsupported streams |
 //!
-//! Several streams in a row are one content. Bytes after the last stream that do not begin another one
-//! are ignored, as Python and `bunzip2` do.
+//! Several streams in a row are one content. Bytes after the last stream that do not begin another stream are
+//! ignored, as Python and `bunzip2` do.
 
 mod entry;
 mod index;
@@ -31,15 +31,15 @@ use crate::error::Result;
 use reader::{Bzip2Reader, DECODER, WHOLE};
 use table::Bzip2Table;
 
-/// What a block can hold at most, decoded: 900 000 bytes before the first run-length coding, which
-/// makes up to 255 bytes + 4 of each 5.
+/// Maximum decoded size of a block. A block holds up to 900 000 bytes of run-length code, and each 5 of them
+/// decode to up to 4 + 255 bytes.
 pub(super) const BLOCK: u64 = 900_000 / 5 * 259;
 
-/// What a block needs at least: magic, CRC, origin, symbol map, a selector and two code tables.
+/// Minimum size of a block: magic, CRC, origin, symbol map, a selector and two code tables.
 pub(super) const LEAST_BLOCK: u64 = 20;
 
-/// The streams in `stored`, one after the other, of `data_size` bytes as their header says. With a `name`
-/// their index is stored.
+/// Opens the streams in `stored`, one after the other, which together decode to `data_size` bytes. With a
+/// `name`, their seek table is stored.
 pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,

@@ -1,22 +1,22 @@
-//! Features of the CPU that not every CPU has, found when the program runs.
+//! Optional CPU features, detected at run time.
 //!
-//! A program for x86-64 is compiled for CPUs of 2003. Those of 2013 and later shift by a variable count and
-//! extract bits in one instruction each (BMI1, BMI2), and move 32 bytes at once (AVX2): this is worth some 6
-//! percent in the loop of inflate. A function that is [`dispatched`] is compiled twice, and the CPU decides
-//! which one runs. Other architectures have one version only.
+//! A program for x86-64 is compiled for CPUs of 2003. CPUs of 2013 and later shift by a variable count and
+//! extract bits in one instruction each (BMI1, BMI2), and move 32 bytes at once (AVX2). This makes the
+//! inflate loop some 6 percent faster. A function that is [`dispatched`] is compiled twice, and the CPU
+//! decides which version runs. Other architectures have one version only.
 //!
-//! Measured and not worth it: the search for deflate blocks, replacing markers, all of bzip2.
+//! Measured without a gain: the search for deflate blocks, the replacement of markers, all of bzip2.
 //!
-//! The `unsafe` that this takes is in fearless_simd; nothing else of it is used.
+//! The required `unsafe` code is in fearless_simd; nothing else of that crate is used.
 
 #[cfg(target_arch = "x86_64")]
 use fearless_simd::{Level, Simd};
 
-/// Runs `work` compiled for the features that this CPU has.
+/// Runs `work` compiled for the features of this CPU.
 ///
-/// Only what is inlined into `work` is compiled for them: mark it, and all the functions that it calls
-/// and that are to gain by it, `#[inline(always)]`. It costs some ten loads and tests, so that `work`
-/// should be some hundred instructions at least.
+/// Only code inlined into `work` is compiled for them: mark `work`, and all functions in it that should gain,
+/// `#[inline(always)]`. A dispatch costs some ten loads and tests, so `work` should take at least some
+/// hundred instructions.
 #[inline(always)]
 pub(super) fn dispatched<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(test)]
@@ -37,11 +37,11 @@ pub(super) mod tests {
     use super::*;
 
     thread_local! {
-        /// Whether this thread does without the CPU's features.
+        /// True if this thread ignores the CPU's features.
         pub(super) static PLAIN: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Runs `test` with the CPU's features, then without.
+    /// Runs `test` with the CPU's features, then without them.
     pub(in super::super) fn both_ways(test: impl Fn()) {
         test();
         PLAIN.set(true);

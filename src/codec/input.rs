@@ -1,4 +1,4 @@
-//! The stored bytes as a decoder takes them: front to back, in bounded reads.
+//! The stored bytes for a decoder: read front to back, in bounded reads.
 
 use std::io;
 use std::sync::Arc;
@@ -6,32 +6,32 @@ use std::sync::Arc;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// Bytes read at a time, as a rule.
+/// Bytes read at a time, unless `in_reads_of` sets another size.
 const READ: usize = 128 << 10;
 
-/// Reads a range of the stored bytes once, front to back.
+/// A reader of a range of the stored bytes, once and front to back.
 pub(super) struct Input {
     stored: Arc<dyn Content>,
-    /// Where the next read begins.
+    /// Offset of the next read.
     next: u64,
     end: u64,
     /// Bytes read at a time.
     size: usize,
-    /// It was to go on behind the end.
+    /// True if the range or a skip went past the end.
     beyond: bool,
     buffer: Vec<u8>,
-    /// What of `buffer` was not taken yet.
+    /// Start of the bytes in `buffer` that are not taken yet.
     start: usize,
     filled: usize,
 }
 
 impl Input {
-    /// All of `stored`.
+    /// Returns an input for all of `stored`.
     pub(super) fn new(stored: &Arc<dyn Content>) -> Self {
         Self::range(stored, 0, stored.len())
     }
 
-    /// The bytes from `start` up to `end`, or up to the end of `stored` if that comes first.
+    /// Returns an input for the bytes from `start` to `end`, or to the end of `stored` if that comes first.
     pub(super) fn range(stored: &Arc<dyn Content>, start: u64, end: u64) -> Self {
         let end = end.min(stored.len());
         Self {
@@ -46,17 +46,17 @@ impl Input {
         }
     }
 
-    /// Another one for the bytes from `start` up to `end` of the same.
+    /// Returns another input for the bytes from `start` to `end` of the same content.
     pub(super) fn again(&self, start: u64, end: u64) -> Self {
         Self::range(&self.stored, start, end)
     }
 
-    /// Reads `size` bytes at a time.
+    /// Sets the number of bytes read at a time.
     pub(super) fn in_reads_of(self, size: usize) -> Self {
         Self { size, ..self }
     }
 
-    /// The bytes at hand, after reading more if there were none; empty at the end.
+    /// Returns the buffered bytes, after a read if there were none; empty at the end.
     pub(super) fn fill(&mut self) -> Result<&[u8]> {
         if self.start == self.filled {
             self.more()?;
@@ -64,14 +64,13 @@ impl Input {
         Ok(self.at_hand())
     }
 
-    /// The bytes at hand, at least `count` of them (at most half of what is read at a time) unless
-    /// fewer are left.
+    /// Returns the buffered bytes: at least `count` (capped at half the read size) unless fewer are left.
     pub(super) fn at_least(&mut self, count: usize) -> Result<&[u8]> {
         while self.filled - self.start < count.min(self.size / 2) && self.more()? {}
         Ok(self.at_hand())
     }
 
-    /// The next four bytes, which stay at hand; fewer at the end.
+    /// Returns the next four bytes without taking them, padded with zeros at the end.
     pub(super) fn magic(&mut self) -> Result<[u8; 4]> {
         let there = self.at_least(4)?;
         let mut magic = [0; 4];
@@ -80,13 +79,13 @@ impl Input {
         Ok(magic)
     }
 
-    /// Takes `count` of the bytes at hand.
+    /// Takes `count` of the buffered bytes.
     pub(super) fn take(&mut self, count: usize) {
         self.start = (self.start + count).min(self.filled);
     }
 
-    /// Takes `len` bytes in one piece; they lie in `buffer`, which may hold anything. An error if there are
-    /// not so many.
+    /// Takes `len` bytes as one slice of `buffer`; its old contents do not matter. Fails if fewer bytes are
+    /// left.
     pub(super) fn gather<'a>(&mut self, len: usize, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         let left = self.end.saturating_sub(self.position());
         if len as u64 > left {
@@ -112,7 +111,7 @@ impl Input {
         Ok(out)
     }
 
-    /// Goes on `count` bytes further, without reading what lies between.
+    /// Skips `count` bytes without reading them.
     pub(super) fn skip(&mut self, count: u64) {
         let at_hand = (self.filled - self.start) as u64;
         if count <= at_hand {
@@ -125,32 +124,32 @@ impl Input {
         }
     }
 
-    /// Whether there is nothing any more before `end`.
+    /// True if the range ends before `end`.
     pub(super) fn ends_early(&self, end: u64) -> bool {
         self.end < end
     }
 
-    /// Whether every byte was taken.
+    /// True if every byte was taken.
     pub(super) fn is_at_end(&self) -> bool {
         self.start == self.filled && self.next >= self.end
     }
 
-    /// Whether every byte was taken, and no more was to be skipped than there is.
+    /// True if every byte was taken and no skip went past the end.
     pub(super) fn is_exactly_at_end(&self) -> bool {
         self.is_at_end() && !self.beyond
     }
 
-    /// Where in the stored bytes the next one lies.
+    /// Returns the offset of the next byte in the stored bytes.
     pub(super) fn position(&self) -> u64 {
         self.next - (self.filled - self.start) as u64
     }
 
-    /// An error of the bytes at hand, with their place in the file.
+    /// Returns a damage error for the current place in the file.
     pub(super) fn damaged(&self, message: impl Into<String>) -> Error {
         self.place(Error::damaged(message))
     }
 
-    /// Says of an error that it is about the bytes at hand.
+    /// Adds the current place in the file to an error.
     pub(super) fn place(&self, error: Error) -> Error {
         match self.stored.stored() {
             Some((source, offset)) => error.at(offset.saturating_add(self.position())).of(source.path()),
@@ -158,7 +157,7 @@ impl Input {
         }
     }
 
-    /// The error of a stream that has no end.
+    /// Returns the error for compressed data that is cut off.
     pub(super) fn cut_off(&self) -> Error {
         self.damaged("the compressed data is cut off")
     }
@@ -167,7 +166,7 @@ impl Input {
         &self.buffer[self.start..self.filled]
     }
 
-    /// Reads more behind what is at hand; whether there was any.
+    /// Reads more bytes behind the buffered ones; false if there were none.
     fn more(&mut self) -> Result<bool> {
         self.buffer.copy_within(self.start..self.filled, 0);
         (self.start, self.filled) = (0, self.filled - self.start);

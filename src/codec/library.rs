@@ -1,4 +1,4 @@
-//! Decoding by a library, from the start of a stream, step by step: the second opinion.
+//! Decoding by a library, step by step from the start of a stream: the second opinion.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use crate::content::Content;
 use crate::decode::{Decoder, Sequential};
 use crate::error::Result;
 
-/// Begins to decode what is stored.
+/// A function that begins to decode the stored bytes.
 type Begin = fn(&Arc<dyn Content>) -> Result<Box<dyn Decoder>>;
 
-/// The streams in what is stored, decoded by a library.
+/// The stored streams, decoded by a library.
 pub(super) struct Library {
     stored: Arc<dyn Content>,
     begin: Begin,
 }
 
 impl Library {
-    /// The streams in `stored`, which `begin` begins to decode.
+    /// Returns the streams in `stored`; `begin` starts a decoder.
     pub(super) fn new(stored: Arc<dyn Content>, begin: Begin) -> Self {
         Self { stored, begin }
     }
@@ -35,12 +35,13 @@ impl Sequential for Library {
     }
 }
 
-/// A decoder of which a library takes the steps, up to an end, which is kept.
+/// A decoder that runs a library step by step and remembers how the stream ended.
 pub(super) trait Steps: Send {
-    /// Gives out bytes, or goes one step on towards them, or finds the end.
+    /// Makes one step and returns the number of bytes written to `out`. A step that only advances, or finds
+    /// the end, returns 0.
     fn step(&mut self, out: &mut [u8]) -> Result<usize>;
 
-    /// How it ended, once it has.
+    /// Returns how the stream ended, once it has.
     fn end(&self) -> Option<&Result<()>>;
 
     /// See [`Decoder::suspect`].
@@ -51,8 +52,7 @@ pub(super) trait Steps: Send {
 }
 
 impl<S: Steps> Decoder for S {
-    /// The next bytes; once there are none any more, the end: 0, or the error, however often it is asked
-    /// for.
+    /// Returns the next bytes. After the last ones, each call returns the end: 0, or the error.
     fn read(&mut self, out: &mut [u8]) -> Result<usize> {
         if out.is_empty() {
             return Ok(0);

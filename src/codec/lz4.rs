@@ -1,7 +1,7 @@
-//! LZ4 in both forms that ASDF files have.
+//! LZ4 in both forms that occur in ASDF files.
 //!
-//! Under the label `lz4\0` Python's asdf and most others write pieces that can be decoded apart
-//! ([`Pieces`]); some writers put an LZ4 frame there, which has a label of its own too ([`frames`]).
+//! Under the label `lz4\0`, Python's asdf and most other writers write pieces that decode independently
+//! ([`Pieces`]). Some writers put an LZ4 frame there, which also has a label of its own ([`frames`]).
 
 mod block;
 mod format;
@@ -23,7 +23,7 @@ use crate::decode::Sequential;
 pub(super) use pieces::Pieces;
 pub(super) use whole::decode;
 
-/// The frames in `stored`, of `data_size` bytes together as the header says.
+/// Opens the frames in `stored`, which together decode to `data_size` bytes.
 pub(super) fn frames(
     stored: Arc<dyn Content>,
     data_size: u64,
@@ -36,8 +36,8 @@ pub(super) fn frames(
 #[cfg(test)]
 pub(super) use block::decode as decode_block;
 
-/// What LZ4 can make of a byte at most: each byte of a match's length stands for 255.
+/// Maximum expansion of LZ4: each byte of a match's length stands for at most 255 bytes.
 pub(super) const RATIO: u64 = 255;
 
-/// What an LZ4 frame begins with.
+/// Magic of an LZ4 frame.
 pub(super) const FRAME: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];

@@ -1,16 +1,16 @@
-//! Streams of parts that decode apart: LZ4 frames and their blocks, zstd frames.
+//! Streams of parts that decode independently: LZ4 frames and their blocks, zstd frames.
 //!
-//! A part starts at a place in the stored bytes where decoding can start, and ends where the next one starts. Three
+//! A part starts at a stored offset where decoding can start, and ends where the next part starts. Three
 //! properties are found in different ways:
 //!
-//! | what | how |
+//! | property | found |
 //! |---|---|
-//! | where the next part starts | by hopping from header to header, or by having decoded up to there |
-//! | how much a part decodes to at most | by hopping, so that it may be decoded ahead |
-//! | where in the decoded bytes it begins | by decoding what is before; or without that, where the headers say how long each part is, or what they say at most adds up to exactly what there is |
+//! | start of the next part | by hopping from header to header, or by decoding up to there |
+//! | maximum decoded size of a part | by hopping, so that the part can be decoded ahead |
+//! | decoded offset of a part | by decoding all before it; or from the headers, if they give the length of each part, or if the maxima in them add up to exactly the data size |
 //!
-//! A read starts only at a part whose decoded offset is known. Read-ahead needs no offset: a part that is decoded
-//! ahead follows the one before it.
+//! A read starts only at a part with a known decoded offset. Read-ahead needs no offset: a part that is
+//! decoded ahead follows the one before it.
 
 mod reader;
 
@@ -23,89 +23,89 @@ use super::seek::{SeekTable, SegmentReader};
 use crate::cache::{Cache, SegmentList, Stored};
 use crate::error::{Error, Result};
 
-/// Cuts that are remembered at most; what lies behind the last one is one part.
+/// Maximum number of part starts that are remembered; all data behind the last one form one part.
 const CUTS: usize = 1 << 17;
 
-/// How far beyond the frontier a read may be before it is worth looking for part starts without decoding.
+/// Distance past the frontier from which on a read first looks for part starts without decoding.
 const FAR: u64 = 2 << 20;
 
-/// A place where decoding can start.
+/// A position where decoding can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PartStart {
-    /// In the stored bytes.
+    /// Offset in the stored bytes.
     pub(super) stored: u64,
-    /// What else the codec has to know there.
+    /// Codec-specific state at this position.
     pub(super) state: u32,
 }
 
-/// What hopping on from a part start finds.
+/// The result of a hop from a part start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hop {
-    /// The next cut.
+    /// The next part start.
     To {
         next: PartStart,
-        /// What is up to there decodes to no more.
+        /// Maximum decoded size of the data up to there.
         most: u64,
-        /// It decodes to so much, or ([`Parts::CERTAIN`]) to no more.
+        /// Decoded size of these data; only a maximum if not [`Parts::CERTAIN`].
         len: Option<u64>,
     },
     /// The stream ends here, in order.
     End,
-    /// Only decoding tells.
+    /// Only decoding can find the next part.
     Unknown,
 }
 
-/// Where a decoder has stopped.
+/// The state of a decoder that has stopped.
 #[derive(Debug, Default)]
 pub(super) struct Stopped {
     pub(super) next: PartStart,
-    /// The stream is known to end there.
+    /// True if the stream is known to end there.
     pub(super) ended: bool,
-    /// What has to be known of the output before it.
+    /// The preceding output that the next part needs.
     pub(super) window: Vec<u8>,
 }
 
-/// How a codec cuts its streams into parts.
+/// A codec's way to cut streams into parts.
 pub(super) trait Parts: Send + Sync + fmt::Debug + 'static {
-    /// Decodes a part.
+    /// The decoder of a part.
     type Decoder: PartDecoder;
 
-    /// Whether the lengths that hopping finds are right one by one; else only if they are right all together.
+    /// True if each length found by hopping is right; else lengths are right only if all of them add up.
     const CERTAIN: bool;
 
-    /// Hops on from a part start. `far`: however much there is to hop over, and with the lengths.
+    /// Hops on from a part start. With `far`, the distance is not limited, and lengths are found.
     fn hop(&self, from: PartStart, far: bool) -> Result<Hop>;
 
-    /// A decoder from a part start up to another, or up to where it sees fit to stop.
+    /// Returns a decoder from a part start to `until`, or to a point of its own choice.
     fn start(&self, from: PartStart, window: Vec<u8>, until: Option<PartStart>) -> Result<Self::Decoder>;
 
     /// Takes back a decoder that has stopped.
     fn leave(&self, decoder: Self::Decoder);
 
-    /// Checks a part that was decoded ahead, now that all before it is known.
+    /// Checks a part that was decoded ahead, once all data before it are known.
     fn follow(&self, from: PartStart, bytes: &[u8], decoder: &Self::Decoder) -> Result<()> {
         let _ = (from, bytes, decoder);
         Ok(())
     }
 
-    /// Bytes that a decoder takes up at work, with what it gives at a time, roughly.
+    /// Returns the approximate memory of a working decoder with its output, in bytes.
     fn weight(&self) -> u64;
 }
 
-/// Decodes a part, and goes on behind it if asked to.
+/// A decoder of a part, which continues into the next part if asked to.
 pub(super) trait PartDecoder: Send + 'static {
-    /// Puts at least `least` bytes into `out`, unless the part ends, and says where in it they begin; they
-    /// end with it. None at all says that the part ends here.
+    /// Puts at least `least` bytes into `out`, unless the part ends, and returns their start in `out`; they
+    /// end with `out`. No bytes at all mean that the part ends here.
     fn more(&mut self, out: &mut Vec<u8>, least: usize) -> Result<usize>;
 
-    /// Where it has stopped, after it gave no more.
+    /// Returns the position at which it stopped, after it gave no more bytes.
     fn stopped(&mut self) -> Stopped;
 
-    /// Bytes of memory that it takes up, roughly.
+    /// Returns its approximate memory in bytes.
     fn weight(&self) -> u64;
 }
 
-/// A stream of parts, and what is known of its part starts.
+/// A stream of parts, with the part starts found so far.
 pub(super) struct Parted<P> {
     parts: P,
     data_size: u64,
@@ -117,36 +117,36 @@ pub(super) struct Parted<P> {
 
 #[derive(Debug)]
 struct State {
-    /// Never empty.
+    /// Part starts in order; never empty.
     cuts: Vec<KnownPart>,
-    /// Where the output of the first so many parts begins; never empty, nor longer than `cuts`.
+    /// Decoded offsets of the first parts; never empty, and never longer than `cuts`.
     offsets: Vec<u64>,
-    /// What is behind the last part start.
+    /// The kind of data behind the last part start.
     beyond: Beyond,
-    /// The windows of those that need one, by their number.
+    /// The windows of parts that need one, by the number of the part.
     windows: HashMap<usize, Stored>,
     stored: SegmentList,
-    /// Looking for part starts far ahead came to nothing.
+    /// True if a search for part starts far ahead has failed.
     in_vain: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct KnownPart {
     cut: PartStart,
-    /// The part that begins here decodes to no more.
+    /// Maximum decoded size of the part that begins here.
     most: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beyond {
     Unknown,
-    /// Hopping does not lead on.
+    /// Hopping finds no further part start.
     Part,
     /// The stream ends at the last part start.
     End,
 }
 
-/// A part.
+/// A part of the stream.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     cut: PartStart,
@@ -155,7 +155,7 @@ struct Part {
 }
 
 impl<P: Parts> Parted<P> {
-    /// The stream that is cut into `parts`, of `data_size` bytes by its header.
+    /// Returns the stream that is cut into `parts` and decodes to `data_size` bytes by its header.
     pub(super) fn new(parts: P, data_size: u64, cache: &Arc<Cache>) -> Self {
         let state = State {
             cuts: vec![KnownPart { cut: PartStart::default(), most: u64::MAX }],
@@ -172,13 +172,13 @@ impl<P: Parts> Parted<P> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Part `n`, which begins at a part start that is known; `None` if the stream ends there.
+    /// Returns part `n`, which begins at a known part start; `None` if the stream ends there.
     fn part(&self, n: usize) -> Result<Option<Part>> {
         let mut state = self.state();
         if n + 1 == state.cuts.len() && state.beyond == Beyond::Unknown {
             match self.parts.hop(state.cuts[n].cut, false) {
                 Ok(hop) => state.hopped(hop, P::CERTAIN),
-                // Decoding meets it as well, after all bytes that are before it.
+                // Decoding finds this error too, after all bytes before it.
                 Err(error) if error.lasts() => state.beyond = Beyond::Part,
                 Err(error) => return Err(error),
             }
@@ -203,8 +203,8 @@ impl<P: Parts> Parted<P> {
         self.parts.start(part.cut, window.ok_or_else(lost)?, part.until)
     }
 
-    /// Notes that part `n` was decoded to its end, which is where the next one begins; whether that one is
-    /// in the table.
+    /// Notes that part `n` was decoded to its end, where the next part begins. True if the next part is in
+    /// the table.
     fn passed(&self, n: usize, len: u64, stopped: Stopped) -> bool {
         let mut state = self.state();
         if state.cuts.len() == n + 1 {
@@ -229,7 +229,7 @@ impl<P: Parts> Parted<P> {
         stored.is_some_and(|stored| state.windows.insert(n, stored).is_none())
     }
 
-    /// The last part that begins at or before a decoded offset, and where it does.
+    /// Returns the last part that begins at or before a decoded offset, and its own decoded offset.
     fn before(&self, offset: u64) -> (usize, u64) {
         let state = self.state();
         let mut n = state.offsets.partition_point(|start| *start <= offset).saturating_sub(1);
@@ -239,7 +239,7 @@ impl<P: Parts> Parted<P> {
         (n, state.offsets.get(n).copied().unwrap_or(0))
     }
 
-    /// Looks for part starts up to one behind `wanted`, where the lengths of the parts are certain.
+    /// Looks for part starts up to the first one behind `wanted`, for codecs with certain lengths.
     fn look_on(&self, wanted: u64) -> Result<()> {
         loop {
             let (n, cut) = {
@@ -262,7 +262,7 @@ impl<P: Parts> Parted<P> {
         }
     }
 
-    /// Looks for all part starts; they are believed if the lengths of the parts add up.
+    /// Looks for all part starts; they are accepted only if the lengths of the parts add up.
     fn look_to_the_end(&self) -> Result<()> {
         let (first, start) = {
             let state = self.state();
@@ -287,7 +287,7 @@ impl<P: Parts> Parted<P> {
         }
         found.push(KnownPart { cut, most: 0 });
         let mut state = self.state();
-        // Another reader may have come further meanwhile, to the same places.
+        // Meanwhile another reader may have found part starts; all of these are found here too.
         state.cuts.truncate(first);
         state.cuts.extend(found);
         state.offsets.truncate(first + 1);
@@ -298,7 +298,7 @@ impl<P: Parts> Parted<P> {
 }
 
 impl State {
-    /// Takes what hopping from the last part start found.
+    /// Adds the result of a hop from the last part start.
     fn hopped(&mut self, hop: Hop, certain: bool) {
         match hop {
             Hop::To { next, most, len } if self.cuts.len() < CUTS => {
@@ -331,7 +331,7 @@ impl<P: Parts> SeekTable for Parted<P> {
         }
         let looked = if P::CERTAIN { self.look_on(wanted) } else { self.look_to_the_end() };
         match looked {
-            // Decoding meets the same error.
+            // Decoding finds the same error.
             Err(error) if error.lasts() => self.state().in_vain = true,
             Err(error) => tracing::debug!("looking for places to start at: {error}"),
             Ok(()) if P::CERTAIN && is_far(&self.state()) => self.state().in_vain = true,

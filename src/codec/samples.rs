@@ -1,4 +1,4 @@
-//! What the codecs' tests share.
+//! Helpers shared by the codecs' tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use crate::content::{Content, Soundness, Text};
 use crate::decode::Decoded;
 use crate::error::Result;
 
-/// Numbers that look like chance and come the same each time (xorshift); the seed is not 0.
+/// A pseudo-random generator (xorshift), deterministic; the seed must not be 0.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    /// A number below `below`, or 0.
+    /// Returns a number below `below`, or 0.
     pub(super) fn roll(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -23,7 +23,7 @@ impl Dice {
     }
 }
 
-/// Stored bytes that count how much of them is read.
+/// Stored bytes that count how many of them are read.
 #[derive(Debug)]
 pub(super) struct Counted(Text, AtomicU64);
 
@@ -32,7 +32,7 @@ impl Counted {
         Arc::new(Self(Text::new(bytes.into()), AtomicU64::new(0)))
     }
 
-    /// Bytes that were read so far.
+    /// Returns the number of bytes read so far.
     pub(super) fn read(&self) -> u64 {
         self.1.load(Ordering::Relaxed)
     }
@@ -50,7 +50,7 @@ impl Content for Counted {
     }
 }
 
-/// Reads somewhere, and compares.
+/// Reads `count` bytes at `at` and compares them with `truth`.
 #[track_caller]
 pub(super) fn check(content: &dyn Content, truth: &[u8], at: usize, count: usize) {
     let mut buf = vec![0x55; count];
@@ -59,7 +59,7 @@ pub(super) fn check(content: &dyn Content, truth: &[u8], at: usize, count: usize
     assert!(buf[..read] == right[..right.len().min(count)], "{count} bytes at {at}");
 }
 
-/// Reads the first `upto` bytes, or those before the first error.
+/// Reads the first `upto` bytes, or up to the first error.
 pub(super) fn read_first(content: &dyn Content, upto: usize) {
     let (mut buf, mut at) = (vec![0; upto], 0);
     while let Ok(read @ 1..) = content.read_at(at as u64, &mut buf[at..]) {
@@ -67,7 +67,7 @@ pub(super) fn read_first(content: &dyn Content, upto: usize) {
     }
 }
 
-/// A table with damage at a byte: in each round another kind of damage.
+/// Returns the table with damage at byte `at`; `round` picks the kind of damage.
 pub(super) fn damaged(good: &[u8], at: usize, round: usize) -> Vec<u8> {
     let mut bad = good.to_vec();
     match round % 4 {
@@ -77,7 +77,8 @@ pub(super) fn damaged(good: &[u8], at: usize, round: usize) -> Vec<u8> {
     bad
 }
 
-/// Reads all of it "on" or "back", its end ("far"), or here and there.
+/// Reads all of the content forward ("on") or backward ("back"), its end ("far"), or random ranges (other
+/// orders).
 #[track_caller]
 pub(super) fn read_in(order: &str, content: &dyn Content, truth: &[u8], dice: &mut Dice) {
     let step = 131_072;
@@ -90,8 +91,8 @@ pub(super) fn read_in(order: &str, content: &dyn Content, truth: &[u8], dice: &m
     }
 }
 
-/// A stream that was cut off behind its first `least` bytes, of which some bits were flipped, or a few bytes
-/// overwritten: in each round the next of these.
+/// Returns the stream cut off after at least `least` bytes, with some bits flipped, or with nine bytes
+/// overwritten; `round` picks which.
 pub(super) fn harmed(stored: &[u8], least: usize, round: usize, dice: &mut Dice) -> Vec<u8> {
     let mut broken = stored.to_vec();
     match round % 3 {
@@ -105,7 +106,7 @@ pub(super) fn harmed(stored: &[u8], least: usize, round: usize, dice: &mut Dice)
     broken
 }
 
-/// Ours says what the library says, and where it is.
+/// Asserts that both decoders succeed, or that our message is the library's with the place in front.
 #[track_caller]
 pub(super) fn say_the_same(ours: Option<String>, theirs: Option<String>) {
     assert_eq!(ours.is_some(), theirs.is_some());
@@ -115,7 +116,8 @@ pub(super) fn say_the_same(ours: Option<String>, theirs: Option<String>) {
     }
 }
 
-/// What can be read from the start on, what is said where that ends, and what is known of it all then.
+/// Reads from the start on. Returns the bytes, the message of the error that ended it, and the soundness
+/// then.
 pub(super) fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>, Soundness) {
     let (mut bytes, mut buf) = (Vec::new(), vec![0; 100_000]);
     loop {
@@ -127,25 +129,25 @@ pub(super) fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>, Soundness) 
     }
 }
 
-/// The cache of a mount that keeps tables, for the first time.
+/// Returns the cache of a first mount, with an empty store of seek tables.
 pub(super) fn first_mount(threads: usize) -> Arc<Cache> {
     Arc::new(Cache::with_threads(1 << 30, threads).with_store(Store::in_memory()))
 }
 
-/// A fresh cache of `budget` bytes, as of another mount, with the tables of the one before.
+/// Returns a fresh cache of `budget` bytes, as of another mount, with the seek tables of `before`.
 pub(super) fn next_mount(before: &Arc<Cache>, budget: u64, threads: usize) -> Arc<Cache> {
     before.store().settle();
     Arc::new(Cache::with_threads(budget, threads).sharing(before.store()))
 }
 
-/// Where the table of a stream is kept, once all are that were going to be.
+/// Returns the slot of a stream's table, after all pending writes to the store.
 pub(super) fn slot(kind: IndexKind, stored: &[u8], len: usize, cache: &Arc<Cache>) -> IndexSlot {
     cache.store().settle();
     let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
     IndexSlot::new(cache.store(), kind, Some(&b"a name".into()), &stored, len as u64).unwrap()
 }
 
-/// A table whose places have four numbers, one or two of which lie, or something in its header.
+/// Returns a table with one or two wrong values, in its entries (of four numbers each) or in its header.
 pub(super) fn lying(good: &[u8], dice: &mut Dice) -> Vec<u8> {
     let count = u64::from_le_bytes(good[72..80].try_into().unwrap()) as usize;
     let mut bad = good.to_vec();

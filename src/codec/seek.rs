@@ -1,25 +1,26 @@
-//! Streams in which decoding can start at many places.
+//! Streams with a seek table, in which decoding can start at many offsets.
 //!
-//! A seek table lists these places, up to the end of what was decoded so far, its frontier. A read before the
-//! frontier starts at the nearest place before its offset; a read beyond it starts at the frontier and extends
-//! the table:
+//! A seek table lists checkpoints up to the end of the output decoded so far, its frontier. A read before the
+//! frontier starts at the last checkpoint before its offset. A read past it starts at the frontier and
+//! extends the table:
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`SeekTable`] | the places of one stream; the codec's own ([`zlib`](super::zlib), [`bzip2`](super::bzip2), [`zstd`](super::zstd)), or cuts between [`parts`](super::parts) |
-//! | [`SegmentReader`] | decodes the stream from a place on, segment by segment, several of them ahead |
+//! | [`SeekTable`] | the checkpoints of a stream, by codec ([`zlib`](super::zlib), [`bzip2`](super::bzip2), [`zstd`](super::zstd)), or starts of [`parts`](super::parts) |
+//! | [`SegmentReader`] | decodes the stream from a checkpoint on, segment by segment, several of them ahead |
 //! | [`SeekableDecoder`] | the bytes of its segments, for [`Decoded`](crate::decode::Decoded) |
 //! | [`Seekable`] | the stream |
 //! | [`index`] | a table as it is stored between mounts |
 //!
-//! The decoders behind a table are our own. Where they find a stream damaged, or meet a feature that they do not
-//! support, the library ([`Sequential`]) decodes it from its start before a reader gets an error. The library's
+//! The decoders behind a table are our own. If they find a stream damaged, or meet an unsupported feature,
+//! the library ([`Sequential`]) decodes it from its start before a reader gets an error. The library's
 //! verdict counts.
 //!
-//! An index, a table that an earlier mount stored, is complete. Output that was decoded with an index is checked
-//! against it before a reader gets it ([`trust`]). Where the check fails, the stream is decoded from its start to
-//! its end without the index. If the stream is sound, the index was wrong and is removed. Otherwise the stream
-//! has changed, and the bytes that the index does not confirm cannot be read.
+//! A table that an earlier mount stored (in the code: an *index*) is complete. Output that was decoded with
+//! it is checked against it before a reader gets the output ([`trust`]). If the check fails, the stream is
+//! decoded from start to end without the stored table. If the stream is sound, the stored table was wrong and
+//! is removed. Otherwise the stream has changed, and bytes that the stored table does not confirm cannot be
+//! read.
 
 pub(super) mod index;
 pub(super) mod spans;
@@ -32,43 +33,44 @@ use crate::decode::{Decoder, Sequential, UNIT, WHOLE};
 use crate::error::{Error, Result};
 use trust::IndexTrust;
 
-/// The places of a stream where decoding can start.
+/// The checkpoints of a stream.
 pub(super) trait SeekTable: Send + Sync + fmt::Debug + 'static {
-    /// Finds places up to `wanted` that can be found without decoding.
+    /// Finds checkpoints up to `wanted` that can be found without decoding.
     fn look_ahead(&self, wanted: u64) {
         let _ = wanted;
     }
 
-    /// Bytes of memory that a segment reader takes up, besides the segments that it decodes ahead.
+    /// Returns the memory of a segment reader in bytes, without the segments that it decodes ahead.
     ///
-    /// The default is a segment of zlib with its symbols and its bytes.
+    /// The default is that of a zlib segment with its symbols and its bytes.
     fn weight(&self) -> u64 {
         8 << 20
     }
 
-    /// The decoded offset of the last place at or before `wanted`.
+    /// Returns the decoded offset of the last checkpoint at or before `wanted`.
     fn nearest(&self, wanted: u64) -> u64;
 
-    /// A reader from the last place at or before `from` on, and the decoded offset of that place.
+    /// Returns a reader from the last checkpoint at or before `from` on, and the decoded offset of that
+    /// checkpoint.
     fn read_from(self: Arc<Self>, from: u64) -> Result<(u64, Box<dyn SegmentReader>)>;
 
-    /// A reader from the start that ignores the index.
+    /// Returns a reader from the start that ignores the stored table.
     fn read_without_index(self: Arc<Self>) -> Result<Box<dyn SegmentReader>> {
         Ok(self.read_from(0)?.1)
     }
 
-    /// The index, if the codec has one.
+    /// Returns the stored table, if the codec has one.
     fn index(&self) -> Option<&dyn IndexTrust> {
         None
     }
 }
 
-/// Decodes a stream segment by segment.
+/// A decoder that takes a stream segment by segment.
 pub(super) trait SegmentReader: Send {
-    /// Puts the next segment into `out`, which may hold anything, and returns where in it the segment
-    /// begins; it ends with `out`. `None` is the end of a sound stream.
+    /// Puts the next segment into `out`, whose old contents do not matter, and returns the segment's start in
+    /// `out`; it ends with `out`. `None` is the end of a sound stream.
     ///
-    /// An error comes after all bytes that are before the damage.
+    /// An error comes after all bytes before the damage.
     fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>>;
 
     /// Takes back the buffer of the last segment before the reader is dropped.
@@ -76,31 +78,31 @@ pub(super) trait SegmentReader: Send {
         drop(out);
     }
 
-    /// Writes the next bytes straight to `out` where that saves a copy, and returns how many; 0 is the end of
-    /// the stream. `None`: the caller asks for the next segment instead.
+    /// Writes the next bytes directly to `out` if this saves a copy, and returns their number; 0 is the end
+    /// of the stream. After `None` the caller asks for the next segment instead.
     fn read(&mut self, out: &mut [u8]) -> Option<Result<usize>> {
         let _ = out;
         None
     }
 
-    /// Announces that all bytes up to this decoded offset will be read and skipped, but for the last ones.
+    /// Announces that all bytes up to this decoded offset will be read, and all but the last ones skipped.
     fn wanted(&mut self, until: u64);
 
-    /// Bytes of memory that it takes up, roughly.
+    /// Returns its approximate memory in bytes.
     fn weight(&self) -> u64;
 
-    /// Whether it uses the index, so that an error may be the index's fault.
+    /// True if it uses the stored table, so that an error may be the table's fault.
     fn uses_index(&self) -> bool {
         false
     }
 
-    /// The compressed bit where it stands, or where it met an error.
+    /// Returns the compressed bit of its position, or of its error.
     fn bit(&self) -> Option<u64> {
         None
     }
 }
 
-/// A stream with a table, and with the library's decoder for a second opinion.
+/// A stream with a seek table, and with the library's decoder for a second opinion.
 #[derive(Debug)]
 pub(super) struct Seekable<T> {
     table: Arc<T>,
@@ -108,10 +110,11 @@ pub(super) struct Seekable<T> {
     verdict: Arc<Mutex<Option<Verdict>>>,
 }
 
-/// The library's verdict where our decoder stopped. It is kept, since the library starts from the beginning each time.
+/// The library's verdict where our decoder stopped. It is kept because the library starts from the beginning
+/// each time.
 #[derive(Clone, Debug)]
 struct Verdict {
-    /// The decoded offset where both stopped.
+    /// The decoded offset at which both decoders stopped.
     at: u64,
     error: Error,
     /// See [`Decoder::suspect`].
@@ -161,34 +164,34 @@ impl<T: SeekTable> Sequential for Seekable<T> {
     }
 }
 
-/// The bytes of a stream from some place on.
+/// A decoder for the bytes of a stream from some offset on.
 struct SeekableDecoder {
     table: Arc<dyn SeekTable>,
     library: Arc<dyn Sequential>,
     verdict: Arc<Mutex<Option<Verdict>>>,
     backend: Backend,
     ready: Vec<u8>,
-    /// How much of `ready` was returned or skipped.
+    /// Number of bytes in `ready` that were returned or skipped.
     given: usize,
     /// The decoded offset of the next byte.
     at: u64,
     /// Bytes before this offset are skipped.
     from: u64,
-    /// Where our decoder stopped: the compressed bit, and the decoded offset.
+    /// Compressed bit and decoded offset at which our decoder stopped.
     stopped: Option<(u64, u64)>,
 }
 
 enum Backend {
     Ours(Box<dyn SegmentReader>),
     Ended,
-    /// Our decoder found damage: the library's decoder, at the same offset.
+    /// The library's decoder, at the offset where ours found damage.
     Library(Box<dyn Decoder>),
-    /// The library has given its verdict before.
+    /// The earlier verdict of the library.
     Judged(Verdict),
 }
 
 impl SeekableDecoder {
-    /// Handles output that contradicts the index: continues without the index if that was wrong.
+    /// Handles output that contradicts the stored table: continues without the table if the table was wrong.
     fn judge_index(&mut self, error: &Error) -> Result<()> {
         let Some(found) = self.table.index() else { return Err(error.clone()) };
         found.judge(&mut || {
@@ -215,13 +218,14 @@ impl SeekableDecoder {
         Ok(())
     }
 
-    /// Keeps the library's verdict for the offset where our decoder stopped as well.
+    /// Keeps the library's verdict for the offset at which our decoder stopped as well.
     fn judged(&self, error: Error, suspect: Option<u64>) -> Error {
         *locked(&self.verdict) = Some(Verdict { at: self.at, error: error.clone(), suspect });
         error
     }
 
-    /// Starts the library at the beginning of the stream, and skips to where our decoder stopped.
+    /// Starts the library at the beginning of the stream, and skips to the offset at which our decoder
+    /// stopped.
     fn ask_library(&mut self) -> Result<()> {
         self.ready = Vec::new();
         self.given = 0;
@@ -240,7 +244,7 @@ impl SeekableDecoder {
         Ok(())
     }
 
-    /// Our decoder met damage: goes on with the library, or with its earlier verdict.
+    /// Handles damage found by our decoder: continues with the library, or with its earlier verdict.
     fn stop(&mut self, bit: Option<u64>, error: Error) -> Result<()> {
         self.stopped = bit.map(|bit| (bit, self.at));
         let verdict = locked(&self.verdict).clone();
@@ -256,7 +260,7 @@ impl SeekableDecoder {
         }
     }
 
-    /// Reads from the library; `None` if all that it gave is skipped.
+    /// Reads from the library; `None` if all bytes read are to be skipped.
     fn read_library(&mut self, out: &mut [u8]) -> Result<Option<usize>> {
         let Backend::Library(decoder) = &mut self.backend else { return Ok(None) };
         let read = match decoder.read(out) {
@@ -284,16 +288,16 @@ impl SeekableDecoder {
     }
 }
 
-/// What comes next.
+/// The result of a decoding step.
 enum Next {
-    /// A segment that begins there in the segments' buffer.
+    /// A segment that begins at this index of the segment buffer.
     Segment(usize),
-    /// So many bytes that were written to the caller's buffer.
+    /// Number of bytes written to the caller's buffer.
     Written(usize),
     End,
 }
 
-/// Decodes on: straight to `out`, unless the next bytes are skipped.
+/// Decodes further bytes: directly to `out`, unless they are to be skipped (`pass`).
 fn next(segments: &mut dyn SegmentReader, ready: &mut Vec<u8>, out: &mut [u8], pass: bool) -> Result<Next> {
     if !pass && let Some(written) = segments.read(out) {
         return written.map(|written| if written == 0 { Next::End } else { Next::Written(written) });
@@ -305,7 +309,7 @@ fn locked(verdict: &Mutex<Option<Verdict>>) -> MutexGuard<'_, Option<Verdict>> {
     verdict.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds to an error in a stream where it is, unless it says so.
+/// Adds the position in the stream to an error, unless the error has one.
 fn placed(error: Error, bit: Option<u64>, at: u64) -> Error {
     match error.stream() {
         None if error.lasts() => error.in_stream(bit, at),

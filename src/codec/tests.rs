@@ -22,10 +22,10 @@ const CODECS: [&str; 10] = [
     "lz4 tiny pieces",
 ];
 
-/// What a block of zstd holds, if there is so much.
+/// Maximum decoded size of a zstd block.
 const ZSTD_BLOCK: usize = 128 << 10;
 
-/// Bytes of which some repeat, some run and some do neither.
+/// Returns bytes with repeats, runs and noise.
 fn truth(len: usize, seed: u64) -> Vec<u8> {
     let mut dice = Dice(seed | 1);
     let mut bytes = Vec::with_capacity(len + 400);
@@ -77,7 +77,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// `parts` encoded each by itself and put in a row.
+/// Encodes parts of `len` bytes separately and concatenates them.
 fn in_parts(bytes: &[u8], len: usize, encode: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     if bytes.is_empty() { encode(bytes) } else { bytes.chunks(len).flat_map(encode).collect() }
 }
@@ -113,7 +113,7 @@ fn encode(name: &str, bytes: &[u8]) -> (Codec, Vec<u8>) {
     }
 }
 
-/// What the crate's own reader gives before it stops, for those that are streams.
+/// Returns the output of the crate's own reader before it stops, for streams.
 fn bare(codec: Codec, stored: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let _ = match codec {
@@ -129,7 +129,7 @@ fn opened(codec: Codec, stored: &[u8], data_size: usize, cache: &Arc<Cache>) -> 
     open(codec, Arc::new(Text::new(stored)), data_size as u64, cache).unwrap()
 }
 
-/// Reads from the start, in steps of `step`, as far as it goes.
+/// Reads from the start, in steps of `step`, as far as possible.
 fn prefix(content: &dyn Content, step: usize) -> (Vec<u8>, Option<Error>) {
     let (mut bytes, mut buf) = (Vec::new(), vec![0; step]);
     loop {
@@ -149,7 +149,7 @@ fn every_codec_gives_the_truth_at_any_place_in_any_order() {
         for len in [0, 1, 1000, unit - 1, unit, unit + 1, 2 * unit, 5 * unit + 77] {
             let truth = truth(len, len as u64);
             let (codec, stored) = encode(name, &truth);
-            // Enough for all, for one unit, for nothing.
+            // Enough for the whole content, for one unit, and for nothing.
             for budget in [1 << 30, UNIT + 1000, 0] {
                 let cache = Arc::new(Cache::new(budget));
                 let content = opened(codec, &stored, len, &cache);
@@ -188,7 +188,8 @@ fn backwards_and_by_several_readers_at_once() {
                         let count = truth.len().div_ceil(buf.len());
                         for step in 0..count {
                             let at = match reader {
-                                // Three share the kernel's read-ahead, one comes from behind, one jumps.
+                                // Three readers share the kernel's read-ahead, one reads backwards, one
+                                // jumps.
                                 0..3 => next.fetch_add(1, Ordering::Relaxed),
                                 3 => count - 1 - step,
                                 _ => step * 7 % count,
@@ -213,7 +214,7 @@ fn pieces_are_decoded_ahead_of_sequential_reads_only() {
         let cache = Arc::new(Cache::with_threads(1 << 30, threads));
         let content = opened(codec, &stored, truth.len(), &cache);
         let mut buf = vec![0; 100_000];
-        // Here and there: what is held is what was read.
+        // Random reads: the cache holds only the chunks read.
         for at in [0, 5_500_000, 2_500_000] {
             assert_eq!(content.read_at(at, &mut buf).unwrap(), buf.len());
         }
@@ -253,7 +254,7 @@ fn a_stream_cut_off_anywhere_gives_what_is_there_and_then_an_error() {
                 if !matches!(codec, Codec::Lz4) {
                     assert!(bytes.len() >= bare(codec, stored).len().min(truth.len()), "{name} cut at {cut}");
                 }
-                // Where a trailing skippable frame is cut off nothing is lost.
+                // A trailing skippable frame that is cut off loses no data.
                 if let Some(error) = error {
                     assert_eq!(error.kind(), crate::Kind::Damaged);
                     assert_eq!(content.soundness(), Soundness::Broken(bytes.len() as u64));
@@ -286,7 +287,7 @@ fn flipped_bits_never_give_more_than_promised_nor_other_bytes_at_a_second_read()
             let again = prefix(&*content, 100);
             let doubted = content.soundness() == Soundness::Broken(0);
             assert!(again.0 == bytes || doubted && again.0.is_empty(), "{name}, round {round}");
-            // In zstd a bit of the header, itself unchecked, says whether there is a checksum.
+            // In zstd, a bit of the header that no checksum covers says if there is a checksum.
             let checked = !matches!(codec, Codec::Lz4 | Codec::Zstd);
             if content.soundness() == Soundness::Sound && checked {
                 assert!(bytes == truth, "{name}, round {round}: a checksum let wrong bytes through");
@@ -320,12 +321,12 @@ fn a_zstd_block_is_given_whatever_is_wrong_with_the_header_of_the_next() {
     let mut dice = Dice(17);
     let truth: Vec<u8> = (0..3 * ZSTD_BLOCK).map(|_| dice.roll(256) as u8).collect();
     let stored = zstd(&truth);
-    // What does not get smaller is stored: each block stands behind a header of three bytes.
+    // Incompressible data are stored: each block follows a header of three bytes.
     let block = |n: usize| stored.windows(64).position(|part| part == &truth[n * ZSTD_BLOCK..][..64]);
     for n in 1..3 {
         let mut stored = stored.clone();
         let header = block(n).unwrap() - 3;
-        // A block of no kind, which may also be the last thing that is there.
+        // A block of an invalid kind, which may also be the last data of the stream.
         stored[header] |= 0b110;
         for len in [stored.len(), header + 3, header + 2] {
             let cache = Arc::new(Cache::new(1 << 20));
@@ -398,7 +399,7 @@ fn an_impossible_data_size_is_refused_before_anything_is_read() {
         assert_eq!(open(codec, stored, 1 << 50, &cache).unwrap_err().kind(), crate::Kind::Damaged);
         assert!(open(codec, Arc::new(Text::default()), 0, &cache).unwrap().is_empty());
     }
-    // The best that each can do is not refused.
+    // The best compression that each codec can reach is accepted.
     let zeros = vec![0; 3 << 20];
     for name in CODECS {
         let (codec, stored) = encode(name, &zeros);
@@ -434,10 +435,10 @@ fn an_lz4_piece_too_long_to_be_held_is_a_stream() {
     assert!(bytes == whole && error.is_none());
     assert_eq!(content.soundness(), Soundness::Sound);
 
-    // Broken in its middle, it gives all before that.
+    // A piece that is broken in its middle gives all bytes before that.
     let mut broken = stored.clone();
     let middle = piece(&before).len() + 12 + piece(&long).len() / 2;
-    // An offset of 0 is never right, and no run of literals is that long.
+    // An offset of 0 is invalid, and no run of literals is this long.
     broken[middle..middle + 2000].fill(0);
     let content = opened(Codec::Lz4, &broken, whole.len(), &cache);
     let (bytes, error) = prefix(&*content, 1 << 20);
@@ -485,11 +486,11 @@ fn a_gibibyte_of_zeros_is_read_at_its_end_in_little_memory() {
     assert!(buf[..4000].iter().all(|byte| *byte == 0));
     assert_eq!(content.soundness(), Soundness::Sound);
     assert!(cache.held() <= cache.budget());
-    // Other tests run beside this one; a decoder that holds the block would take a gibibyte.
+    // Other tests run concurrently; a decoder that holds the whole block would take a gibibyte.
     assert!(resident() < before + (512 << 20));
 }
 
-/// Bytes of memory that this process takes up.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096

@@ -2,15 +2,15 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`table`], [`checkpoint`] | the checkpoints; decoding beyond the last one adds more |
+//! | [`table`], [`checkpoint`] | the checkpoints; decoding past the last one adds more |
 //! | [`reader`] | decodes the stream from a checkpoint on |
-//! | [`ahead`] | the segments that other threads decode ahead of it: from checkpoints, and beyond them from blocks that are found |
-//! | [`index`], [`indexed`] | the table as it is stored between mounts, and a reader that uses it |
-//! | [`library`] | flate2, for a second opinion on what is broken |
+//! | [`ahead`] | segments that other threads decode ahead, from checkpoints or from found blocks |
+//! | [`index`], [`indexed`] | the seek table as it is stored between mounts, and a reader that uses it |
+//! | [`library`] | flate2, for a second opinion on damaged streams |
 //!
 //! The Adler-32 is combined from those of the segments, in order, as far as the stream was decoded without a
-//! gap. A reader that reaches the end compares it. Bytes after the end of the stream are ignored, as Python's
-//! `zlib.decompressobj`, with which asdf reads, ignores them.
+//! gap. A reader that reaches the end compares it. Bytes after the end of the stream are ignored, as by
+//! Python's `zlib.decompressobj`, which asdf uses.
 
 mod ahead;
 mod checkpoint;
@@ -37,16 +37,16 @@ use indexed::IndexedReader;
 use reader::ZlibReader;
 use table::ZlibTable;
 
-/// What deflate can make of a byte at most: matches of 258 bytes that take two bits each.
+/// Maximum expansion of deflate: matches of 258 bytes that take two bits each.
 pub(super) const RATIO: u64 = 1032;
 
-/// Bytes from one sum to the next at most.
+/// Maximum number of output bytes between two sums.
 const MOST_UNIT: u64 = 8 << 20;
 
-/// Bytes of a cache with room for several long segments ahead of more than one reader.
+/// Size of a cache with room for several long segments ahead of more than one reader.
 const LARGE_BUDGET: u64 = 128 << 20;
 
-/// The stream in `stored`, of `data_size` bytes as its header says. With a `name` its index is stored.
+/// Opens the stream in `stored`, which decodes to `data_size` bytes. With a `name`, its seek table is stored.
 pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
@@ -57,7 +57,7 @@ pub(super) fn open(
     open_with(stored, Scale::of(data_size).within(cache.budget()), cache, slot)
 }
 
-/// The same with other sizes.
+/// Opens a stream as [`open`] does, with other sizes.
 fn open_with(
     stored: Arc<dyn Content>,
     scale: Scale,
@@ -67,31 +67,32 @@ fn open_with(
     Seekable::new(ZlibTable::new(stored.clone(), scale, cache, slot), library::library(stored))
 }
 
-/// How finely a stream is cut.
+/// The granularity at which a stream is cut.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
-    /// Bytes of output from one checkpoint to the next.
+    /// Output bytes between checkpoints.
     spacing: u64,
-    /// Bytes of output that a segment found ahead should have.
+    /// Intended number of output bytes in a segment that is found ahead.
     stretch: u64,
-    /// The least compressed bits of such a segment.
+    /// Minimum number of compressed bits in that segment.
     least_bits: u64,
 }
 
 impl Scale {
-    /// A checkpoint a mebibyte, and some 16 Ki of them at most.
+    /// Returns a scale with a checkpoint per mebibyte, and with at most some 16 Ki checkpoints.
     fn of(data_size: u64) -> Self {
         let spacing = (data_size >> 14).next_power_of_two().max(1 << 20);
         Self { spacing, stretch: 1 << 20, least_bits: 8 << 16 }
     }
 
-    /// The same with longer segments where several fit into a cache of so many bytes: fewer have to be found.
+    /// Returns the scale with longer segments if several of them fit into a cache of `budget` bytes: longer
+    /// segments mean fewer searches for blocks.
     fn within(self, budget: u64) -> Self {
         if budget < LARGE_BUDGET { self } else { Self { stretch: 2 * self.stretch, ..self } }
     }
 
-    /// Bytes of output from one sum of an index to the next, which are held at once: 32 sums to a
-    /// checkpoint at most, up to 4 TiB.
+    /// Returns the output bytes between two sums of a stored table. That many bytes are held at once. There
+    /// are at most 32 sums per checkpoint, up to 4 TiB.
     fn unit(&self) -> u64 {
         (self.spacing >> 5).clamp(UNIT, MOST_UNIT)
     }
@@ -122,7 +123,7 @@ impl SeekTable for ZlibTable {
         let mark = self.before(from).filter(|mark| self.window(mark, &mut window).is_some());
         let (offset, walk) = match mark {
             Some(mark) => (mark.offset, ZlibReader::new(self, mark.place(), window)),
-            // Without its window a checkpoint is of no use: from the start it goes as well.
+            // A checkpoint without its window is useless: decoding starts at the beginning.
             None => (0, ZlibReader::new(self, Position::block_at(zlib::FIRST_BIT, 0), Vec::new())),
         };
         Ok((offset, Box::new(walk)))

@@ -1,17 +1,18 @@
-//! zstd: several frames decode apart; a long frame has checkpoints between its blocks.
+//! zstd: frames decode independently, and a long frame has checkpoints between its blocks.
 //!
 //! | part | what it is |
 //! |---|---|
-//! | [`header`], [`frame`] | the headers of frames; how a stream is cut between frames |
-//! | [`table`], [`scale`] | checkpoints between the blocks of a long frame; decoding beyond the last one adds more |
+//! | [`header`], [`frame`] | the headers of frames; the cutting of a stream between frames |
+//! | [`table`], [`scale`] | checkpoints within a long frame; decoding past the last one adds more |
 //! | [`reader`], [`blocks`] | decodes from a checkpoint on, block by block |
-//! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | what libzstd has to know at a checkpoint, and how it is read from the blocks |
-//! | [`sums`], [`dictionary`], [`index`] | the table as it is stored between mounts |
-//! | [`library`] | libzstd, which decodes; from the start of the stream it decides what is damaged |
+//! | [`memory`], [`block`], [`sequences`], [`fse`], [`bits`] | the decoder state at a checkpoint |
+//! | [`sums`], [`dictionary`], [`index`] | the seek table as it is stored between mounts |
+//! | [`library`] | libzstd, which decodes; its pass from the start of the stream decides what is damaged |
 //!
-//! The table of the seekable format, in a skippable frame at the end, is skipped like any other skippable frame.
-//! It gives the length of frames that do not give it themselves. But only decoding proves such a length, and a
-//! read in the middle would rely on it unproved. Frames are found quickly without it, from header to header.
+//! The seek table of the seekable format, in a skippable frame at the end, is skipped like any other
+//! skippable frame. It would give the length of frames that do not give it themselves. But only decoding
+//! proves that length, and a read in the middle would rely on it unproved. Frames are found quickly without
+//! it, from header to header.
 
 mod bits;
 mod block;
@@ -51,20 +52,20 @@ use table::Zstd as Table;
 
 pub use everywhere::Everywhere;
 
-/// What frames begin with that are to be passed over; LZ4 has the same.
+/// Magics of skippable frames; LZ4 has the same.
 pub(super) use header::SKIPPABLE;
 
-/// Bytes of a decoder beside its windows.
+/// Memory of a decoder without its windows, in bytes.
 const WEIGHT: u64 = 2 << 20;
 
-/// What zstd can make of a byte at most: blocks of 128 KiB that take four.
+/// Maximum expansion of zstd: a block of four bytes decodes to 128 KiB.
 pub(super) const RATIO: u64 = 32 << 10;
 
-/// A first frame that decodes to more is treated as the only frame.
+/// A stream whose first frame decodes to more than this is treated as a single frame.
 const LONG: u64 = 64 << 20;
 
-/// The frames in `stored`, of `data_size` bytes together as the header says. With a `name` the index of a
-/// long one is stored.
+/// Opens the frames in `stored`, which together decode to `data_size` bytes. With a `name`, the seek table of
+/// a long frame is stored.
 pub(super) fn open(
     stored: Arc<dyn Content>,
     data_size: u64,
@@ -74,7 +75,7 @@ pub(super) fn open(
     open_with(stored, Scale::of(data_size), cache, name)
 }
 
-/// The same with other distances.
+/// Opens a stream as [`open`] does, with other distances between checkpoints.
 fn open_with(
     stored: Arc<dyn Content>,
     scale: Scale,
@@ -85,7 +86,7 @@ fn open_with(
     Zstd { stored, scale, cache: cache.clone(), slot: Mutex::new(slot), stream: OnceLock::new() }
 }
 
-/// Frames that are decoded apart, or a long frame with checkpoints between its blocks.
+/// A stream of frames that decode independently, or of a long frame with checkpoints between its blocks.
 #[derive(Debug)]
 struct Zstd {
     stored: Arc<dyn Content>,
@@ -101,7 +102,7 @@ impl Zstd {
         &**self.stream.get_or_init(|| {
             let data_size = self.scale.data_size();
             let frames = Frames::new(self.stored.clone(), data_size, &self.cache);
-            // Where frames give their length, parts are found without a table.
+            // If frames give their length, parts are found without a table.
             let is_most = |frame: &Header| frame.content_size.is_none_or(|size| size > data_size / 2);
             let only = frames.begin_longer_than(LONG.min(data_size / 2)).filter(is_most);
             match only.filter(|frame| self.scale.is_for(*frame)) {
@@ -111,14 +112,14 @@ impl Zstd {
         })
     }
 
-    /// The stream with places in frames like the first.
+    /// Returns the stream with checkpoints within frames like the first one.
     fn with_table(&self, first: Header) -> Arc<dyn Sequential> {
         let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         let table = Table::new(self.stored.clone(), self.scale, first.window, &self.cache, slot);
         Arc::new(Seekable::new(table, library::library(self.stored.clone())))
     }
 
-    /// The stream with places between its frames.
+    /// Returns the stream cut between its frames.
     fn parted(&self) -> Arc<dyn Sequential> {
         let data_size = self.scale.data_size();
         let frames = Frames::new(self.stored.clone(), data_size, &self.cache);
@@ -155,7 +156,7 @@ impl Sequential for Zstd {
 
 impl seek::SeekTable for Table {
     fn weight(&self) -> u64 {
-        // The windows of libzstd, of a dictionary, and of the next dictionary.
+        // Three windows: libzstd's, that of a dictionary, and that of the next dictionary.
         WEIGHT.saturating_add(self.window.saturating_mul(3))
     }
 

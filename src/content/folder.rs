@@ -82,7 +82,8 @@ pub enum Renewal {
 /// A signature of a file's bytes that is compared between generations of the source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Signature {
-    /// Differs if the bytes differ, as long as only saves made in the mount have changed the source.
+    /// Differs if the bytes differ, as long as only saves made in the mount have changed the source. Empty if
+    /// no save changes the bytes.
     pub text: String,
     /// The place of the bytes in the source. A save made in the mount may move them. After a change by
     /// another program, only bytes at the same place are known to be the same.

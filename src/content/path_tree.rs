@@ -1,27 +1,28 @@
 //! Paths that share their beginnings: the memory that they take grows with their last components alone.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 /// A path of a [`PathTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u32);
 
-/// A component: a number as it is, or which text it is among all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Name {
-    /// Decimal digits.
-    Number(u64),
-    /// Any other text.
-    Text(u32),
+impl Id {
+    /// Returns its number: paths are counted as they are made.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
-/// Paths of components, from a root on.
+/// Paths of components, from a root on. A path takes some 30 bytes and the text of its last component.
 #[derive(Debug)]
 pub struct PathTree {
     paths: Vec<Path>,
-    children: HashMap<(Id, Name), Id>,
-    texts: Vec<Box<str>>,
-    known: HashMap<Box<str>, u32>,
+    /// The last components of all paths, one after the other.
+    text: String,
+    /// Each path by its hash, or by the first free number behind that.
+    by_hash: HashMap<u32, Id>,
+    hasher: RandomState,
     /// The longest path, in bytes; longer ones are not made.
     longest: usize,
 }
@@ -29,7 +30,8 @@ pub struct PathTree {
 #[derive(Debug)]
 struct Path {
     parent: Id,
-    name: Name,
+    /// Where its last component ends in the text; it begins where that of the path before ends.
+    end: u32,
     /// Bytes of all components, each with a slash.
     len: u32,
 }
@@ -40,79 +42,81 @@ impl PathTree {
 
     /// Holds paths of up to so many bytes.
     pub fn new(longest: usize) -> Self {
-        let root = Path { parent: Self::ROOT, name: Name::Number(0), len: 0 };
         Self {
-            paths: vec![root],
-            children: HashMap::new(),
-            texts: Vec::new(),
-            known: HashMap::new(),
+            paths: vec![Path { parent: Self::ROOT, end: 0, len: 0 }],
+            text: String::new(),
+            by_hash: HashMap::new(),
+            hasher: RandomState::new(),
             longest,
         }
     }
 
     /// Returns the path with one component more; `None` if it is too long.
     pub fn join(&mut self, parent: Id, component: &str) -> Option<Id> {
-        let len = self.paths.get(parent.0 as usize)?.len as usize + component.len() + 1;
+        let len = self.paths.get(parent.index())?.len as usize + component.len() + 1;
         if len > self.longest {
             return None;
         }
-        let name = self.name_of(component)?;
-        if let Some(id) = self.child(parent, name) {
-            return Some(id);
-        }
+        let hash = match self.find(parent, component) {
+            Ok(known) => return Some(known),
+            Err(free) => free,
+        };
         let id = Id(u32::try_from(self.paths.len()).ok()?);
-        self.paths.push(Path { parent, name, len: u32::try_from(len).ok()? });
-        self.children.insert((parent, name), id);
+        let end = u32::try_from(self.text.len() + component.len()).ok()?;
+        self.paths.push(Path { parent, end, len: u32::try_from(len).ok()? });
+        self.text.push_str(component);
+        self.by_hash.insert(hash, id);
         Some(id)
     }
 
-    fn name_of(&mut self, component: &str) -> Option<Name> {
-        let is_number = component.len() < 19
-            && component.bytes().all(|byte| byte.is_ascii_digit())
-            && (component == "0" || !component.starts_with('0'));
-        if let (true, Ok(number)) = (is_number, component.parse()) {
-            return Some(Name::Number(number));
+    /// Returns the path one component on, or a free number for it.
+    fn find(&self, parent: Id, component: &str) -> Result<Id, u32> {
+        // Half of the hash is enough to tell most paths apart, and takes half of the memory.
+        let mut hash = self.hasher.hash_one((parent, component)) as u32;
+        while let Some(id) = self.by_hash.get(&hash) {
+            if self.parent(*id) == Some(parent) && self.component(*id) == component {
+                return Ok(*id);
+            }
+            hash = hash.wrapping_add(1);
         }
-        if let Some(known) = self.known.get(component) {
-            return Some(Name::Text(*known));
-        }
-        let number = u32::try_from(self.texts.len()).ok()?;
-        self.texts.push(component.into());
-        self.known.insert(component.into(), number);
-        Some(Name::Text(number))
+        Err(hash)
     }
 
-    /// Returns the path one component on, if it was made.
-    pub fn child(&self, parent: Id, name: Name) -> Option<Id> {
-        self.children.get(&(parent, name)).copied()
+    /// Returns the path one component on from `parent`, with the last component of `other`, if it was made.
+    pub fn child(&self, parent: Id, other: Id) -> Option<Id> {
+        match self.parent(other) == Some(parent) {
+            true => Some(other),
+            false => self.find(parent, self.component(other)).ok(),
+        }
     }
 
     /// Returns a path without its last component; `None` for the root.
     pub fn parent(&self, path: Id) -> Option<Id> {
-        (path != Self::ROOT).then(|| self.paths.get(path.0 as usize).map(|path| path.parent))?
+        (path != Self::ROOT).then(|| self.paths.get(path.index()).map(|path| path.parent))?
     }
 
-    /// Returns the names of the components of a path, from the root on.
-    pub fn names(&self, path: Id) -> Vec<Name> {
-        let mut names = Vec::new();
+    /// Returns the last component of a path; nothing for the root.
+    fn component(&self, path: Id) -> &str {
+        let end = |index: usize| self.paths.get(index).map(|path| path.end as usize);
+        let range = path.index().checked_sub(1).and_then(end).zip(end(path.index()));
+        range.and_then(|(start, end)| self.text.get(start..end)).unwrap_or_default()
+    }
+
+    /// Returns the paths that a path begins with, from its first component on, and the path itself.
+    pub fn prefixes(&self, path: Id) -> Vec<Id> {
+        let mut prefixes = Vec::new();
         let mut at = path;
         while let Some(parent) = self.parent(at) {
-            names.extend(self.paths.get(at.0 as usize).map(|path| path.name));
+            prefixes.push(at);
             at = parent;
         }
-        names.reverse();
-        names
+        prefixes.reverse();
+        prefixes
     }
 
     /// Returns the components of a path, from the root on.
     pub fn components(&self, path: Id) -> Vec<String> {
-        let text = |name: Name| match name {
-            Name::Number(number) => number.to_string(),
-            Name::Text(text) => {
-                self.texts.get(text as usize).map(|text| text.to_string()).unwrap_or_default()
-            }
-        };
-        self.names(path).into_iter().map(text).collect()
+        self.prefixes(path).into_iter().map(|prefix| self.component(prefix).to_owned()).collect()
     }
 }
 
@@ -133,5 +137,9 @@ mod tests {
         );
         assert_eq!((tree.join(seven, "xyz").is_some(), tree.join(seven, "wxyz")), (true, None));
         assert_eq!((tree.parent(PathTree::ROOT), tree.components(PathTree::ROOT).len()), (None, 0));
+        let b = tree.join(PathTree::ROOT, "b").unwrap();
+        assert_eq!((tree.child(b, seven), tree.child(a, seven)), (None, Some(seven)));
+        let other = tree.join(b, "7").unwrap();
+        assert_eq!((tree.child(b, seven), tree.prefixes(other)), (Some(other), vec![b, other]));
     }
 }

@@ -1,6 +1,6 @@
-//! Starts the daemon in a child process.
+//! Start of the daemon in a child process.
 //!
-//! The process forks before it starts a thread. The child mounts, and reports the outcome through a socket:
+//! The process forks before it starts a thread. The child mounts, and reports the result through a socket:
 //!
 //! ```text
 //! serving   one byte 0
@@ -8,12 +8,12 @@
 //! nothing   the child was killed
 //! ```
 //!
-//! Then the parent probes the mount, and sends a byte if the mount answers. The child never probes it: a daemon
-//! that can't answer would wait for itself, and could not even be killed. So the parent returns only when the
-//! mount answers or nothing of it is left. The child has a session of its own, its working directory is `/`, and
-//! it closes all files of the caller: the terminal, pipes, locks.
+//! Then the parent probes the mount, and sends a byte if the mount answers. The child never probes it: a
+//! daemon that can't answer would wait for itself, and could not even be killed. Therefore the parent returns
+//! only when the mount answers or has been removed. The child has its own session, its working directory is
+//! `/`, and it closes all files of the caller: the terminal, pipes, locks.
 
-#![allow(unsafe_code)] // fork, and the closing of files that were inherited
+#![allow(unsafe_code)] // fork, and closing of inherited files
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -31,11 +31,11 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Reports that the mount is served, and returns when the parent has probed it. From then on the caller gets
-    /// no messages.
+    /// Reports that the mount is served, and returns when the parent has probed it. After that no message
+    /// reaches the caller.
     ///
     /// # Errors
-    /// The parent was interrupted, or got no answer from the mount.
+    /// The parent was interrupted, or the mount did not answer its probe.
     pub(crate) fn ready(&mut self) -> Result<()> {
         let null = OpenOptions::new().write(true).open("/dev/null").map_err(Error::from)?;
         rustix::stdio::dup2_stderr(null)?;
@@ -58,17 +58,18 @@ impl Report {
     }
 }
 
-/// Closes all files except stdin, stdout and stderr. Must be called before this program opens one.
+/// Closes all files except stdin, stdout and stderr. Must be called before this program opens a file.
 ///
-/// Otherwise `flock FILE asdf-mount …` would hold its lock until the daemon ends.
+/// Otherwise `flock FILE asdf-mount …` would keep its lock until the daemon ends.
 pub(crate) fn close_inherited() {
-    // SAFETY: takes three numbers. The files closed are not ours: the caller has opened none yet, as its
-    // contract says, and the standard library keeps none open beyond the first three.
-    // A kernel before 5.9 answers ENOSYS, and they stay open.
+    // SAFETY: the call takes three numbers. The closed files are not ours: the caller has opened none yet
+    // (contract of this function), and the standard library keeps none open beyond the first three. A kernel
+    // before 5.9 returns ENOSYS, and the files stay open.
     let _ = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, 0_u32) };
 }
 
-/// Runs `daemon` in a child process, and returns when it serves and `answers` has succeeded in this process.
+/// Runs `daemon` in a child process. Returns when the child serves and `answers` has succeeded in this
+/// process.
 ///
 /// The process must have only one thread.
 ///
@@ -118,7 +119,7 @@ fn await_report(mut child: UnixStream, pid: Option<Pid>, answers: impl FnOnce() 
     let mut fault = None;
     if serves {
         match answers() {
-            // The child may have died just now.
+            // The child may have died in the meantime.
             Ok(()) if child.write_all(&[0]).is_ok() => return Ok(()),
             Ok(()) => {}
             Err(error) => fault = Some(error),

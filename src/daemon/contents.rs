@@ -1,4 +1,4 @@
-//! Builds the filesystem of a mount from its sources and options.
+//! Creation of a mount's file system from its sources and options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::options::LEAST_CACHE;
 use crate::source::Reach;
 use crate::vfs::{Options, Ownership, Vfs};
 
-/// How long unmounting waits for seek tables that are being written.
+/// Maximum time that unmounting waits for seek tables to be written.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The size of a mount's cache in bytes.
+/// Returns the size of a mount's cache in bytes.
 pub(super) fn budget(options: &crate::options::Options) -> u64 {
     options.cache.unwrap_or_else(default_budget).max(LEAST_CACHE)
 }
@@ -57,8 +57,8 @@ pub fn open_tree(plan: &Plan) -> Result<Served<Adapter>> {
     let vfs = filesystem.vfs().clone();
     let read_only = vfs.is_read_only();
     let remarks = [plan.options.notes.clone(), vfs.remarks()].concat();
-    // The kernel caches attributes and names only briefly. It is notified of bytes that it can keep, and of those
-    // that turn out to be wrong.
+    // The kernel caches attributes and names only briefly. It is notified of bytes that it may keep, and of
+    // bytes that turn out to be wrong.
     let notify = Box::new(move |notifier, device| vfs.serve(KernelNotifier::new(notifier, device)));
     let end_writing = filesystem.closer();
     let close = Arc::new(move || {

@@ -1,4 +1,4 @@
-//! Unmounts with umount2(2), or for ordinary users with fusermount3.
+//! Unmounting with umount2(2), or for ordinary users with fusermount3.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub(super) fn detach(path: &Path) -> Result<()> {
     take_away(path, true)
 }
 
-/// Unmounts `path`, if no file is open there or `lazy` is set.
+/// Unmounts `path` if no file is open there, or in any case with `lazy`.
 pub(super) fn take_away(path: &Path, lazy: bool) -> Result<()> {
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() } | UnmountFlags::NOFOLLOW;
     match rustix::mount::unmount(path, flags) {

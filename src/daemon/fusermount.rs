@@ -1,7 +1,7 @@
 //! fusermount3, the setuid program that mounts and unmounts for ordinary users.
 //!
-//! It opens `/dev/fuse`, mounts, and sends the file descriptor through the socket whose number is in
-//! `_FUSE_COMMFD`. Here the socket is its stdin, which a child process inherits anyway.
+//! fusermount3 opens `/dev/fuse`, mounts, and sends the file descriptor through the socket with the number in
+//! `_FUSE_COMMFD`. We use its stdin as the socket, which a child process inherits anyway.
 
 use std::ffi::{OsStr, OsString};
 use std::io::IoSliceMut;
@@ -21,23 +21,23 @@ use crate::error::{Error, Kind, Result};
 
 const PROGRAM: &str = "fusermount3";
 
-/// The environment variable with the path of another program to run.
+/// The environment variable with the path of a replacement for fusermount3.
 const PATH_VARIABLE: &str = "FUSERMOUNT_PATH";
 
-/// How long a program may take to unmount, since the daemon waits for it before it ends.
+/// Maximum time for unmounting, since the daemon waits for it before it ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Searched after `PATH`, which mount(8) clears.
+/// Directories that are searched after `PATH`, which mount(8) clears.
 const USUAL_FOLDERS: [&str; 3] = ["/usr/bin", "/bin", "/usr/local/bin"];
 
-/// Mounts on `path` with `options`, whose values are escaped, and returns the descriptor to serve.
+/// Mounts on `path` and returns the descriptor to serve. The values in `options` are escaped.
 pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let mut command = Command::new(find()?);
     command.arg("-o").arg(options).arg("--").arg(path);
     command.env("_FUSE_COMMFD", "0").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().map_err(not_started)?;
-    // The command holds the other end of the socket, which must close when the program ends.
+    // The command holds the other end of the socket, which must be closed when the program ends.
     drop(command);
     let descriptor = receive(&ours);
     let output = child.wait_with_output().map_err(|error| Error::from(error).of(PROGRAM))?;
@@ -49,8 +49,8 @@ pub(crate) fn mount(path: &Path, options: &OsStr) -> Result<OwnedFd> {
 
 /// Unmounts `path`; with `lazy` even if files are open there.
 ///
-/// fusermount3 looks up a mount's owner in /etc/mtab. If it can't, the setuid umount(8) of util-linux looks it
-/// up in /proc.
+/// fusermount3 looks up a mount's owner in /etc/mtab. If it can't, the setuid umount(8) of util-linux looks
+/// it up in /proc.
 pub(crate) fn unmount(path: &Path, lazy: bool) -> Result<()> {
     let refused =
         match find().and_then(|program| unmount_by(Command::new(program).arg("-u"), path, lazy, "-z")) {
@@ -137,12 +137,12 @@ fn not_started(error: std::io::Error) -> Error {
     }
 }
 
-/// The program in the environment variable.
+/// Returns the program in the environment variable.
 fn named() -> Option<OsString> {
     std::env::var_os(PATH_VARIABLE).filter(|named| !named.is_empty())
 }
 
-/// Receives the descriptor in the one message that fusermount3 sends; none if it failed.
+/// Receives the descriptor in the only message of fusermount3; `None` if it failed.
 fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -157,12 +157,12 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     })
 }
 
-/// Turns the message of fusermount3 into an error, with advice where there is any.
+/// Converts the message of fusermount3 into an error, with advice if possible.
 fn refusal(output: &Output) -> Error {
     let said = String::from_utf8_lossy(&output.stderr);
     let said =
         said.lines().find(|line| !line.trim().is_empty()).unwrap_or("fusermount3 failed without a message");
-    // The message begins with the path that it was started with.
+    // The message begins with the path by which fusermount3 was started.
     let said = said.split_once("fusermount3: ").map_or(said, |(_, said)| said);
     let (errno, message) = if said.contains("user_allow_other") {
         (libc::EPERM, "allow_other needs a line 'user_allow_other' in /etc/fuse.conf".to_owned())

@@ -1,4 +1,4 @@
-//! Memory of the process: settings of the allocator, and limits.
+//! The process's memory: allocator settings and limits.
 
 #![allow(unsafe_code)] // settings of the C library's allocator
 
@@ -6,23 +6,23 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::error::{Error, Kind, Result};
 
-/// Buffers from this size on are mapped by themselves, and returned to the system when dropped.
+/// Minimum size of a buffer that is mapped separately, and returned to the system when dropped.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const LARGE: libc::c_int = 192 << 10;
 
-/// Bytes for each thread that answers the kernel: fuser's request buffer and the stack.
+/// Bytes per thread that answers the kernel: fuser's request buffer and the stack.
 const THREAD: u64 = (16 << 20) + (2 << 20) + (64 << 10);
 
-/// Bytes that a daemon needs besides these threads and its cache: stacks of other threads, tables, mappings.
+/// Bytes that a daemon needs besides these threads and its cache: other threads' stacks, tables, mappings.
 const WORK: u64 = 64 << 20;
 
-/// Returns large buffers to the system as soon as they are dropped.
+/// Makes the allocator return large buffers to the system as soon as they are dropped.
 ///
-/// glibc would raise its threshold, up to 32 MiB, with each such buffer, and then keep the buffers of decoders
-/// in the arenas of their threads: twice as much as is in use.
+/// By default glibc raises its threshold, up to 32 MiB, with each dropped buffer. It then keeps decoders'
+/// buffers in the arenas of their threads, twice as much as is in use.
 pub(super) fn give_back_large_buffers() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it sets a number of the allocator, which takes its own lock; no memory is touched.
+    // SAFETY: the call sets a number of the allocator, which takes its own lock; no memory is touched.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
     }
@@ -31,16 +31,16 @@ pub(super) fn give_back_large_buffers() {
 /// Returns the free pages of the heap to the system; glibc keeps them otherwise.
 pub(super) fn give_back_small_pieces() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: the allocator takes its own locks, and gives back only what is free.
+    // SAFETY: the allocator takes its own locks, and returns only free pages.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// How many of `wanted` threads can answer the kernel, in a daemon whose cache has `budget` bytes.
+/// Returns how many of `wanted` threads can answer the kernel, in a daemon with a cache of `budget` bytes.
 ///
-/// A failed allocation ends the process, so this is checked before mounting. It matters under a limit of address
-/// space (`ulimit -v`), and on machines that do not overcommit memory.
+/// A failed allocation ends the process, so memory is checked before mounting. This matters under a limit of
+/// the address space (`ulimit -v`), and on machines that do not overcommit memory.
 ///
 /// # Errors
 /// There is not enough memory for one thread.
@@ -63,7 +63,7 @@ pub(super) fn threads(wanted: usize, budget: u64) -> Result<usize> {
     })
 }
 
-/// Whether that many more bytes can be allocated. They are freed untouched.
+/// True if `bytes` more can be allocated. They are freed untouched.
 fn can_be_had(bytes: u64) -> bool {
     usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }

@@ -1,8 +1,8 @@
-//! Mounts with mount(2), or with fusermount3.
+//! Mounting with mount(2), or with fusermount3.
 //!
-//! fuser could mount too, but its session then unmounts the path again when it ends, and would unmount whatever
-//! was mounted there meanwhile. So it only gets the descriptor (`Session::from_fd`), and [`Mounted`] identifies
-//! the mount by its device number, not by its path.
+//! fuser can mount, too, but its session unmounts the path when it ends, which may by then be another mount.
+//! Therefore fuser only gets the descriptor (`Session::from_fd`), and [`Mounted`] identifies the mount by its
+//! device number, not by its path.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -22,17 +22,17 @@ const DEVICE: &str = "/dev/fuse";
 #[derive(Clone, Debug)]
 pub(crate) struct Mounted {
     path: PathBuf,
-    /// `major:minor`; none if /proc can't be read.
+    /// `major:minor`; `None` if /proc can't be read.
     device: Option<String>,
 }
 
 impl Mounted {
-    /// Unmounts it everywhere in this namespace; open files stay usable for a while.
+    /// Unmounts the mount everywhere in this namespace; open files stay usable for a while.
     pub(crate) fn detach(&self) {
         self.detach_those(|_| true);
     }
 
-    /// Unmounts what is left after the end: nothing, unless the mount was aborted.
+    /// Unmounts the remains after the end: there are none, unless the mount was aborted.
     pub(crate) fn detach_if_dead(&self) {
         self.detach_those(mountinfo::Mount::is_dead);
     }
@@ -47,7 +47,7 @@ impl Mounted {
             _ => vec![(0, self.path.clone())],
         };
         for (id, place) in places {
-            // The path of a covered mount leads to the mount that covers it.
+            // The path of a covered mount leads to the covering one.
             if id != 0 && mountinfo::top_at(&place).ok().flatten().is_some_and(|top| top.id != id) {
                 tracing::warn!("{}: stays mounted, because another mount covers it", place.display());
             } else if let Err(error) = detach::detach(&place) {
@@ -61,10 +61,10 @@ impl Mounted {
     }
 }
 
-/// Mounts on `path`, with `source` as the source to show, and returns the descriptor to serve.
+/// Mounts on `path` and returns the descriptor to serve. `source` is displayed as the source.
 ///
 /// # Errors
-/// Neither the system call nor fusermount3 could mount; nothing is mounted.
+/// Neither the system call nor fusermount3 could mount; no mount is left.
 pub(crate) fn mount(
     path: &Path,
     source: &OsStr,
@@ -79,7 +79,7 @@ pub(crate) fn mount(
     Ok((Mounted { path: path.to_owned(), device: device.map(|mount| mount.device) }, descriptor))
 }
 
-/// Mounts with mount(2); none if this process lacks the permission.
+/// Mounts with mount(2); `None` if this process lacks the permission.
 fn directly(path: &Path, source: &OsStr, options: &Options, read_only: bool) -> Result<Option<OwnedFd>> {
     let device = match OpenOptions::new().read(true).write(true).open(DEVICE) {
         Ok(device) => device,
@@ -103,7 +103,7 @@ fn no_fuse() -> Error {
     Error::new(Kind::System(libc::ENODEV), message)
 }
 
-/// The options of FUSE itself. The kernel always checks permissions.
+/// Returns the FUSE options for mount(2). The kernel always checks permissions.
 fn kernel_options(device: &File, options: &Options) -> String {
     let user = rustix::process::getuid().as_raw();
     let group = rustix::process::getgid().as_raw();
@@ -136,7 +136,7 @@ fn flags(options: &Options, read_only: bool) -> MountFlags {
     flags
 }
 
-/// The same options for fusermount3, which knows fewer flags and adds nosuid,nodev.
+/// Returns the options for fusermount3, which knows fewer flags and adds nosuid,nodev.
 fn helper_options(source: &OsStr, options: &Options, read_only: bool) -> OsString {
     let way = if read_only { "ro" } else { "rw" };
     let mut list =

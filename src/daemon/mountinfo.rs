@@ -1,4 +1,4 @@
-//! Reads `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+//! Parsing of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 //!
 //! The fields of a line are separated by spaces. In a field, space, tab, line break and backslash are written
 //! `\040`, `\011`, `\012` and `\134`:
@@ -20,49 +20,49 @@ use rustix::thread::{Gid, Uid, set_thread_res_gid, set_thread_res_uid};
 use crate::error::{Error, Result};
 use crate::options::FILE_SYSTEM_TYPE;
 
-/// The table of this process's mount namespace.
+/// The mount table of this process's mount namespace.
 const TABLE: &str = "/proc/self/mountinfo";
 
-/// One mount.
+/// An entry of the mount table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Number of the mount, and of the one it is mounted on.
+    /// Number of the mount, and of its parent mount.
     pub(crate) id: u64,
     pub(crate) parent: u64,
-    /// `major:minor`, one for each mounted file system.
+    /// `major:minor`, unique for each mounted file system.
     pub(crate) device: String,
     pub(crate) mountpoint: PathBuf,
     /// `fuse.asdf-mount`, `tmpfs` …
     pub(crate) kind: String,
     pub(crate) source: OsString,
-    /// User and group that mounted it; without `allow_other`, FUSE answers no other user.
+    /// User and group of the mounter; without `allow_other`, FUSE refuses all other users.
     pub(crate) owner: Option<(u32, u32)>,
 }
 
-/// Whether a daemon answers for a mount.
+/// The state of a mount's daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Alive,
     /// The daemon was killed.
     Dead,
-    /// The mount is another user's, and FUSE does not answer this user.
+    /// The mount belongs to another user, and FUSE does not answer this one.
     Silent,
 }
 
 impl Mount {
-    /// Whether it is one of this program's mounts, of this process or another.
+    /// True for a mount of this program, from this process or another.
     pub(crate) fn is_ours(&self) -> bool {
         self.kind == FILE_SYSTEM_TYPE
     }
 
-    /// Whether its daemon is gone.
+    /// True if its daemon is gone.
     pub(crate) fn is_dead(&self) -> bool {
         self.health() == Health::Dead
     }
 
-    /// Probes the mount, as its owner if that is needed and permitted.
+    /// Probes the mount, as its owner if necessary and permitted.
     pub(crate) fn health(&self) -> Health {
-        // Opened with this user's permissions: the owner may no longer have access to the path.
+        // Opened with this user's permissions: the owner may have lost access to the path.
         let held = rustix::fs::open(&self.mountpoint, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
         // The kernel may answer stat from its cache, but not statfs. FUSE answers statfs with zeros to users
         // without access.
@@ -78,16 +78,16 @@ impl Mount {
         }
     }
 
-    /// Runs `ask` as the user that mounted it, since FUSE does not even answer root otherwise.
+    /// Runs `ask` as the user who mounted it, since FUSE otherwise refuses even root.
     ///
-    /// `None` if that is not needed or not permitted.
+    /// Returns `None` if that is unnecessary or not permitted.
     pub(crate) fn as_owner<T: Send>(&self, ask: impl FnOnce() -> T + Send) -> Option<T> {
         let (user, group) = self.owner?;
         if user == rustix::process::geteuid().as_raw() && group == rustix::process::getegid().as_raw() {
             return None;
         }
         let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
-        // For the kernel each thread has its own credentials. They end with the thread.
+        // In the kernel each thread has its own credentials, which end with the thread.
         std::thread::scope(|scope| {
             let asked = std::thread::Builder::new().spawn_scoped(scope, || {
                 set_thread_res_gid(group, group, group).ok()?;
@@ -108,22 +108,22 @@ pub(crate) fn all() -> Result<Vec<Mount>> {
 /// Another mount namespace, and its processes that this user can inspect.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
-    /// Number and name.
+    /// Process numbers and names.
     pub(crate) processes: Vec<(i32, String)>,
 }
 
-/// The mount namespace of a process.
+/// Returns the mount namespace of a process.
 fn namespace(process: &str) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok()
 }
 
-/// Whether a process is known to be in another mount namespace.
+/// True if a process is known to be in another mount namespace.
 pub(crate) fn is_elsewhere(process: i32) -> bool {
     let theirs = namespace(&process.to_string());
     theirs.is_some_and(|theirs| namespace("self").is_some_and(|own| own != theirs))
 }
 
-/// The other mount namespaces that have our mount with this device number.
+/// Returns the other mount namespaces that contain our mount with this device number.
 pub(crate) fn copies_of(device: &str) -> Vec<Elsewhere> {
     let mut seen = HashMap::<PathBuf, Option<Elsewhere>>::new();
     if let Some(own) = namespace("self") {
@@ -146,12 +146,12 @@ pub(crate) fn copies_of(device: &str) -> Vec<Elsewhere> {
     seen.into_values().flatten().collect()
 }
 
-/// The uppermost mount on `path`, if `path` is a mount point.
+/// Returns the uppermost mount on `path`, if `path` is a mountpoint.
 pub(crate) fn top_at(path: &Path) -> Result<Option<Mount>> {
     Ok(top(&all()?, path).cloned())
 }
 
-/// Of several mounts on one path, the one that no other covers.
+/// Returns the uppermost of several mounts on one path.
 fn top<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let here = || mounts.iter().filter(|mount| mount.mountpoint == path);
     here().find(|mount| !here().any(|other| other.parent == mount.id && other.id != mount.id))

@@ -1,4 +1,5 @@
-//! The mount point: resolved, freed of dead mounts, created if missing, and then removed at the end.
+//! The mountpoint: its path is resolved, dead mounts are removed, and a missing directory is created and
+//! later removed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,11 +23,11 @@ impl Mountpoint {
     /// Removes a dead mount of this program. Creates a missing directory, but no parents.
     ///
     /// # Errors
-    /// It is not a directory, or is `/`, or has a live mount of this program or a dead one of another.
+    /// It is not a directory, is `/`, or has a live mount of this program or a dead mount of another program.
     pub(crate) fn prepare(wanted: &Path) -> Result<Self> {
         let path = resolve(wanted)?;
         if path.parent().is_none() {
-            // `/` would still lead to the file system below the mount, and unmounting it would detach that.
+            // `/` would still lead to the file system below the mount, and unmounting would detach that one.
             let message = "can't mount on the root directory; give a directory below it";
             return Err(Error::new(Kind::Usage, message).of(path));
         }
@@ -51,17 +52,17 @@ impl Mountpoint {
         Ok(Self { path, made: AtomicBool::new(made) })
     }
 
-    /// Its absolute path, without links.
+    /// Returns the absolute path, free of links.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves the removal to the other process, which has the same mount point.
+    /// Leaves the removal of the directory to the other process of this mount.
     pub(crate) fn leave(&self) {
         self.made.store(false, Ordering::SeqCst);
     }
 
-    /// Removes the directory, if this program created it and it is empty.
+    /// Removes the directory if this program created it and it is empty.
     pub(crate) fn remove(&self) {
         if self.made.swap(false, Ordering::SeqCst)
             && let Err(error) = fs::remove_dir(&self.path)

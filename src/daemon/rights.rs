@@ -1,19 +1,20 @@
-//! The rights of a daemon that root started.
+//! The privileges of a daemon that was started by root.
 //!
-//! A daemon serves other users and reads files of strangers. It gives up at once all rights that it needs for nothing,
-//! for itself and all programs that it starts. Each thread has rights of its own, so that happens before the first one.
+//! A daemon serves other users and reads untrusted files. It drops all privileges that it does not need, for
+//! itself and for all programs that it starts. Privileges are per thread, so it drops them before starting a
+//! thread.
 
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-/// The capabilities that stay.
+/// The capabilities that are kept.
 ///
 /// | capability | for |
 /// |---|---|
-/// | `DAC_OVERRIDE`, `DAC_READ_SEARCH` | files of other users, which the kernel admits programs to; saves into them |
-/// | `CHOWN`, `FOWNER`, `FSETID`, `SETFCAP` | owner, mode, ACL and attributes of a file that a save writes anew |
+/// | `DAC_OVERRIDE`, `DAC_READ_SEARCH` | reading files of other users, after the kernel's permission check; saving them |
+/// | `CHOWN`, `FOWNER`, `FSETID`, `SETFCAP` | owner, mode, ACL and attributes of a file that a save replaces |
 /// | `LEASE` | saves that move the blocks of a stream |
 /// | `SYS_ADMIN` | mounting and unmounting; `trusted` and `security` attributes |
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
@@ -25,16 +26,16 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::LEASE)
     .union(CapabilitySet::SETFCAP);
 
-/// Gives up all capabilities but [`KEPT`].
+/// Drops all capabilities except [`KEPT`].
 ///
-/// A daemon that may mount by itself can't get them back from a setuid program either. Any other daemon needs one to
-/// mount and unmount, fusermount3.
+/// If the daemon may mount by itself, setuid programs can't restore the capabilities either. Any other daemon
+/// needs the setuid program fusermount3 to mount and unmount.
 pub(super) fn drop_unneeded() {
     let Ok(CapabilitySets { effective, permitted, .. }) = capabilities(None) else { return };
     if permitted.is_empty() {
         return;
     }
-    // An older kernel knows fewer of them. What it refuses stays as it is: the daemon works with it.
+    // An older kernel knows fewer capabilities. A refusal changes nothing, and the daemon works with it.
     for capability in (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
         if !KEPT.contains(capability) {
             let _ = remove_capability_from_bounding_set(capability);

@@ -1,8 +1,8 @@
 //! The end of a mount, by a signal or by unmounting.
 //!
-//! The first SIGINT, SIGTERM or SIGHUP detaches the mount. Programs have [`GRACE`] to close their files; then the
-//! process ends. A second signal ends it at once. In every case the process completes a save that runs, keeps
-//! unsaved texts, and removes a mount point that it created.
+//! The first SIGINT, SIGTERM or SIGHUP detaches the mount. Programs have [`GRACE`] to close their files; then
+//! the process ends. A second signal ends it at once. In every case the process completes a running save,
+//! keeps unsaved texts, and removes a mountpoint that it created.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::mountpoint::Mountpoint;
 use crate::error::Result;
 use crate::exit;
 
-/// How long open files are served after a signal.
+/// Time for which open files are served after a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The stages of a mount, from its start to its end.
@@ -54,7 +54,7 @@ impl Lifecycle {
             let mut arrived = signals.forever();
             if let Some(signal) = arrived.next() {
                 tracing::info!("signal {signal}: unmounting");
-                // Another thread handles the first signal, so that this one can receive a second.
+                // A separate thread handles the first signal, so that this one can receive a second.
                 let ending = Arc::clone(&watched);
                 let end = std::thread::Builder::new().name("end".to_owned()).spawn(move || ending.end());
                 if end.is_ok() {
@@ -69,18 +69,18 @@ impl Lifecycle {
 
     /// Sets the function that ends writing.
     pub(crate) fn at_end(&self, close: Close) {
-        // There is only one mount.
+        // Set once: there is only one mount.
         let _ = self.close.set(close);
     }
 
-    /// Ends writing.
+    /// Calls the function that ends writing, if it is set.
     pub(crate) fn close(&self) {
         if let Some(close) = self.close.get() {
             close();
         }
     }
 
-    /// The mount point.
+    /// Returns the mountpoint.
     pub(crate) fn place(&self) -> &Mountpoint {
         &self.place
     }
@@ -108,7 +108,7 @@ impl Lifecycle {
         self.place.remove();
     }
 
-    /// Handles a signal: detaches, waits, and ends the process if it has not ended by itself.
+    /// Handles a signal: detaches the mount, waits, and ends the process if it has not ended by itself.
     fn end(&self) {
         if self.detach() {
             self.leave(exit::FAILED);
@@ -127,10 +127,10 @@ impl Lifecycle {
         std::mem::replace(&mut stage, Stage::Over)
     }
 
-    /// Unmounts; returns whether there was no mount yet.
+    /// Unmounts; returns true if there was no mount yet.
     ///
-    /// Other threads that want to end the process wait meanwhile: a process that ends before it has unmounted
-    /// leaves a dead mount.
+    /// Other threads that end the process wait for it: a process that ends before unmounting leaves a dead
+    /// mount.
     fn detach(&self) -> bool {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *stage, Stage::Over) {

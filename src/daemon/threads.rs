@@ -1,7 +1,7 @@
-//! The threads that answer the kernel, where processes are limited (`pids.max` of a cgroup, `ulimit -u`).
+//! The threads that answer the kernel, under a limit on processes (`pids.max` of a cgroup, `ulimit -u`).
 //!
-//! fuser starts them after the mount was made. If one can't be started, those before it may serve for a moment, and
-//! nothing tells the caller.
+//! fuser starts the threads after the mount is made. If one can't be started, the earlier ones may serve for
+//! a moment, and the caller is not told.
 
 use std::io;
 use std::sync::mpsc;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// Threads and processes of a mount besides those that answer: the session's, one that tells the kernel of changes, one
-/// for files, and the program that unmounts.
+/// Threads and processes of a mount besides those that answer: the session, the kernel notifier, a worker for
+/// files, and the program that unmounts.
 const BESIDE: usize = 4;
 
-/// Starts as many threads as a session with `count` threads needs, and ends them.
+/// Starts and ends as many threads as a session with `count` threads needs.
 ///
 /// # Errors
-/// There is no room for them.
+/// The limit does not allow so many threads.
 pub(super) fn check_room(count: usize) -> Result<()> {
     let started: io::Result<Vec<_>> = (0..count + BESIDE)
         .map(|_| {
@@ -39,20 +39,20 @@ pub(super) fn all_started<T>(session: &JoinHandle<T>, count: usize) -> bool {
     while !session.is_finished() {
         match names() {
             Ok(names) if !names.contains(&last) => std::thread::sleep(Duration::from_millis(1)),
-            // Without /proc nothing tells.
+            // Without /proc it can't be determined.
             _ => return true,
         }
     }
     false
 }
 
-/// The error where a thread can't be started.
+/// Returns the error for a thread that can't be started.
 pub(super) fn too_few(error: io::Error) -> Error {
     let advice = "raise the limit of processes (pids.max of the cgroup, ulimit -u)";
     Error::from(error).within("can't start the threads that answer").advise(advice)
 }
 
-/// The names of all threads of this process.
+/// Returns the names of all threads of this process.
 fn names() -> io::Result<Vec<String>> {
     let tasks = std::fs::read_dir("/proc/self/task")?;
     // A thread may end meanwhile.

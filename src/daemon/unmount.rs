@@ -19,26 +19,27 @@ use crate::error::{Error, Kind, Result, one_line};
 use crate::log::complain;
 use crate::options::{PID_ATTRIBUTE, SUBTYPE};
 
-/// The extended attribute of a mount's root with the path of the report that its daemon writes at its end.
+/// The extended attribute of a mount's root with the path of the report that its daemon writes when it ends.
 const REPORT_ATTRIBUTE: &str = "user.asdf-mount.report";
-/// The extended attribute of a mount's root with what is lost when it ends, a line each.
+/// The extended attribute of a mount's root that lists the files lost when the mount ends, a line each.
 const UNKEPT_ATTRIBUTE: &str = "user.asdf-mount.unkept";
-/// The longest path.
+/// Maximum length of a path.
 const LONGEST_PATH: usize = 4096;
-/// The bytes of a report that are printed.
+/// Maximum bytes of a report that are printed.
 const LONGEST_REPORT: u64 = 64 << 10;
 
-/// How long `-u` waits for the daemon before it looks for other mount namespaces with a copy of the mount.
+/// Time that `-u` waits for the daemon before it searches other mount namespaces for a copy of the mount.
 const SOON: Duration = Duration::from_secs(3);
-/// How long `-u` then waits before it tells the daemon to end.
+/// Time that `-u` then waits before it signals the daemon to end.
 const PATIENCE: Duration = Duration::from_secs(7);
-/// How long it waits after that: the daemon may have to finish a save of a large file.
+/// Time that `-u` waits after that: the daemon may have to finish a save of a large file.
 const LONG_PATIENCE: Duration = Duration::from_secs(3600);
 
-/// How long `-u` waits for the daemon's process number.
+/// Time that `-u` waits for the daemon's process number.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
-/// Unmounts this program's mount on `wanted`, and waits until its daemon has ended. Removes a dead mount as well.
+/// Unmounts this program's mount on `wanted`, and waits until its daemon has ended. Also removes a dead
+/// mount.
 ///
 /// # Errors
 /// There is no mount of this program, it is in use, or the daemon does not end.
@@ -92,8 +93,8 @@ pub fn unmount(wanted: &Path) -> Result<()> {
     }
 }
 
-/// Prints which files a daemon has kept. Its report is a file of the mount's owner; if it is not printed here, the
-/// owner's next mount prints it.
+/// Prints which files a daemon has kept. The report is a file of the mount's owner; if it is not printed
+/// here, the owner's next mount prints it.
 fn tell(report: &Path, owner: Option<(u32, u32)>) {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let Ok(file) = rustix::fs::open(report, flags, Mode::empty()) else { return };
@@ -116,12 +117,12 @@ fn tell(report: &Path, owner: Option<(u32, u32)>) {
     }
 }
 
-/// What is to be said when a daemon has ended.
+/// The messages to print after the daemon has ended.
 #[derive(Default)]
 struct LastWords {
-    /// Where it writes its report.
+    /// Path of its report.
     report: Option<PathBuf>,
-    /// Lines of what it could not keep.
+    /// The files that it could not keep, a line each.
     unkept: String,
 }
 
@@ -132,7 +133,7 @@ enum Serving {
     Dead,
 }
 
-/// Asks a mount for its daemon. On a thread of its own, since a mount that hangs never answers.
+/// Asks a mount for its daemon. Uses a separate thread, since a hanging mount never answers.
 fn daemon_of(mount: mountinfo::Mount) -> Serving {
     let (answer, answered) = mpsc::channel();
     let asking = std::thread::Builder::new().spawn(move || {
@@ -164,7 +165,7 @@ fn daemon_of(mount: mountinfo::Mount) -> Serving {
             Err(_) if mount.is_dead() => Serving::Dead,
             Err(_) => Serving::Unknown,
         };
-        // The receiver is gone after the time-out.
+        // The receiver is gone after the timeout.
         let _ = answer.send(serving);
     });
     if asking.is_err() {
@@ -177,8 +178,8 @@ fn number(digits: &[u8]) -> Option<i32> {
     std::str::from_utf8(digits).ok()?.trim().parse().ok()
 }
 
-/// Opens the process with that number, if it runs this program. The number is from the daemon's container, and may
-/// be another process here.
+/// Opens a process by number if it runs this program. The number is from the daemon's PID namespace, and may
+/// mean another process here.
 fn handle(number: i32) -> Option<(i32, OwnedFd)> {
     let handle = pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok()?;
     let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
@@ -187,8 +188,8 @@ fn handle(number: i32) -> Option<(i32, OwnedFd)> {
 
 /// Waits until the daemon of an unmounted mount has ended; prints the reason if that takes long.
 ///
-/// A copy of the mount in another mount namespace keeps the daemon alive. Then the daemon gets a signal to end; it
-/// finishes its saves, and the copy becomes a dead mount.
+/// A copy of the mount in another mount namespace keeps the daemon alive. The daemon then gets a signal to
+/// end. It finishes its saves, and the copy becomes a dead mount.
 fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<bool> {
     if ended(daemon, SOON)? {
         return Ok(true);
@@ -224,7 +225,7 @@ fn seen_off(path: &Path, device: &str, pid: i32, daemon: &OwnedFd) -> Result<boo
     ended(daemon, LONG_PATIENCE)
 }
 
-/// The processes of a mount namespace, at most three by name.
+/// Describes the processes of a mount namespace, at most three by name.
 fn holder(elsewhere: &mountinfo::Elsewhere) -> String {
     const NAMED: usize = 3;
     let named = elsewhere.processes.iter().take(NAMED).map(|(pid, name)| format!("process {pid} ({name})"));

@@ -1,14 +1,14 @@
 //! The decoded bytes of an encoded content, read at any offset with bounded memory.
 //!
-//! They are cut into units: windows of [`UNIT`] bytes in a stream, or whole pieces where the codec has pieces
-//! that decode apart. A read takes its units from the mount's cache, or has them decoded (`decoded/job.rs`). A
-//! unit that several readers want is decoded once. The decoders of a stream are kept where they stand
-//! ([`IdleDecoders`](super::IdleDecoders)), so that the next reads there do not begin again at the start.
+//! The bytes are divided into units: windows of [`UNIT`] bytes of a stream, or whole chunks if the codec has
+//! independent chunks. A read takes its units from the mount's cache, or has them decoded (`decoded/job.rs`).
+//! A unit that several readers want is decoded once. Decoders of a stream are kept at their position
+//! ([`IdleDecoders`](super::IdleDecoders)), so that a later read there need not start from the beginning.
 //!
-//! Damage: all bytes before it can be read. The first byte that cannot be decoded is an error, and so are the
-//! bytes behind it, up to the end of the piece where pieces stand alone, else up to the end of the stream. A
-//! wrong checksum at the end of a stream has no place: from then on all bytes that it covers are errors, also
-//! those that were read before.
+//! All bytes before damage can be read. The first byte that can't be decoded is an error, and so are the
+//! bytes after it: up to the end of the chunk if chunks are independent, else up to the end of the stream. A
+//! checksum mismatch at the end of a stream has no location. Once it is found, all bytes that the checksum
+//! covers are errors, even those that were read before.
 
 mod damage;
 mod job;
@@ -27,25 +27,26 @@ use crate::error::{Error, Result};
 use crate::sync::Awaited;
 use job::State;
 
-/// How far before a wanted unit is near: what the kernel's read-ahead asks for at a time, and more.
+/// Maximum distance between units that count as near: somewhat more than one read-ahead request of the
+/// kernel.
 const NEAR: u64 = 16 * UNIT;
 
-/// What an encoded content decodes to.
+/// The decoded content of an encoded one.
 pub struct Decoded {
     id: ContentId,
     cache: Arc<Cache>,
     data_size: u64,
     encoded: Encoded,
-    /// Whether damage to a piece is that piece's alone.
+    /// True if damage to a chunk affects that chunk alone.
     stand_alone: bool,
-    /// From here on nothing can be had: `data_size`, or where the damage begins.
+    /// End of the readable data: `data_size`, or the start of damage.
     limit: AtomicU64,
     state: Mutex<State>,
-    /// A job went on, or ended.
+    /// Signalled when a job advances or ends.
     turned: Condvar,
-    /// Itself, for the threads that decode ahead.
+    /// A reference to itself, for read-ahead on other threads.
     me: OnceLock<Weak<Self>>,
-    /// The ranges of the source that hold the encoded bytes.
+    /// The source ranges of the encoded bytes.
     ranges: Vec<Range<u64>>,
 }
 
@@ -54,23 +55,23 @@ enum Encoded {
     Pieces(Box<dyn Chunks>),
 }
 
-/// What is decoded from its own start: the whole stream, or a piece.
+/// A range that is decoded from its own start: the whole stream, or a chunk.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: u64,
     end: u64,
-    /// The piece, which may reach past `end` if the header's data_size is too small.
+    /// The chunk, which may extend past `end` if the header's data_size is too small.
     piece: Option<Chunk>,
 }
 
 impl Span {
-    /// Whether it is decoded in one go.
+    /// True if the span is decoded as a whole.
     fn is_whole(&self) -> bool {
         self.piece.is_some_and(|piece| piece.len <= WHOLE)
     }
 }
 
-/// What is decoded, kept and handed on together.
+/// A range that is decoded, cached and returned as a whole.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     start: u64,
@@ -78,19 +79,19 @@ struct Unit {
 }
 
 impl Unit {
-    /// Whether it is this unit.
+    /// True if both are the same unit.
     fn is(&self, other: &Self) -> bool {
         (self.start, self.span.end) == (other.start, other.span.end)
     }
 }
 
 impl Decoded {
-    /// The content that a stream decodes to, `data_size` bytes long as its header says.
+    /// Creates the content of a stream, with `data_size` bytes according to its header.
     pub fn stream(stream: impl Sequential + 'static, data_size: u64, cache: &Arc<Cache>) -> Self {
         Self::new(Encoded::Stream(Box::new(stream)), data_size, cache)
     }
 
-    /// The content that pieces decode to, `data_size` bytes long as its header says.
+    /// Creates the content of a set of chunks, with `data_size` bytes according to its header.
     pub fn pieces(pieces: impl Chunks + 'static, data_size: u64, cache: &Arc<Cache>) -> Self {
         Self::new(Encoded::Pieces(Box::new(pieces)), data_size, cache)
     }
@@ -111,14 +112,14 @@ impl Decoded {
         }
     }
 
-    /// Notes which ranges of the source hold the encoded bytes.
+    /// Records the source ranges of the encoded bytes.
     #[must_use]
     pub fn made_of(mut self, ranges: Vec<Range<u64>>) -> Self {
         self.ranges = ranges;
         self
     }
 
-    /// Adds read-ahead.
+    /// Enables read-ahead.
     #[must_use]
     pub fn with_read_ahead(self) -> Arc<Self> {
         let shared = Arc::new(self);
@@ -126,9 +127,9 @@ impl Decoded {
         shared
     }
 
-    /// The unit that holds byte `at`.
+    /// Returns the unit that contains byte `at`.
     fn locate(&self, at: u64) -> Result<Unit> {
-        // Pieces may be looked for under a lock.
+        // Finding a chunk may need a lock.
         let _awaited = Awaited::begin();
         let span = match &self.encoded {
             Encoded::Stream(_) => Span { start: 0, end: self.data_size, piece: None },
@@ -178,7 +179,7 @@ impl Decoded {
                 if transient.is_some() || again.is(&unit) || self.error_at(at).is_some() {
                     return Err(transient.unwrap_or_else(|| self.why_not(at)));
                 }
-                // A part of the piece before this byte is damaged: the rest is another piece now.
+                // The part before this byte is damaged, so the rest has become another chunk.
                 unit = again;
                 continue;
             }
@@ -193,7 +194,7 @@ impl Decoded {
         }
     }
 
-    /// The unit that holds byte `at`, if that is known without looking for it.
+    /// Returns the unit that contains byte `at`, if it is cached and found without a search.
     fn known_unit(&self, at: u64) -> Option<(u64, Bytes)> {
         let start = match &self.encoded {
             Encoded::Stream(_) => at - at % UNIT,
@@ -202,13 +203,13 @@ impl Decoded {
         Some((start, self.cache.get(self.id, start)?))
     }
 
-    /// The end of the data, or the error if it is known that all of them can be had and yet something
-    /// is wrong: more follows, or the checksum is missing. So a sequential reader gets it at the end.
+    /// Returns 0 for the end of the data. If all data are readable but the block has an error (surplus data,
+    /// a missing checksum), returns the error, so that a sequential reader gets it at the end.
     fn at_the_end(&self) -> Result<usize> {
         self.state().damage.behind(self.data_size).map_or(Ok(0), |error| Err(error.clone()))
     }
 
-    /// A block that is empty by its header: whether there is really nothing in it.
+    /// Verifies a block that is empty according to its header.
     fn check_empty(&self) {
         if self.soundness() != Soundness::Unknown {
             return;
@@ -216,14 +217,14 @@ impl Decoded {
         match &self.encoded {
             Encoded::Stream(_) => {
                 let span = Span { start: 0, end: 0, piece: None };
-                // What it finds is kept; there is no byte that could be missed.
+                // The result is recorded; no byte can be missing.
                 let _ = self.obtain(Unit { start: 0, span });
             }
             Encoded::Pieces(pieces) => self.settle_end(self.after_last(&**pieces)),
         }
     }
 
-    /// Looks whether anything comes after the last byte that the header promises.
+    /// Fails if data follow the last byte that the header promises.
     fn after_last(&self, pieces: &dyn Chunks) -> Result<()> {
         match pieces.find(self.data_size)? {
             None => Ok(()),
@@ -274,7 +275,7 @@ impl Content for Decoded {
             }
             match self.read_unit(at, rest) {
                 Ok(read) => done += read,
-                // What came before is right; the next read begins here and is the error.
+                // The bytes so far are right; the next read starts here and returns the error.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -292,17 +293,17 @@ impl Content for Decoded {
             None if at_any_cost => {
                 let unit = self.locate(offset).ok()?;
                 if end > self.end_of(unit) {
-                    // It is going to be copied out of several, each decoded once.
+                    // The range spans several units, so the caller has to copy it.
                     return None;
                 }
-                // Before this one is waited for, so that others are decoded meanwhile.
+                // Started before waiting for this unit, so that others are decoded meanwhile.
                 self.read_ahead(unit);
                 (unit.start, self.obtain(unit).ok()?.0)
             }
             None => return None,
         };
         let range = usize::try_from(offset - start).ok()?..usize::try_from(end - start).ok()?;
-        // Beyond the limit is what may not be had, and what it is that is wrong there is found by reading.
+        // Bytes beyond the limit are not lent; reading them returns the error.
         if range.end > buffer.len() || end > self.limit.load(Ordering::Acquire) {
             return None;
         }
@@ -350,7 +351,7 @@ impl Content for Decoded {
 
 impl Drop for Decoded {
     fn drop(&mut self) {
-        // Its decoders hold the file open.
+        // Its decoders keep the file open.
         self.cache.forget(self.id);
     }
 }
@@ -368,7 +369,7 @@ impl fmt::Debug for Decoded {
     }
 }
 
-/// The first byte up to `at` for which there is no piece; there is none for `at`.
+/// Returns the first byte up to `at` that no chunk contains. No chunk contains `at`.
 fn first_missing(pieces: &dyn Chunks, at: u64) -> u64 {
     let (mut low, mut high) = (0, at);
     while low < high {

@@ -1,43 +1,43 @@
 //! The read-ahead depth: how much is decoded before a reader asks for it.
 //!
-//! It is set here and nowhere else. [`Decoded`](super::Decoded) asks for a number of units or pieces, the readers of
-//! segments below it for a number of segments.
+//! All read-ahead depths come from here. [`Decoded`](super::Decoded) asks for a number of units or chunks.
+//! The parallel stream readers below it ask for a number of segments.
 
 use super::UNIT;
 
-/// Units that a reader takes in a row before anything is decoded ahead of it.
+/// Number of consecutive units after which read-ahead starts.
 pub(super) const IN_A_ROW: u64 = 2;
 
-/// A reader that skips more than this uses all threads at once.
+/// Minimum distance of a skip that uses all threads at once.
 const FAR: u64 = 8 * UNIT;
 
-/// How many units, pieces or segments are decoded ahead of a reader that took so many units in a row: none, then
-/// 1, 2, 4 … up to `most`.
+/// Returns how many units, chunks or segments to decode ahead of a reader after `units` consecutive units:
+/// none, then 1, 2, 4 … up to `most`.
 pub(super) fn depth(units: u64, most: u64) -> u64 {
     units.checked_sub(IN_A_ROW).map_or(0, |more| most.min(1 << more.min(8)))
 }
 
-/// The depth for a reader of segments, from the bytes that it takes.
+/// The depth for a parallel stream reader, from the number of bytes read.
 #[derive(Debug, Default)]
 pub(crate) struct Depth {
-    /// Bytes taken in a row.
+    /// Number of bytes read in sequence.
     taken: u64,
-    /// Bytes before this offset are skipped.
+    /// End of the bytes that are skipped.
     until: u64,
 }
 
 impl Depth {
-    /// The reader took so many bytes more, and stands at a decoded offset now.
+    /// Records that the reader read `bytes` more and is now at decoded offset `at`.
     pub(crate) fn took(&mut self, bytes: usize, at: u64) {
         self.taken = self.taken.saturating_add((bytes as u64).min(at.saturating_sub(self.until)));
     }
 
-    /// The reader will skip all bytes up to this offset.
+    /// Records that the reader will skip all bytes up to this offset.
     pub(crate) fn wanted(&mut self, until: u64) {
         self.until = self.until.max(until);
     }
 
-    /// How many segments may be in work while the reader stands at `at`, on so many threads.
+    /// Returns how many segments may be in progress while the reader is at `at`, with this number of threads.
     pub(crate) fn get(&self, at: u64, threads: usize) -> usize {
         let most = if threads < 2 { 0 } else { threads + 1 };
         if self.until.saturating_sub(at) > FAR {

@@ -1,9 +1,9 @@
-//! A chunk that was decoded whole, read as a stream: for codecs that can't do it piecemeal.
+//! A chunk that was decoded as a whole and is read as a stream, for codecs without incremental decoding.
 
 use super::{Chunk, Chunks, Decoder};
 use crate::error::{Error, Result};
 
-/// The bytes of a chunk, and the error that ended them.
+/// The bytes of a chunk, and the error that follows them.
 pub(super) struct Held {
     bytes: Vec<u8>,
     given: usize,

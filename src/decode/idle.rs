@@ -1,7 +1,7 @@
-//! Idle decoders: each stands somewhere in a stream and waits for the next read of it.
+//! Idle decoders: each is at some position of a stream and waits for the next read there.
 //!
-//! One list serves the whole mount, so that the memory of the decoders is bounded however many blocks are open.
-//! The least recently used decoder goes first.
+//! One list serves the whole mount, which bounds the memory of all decoders for any number of open blocks.
+//! The least recently used decoder is evicted first.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,57 +9,57 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::Decoder;
 use crate::cache::{ContentId, Reclaim};
 
-/// Decoders of one content that may be idle or at work: one for each of a few readers.
+/// Maximum decoders of one content, idle or active: one for each of a few readers.
 pub(super) const PER_CONTENT: usize = 4;
 
-/// Decoders of a mount that may wait.
+/// Maximum idle decoders of a mount.
 const PER_MOUNT: usize = 16;
 
-/// Bytes that the idle decoders of a mount may take up; the one parked last stays in any case.
+/// Maximum memory of a mount's idle decoders in bytes; the most recent one is always kept.
 const WEIGHT: u64 = 16 << 20;
 
-/// Decoders parked since one was, after which its reader is believed to have stopped.
+/// Number of later parked decoders after which a decoder's reader counts as gone.
 const TURNS: u64 = 64;
 
-/// A stream: which content, and where in it the stream begins.
+/// A stream: the content, and the stream's start in it.
 pub(super) type Stream = (ContentId, u64);
 
-/// The decoders that wait, oldest first.
+/// The idle decoders, oldest first.
 #[derive(Default)]
 pub(crate) struct IdleDecoders(Mutex<Decoders>);
 
 #[derive(Default)]
 struct Decoders {
     waiting: Vec<Waiting>,
-    /// How many were parked so far.
+    /// Number of decoders parked so far.
     turn: u64,
 }
 
 struct Waiting {
     stream: Stream,
-    /// When it was parked, and whether a new decoder would soon reach its place.
+    /// Value of the counter when it was parked, and whether a new decoder would soon reach the same position.
     turn: u64,
     is_soon_there: bool,
-    /// The decoded offset in the content that it gives next.
+    /// The decoder's position: a decoded offset in the content.
     at: u64,
     decoder: Box<dyn Decoder>,
 }
 
 impl IdleDecoders {
-    /// The offset of the idle decoder nearest before `wanted`.
+    /// Returns the position of the nearest idle decoder at or before `wanted`.
     pub(super) fn nearest(&self, stream: Stream, wanted: u64) -> Option<u64> {
         let decoders = self.decoders();
         decoders.waiting.iter().filter(|one| one.stream == stream && one.at <= wanted).map(|one| one.at).max()
     }
 
-    /// Takes a decoder that stands at `at`.
+    /// Takes the decoder at position `at`.
     pub(super) fn take(&self, stream: Stream, at: u64) -> Option<Box<dyn Decoder>> {
         let waiting = &mut self.decoders().waiting;
         let place = waiting.iter().position(|one| one.stream == stream && one.at == at)?;
         Some(waiting.remove(place).decoder)
     }
 
-    /// Keeps a decoder for its next read, and evicts those for which there is no room any more.
+    /// Keeps a decoder for its next read, and evicts others beyond the limits.
     pub(super) fn park(&self, stream: Stream, at: u64, decoder: Box<dyn Decoder>) {
         let mut dropped = Vec::new();
         let is_soon_there = decoder.is_soon_there();
@@ -77,7 +77,7 @@ impl IdleDecoders {
         while waiting.len() > 1 && (waiting.len() > PER_MOUNT || weight(waiting) > WEIGHT) {
             dropped.push(waiting.remove(0));
         }
-        // Their memory is freed, and files are closed, outside the lock.
+        // Frees memory and closes files outside of the lock.
         drop(decoders);
     }
 
@@ -87,8 +87,8 @@ impl IdleDecoders {
 }
 
 impl Reclaim for IdleDecoders {
-    /// Evicts decoders that stayed idle for 64 turns: what they decoded ahead takes memory that others need.
-    /// A decoder stays if another one would need long to reach its place.
+    /// Evicts decoders that were idle for 64 turns: their buffers take memory that others need. Decoders
+    /// whose position is expensive to reach again are kept.
     fn make_room(&self) {
         let mut decoders = self.decoders();
         let turn = decoders.turn;
@@ -98,7 +98,7 @@ impl Reclaim for IdleDecoders {
         drop(dropped);
     }
 
-    /// Bytes that the decoders take up, roughly.
+    /// Returns the approximate memory of the decoders in bytes.
     fn weight(&self) -> u64 {
         self.decoders().waiting.iter().map(|one| one.decoder.weight()).sum()
     }
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(parked.decoders().waiting.len(), 1);
     }
 
-    /// A decoder whose place a new one would soon reach.
+    /// A decoder whose position a new one would soon reach.
     struct Soon;
 
     impl Decoder for Soon {
@@ -188,7 +188,7 @@ mod tests {
         for turn in 2..TURNS + 2 {
             parked.make_room();
             assert_eq!(parked.nearest((id, 0), 1).is_some(), turn <= TURNS, "{turn}");
-            // A decoder that is used now and then stays.
+            // A decoder that is used from time to time stays.
             drop(parked.take((id, 0), 3));
             parked.park((id, 0), 3, Box::new(Soon));
         }

@@ -1,4 +1,4 @@
-//! A range of a decoded content as a content of its own. Both share what is decoded.
+//! A range of a decoded content as a content of its own, sharing the decoded data.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Decoded;
 use crate::content::{Content, Shared, Soundness, Window};
 use crate::error::{Error, Result};
 
-/// A window on a decoded content that tells which of its own bytes are right.
+/// A range of a decoded content that reports the soundness of its own bytes.
 #[derive(Debug)]
 pub struct Part {
     whole: Arc<Decoded>,
@@ -15,7 +15,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// `len` bytes from `start` on, as many as there are.
+    /// Creates the range of `len` bytes from `start` on, or fewer if the content ends earlier.
     pub fn new(whole: Arc<Decoded>, start: u64, len: u64) -> Self {
         Self { window: Window::new(whole.clone(), start, len), whole, start }
     }

@@ -1,13 +1,13 @@
-//! Text from files, as it is shown to people.
+//! Display of text from files.
 //!
-//! Names, keys and texts come from strangers. A control character in them can clear a terminal, forge a line of a log
-//! or turn a line around. All that is shown of them goes through this file.
+//! Names, keys and texts come from untrusted files. A control character in them can clear a terminal, forge a
+//! log line or reverse the text direction. All text from files is displayed through this module.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// True if a terminal may act on the character: a control character, a mark or line break of Unicode that changes how
-/// the text around it is shown, or a tag, which is not shown at all.
+/// True if a terminal may act on the character: a control character, a Unicode mark or line break that
+/// changes how the text around it is displayed, or an invisible tag.
 pub fn is_unsafe(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
@@ -15,18 +15,18 @@ pub fn is_unsafe(letter: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Escapes characters on which a terminal acts, line breaks included.
+/// Escapes characters that a terminal acts on, including line breaks.
 pub fn one_line(text: &str) -> String {
     escaped(text, is_unsafe, |letter, out| write!(out, "{}", letter.escape_default())).into_owned()
 }
 
-/// Escapes characters on which a terminal acts, in a text of several lines.
+/// Escapes characters that a terminal acts on, in a text of several lines.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_unsafe = |letter| is_unsafe(letter) && !matches!(letter, '\n' | '\t');
     escaped(text, is_unsafe, |letter, out| write!(out, "{}", letter.escape_default()))
 }
 
-/// Escapes in JSON the characters on which a terminal acts; the values stay the same.
+/// Escapes characters that a terminal acts on as JSON escapes; the values stay the same.
 pub fn in_json(json: &str) -> Cow<'_, str> {
     let is_unsafe = |letter| is_unsafe(letter) && !matches!(letter, '\n' | '\t' | '\r');
     escaped(json, is_unsafe, |letter, out| {
@@ -44,7 +44,7 @@ fn escaped(
     }
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
-        // Writing to memory can't fail.
+        // Writing to a String can't fail.
         let _ = if is_unsafe(letter) { escape(letter, &mut out) } else { out.write_char(letter) };
     }
     Cow::Owned(out)

@@ -58,6 +58,11 @@ impl CurrentFile {
         locked(&self.0).as_ref().map(|mounted| locked(&mounted.state).stat)
     }
 
+    /// True if a generation of the file is open.
+    pub(crate) fn is_parsed(&self) -> bool {
+        locked(&self.0).as_ref().is_some_and(|mounted| locked(&mounted.state).opened.strong_count() > 0)
+    }
+
     /// The mounted file that lies at `location` now.
     pub(crate) fn mounted(
         &self,

@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::cache::Workers;
 use crate::error::Result;
 use crate::format::Verified;
 use crate::sync::locked;
+use crate::workers::Workers;
 
 /// When the checksum of a block is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

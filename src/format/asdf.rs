@@ -1,7 +1,7 @@
-//! ASDF, all three generations of its layout.
+//! The ASDF format in all three generations of its layout.
 //!
-//! A file is a head (header line, comments, tree), padding, blocks, and perhaps a block index. Opening
-//! reads the head; the blocks are looked for when a program first asks for one.
+//! A file consists of a head (header line, comments, tree), padding, blocks, and an optional block index.
+//! Opening reads the head. The blocks are found when a program first asks for one.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -62,7 +62,7 @@ pub fn recognises(head: &[u8]) -> bool {
         && head.get(5).is_none_or(u8::is_ascii_whitespace)
 }
 
-/// Decoded contents kept between two opens of a block, so that its readers share what they decode.
+/// The number of decoded contents kept between two opens of a block, so that its readers share decoded bytes.
 const KEPT_CONTENTS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
 /// An ASDF file whose head was read.
@@ -73,21 +73,21 @@ pub struct AsdfFile {
     context: Context,
     head: Head,
     blocks: OnceLock<Result<Blocks>>,
-    /// What its views are made of.
+    /// The data of the views.
     views: Views,
     contents: Mutex<LruCache<usize, Arc<dyn Content>>>,
-    /// What was wrong with the data of blocks that are no longer among `contents`.
+    /// The faults in the data of blocks that are no longer among `contents`.
     troubles: Mutex<BTreeMap<usize, Trouble>>,
-    /// Known when the header of a streamed block was read; `None` if the tree could not be.
+    /// Set when the header of a streamed block is read; `None` if the tree could not be read.
     growing: OnceLock<Option<Growing>>,
 }
 
-/// What was wrong with the data of a block.
+/// A fault in the data of a block.
 #[derive(Clone, Debug)]
 struct Trouble {
-    /// As it is told.
+    /// The error as reported, with its place in the block.
     told: Error,
-    /// The error that its readers get, and from where on, if bytes can't be had.
+    /// The first decoded byte that can't be read, and the error that readers get from there on.
     broken: Option<(u64, Error)>,
 }
 
@@ -109,7 +109,7 @@ impl AsdfFile {
         })
     }
 
-    /// A file whose layout is known already, as of `source_stat`.
+    /// Creates a file from a known layout, as of `source_stat`.
     pub(crate) fn known(
         source: Arc<dyn Source>,
         context: &Context,
@@ -131,7 +131,7 @@ impl AsdfFile {
         }
     }
 
-    /// The blocks, found at the first call.
+    /// Returns the blocks, which are found at the first call.
     pub fn blocks(&self) -> Result<&Blocks> {
         let found = self.blocks.get_or_init(|| {
             block::find(&*self.source, self.source_stat.size, self.head.generation, self.head.end)
@@ -140,19 +140,20 @@ impl AsdfFile {
         found.as_ref().map_err(Clone::clone)
     }
 
-    /// The arrays of the tree, and those in other files that it refers to, found at the first call.
+    /// Returns the arrays of the tree, and those in other files that it refers to. They are found at the
+    /// first call.
     fn found(&self) -> &arrays::Found {
         self.views.arrays.get_or_init(|| arrays::resolved(self, self.surveyed()))
     }
 
-    /// The arrays of the tree, found at the first call.
+    /// Returns the arrays of the tree, which are found at the first call.
     fn surveyed(&self) -> &arrays::Found {
         self.views.surveyed.get_or_init(|| {
             arrays::find(&self.tree(), self.block_count().unwrap_or(0), &|n| self.decoded_size(n))
         })
     }
 
-    /// The decoded bytes of a block, if its header says.
+    /// Returns the decoded size of a block; `None` if its header can't be read.
     fn decoded_size(&self, n: usize) -> Option<u64> {
         let header = self.header(self.offset(n).ok()?).ok()?;
         match header.streamed() {
@@ -161,7 +162,7 @@ impl AsdfFile {
         }
     }
 
-    /// Why an array can't be had from its block, if it can't.
+    /// Returns the reason why an array does not fit in its block; `None` if it fits.
     fn unfit_in_block(&self, array: &ndarray::Ndarray) -> Option<String> {
         let blocks = self.block_count().unwrap_or(0);
         arrays::fits_in_block(array, blocks, &|n| self.decoded_size(n)).err()
@@ -174,7 +175,7 @@ impl AsdfFile {
         })
     }
 
-    /// The header of block `n`, read anew.
+    /// Reads the header at `offset` anew.
     fn header(&self, offset: u64) -> Result<Header> {
         let mut bytes = [0; LONGEST_FIELDS];
         let read = read_up_to(&*self.source, offset, &mut bytes)?;
@@ -190,12 +191,13 @@ impl AsdfFile {
         }
     }
 
-    /// The used bytes of a block as they lie in the file.
+    /// Returns the used bytes of a block as stored in the file.
     fn stored(&self, n: usize, header: &Header) -> Result<Slice> {
         let start = header.data_offset();
         if header.streamed() {
-            // As of this version: all that is open of it has one length, and goes on to the next version together. The
-            // kernel takes a short answer to one reader for the end of the file for all.
+            // The size is that of this version. All open files of a version have one length, and move to the
+            // next version together, because the kernel takes a short read by one reader as the end of the
+            // file for all.
             let size = self.source_stat.size;
             return Ok(Slice::new(self.source.clone(), start, size.saturating_sub(start)));
         }
@@ -216,7 +218,7 @@ impl AsdfFile {
             return Ok(content.clone());
         }
         let content = self.decoded(header, stored).map_err(|error| error.at(header.offset))?;
-        // What is streamed may have grown since.
+        // A streamed block may have grown since.
         if !header.streamed()
             && let Some(Trouble { broken: Some((from, error)), .. }) = self.known_troubles().get(&n)
         {
@@ -239,9 +241,9 @@ impl AsdfFile {
         codec::open_named(codec_of(header.label_text())?, Arc::new(stored), header.data_size, cache, name)
     }
 
-    /// The names of a block for its seek table. A table is shared among blocks with the same header, without its place
-    /// and the room that it has, in files that the same users may write: others might change the bytes while they are
-    /// hashed. A streamed block has no name: it grows.
+    /// Returns the names under which a block's seek table is kept; `None` for a streamed block, which grows.
+    /// Blocks share a table if their headers are equal except for offset and allocated size, but only in
+    /// files that the same users may write: other users might change the bytes while they are hashed.
     fn name(&self, header: &Header) -> Option<StreamName> {
         if header.streamed() {
             return None;
@@ -256,12 +258,12 @@ impl AsdfFile {
         own.extend(&provenance.changed);
         own.extend(&header.checksum);
         let md5 = <[u8; 16]>::try_from(&header.checksum[..]).ok();
-        // The MD5 of a chain of encodings is that of more bytes than the first stream has.
+        // The MD5 of an encoded block covers more bytes than its first stream.
         let md5 = md5.filter(|_| header.layout == Layout::Md5 && header.has_checksum() && !header.encoded());
         Some(StreamName { own, shared: md5.map(|md5| (shared, md5)) })
     }
 
-    /// What a block's header says, and the names of its encoding chain.
+    /// Returns the facts of a block's header, with the names in its encoding chain.
     fn facts(&self, n: usize, header: &Header) -> Facts {
         let compression = match header.encoded() {
             true => self.stored(n, header).and_then(|stored| Ok(read_chain(&stored)?.0.to_string())),
@@ -289,7 +291,7 @@ impl AsdfFile {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says of what was wrong with the data of a block where that is, in the stored and in the decoded bytes.
+    /// Adds the place of a fault in a block's data to its error, in the stored and in the decoded bytes.
     fn placed(&self, n: usize, trouble: Error, content: &dyn Content) -> Error {
         let Soundness::Broken(from) = content.soundness() else { return trouble };
         let start = self.offset(n).and_then(|offset| Ok(self.header(offset)?.data_offset())).ok();
@@ -297,7 +299,7 @@ impl AsdfFile {
         trouble.in_stream(bit, from)
     }
 
-    /// What was wrong with the data of blocks as far as they were read.
+    /// Returns the faults in the data of blocks, as far as these were read.
     fn troubles(&self) -> Vec<Defect> {
         for (n, content) in self.kept().iter() {
             self.remember_trouble(*n, &**content);
@@ -325,7 +327,7 @@ impl Container for AsdfFile {
     }
 
     fn is_slow(&self) -> bool {
-        self.blocks.get().is_none()
+        self.blocks.get().is_none() || self.has_externals()
     }
 
     fn block_count(&self) -> Result<usize> {
@@ -362,7 +364,7 @@ impl Container for AsdfFile {
 
     fn expect_growth(&self) {
         if let Some(last) = self.blocks().ok().and_then(|blocks| blocks.offsets.last().copied()) {
-            // The header of a streamed block notes it.
+            // Reading the header of a streamed block remembers its tree and header.
             let _ = self.header(last);
         }
     }
@@ -416,7 +418,7 @@ impl Container for AsdfFile {
         match name {
             None => self.finds_displayed_slowly() || self.finds_external_slowly(),
             Some(preview::FILE) => self.finds_displayed_slowly(),
-            // The other files are opened.
+            // The imploded file needs the other files to be opened.
             Some(imploded::FILE) => self.views.exploded.may_be_external.get() != Some(&false),
             Some(name) if json::FILES.contains(&name) => self.measures_json_slowly(),
             Some(_) => false,
@@ -463,14 +465,14 @@ impl Container for AsdfFile {
     }
 }
 
-/// The encoding chain at the start of a block's data, and the length of its text.
+/// Reads the encoding chain at the start of a block's data. Returns it with the length of its text.
 fn read_chain(stored: &Slice) -> Result<(Chain, u64)> {
     let mut head = vec![0; chain::HEAD.min(usize::try_from(stored.len()).unwrap_or(usize::MAX))];
     let mut read = 0;
     while read < head.len() {
         match stored.read_at(read as u64, &mut head[read..]) {
             Ok(more @ 1..) => read += more,
-            // What is there may hold all of the chain.
+            // The bytes up to here may hold the whole chain.
             Ok(0) | Err(_) => break,
         }
     }
@@ -478,7 +480,7 @@ fn read_chain(stored: &Slice) -> Result<(Chain, u64)> {
     Ok((chain, len as u64))
 }
 
-/// The codec of a compression label.
+/// Returns the codec of a compression label.
 fn codec_of(label: &[u8]) -> Result<Codec> {
     match label {
         b"zlib" => Ok(Codec::Zlib),

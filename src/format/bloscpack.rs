@@ -1,17 +1,17 @@
 //! Bloscpack, versions 1 to 3, and the proposal of 2012 for items of variable length.
 //!
-//! A file is a header, metadata, the offsets of the chunks, and the chunks: Blosc buffers, each with its checksum
-//! behind it. Opening reads the header, and the headers of two chunks.
+//! A file has a header, metadata, the offsets of the chunks, and the chunks: Blosc buffers, each followed by
+//! its checksum. Opening reads the header of the file and the headers of two chunks.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`header`], [`metadata`], [`checksum`] | the parts of the file, each parsed from bytes |
-//! | [`places`], [`chain`], [`map`] | where the chunks lie: by the offsets, one after the other |
-//! | [`reader`], [`cursor`] | many small chunks by few reads |
-//! | [`body`] | the chunks as parts of the payload; which have the right checksum |
-//! | [`literal`], [`dtype`], [`array`](mod@array) | the metadata's values; the array that they describe |
-//! | [`container`] | the file as a folder |
-//! | [`facts`], [`tree`], [`check`] | what is said of a chunk, and of the file; what is wrong with it |
+//! | [`places`], [`chain`], [`map`] | locations of the chunks: by the offsets, and by walking the chain |
+//! | [`reader`], [`cursor`] | reading many small chunks with few reads |
+//! | [`body`] | the chunks as parts of the payload; their checksums |
+//! | [`literal`], [`dtype`], [`array`](mod@array) | the values in the metadata; the array that they describe |
+//! | [`container`] | the file as a directory |
+//! | [`facts`], [`tree`], [`check`] | the facts of a chunk; the text of `tree.yaml`; damage and notes |
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ mod tree;
 /// The format's name.
 pub const NAME: &str = "bloscpack";
 
-/// The format.
+/// The Bloscpack format.
 #[derive(Clone, Copy, Debug)]
 pub struct Bloscpack;
 
@@ -69,7 +69,7 @@ impl Format for Bloscpack {
         Ok(Arc::new(container::BloscpackFile::open(source, context)?))
     }
 
-    /// A bare Blosc buffer has no magic: it is one if its header makes sense and names the size of the file.
+    /// Recognises a bare Blosc buffer, which has no magic: its header is valid and has the size of the file.
     fn kin(&self, head: &[u8], stat: &SourceStat) -> Option<String> {
         let found = blosc::Header::parse(head.first_chunk()?).ok()?;
         (u64::from(found.cbytes()) == stat.size).then(|| {

@@ -1,8 +1,9 @@
-//! What a format offers for files that can be changed: editors of their trees.
+//! Editing the trees of files: the interface that a format implements.
 //!
-//! [`Container::editor`](super::Container::editor) gives the [`EditSupport`] of a file's format, which opens an
-//! [`Editor`] for one file. The editor holds the file's lock as long as it lives. It decides whether a text is
-//! accepted, how the text gets into the file, and what a crash leaves. The caller decides when a text is tried.
+//! [`Container::editor`](super::Container::editor) returns the [`EditSupport`] of a file's format, which
+//! opens an [`Editor`] for one file. The editor holds the file's lock until it is dropped. It decides whether
+//! a text is accepted, how the text is written to the file, and what a crash can leave. The caller
+//! decides when a text is tried.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -24,27 +25,27 @@ use crate::user_dirs::STATE;
 /// Bytes hashed at once.
 const PIECE: usize = 256 << 10;
 
-/// Which text a file's tree is.
+/// The identity of a tree's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextVersion {
-    /// Bytes of the text.
+    /// Length of the text in bytes.
     pub len: u64,
-    /// Digest of these bytes.
+    /// MD5 digest of the text.
     pub digest: [u8; 16],
 }
 
 impl TextVersion {
-    /// The version of a text in memory.
+    /// Computes the version of a text in memory.
     pub fn of_bytes(text: &[u8]) -> Self {
         Self { len: text.len() as u64, digest: Md5::digest(text).into() }
     }
 
-    /// Reads all of `text`.
+    /// Computes the version of a content, reading all of it.
     pub fn of(text: &dyn Content) -> Result<Self> {
         Self::read(text.len(), |at, piece| read_exact_at(text, at, piece).map(|()| piece.len()))
     }
 
-    /// Hashes the first `len` bytes of what `read_at` reads, fewer if it ends earlier.
+    /// Hashes the first `len` bytes that `read_at` returns, fewer if it ends earlier.
     pub(super) fn read<E>(
         len: u64,
         mut read_at: impl FnMut(u64, &mut [u8]) -> std::result::Result<usize, E>,
@@ -74,12 +75,12 @@ pub struct SaveTarget {
 }
 
 impl SaveTarget {
-    /// The file `name`, not a link, in an open directory; messages call it `label`.
+    /// Creates a target: the file `name`, not a link, in an open directory. Messages call it `label`.
     pub fn new(dir: OwnedFd, name: OsString, label: PathBuf) -> Self {
         Self { dir, name, label }
     }
 
-    /// The file at a path; links are followed.
+    /// Finds the file at a path, following links.
     pub fn of_path(path: &Path) -> Result<Self> {
         let find = || -> Result<Self> {
             let full = path.canonicalize()?;
@@ -94,25 +95,25 @@ impl SaveTarget {
         find().map_err(|error| error.of(path))
     }
 
-    /// The directory that holds the file; opened before a mount could cover it.
+    /// Returns the directory of the file, which was opened before a mount could cover it.
     pub fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
     }
 
-    /// The file's name in that directory.
+    /// Returns the file's name in that directory.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// The path as the user knows it, for messages.
+    /// Returns the path that the user gave, for messages.
     pub fn label(&self) -> &Path {
         &self.label
     }
 
-    /// A path that reaches the file while this value lives, and the state directory if it can be used.
+    /// Returns a path that reaches the file while this value lives, and the state directory if it is usable.
     ///
-    /// Where the mount covers the file, the path leads through the open directory. Nothing in the state
-    /// directory can be named by such a path, so it is left out then.
+    /// If the mount covers the file, the path leads through the open directory. No such path reaches the
+    /// state directory, which is then omitted.
     pub fn paths(&self, mountpoint: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
         let held = Path::new("/proc/self/fd").join(self.dir.as_raw_fd().to_string());
         let dir = rustix::fs::readlink(&held, Vec::new())?;
@@ -120,7 +121,7 @@ impl SaveTarget {
         let covered = |path: &Path| mountpoint.is_some_and(|mountpoint| path.starts_with(mountpoint));
         Ok(match covered(&dir) {
             true => (held.join(&self.name), None),
-            // A state directory below the mount would have the mount wait for itself.
+            // Access to a state directory below the mount would block, as the mount would wait for itself.
             false => (dir.join(&self.name), STATE.path().ok().filter(|state| !covered(state))),
         })
     }
@@ -138,37 +139,37 @@ pub enum Validation {
     Off,
 }
 
-/// What the user chose about saves.
+/// The user's options for saves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EditOptions {
-    /// How strictly texts are checked.
+    /// The level of checking.
     pub validation: Validation,
-    /// Bytes of room left behind a text that has grown; the format chooses if `None`.
+    /// Padding in bytes after a text that has grown; `None` for the format's default.
     pub padding: Option<u64>,
 }
 
-/// What the editors of one mount share.
+/// Settings and state shared by the editors of a mount.
 #[derive(Clone, Debug, Default)]
 pub struct EditContext {
-    /// What the user chose.
+    /// The user's options.
     pub options: EditOptions,
-    /// Where the files are mounted, if they are.
+    /// The mountpoint, if the files are mounted.
     pub mountpoint: Option<PathBuf>,
-    /// What file systems have refused.
+    /// Methods of saving that file systems do not support.
     pub limits: DeviceLimits,
 }
 
-/// The methods of saving that a device does not support, so that no save tries them again. Clones share it.
+/// Methods of saving that a device does not support, so that no save tries them again. Clones share the set.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceLimits(Arc<Mutex<HashSet<(u64, &'static str)>>>);
 
 impl DeviceLimits {
-    /// Whether the device is known not to support a method.
+    /// True if the device is known not to support a method.
     pub fn has(&self, device: u64, method: &'static str) -> bool {
         self.0.lock().is_ok_and(|refused| refused.contains(&(device, method)))
     }
 
-    /// Notes that the device does not support a method.
+    /// Records that the device does not support a method.
     pub fn add(&self, device: u64, method: &'static str) {
         if let Ok(mut refused) = self.0.lock() {
             refused.insert((device, method));
@@ -176,37 +177,37 @@ impl DeviceLimits {
     }
 }
 
-/// What a save did.
+/// The result of a save.
 #[derive(Clone, Debug)]
 pub struct Saved {
-    /// Which text the tree is now.
+    /// The text of the tree now.
     pub version: TextVersion,
-    /// Whether anything was written; nothing is if the tree was this text already.
+    /// True if the file was written; false if the tree had this text already.
     pub written: bool,
-    /// What was put back into the text; the tree is exactly the given text if this is empty.
+    /// Messages about parts that were put back into the text. If empty, the tree is exactly the given text.
     pub restored: Vec<String>,
-    /// What the text was nearly refused for.
+    /// Problems that did not cause a refusal.
     pub warnings: Vec<Problem>,
 }
 
-/// Changes the tree of one file, and holds its lock.
+/// An editor of one file's tree, which holds the file's lock.
 pub trait Editor: Send + std::fmt::Debug {
-    /// What the user should know about the opening of this file, a line each.
+    /// Returns notices for the user about the opening of this file, a line each.
     fn notices(&self) -> &[String];
 
-    /// Which text the tree is now.
+    /// Returns the version of the tree now.
     fn version(&mut self) -> Result<TextVersion>;
 
-    /// The text of the tree.
+    /// Returns the text of the tree.
     fn text(&mut self) -> Result<Vec<u8>>;
 
-    /// Checks a text without writing it; the arguments are those of [`commit`](Self::commit).
+    /// Checks a text without writing it; the arguments are as for [`commit`](Self::commit).
     fn check(&mut self, text: &[u8], base: &TextVersion) -> std::result::Result<(), Refusal>;
 
-    /// Makes `text` the tree, durably, or leaves the file as it is.
+    /// Makes `text` the tree, durably, or leaves the file unchanged.
     ///
-    /// `base` is the version that the text was made from: the text is refused if the file has another one
-    /// now. `readers` are told of all bytes that change in the same file, before they do.
+    /// `base` is the version that the text was derived from; the text is refused if the file has another one
+    /// now. Before bytes of the same file change, `readers` are told about it.
     fn commit(
         &mut self,
         text: &[u8],
@@ -214,11 +215,11 @@ pub trait Editor: Send + std::fmt::Debug {
         readers: &mut dyn Readers,
     ) -> std::result::Result<Saved, Refusal>;
 
-    /// Finishes or undoes a save that failed and could be neither finished nor undone then.
+    /// Finishes or undoes a failed save that could not be completed at once.
     fn settle(&mut self) -> Result<()>;
 }
 
-/// Changes files of one format, and cleans up after interrupted saves.
+/// A format's support for editing, and for recovery after interrupted saves.
 ///
 /// The methods take a mountpoint because a mount must not open files through itself.
 pub trait EditSupport: Sync + std::fmt::Debug {
@@ -226,23 +227,23 @@ pub trait EditSupport: Sync + std::fmt::Debug {
     ///
     /// # Errors
     ///
-    /// The errno is EROFS, EACCES or EPERM if the file can only be read, EBUSY if another program has it.
+    /// The errno is EROFS, EACCES or EPERM if the file is read-only, EBUSY if another program has it locked.
     fn open(&self, target: SaveTarget, context: &EditContext) -> Result<Box<dyn Editor>>;
 
-    /// Whether a file, judged by its name, belongs to a save of the file beside it.
+    /// True if the name is that of an auxiliary file of a save, such as a journal.
     fn is_sidecar(&self, name: &OsStr) -> bool;
 
-    /// Whether there are traces of an interrupted save, or of one in progress.
+    /// True if there are traces of a save that was interrupted or is in progress.
     fn is_interrupted(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<bool>;
 
     /// Finishes or undoes an interrupted save.
     ///
     /// # Errors
     ///
-    /// [`Busy`](Kind::Busy) if another program has the file, [`ReadOnly`](Kind::ReadOnly) if it can't be
-    /// written.
+    /// [`Busy`](Kind::Busy) if another program has the file locked, [`ReadOnly`](Kind::ReadOnly) if it can't
+    /// be written.
     fn recover(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Recovered>;
 
-    /// Whether the file is one version, for callers that only read; changes nothing.
+    /// Checks whether the file is half-saved, for callers that only read; changes nothing.
     fn condition(&self, target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Condition>;
 }

@@ -1,18 +1,19 @@
-//! GSD, the trajectories of HOOMD-blue: file layer 0.3, 1.x and 2.x (`file-layer.rst` of gsd 1.0 and 2.0).
+//! GSD, the trajectory format of HOOMD-blue: file layer 0.3, 1.x and 2.x (`file-layer.rst` of gsd 1.0 and
+//! 2.0).
 //!
-//! A file is a header, a list of names, chunks of data, and an index with an entry for each chunk: its frame, its
-//! name, its type and shape, and where its data lie. Opening reads header and names; entries are looked for when a
-//! program asks.
+//! A file has a header, a list of names, data chunks and an index. Each index entry describes one chunk:
+//! frame, name, type, shape, and location of the data. Opening reads the header and the names; entries are
+//! read on demand.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
 //! | [`header`], [`names`], [`entry`] | the parts of the file, each parsed from bytes |
-//! | [`index`], [`order`] | the entries, by number; which of them make up the frames |
-//! | [`file`](mod@file) | a file: its frames, and the chunk of a frame and a name |
-//! | [`chunk`], [`facts`] | a chunk as a file, and what is said of it |
-//! | [`frames`], [`series`], [`resolved`] | the folders in [`arrays`] |
+//! | [`index`], [`order`] | the entries by number; the entries that make up the frames |
+//! | [`file`](mod@file) | an open file: its frames, and lookup of a chunk by frame and name |
+//! | [`chunk`], [`facts`] | a chunk as a file; its facts |
+//! | [`frames`], [`series`], [`resolved`] | the directories in [`arrays`] |
 //! | [`tables`] | `tables/` |
-//! | [`tree`], [`defect`] | the text of `tree.yaml`; what is wrong, worded |
+//! | [`tree`], [`defect`] | the text of `tree.yaml`; damage and notes in words |
 
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ pub use file::GsdFile;
 /// The format's name.
 pub const NAME: &str = "gsd";
 
-/// The format.
+/// The GSD format.
 #[derive(Clone, Copy, Debug)]
 pub struct Gsd;
 

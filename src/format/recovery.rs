@@ -1,6 +1,7 @@
-//! Files that an interrupted save left half old and half new.
+//! Recovery of files that an interrupted save left half-saved: partly old and partly new.
 //!
-//! Such a file may not even begin as its format does, so the formats are asked before the file is opened.
+//! The first bytes of a half-saved file may not show its format, so all formats are asked before the file is
+//! opened.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ pub(super) mod found;
 
 pub use found::{Condition, Recovered, Side};
 
-/// Finishes or undoes an interrupted save of a file, in whatever format it is.
+/// Finishes or undoes an interrupted save of a file of any format.
 ///
 /// # Errors
 ///
@@ -25,11 +26,11 @@ pub fn recover(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Recover
     Ok(recovered)
 }
 
-/// Whether a file is one version; changes nothing.
+/// Checks whether a file is half-saved; changes nothing.
 ///
 /// # Errors
 ///
-/// Whatever keeps that from being found out.
+/// The file can't be examined.
 pub fn condition(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Condition> {
     for support in super::edit_supports() {
         if let halfway @ Condition::Halfway(_) = support.condition(target, mountpoint)? {
@@ -39,11 +40,11 @@ pub fn condition(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<Condi
     Ok(Condition::Whole)
 }
 
-/// Whether there are traces of an interrupted save of a file.
+/// True if there are traces of an interrupted save of a file.
 ///
 /// # Errors
 ///
-/// Whatever keeps that from being found out.
+/// The file can't be examined.
 pub fn is_interrupted(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<bool> {
     for support in super::edit_supports() {
         if support.is_interrupted(target, mountpoint)? {
@@ -53,21 +54,21 @@ pub fn is_interrupted(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<
     Ok(false)
 }
 
-/// What a mount does about a file that an interrupted save may have left halfway, before it reads the file.
+/// The reaction of a mount to a file that may be half-saved, before it reads the file.
 #[derive(Clone, Debug)]
 pub enum RecoveryPolicy {
-    /// A mount for writing recovers the file.
+    /// A writable mount recovers the file.
     Recover(Arc<EditContext>),
-    /// A mount for reading, on this mountpoint if it is known, changes nothing.
+    /// A read-only mount changes nothing. The path is its mountpoint, if known.
     Report(Option<PathBuf>),
 }
 
 impl RecoveryPolicy {
-    /// Makes sure that the file is one version.
+    /// Makes sure that the file is not half-saved.
     ///
     /// # Errors
     ///
-    /// [`Kind::Unfinished`] if the file is half old and half new, and stays so.
+    /// [`Kind::Unfinished`] if the file is half-saved and can't be recovered.
     pub fn apply(&self, target: &SaveTarget) -> Result<()> {
         let mountpoint = match self {
             Self::Recover(context) => context.mountpoint.as_deref(),
@@ -83,7 +84,7 @@ impl RecoveryPolicy {
                     }
                     return Ok(());
                 }
-                // Another program has the file: it may be saving just now.
+                // Another program has the file locked, perhaps for a save.
                 Err(error) if error.kind() == Kind::Busy => {}
                 Err(error) if error.kind() == Kind::Unfinished => return Err(error.of(target.label())),
                 Err(error) => tracing::warn!("{label}: {}", error.message()),
@@ -93,7 +94,7 @@ impl RecoveryPolicy {
     }
 }
 
-/// Refuses a file that is half old and half new, or may be.
+/// Refuses a file that is half-saved, or may be.
 fn check_whole(target: &SaveTarget, mountpoint: Option<&Path>) -> Result<()> {
     match condition(target, mountpoint)? {
         Condition::Halfway(why) => Err(Error::new(Kind::Unfinished, why).of(target.label())),

@@ -1,83 +1,83 @@
-//! Why a text did not become the tree: one type from the check of a text to the editor's errno.
+//! Reasons why a text did not become the tree: one type from the check of a text to the editor's errno.
 //!
-//! This file words every refusal. [`Refusal`]'s `Display` is the line for the log and for `status.yaml`;
-//! [`Refusal::report`] is the text of `tree.yaml.error`.
+//! All refusals are worded in this file. `Display` of [`Refusal`] is the line for the log and for
+//! `status.yaml`; [`Refusal::report`] is the text of `tree.yaml.error`.
 
 use std::fmt::Write as _;
 
 use crate::error::{Error, Kind, one_line};
 
-/// What a conflict is; editors make errors of [`Kind::Conflict`] with it.
+/// Message of a conflict; editors make errors of [`Kind::Conflict`] with it.
 pub const CONFLICT: &str = "another program changed the tree since this text was begun";
-/// Problems reported beside the first.
+/// Maximum number of problems reported besides the first.
 pub const MOST_FURTHER: usize = 9;
 
-/// Why a text did not become the tree. The file is the old one then, unless it is
+/// The reason why a text did not become the tree. The file is unchanged, unless the refusal is
 /// [unsettled](Self::is_unsettled).
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// The text is not what the format takes.
+    /// The format does not accept the text.
     Text(Box<Problems>),
     /// Another program changed the tree since the text was begun.
     Conflict,
-    /// The program that wrote the text was killed before it was done.
+    /// The program was killed while it wrote the text.
     WriterKilled,
-    /// The file can't be read, or can't be opened for writing.
+    /// The file can't be opened for reading or writing.
     Unopened(Error),
     /// The text could not be checked or written.
     Failed(Error),
-    /// This program has a defect.
+    /// This program has a bug.
     Panicked,
 }
 
-/// What is wrong with a text: at least one problem.
+/// The problems of a text, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
     /// The first problem.
     pub first: Problem,
-    /// Further ones, in the order of the text; not more than [`MOST_FURTHER`].
+    /// Further ones, in text order; at most [`MOST_FURTHER`].
     pub further: Vec<Problem>,
 }
 
-/// One thing that is wrong with a text.
+/// A problem of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Which errno the problem stands for.
+    /// The class, which determines the errno.
     pub class: Class,
-    /// What is wrong.
+    /// The message.
     pub what: String,
-    /// What to do about it.
+    /// Advice to the user.
     pub to_do: String,
-    /// Where it is, unless it concerns the whole text.
+    /// Location in the text, unless the problem concerns all of it.
     pub position: Option<Position>,
 }
 
-/// What a program is told about a problem.
+/// The kind of a problem, as the saving program sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// The text is not what it should be: EINVAL.
+    /// The text is invalid: EINVAL.
     Invalid,
-    /// There is too much of it: EFBIG.
+    /// The text is too large: EFBIG.
     TooLarge,
 }
 
-/// A place in the text as it was written, before anything was put back.
+/// A location in the text as it was written, before anything was put back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Bytes from the start of the text.
+    /// Byte offset in the text.
     pub offset: u64,
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: u64,
     /// Column in characters, from 1.
     pub column: u64,
-    /// The line and a caret below the place.
+    /// The line, and a caret below the location.
     pub excerpt: Excerpt,
 }
 
-/// A line of text, and a line with a caret below one place in it.
+/// A line of text, and a line with a caret below a location in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The line, or the part of it around the place; no tabs, no control characters.
+    /// The line, or a part of it around the location, without tabs and control characters.
     pub line: String,
     /// Blanks and a caret.
     pub caret: String,
@@ -96,14 +96,14 @@ impl std::fmt::Display for Problem {
 }
 
 impl Problems {
-    /// The problems, if there are any; the first ones if there are many.
+    /// Collects the first problems; `None` if there are none.
     pub fn of(problems: impl IntoIterator<Item = Problem>) -> Option<Self> {
         let mut problems = problems.into_iter();
         let first = problems.next()?;
         Some(Self { first, further: problems.take(MOST_FURTHER).collect() })
     }
 
-    /// A few lines of plain text: what is wrong, where, and what to do.
+    /// Returns a few lines of plain text: the problem, its location, and advice.
     pub fn report(&self) -> String {
         let mut report = String::new();
         // Writing to a String can't fail.
@@ -146,8 +146,8 @@ impl std::fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The errno for the program that saves; never EPERM or EACCES, at which editors offer to try as
-    /// another user.
+    /// Returns the errno for the saving program. It is never EPERM or EACCES, as editors then offer to retry
+    /// as another user.
     pub fn errno(&self) -> i32 {
         let errno = match self {
             Self::Text(problems) => problems.first.class.errno(),
@@ -163,17 +163,17 @@ impl Refusal {
         }
     }
 
-    /// Whether the same text would be refused again, so that it need not be tried again.
+    /// True if the same text would be refused again, so that a retry is useless.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Text(_) | Self::Conflict | Self::WriterKilled)
     }
 
-    /// Whether the file may be half old and half new until it is settled.
+    /// True if the file may be half-saved until it is settled.
     pub fn is_unsettled(&self) -> bool {
         matches!(self, Self::Failed(error) if error.kind() == Kind::Unfinished)
     }
 
-    /// A few lines of plain text: what is wrong, where, and what to do.
+    /// Returns a few lines of plain text: the reason, its location, and advice.
     pub fn report(&self) -> String {
         match self {
             Self::Text(problems) => problems.report(),
@@ -192,7 +192,7 @@ impl Refusal {
 }
 
 impl Class {
-    /// The errno that a program is given.
+    /// Returns the errno for the saving program.
     pub fn errno(self) -> i32 {
         match self {
             Self::Invalid => libc::EINVAL,
@@ -201,10 +201,10 @@ impl Class {
     }
 }
 
-/// The errno for a failed save, and what to do about it.
+/// Returns the errno for a failed save, and advice.
 fn failure(error: &Error) -> (i32, &'static str) {
     match error.kind() {
-        // The user who saves can't help that.
+        // The daemon lacks the right; the saving user can't change that.
         Kind::System(libc::EPERM | libc::EACCES) => (libc::EIO, "see whether the file may still be written"),
         Kind::System(libc::ENOSPC | libc::EDQUOT) => (libc::ENOSPC, "make room on the disk, and save again"),
         Kind::TooLarge | Kind::System(libc::EFBIG) => {
@@ -219,7 +219,7 @@ fn failure(error: &Error) -> (i32, &'static str) {
     }
 }
 
-/// The text of `tree.yaml.warning`: the warnings of a save, and what to do; empty if there are none.
+/// Returns the text of `tree.yaml.warning`: the warnings of a save, and advice; empty if there are none.
 pub fn report_of_warnings(warnings: &[Problem]) -> String {
     let mut report = String::new();
     let mut to_do: Vec<&str> = Vec::new();

@@ -1,11 +1,11 @@
-//! YAML that this program writes about a file.
+//! The YAML that this program writes about a file.
 
 use serde::Serialize;
 use serde_yaml::Value;
 
 use crate::error::{is_unsafe, printable};
 
-/// The text of a value. Characters of its strings on which a terminal acts are escaped.
+/// Serialises a value. Characters that control a terminal are escaped in its strings.
 pub(crate) fn yaml(value: &impl Serialize) -> Result<String, serde_yaml::Error> {
     let text = serde_yaml::to_string(value)?;
     if !text.contains(|letter| is_unsafe(letter) && letter != '\n') {

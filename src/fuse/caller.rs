@@ -7,6 +7,8 @@
 //! done the kernel blocks every reader of `/proc/PID/stat`. `status` never blocks; `stat` is read on
 //! a thread of its own, with a short time-out.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ use crate::overlay::write_handle::Caller;
 const SIGNALED: u64 = 0x400;
 /// Index of the flags among the fields after the name.
 const FLAGS: usize = 6;
+/// Bytes of `/proc/PID/status` in which the line with the thread group lies.
+const FIRST_LINES: usize = 512;
 /// How long reading `stat` may take. If it blocks, the process is in exec and can't be killed now anyway.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -50,8 +54,11 @@ fn in_time<T: Send + 'static>(question: impl FnOnce() -> T + Send + 'static) -> 
 }
 
 fn group(thread: u32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    // The line stands among the first, before all that may be long.
+    let mut start = [0; FIRST_LINES];
+    let read = File::open(format!("/proc/{thread}/status")).ok()?.read(&mut start).ok()?;
+    let start = String::from_utf8_lossy(start.get(..read)?);
+    start.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 fn is_killed(thread: u32) -> bool {

@@ -10,7 +10,8 @@ use super::read::{self, Purpose};
 use super::{Server, caller, ino, reply};
 use crate::error::Result;
 use crate::overlay::write_handle::OpenFor;
-use crate::vfs::{Caching, OpenFile, Reader, Writer};
+use crate::vfs::{Caching, Foreign, OpenFile, Reader, Writer};
+use crate::workers::while_waiting;
 
 /// Answers the open of a file for reading.
 fn opened(reader: &Reader, handle: FileHandle, reply: ReplyOpen) {
@@ -43,10 +44,18 @@ impl Server {
         if !is_slow(writer) {
             return reply::done(job(writer), reply);
         }
-        self.saving.run(move || {
+        self.save(writer.foreign(), move || {
             if let OpenFile::Writer(writer) = &*file {
                 reply::done(job(writer), reply);
             }
+        });
+    }
+
+    /// Has a job done that may save a file. One that waits for a foreign file system holds up no other.
+    pub(super) fn save(&self, foreign: Option<Foreign>, job: impl FnOnce() + Send + 'static) {
+        self.saving.run(move || match foreign {
+            Some(_) => while_waiting(job),
+            None => job(),
         });
     }
 
@@ -87,6 +96,13 @@ impl Server {
     ) {
         let Some(file) = self.files.get(handle) else { return reply.error(Errno::EBADF) };
         match &*file {
+            OpenFile::Writer(writer) if writer.foreign().is_some() => {
+                self.save(writer.foreign(), move || {
+                    if let OpenFile::Writer(writer) = &*file {
+                        read::answer_from_writer(writer, offset, size, purpose, reply);
+                    }
+                })
+            }
             OpenFile::Writer(writer) => read::answer_from_writer(writer, offset, size, purpose, reply),
             OpenFile::Reader(reader) if reader.is_slow() => {
                 let Some(reply) = read::answer_at_hand(reader, offset, size, reply) else { return };
@@ -99,7 +115,7 @@ impl Server {
                 });
             }
             OpenFile::Reader(reader) if reader.is_outdated() => {
-                self.searching.run(reader.file(), move || {
+                self.searching.run(reader.delay(), move || {
                     if let OpenFile::Reader(reader) = &*file {
                         read::answer_anew(reader, offset, size, purpose, reply);
                     }
@@ -108,7 +124,7 @@ impl Server {
             OpenFile::Reader(reader) => {
                 let Some(reply) = read::answer(reader, offset, size, purpose, reply) else { return };
                 // The file may have to be parsed first.
-                self.searching.run(reader.file(), move || {
+                self.searching.run(reader.delay(), move || {
                     if let OpenFile::Reader(reader) = &*file {
                         read::answer_anew(reader, offset, size, purpose, reply);
                     }

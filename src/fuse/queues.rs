@@ -2,64 +2,116 @@
 //! beside it.
 //!
 //! All requests about a file that is being looked through wait for the same work, so one thread for each file
-//! is enough.
+//! is enough. A file system that does not answer holds up a bounded number of threads, and no request about files
+//! elsewhere.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use crate::cache::Workers;
 use crate::sync::locked;
+use crate::vfs::{Delay, Foreign};
+use crate::workers::{Workers, while_waiting};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The jobs that wait, by file. A file that has a queue has a thread.
-type Waiting = Arc<Mutex<HashMap<u64, VecDeque<Job>>>>;
+/// Files that are worked on at once.
+const FILES: usize = 64;
+/// Files on one foreign file system that are worked on at once.
+const FOREIGN: usize = 32;
+
+/// The jobs that wait.
+#[derive(Default)]
+struct Waiting {
+    /// By file. A file that has a queue has a thread, or is among the `held`.
+    jobs: HashMap<u64, VecDeque<Job>>,
+    /// The foreign file systems that are asked something.
+    foreign: HashMap<Foreign, Asked>,
+}
+
+/// The files of a foreign file system that are worked on, and those that wait for that.
+#[derive(Default)]
+struct Asked {
+    threads: usize,
+    held: VecDeque<u64>,
+}
 
 /// A queue for each file about which something long is asked.
 pub(super) struct Queues {
     workers: Workers,
-    waiting: Waiting,
+    waiting: Arc<Mutex<Waiting>>,
 }
 
 impl std::fmt::Debug for Queues {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Queues").field("files", &locked(&*self.waiting).len()).finish_non_exhaustive()
+        out.debug_struct("Queues").field("files", &locked(&*self.waiting).jobs.len()).finish_non_exhaustive()
     }
 }
 
 impl Queues {
-    /// Works on at most `bound` files at once.
-    pub(super) fn new(name: &'static str, bound: usize) -> Self {
-        Self { workers: Workers::new(name, bound), waiting: Arc::default() }
+    /// Has threads called `name`.
+    pub(super) fn new(name: &'static str) -> Self {
+        Self { workers: Workers::new(name, FILES), waiting: Arc::default() }
     }
 
     /// Has a job on a file done, after those on the same file that were queued before.
-    pub(super) fn run(&self, file: u64, job: impl FnOnce() + Send + 'static) {
-        let mut waiting = locked(&*self.waiting);
-        match waiting.entry(file) {
-            Entry::Occupied(queue) => return queue.into_mut().push_back(Box::new(job)),
-            Entry::Vacant(place) => drop(place.insert(VecDeque::from([Box::new(job) as Job]))),
-        }
-        drop(waiting);
-        let waiting = self.waiting.clone();
-        self.workers.run(move || {
-            while let Some(job) = next(&waiting, file) {
-                if catch_unwind(AssertUnwindSafe(job)).is_err() {
-                    tracing::error!("a job panicked: its request is answered with EIO");
-                }
+    pub(super) fn run(&self, delay: Delay, job: impl FnOnce() + Send + 'static) {
+        let Delay { file, foreign } = delay;
+        {
+            let mut waiting = locked(&*self.waiting);
+            if let Some(queue) = waiting.jobs.get_mut(&file) {
+                return queue.push_back(Box::new(job));
             }
+            waiting.jobs.insert(file, VecDeque::from([Box::new(job) as Job]));
+            if let Some(foreign) = foreign {
+                let asked = waiting.foreign.entry(foreign).or_default();
+                if asked.threads == FOREIGN {
+                    return asked.held.push_back(file);
+                }
+                asked.threads += 1;
+            }
+        }
+        let waiting = self.waiting.clone();
+        self.workers.run(move || match foreign {
+            Some(foreign) => while_waiting(|| work_on_foreign(&waiting, file, foreign)),
+            None => work(&waiting, file),
         });
     }
 }
 
+/// Does the jobs on a file until none is left.
+fn work(waiting: &Mutex<Waiting>, file: u64) {
+    while let Some(job) = next(waiting, file) {
+        if catch_unwind(AssertUnwindSafe(job)).is_err() {
+            tracing::error!("a job panicked: its request is answered with EIO");
+        }
+    }
+}
+
+/// Does the jobs on a file of a foreign file system, then those on the files that wait for a thread.
+fn work_on_foreign(waiting: &Mutex<Waiting>, mut file: u64, foreign: Foreign) {
+    loop {
+        work(waiting, file);
+        let mut waiting = locked(waiting);
+        let Some(asked) = waiting.foreign.get_mut(&foreign) else { return };
+        if let Some(held) = asked.held.pop_front() {
+            file = held;
+            continue;
+        }
+        asked.threads -= 1;
+        if asked.threads == 0 {
+            waiting.foreign.remove(&foreign);
+        }
+        return;
+    }
+}
+
 /// The next job on a file; without one the queue ends.
-fn next(waiting: &Waiting, file: u64) -> Option<Job> {
-    let mut waiting = locked(&**waiting);
-    let job = waiting.get_mut(&file).and_then(VecDeque::pop_front);
+fn next(waiting: &Mutex<Waiting>, file: u64) -> Option<Job> {
+    let mut waiting = locked(waiting);
+    let job = waiting.jobs.get_mut(&file).and_then(VecDeque::pop_front);
     if job.is_none() {
-        waiting.remove(&file);
+        waiting.jobs.remove(&file);
     }
     job
 }
@@ -69,20 +121,53 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
+    fn local(file: u64) -> Delay {
+        Delay { file, foreign: None }
+    }
+
     #[test]
     fn jobs_on_one_file_keep_their_order_and_hold_up_no_other_file() {
-        let queues = Queues::new("test", 2);
+        let queues = Queues::new("test");
         let (open, gate) = mpsc::channel::<()>();
         let (done, all) = mpsc::channel();
-        queues.run(1, move || gate.recv().unwrap());
+        queues.run(local(1), move || gate.recv().unwrap());
         for n in 0..100 {
             let done = done.clone();
-            queues.run(1, move || done.send(n).unwrap());
+            queues.run(local(1), move || done.send(n).unwrap());
         }
-        queues.run(2, move || done.send(1000).unwrap());
+        queues.run(local(2), move || done.send(1000).unwrap());
         assert_eq!(all.recv().unwrap(), 1000);
         assert!(all.try_recv().is_err());
         open.send(()).unwrap();
         assert_eq!(all.iter().collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_file_system_that_does_not_answer_holds_up_only_its_own_files() {
+        let queues = Queues::new("test");
+        let (gate, (done, all)) = (Arc::new(std::sync::Barrier::new(FOREIGN + 1)), mpsc::channel());
+        let foreign = |file| Delay { file, foreign: Some(Foreign::LINKED) };
+        for file in 0..3 * FOREIGN as u64 {
+            let (gate, done) = (gate.clone(), done.clone());
+            queues.run(foreign(file), move || {
+                if file < FOREIGN as u64 {
+                    gate.wait();
+                }
+                done.send(file).unwrap();
+            });
+        }
+        for file in 1000..1000 + 2 * FILES as u64 {
+            let done = done.clone();
+            queues.run(local(file), move || done.send(file).unwrap());
+        }
+        drop(done);
+        let first: Vec<_> = all.iter().take(2 * FILES).collect();
+        assert!(first.iter().all(|file| *file >= 1000), "{first:?}");
+        gate.wait();
+        let mut rest: Vec<_> = all.iter().collect();
+        rest.sort_unstable();
+        assert_eq!(rest, (0..3 * FOREIGN as u64).collect::<Vec<_>>());
+        queues.workers.wait(std::time::Duration::from_secs(60));
+        assert!(locked(&*queues.waiting).jobs.is_empty() && locked(&*queues.waiting).foreign.is_empty());
     }
 }

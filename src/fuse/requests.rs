@@ -15,9 +15,9 @@ use fuser::{
 };
 
 use super::read::Purpose;
-use super::{Adapter, Server, ino, reply, write};
+use super::{Adapter, Server, ino, reply, write, xattr};
 use crate::overlay::change::Change;
-use crate::vfs::Asked;
+use crate::vfs::{Asked, may_be_xattr};
 
 /// Capabilities that the mount uses where the kernel has them.
 const WANTED: [InitFlags; 7] = [
@@ -55,10 +55,25 @@ impl Adapter {
         handler: impl FnOnce(&Server) + Send + 'static,
     ) {
         // What panics here panics in the handler, too.
-        let slow = catch_unwind(AssertUnwindSafe(|| self.0.vfs.waits_for(ino(node), asked)));
-        let Some(file) = slow.ok().flatten() else { return guarded(request, || handler(&self.0)) };
+        let delay = catch_unwind(AssertUnwindSafe(|| self.0.vfs.delay(ino(node), asked)));
+        let Some(delay) = delay.ok().flatten() else { return guarded(request, || handler(&self.0)) };
         let (server, request) = (self.0.clone(), request.to_string());
-        self.0.searching.run(file, move || guarded(format_args!("{request}"), || handler(&server)));
+        self.0.searching.run(delay, move || guarded(format_args!("{request}"), || handler(&server)));
+    }
+}
+
+impl Adapter {
+    /// Answers a request that takes long only on a foreign file system.
+    fn answer_foreign(
+        &self,
+        node: INodeNo,
+        request: fmt::Arguments<'_>,
+        handler: impl FnOnce(&Server) + Send + 'static,
+    ) {
+        match self.0.vfs.foreign(ino(node)) {
+            Some(_) => self.answer((node, Asked::Itself), request, handler),
+            None => guarded(request, || handler(&self.0)),
+        }
     }
 }
 
@@ -146,17 +161,20 @@ impl Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        guarded(format_args!("release {node}"), || self.0.release_file(handle, reply));
+        // Dropping the handle may close files.
+        self.answer_foreign(node, format_args!("release {node}"), move |server| {
+            server.release_file(handle, reply);
+        });
     }
 
     fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.answer((node, Asked::Names), format_args!("opendir {node}"), move |server| {
+        self.answer((node, Asked::Listing), format_args!("opendir {node}"), move |server| {
             server.open_dir(node, reply);
         });
     }
 
     fn readdir(&self, _: &Request, node: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
-        self.answer((node, Asked::Names), format_args!("readdir {node} from {offset}"), move |server| {
+        self.answer((node, Asked::Listing), format_args!("readdir {node} from {offset}"), move |server| {
             server.read_dir(handle, offset, reply);
         });
     }
@@ -169,9 +187,13 @@ impl Filesystem for Adapter {
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        self.answer((node, Asked::Names), format_args!("readdirplus {node} from {offset}"), move |server| {
-            server.read_dir_plus(handle, offset, reply);
-        });
+        self.answer(
+            (node, Asked::Listing),
+            format_args!("readdirplus {node} from {offset}"),
+            move |server| {
+                server.read_dir_plus(handle, offset, reply);
+            },
+        );
     }
 
     fn releasedir(&self, _: &Request, node: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
@@ -182,25 +204,33 @@ impl Filesystem for Adapter {
     }
 
     fn statfs(&self, _request: &Request, node: INodeNo, reply: ReplyStatfs) {
-        guarded(format_args!("statfs {node}"), || self.0.tell_space(reply));
+        self.answer_foreign(INodeNo::ROOT, format_args!("statfs {node}"), move |server| {
+            server.tell_space(reply);
+        });
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if !may_be_xattr(name) {
+            return guarded(format_args!("getxattr {node} {name:?}"), || reply.error(Errno::EOPNOTSUPP));
+        }
         let own = name.to_owned();
-        self.answer((node, Asked::Names), format_args!("getxattr {node} {name:?}"), move |server| {
+        self.answer((node, Asked::Derived), format_args!("getxattr {node} {name:?}"), move |server| {
             server.get_xattr(node, &own, size, reply);
         });
     }
 
     fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.answer((node, Asked::Names), format_args!("listxattr {node}"), move |server| {
-            server.list_xattrs(node, size, reply);
+        guarded(format_args!("listxattr {node}"), || match self.0.vfs.xattr_names_unparsed(ino(node)) {
+            Some(names) => xattr::answer(&names, size, reply),
+            None => self.answer((node, Asked::Derived), format_args!("listxattr {node}"), move |server| {
+                server.list_xattrs(node, size, reply);
+            }),
         });
     }
 
     fn access(&self, request: &Request, node: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         let (uid, gid) = (request.uid(), request.gid());
-        self.answer((node, Asked::Names), format_args!("access {node} {mask:?}"), move |server| {
+        self.answer((node, Asked::Derived), format_args!("access {node} {mask:?}"), move |server| {
             server.check_access((uid, gid), node, mask, reply);
         });
     }
@@ -244,7 +274,9 @@ impl Filesystem for Adapter {
     ) {
         let time = write::time_spec;
         let change = Change { mode, uid, gid, size, atime: atime.map(time), mtime: mtime.map(time) };
-        guarded(format_args!("setattr {node} {change:?}"), || self.0.change(node, change, handle, reply));
+        self.answer((node, Asked::Itself), format_args!("setattr {node} {change:?}"), move |server| {
+            server.change(node, change, handle, reply);
+        });
     }
 
     fn write(
@@ -260,8 +292,13 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         let mapped = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        guarded(format_args!("write {node} at {offset}, {} bytes", data.len()), || {
-            self.0.write_to(handle, offset, data, mapped, reply)
+        let request = format_args!("write {node} at {offset}, {} bytes", data.len());
+        if self.0.vfs.foreign(ino(node)).is_none() {
+            return guarded(request, || self.0.write_to(handle, offset, data, mapped, reply));
+        }
+        let data = data.to_owned();
+        self.answer_foreign(node, request, move |server| {
+            server.write_to(handle, offset, &data, mapped, reply);
         });
     }
 
@@ -275,9 +312,14 @@ impl Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        guarded(format_args!("create {name:?} in {parent}"), || {
-            self.0.make(request, parent, name, mode, flags, reply)
-        });
+        let (own, maker, thread) = (name.to_owned(), write::maker(request, mode), request.pid());
+        self.answer(
+            (parent, Asked::Name(name)),
+            format_args!("create {name:?} in {parent}"),
+            move |server| {
+                server.make((maker, thread), parent, &own, flags, reply);
+            },
+        );
     }
 
     fn mknod(&self, _: &Request, parent: INodeNo, name: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
@@ -289,9 +331,14 @@ impl Filesystem for Adapter {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        guarded(format_args!("unlink {name:?} in {parent}"), || {
-            reply::done(self.0.vfs.unlink(ino(parent), name), reply)
-        });
+        let own = name.to_owned();
+        self.answer(
+            (parent, Asked::Name(name)),
+            format_args!("unlink {name:?} in {parent}"),
+            move |server| {
+                reply::done(server.vfs.unlink(ino(parent), &own), reply);
+            },
+        );
     }
 
     fn rmdir(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEmpty) {
@@ -299,8 +346,10 @@ impl Filesystem for Adapter {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, text: &Path, reply: ReplyEntry) {
-        guarded(format_args!("symlink {name:?} in {parent} to {text:?}"), || {
-            self.0.make_link(request, parent, name, text, reply)
+        let (maker, own, to) = (write::maker(request, 0o777), name.to_owned(), text.to_owned());
+        let request = format_args!("symlink {name:?} in {parent} to {text:?}");
+        self.answer((parent, Asked::Name(name)), request, move |server| {
+            server.entry(server.vfs.symlink(ino(parent), &own, to.into(), maker), reply);
         });
     }
 
@@ -314,14 +363,17 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        guarded(format_args!("rename {name:?} in {parent} to {new_name:?} in {new_parent}"), || {
-            self.0.change_name((parent, name), (new_parent, new_name), flags, reply)
+        let (old, new) = (name.to_owned(), new_name.to_owned());
+        let request = format_args!("rename {name:?} in {parent} to {new_name:?} in {new_parent}");
+        self.answer((new_parent, Asked::Name(new_name)), request, move |server| {
+            server.change_name((parent, old), (new_parent, new), flags, reply);
         });
     }
 
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        guarded(format_args!("link {node} as {name:?} in {parent}"), || {
-            self.0.entry(self.0.vfs.link(ino(node), ino(parent), name), reply)
+        let (own, request) = (name.to_owned(), format_args!("link {node} as {name:?} in {parent}"));
+        self.answer((parent, Asked::Name(name)), request, move |server| {
+            server.entry(server.vfs.link(ino(node), ino(parent), &own), reply);
         });
     }
 
@@ -335,13 +387,17 @@ impl Filesystem for Adapter {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        guarded(format_args!("setxattr {node} {name:?}"), || {
-            self.0.set_xattr(node, name, value, flags, reply)
+        let (own, value) = (name.to_owned(), value.to_owned());
+        self.answer((node, Asked::Itself), format_args!("setxattr {node} {name:?}"), move |server| {
+            server.set_xattr(node, &own, &value, flags, reply);
         });
     }
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        guarded(format_args!("removexattr {node} {name:?}"), || self.0.remove_xattr(node, name, reply));
+        let own = name.to_owned();
+        self.answer((node, Asked::Itself), format_args!("removexattr {node} {name:?}"), move |server| {
+            server.remove_xattr(node, &own, reply);
+        });
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, _: u64, _: u64, _: i32, reply: ReplyEmpty) {

@@ -1,7 +1,6 @@
 //! The requests that change something, but for extended attributes.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::ffi::{OsStr, OsString};
 
 use fuser::{
     Errno, FileHandle, FopenFlags, INodeNo, RenameFlags, ReplyAttr, ReplyCreate, ReplyEmpty, ReplyEntry,
@@ -23,7 +22,8 @@ pub(super) fn time_spec(time: TimeOrNow) -> TimeSpec {
     }
 }
 
-fn maker(request: &Request, mode: u32) -> Maker {
+/// The user and the group that make a file, and its mode.
+pub(super) fn maker(request: &Request, mode: u32) -> Maker {
     Maker { uid: request.uid(), gid: request.gid(), mode }
 }
 
@@ -59,10 +59,9 @@ impl Server {
 
     pub(super) fn make(
         &self,
-        request: &Request,
+        (maker, thread): (Maker, u32),
         parent: INodeNo,
         name: &OsStr,
-        mode: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
@@ -72,7 +71,7 @@ impl Server {
             truncating: flags & libc::O_TRUNC != 0,
             only_new: flags & libc::O_EXCL != 0,
         };
-        match self.vfs.create(ino(parent), name, maker(request, mode), open, caller::of(request.pid())) {
+        match self.vfs.create(ino(parent), name, maker, open, caller::of(thread)) {
             Ok((attr, writer)) => {
                 let (handle, _) = self.files.add(OpenFile::Writer(writer));
                 let flags = FopenFlags::FOPEN_DIRECT_IO;
@@ -85,18 +84,6 @@ impl Server {
         }
     }
 
-    pub(super) fn make_link(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        text: &Path,
-        reply: ReplyEntry,
-    ) {
-        let made = self.vfs.symlink(ino(parent), name, text.into(), maker(request, 0o777));
-        self.entry(made, reply);
-    }
-
     pub(super) fn entry(&self, found: Result<Attr>, reply: ReplyEntry) {
         match found {
             Ok(attr) => reply.entry(&self.vfs.ttl(attr.ino), &reply::attr(&attr), GENERATION),
@@ -106,8 +93,8 @@ impl Server {
 
     pub(super) fn change_name(
         &self,
-        (parent, name): (INodeNo, &OsStr),
-        (new_parent, new_name): (INodeNo, &OsStr),
+        (parent, name): (INodeNo, OsString),
+        (new_parent, new_name): (INodeNo, OsString),
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
@@ -117,11 +104,11 @@ impl Server {
             RenameFlags::RENAME_EXCHANGE => Renaming::Exchange,
             _ => return reply.error(Errno::EINVAL),
         };
-        if !is_slow_rename(name, new_name, how) {
-            return reply::done(self.vfs.rename(ino(parent), name, ino(new_parent), new_name, how), reply);
+        let vfs = self.vfs.clone();
+        if !is_slow_rename(&name, &new_name, how) {
+            return reply::done(vfs.rename(ino(parent), &name, ino(new_parent), &new_name, how), reply);
         }
-        let (vfs, name, new_name) = (self.vfs.clone(), name.to_owned(), new_name.to_owned());
-        self.saving.run(move || {
+        self.save(vfs.foreign(ino(new_parent)), move || {
             reply::done(vfs.rename(ino(parent), &name, ino(new_parent), &new_name, how), reply);
         });
     }

@@ -8,7 +8,7 @@ use super::{Server, ino, reply};
 use crate::vfs::Xattr;
 
 /// Answers a request for an attribute's value or for the list of attributes.
-fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
+pub(super) fn answer(value: &[u8], size: u32, reply: ReplyXattr) {
     match u32::try_from(value.len()) {
         Ok(len) if size == 0 => reply.size(len),
         Ok(len) if len <= size => reply.data(value),

@@ -1,28 +1,27 @@
 //! Mirrored directories: what lies at a name, and as what it is shown.
 //!
 //! Nothing is listed or opened before a program asks. A name is looked at with one stat; of a regular file the
-//! first bytes are read too, to see whether a format recognises it. The answer is kept for as long as device,
-//! inode, size and modification time stay as they are.
+//! first bytes are read too, to see whether a format recognises it. The answer is remembered (`remembered`).
+
+mod remembered;
 
 use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use remembered::Remembered;
 
 use crate::error::{self, Error, Result};
 use crate::format::HEAD;
 use crate::format::editor::SaveTarget;
 use crate::format::recovery::RecoveryPolicy;
-use crate::host::at::{open, stat_of};
-use crate::host::location::Location;
+use crate::host::at::{open, stat_in, stat_of};
 use crate::host::location::link::{self, LinkPolicy, Shown};
+use crate::host::location::{Location, Name};
+use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
-use crate::source::{SourceStat, SourceVersion};
-use crate::sync::locked;
-
-/// For how many files it is remembered whether they are recognised.
-const REMEMBERED: usize = 32 << 10;
 
 /// Where an entry lies, and what its links are judged by.
 #[derive(Clone, Debug)]
@@ -33,6 +32,8 @@ pub(crate) struct Position {
     pub(crate) depth: usize,
     /// Whether a link was followed to it.
     pub(crate) followed: bool,
+    /// The foreign file system that it lies on, or that the followed link may lead to.
+    pub(crate) foreign: Option<Foreign>,
 }
 
 /// What was found at a name.
@@ -115,22 +116,20 @@ impl FormatDetector {
         }
     }
 
-    /// The kind that programs see of a name in the mirrored directory `parent`, which is open as `dir`. `told` is
-    /// its kind as the directory has it, so that no stat is needed.
-    pub(crate) fn kind(
-        &self,
-        parent: &Position,
-        dir: BorrowedFd<'_>,
-        name: &OsStr,
-        told: Option<Kind>,
-    ) -> Result<Kind> {
+    /// The kind that programs see of a name in the mirrored directory `parent`, which is open as `dir`. Where the
+    /// directory tells the kind, no stat is needed.
+    pub(crate) fn kind(&self, parent: &Position, dir: BorrowedFd<'_>, name: &Name) -> Result<Kind> {
+        let Name { name, kind: told, inode } = name;
         let is_mount =
             parent.links.mountpoint.as_ref().map(|mountpoint| mountpoint.is_at(dir, name)).transpose()?;
-        match told {
+        let known = match told {
+            Some(Kind::File) if is_mount != Some(true) => self.knows_at_once(dir, name, *inode),
+            _ => None,
+        };
+        match *told {
             _ if is_mount == Some(true) => Err(hidden()),
-            Some(Kind::File) if open(dir, name).is_ok_and(|file| self.knows(&file).unwrap_or(false)) => {
-                Ok(Kind::Directory)
-            }
+            _ if known == Some(true) => Ok(Kind::Directory),
+            _ if known == Some(false) => Ok(Kind::File),
             None | Some(Kind::File | Kind::Link) => Ok(self.look(parent, dir, name)?.kind()),
             Some(kind) => Ok(kind),
         }
@@ -148,12 +147,13 @@ impl FormatDetector {
     fn seen(&self, position: Position, dir: BorrowedFd<'_>, name: &OsStr, stat: Stat) -> Result<Seen> {
         let shape = match stat.kind {
             Kind::Directory => Shape::Directory,
-            Kind::File if self.recognises(&position.location, dir, name, &stat.source)? => Shape::Folder,
+            Kind::File if self.recognises(&position.location, dir, name, &stat)? => Shape::Folder,
             Kind::File => Shape::File,
             // Only the end of a followed link can be a link here: another program made it one just now.
             Kind::Link | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => Shape::Special,
         };
-        Ok(Seen { position, stat, shape })
+        let foreign = Foreign::of(stat.key.0).or(position.followed.then_some(Foreign::LINKED));
+        Ok(Seen { position: Position { foreign, ..position }, stat, shape })
     }
 
     /// Whether a format knows the file; one that can't be read is known by none. Where the system lacks
@@ -163,14 +163,12 @@ impl FormatDetector {
         location: &Location,
         dir: BorrowedFd<'_>,
         name: &OsStr,
-        stat: &SourceStat,
+        stat: &Stat,
     ) -> Result<bool> {
-        if stat.size == 0 {
-            return Ok(false);
-        }
-        if let Some(known) = self.remembered.get(&stat.version) {
+        if let Some(known) = self.remembered.get(dir, stat) {
             return Ok(known);
         }
+        let begun = SystemTime::now();
         let mut head = self.head(dir, name);
         if !matches!(head, Ok((_, true))) {
             // A save that was interrupted may have left first bytes of no format. Only files of known formats are
@@ -185,9 +183,7 @@ impl FormatDetector {
         }
         match head.map_err(|error| error.of(location.label())) {
             Ok((read, known)) => {
-                if read == stat.version {
-                    self.remembered.put(&read, known);
-                }
+                self.remembered.put(dir, &read, known, begun);
                 Ok(known)
             }
             Err(error) if error.is_shortage() => Err(self.unread(error)),
@@ -196,11 +192,32 @@ impl FormatDetector {
         }
     }
 
-    /// The version of a file, and whether a format knows its first bytes.
-    fn head(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<(SourceVersion, bool)> {
+    /// Returns the format of the file at a location by its first bytes; `None` if they can't be read.
+    pub(crate) fn format_of(&self, location: &Location) -> Option<&'static str> {
+        let mut head = [0; HEAD];
+        let read = location.open().ok()?.read_at(0, &mut head).ok()?;
+        head.get(..read).and_then(self.recognise)
+    }
+
+    /// The stat of a file, and whether a format knows its first bytes.
+    fn head(&self, dir: BorrowedFd<'_>, name: &OsStr) -> Result<(Stat, bool)> {
         let file = open(dir, name)?;
         let known = self.knows(&file)?;
-        Ok((stat_of(&file)?.source.version, known))
+        Ok((stat_of(&file)?, known))
+    }
+
+    /// Returns whether a format knows the file `name` in `dir`; `None` if that takes more than a look at its first bytes.
+    fn knows_at_once(&self, dir: BorrowedFd<'_>, name: &OsStr, inode: u64) -> Option<bool> {
+        if self.remembered.may_have(inode) {
+            let stat = stat_in(dir, name).ok().filter(|stat| stat.kind == Kind::File)?;
+            if let Some(known) = self.remembered.get(dir, &stat) {
+                return Some(known);
+            }
+        }
+        let begun = SystemTime::now();
+        let (read, _) = self.head(dir, name).ok().filter(|(_, known)| *known)?;
+        self.remembered.put(dir, &read, true, begun);
+        Some(true)
     }
 
     /// Whether a format knows the first bytes of an open file.
@@ -219,37 +236,6 @@ impl FormatDetector {
             );
         }
         error
-    }
-}
-
-/// Which versions of files were recognised or not.
-///
-/// One table of hashes, and not an allocation for each: those would lie between the allocations of files that are
-/// forgotten, and keep their pages.
-#[derive(Debug, Default)]
-struct Remembered {
-    hasher: RandomState,
-    /// In each slot a hash, whose lowest bit says whether the file was recognised; 0 in an empty one. No slots before
-    /// the first file.
-    slots: Mutex<Vec<u64>>,
-}
-
-impl Remembered {
-    fn get(&self, version: &SourceVersion) -> Option<bool> {
-        let hash = self.hasher.hash_one(version);
-        let slot = *locked(&self.slots).get(hash as usize % REMEMBERED)?;
-        (slot != 0 && slot | 1 == hash | 1).then_some(slot & 1 == 1)
-    }
-
-    fn put(&self, version: &SourceVersion, known: bool) {
-        let hash = self.hasher.hash_one(version);
-        let mut slots = locked(&self.slots);
-        if slots.is_empty() {
-            *slots = vec![0; REMEMBERED];
-        }
-        if let Some(slot) = slots.get_mut(hash as usize % REMEMBERED) {
-            *slot = hash & !1 | u64::from(known);
-        }
     }
 }
 

@@ -84,11 +84,13 @@ pub(crate) struct Name {
     pub(crate) name: OsString,
     /// What the directory says that it is, if it says so.
     pub(crate) kind: Option<Kind>,
+    /// The inode number that the directory has for it; 0 if there is no directory.
+    pub(crate) inode: u64,
 }
 
 impl From<OsString> for Name {
     fn from(name: OsString) -> Self {
-        Self { name, kind: None }
+        Self { name, kind: None, inode: 0 }
     }
 }
 
@@ -293,7 +295,7 @@ impl Location {
                 if name != "." && name != ".." {
                     let kind = found.file_type();
                     let kind = (kind != FileType::Unknown).then(|| Kind::of(kind));
-                    names.push(Name { name: name.to_owned(), kind });
+                    names.push(Name { name: name.to_owned(), kind, inode: found.ino() });
                 }
             }
             Ok(names)

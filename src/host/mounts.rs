@@ -1,17 +1,20 @@
-//! Mounts of this program, which no thread that answers the kernel may enter.
+//! Mounts in which a thread may wait for ever: those of this program, and those of a server or another program.
 //!
-//! The daemon of such a mount may wait for this one: it may be this one, or mirror a directory with a link into this
+//! No thread enters a mount of this program. The daemon of such a mount may wait for this one: it may be this one, or mirror a directory with a link into this
 //! mount. Then both would wait for ever. So a path is followed name by name, and the device of each name is asked of the
 //! kernel alone, never of the file system.
+//!
+//! A thread that answers the kernel calls no [`Foreign`] file system.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, makedev};
+use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, major, makedev, minor};
 use rustix::io::Errno;
 
 use crate::error::{Error, Kind, Result};
@@ -21,6 +24,11 @@ use crate::sync::locked;
 /// The type of these mounts in [`TABLE`].
 const TYPE: &[u8] = b"fuse.asdf-mount";
 const TABLE: &str = "/proc/self/mountinfo";
+/// The types without a disk that the kernel itself serves.
+const OWN: [&[u8]; 10] =
+    [b"tmpfs", b"btrfs", b"overlay", b"zfs", b"ramfs", b"bcachefs", b"ubifs", b"devtmpfs", b"proc", b"sysfs"];
+/// The type of a file system on a disk that a program serves.
+const SERVED: &[u8] = b"fuseblk";
 
 /// The table as it was read last.
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
@@ -29,6 +37,22 @@ struct Known {
     /// Tells when the table changes.
     table: File,
     ours: Vec<u64>,
+    foreign: Vec<u64>,
+}
+
+/// A file system that a server or another program serves: its answers may never come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Foreign(NonZeroU32);
+
+impl Foreign {
+    /// Any file system to which a link leads. Which one it is shows only when the link is followed.
+    pub(crate) const LINKED: Self = Self(NonZeroU32::MAX);
+
+    /// The file system of a device, if it is foreign.
+    pub(crate) fn of(device: u64) -> Option<Self> {
+        let is_foreign = with_table(|known| known.foreign.contains(&device)).unwrap_or(false);
+        is_foreign.then(|| Self(NonZeroU32::new(minor(device)).unwrap_or(NonZeroU32::MIN)))
+    }
 }
 
 /// Refuses a name in an open directory at which a mount of this program begins. Returns what the kernel knows of it.
@@ -66,12 +90,16 @@ pub(crate) fn key_unasked(dir: impl AsFd) -> Result<Key> {
 
 /// True if a device is that of a mount of this program.
 pub(crate) fn is_ours(device: u64) -> bool {
+    with_table(|known| known.ours.contains(&device)).unwrap_or(false)
+}
+
+/// Asks the table as it is now; `None` without /proc.
+fn with_table<T>(question: impl FnOnce(&Known) -> T) -> Option<T> {
     let mut known = locked(&KNOWN);
-    let is_new = known.as_ref().is_none_or(Known::is_outdated);
-    if is_new {
+    if known.as_ref().is_none_or(Known::is_outdated) {
         *known = read(known.take());
     }
-    known.as_ref().is_some_and(|known| known.ours.contains(&device))
+    known.as_ref().map(question)
 }
 
 impl Known {
@@ -93,17 +121,25 @@ fn read(known: Option<Known>) -> Option<Known> {
     };
     let mut text = Vec::new();
     table.read_to_end(&mut text).ok()?;
-    let ours = text.split(|byte| *byte == b'\n').filter_map(device_of_ours).collect();
-    Some(Known { table, ours })
+    let mounts: Vec<_> = text.split(|byte| *byte == b'\n').filter_map(device_and_type).collect();
+    let devices = |wanted: fn(u64, &[u8]) -> bool| {
+        mounts.iter().filter(|(device, kind)| wanted(*device, kind)).map(|(device, _)| *device).collect()
+    };
+    Some(Known { table, ours: devices(|_, kind| kind == TYPE), foreign: devices(is_foreign) })
 }
 
-/// The device in a line of the table, if the line is of a mount of this program.
-fn device_of_ours(line: &[u8]) -> Option<u64> {
+/// True of a file system without a disk of this machine, unless the kernel itself serves it.
+fn is_foreign(device: u64, kind: &[u8]) -> bool {
+    kind == SERVED || (major(device) == 0 && !OWN.contains(&kind))
+}
+
+/// The device and the type of file system in a line of the table.
+fn device_and_type(line: &[u8]) -> Option<(u64, &[u8])> {
     let mut fields = line.split(|byte| *byte == b' ');
     let device = std::str::from_utf8(fields.nth(2)?).ok()?;
     let (major, minor) = device.split_once(':')?;
     fields.find(|field| *field == b"-")?;
-    (fields.next()? == TYPE).then_some(makedev(major.parse().ok()?, minor.parse().ok()?))
+    Some((makedev(major.parse().ok()?, minor.parse().ok()?), fields.next()?))
 }
 
 #[cfg(test)]
@@ -113,10 +149,19 @@ mod tests {
     #[test]
     fn a_line_of_the_table_tells_type_and_device() {
         let line = b"36 35 0:53 / /mnt/x ro,nosuid shared:1 master:2 - fuse.asdf-mount /a.asdf ro";
-        assert_eq!(device_of_ours(line), Some(makedev(0, 53)));
-        assert_eq!(device_of_ours(b"36 35 0:53 / /mnt rw - fuse.sshfs x rw"), None);
-        assert_eq!(device_of_ours(b"36 35 0:53 / /mnt rw"), None);
-        assert_eq!(device_of_ours(b""), None);
+        assert_eq!(device_and_type(line), Some((makedev(0, 53), TYPE)));
+        assert_eq!(device_and_type(b"36 35 0:53 / /mnt rw"), None);
+        assert_eq!(device_and_type(b""), None);
         assert!(!is_ours(makedev(0, 1)) && !is_ours(makedev(0, 1)));
+    }
+
+    #[test]
+    fn a_file_system_is_foreign_unless_the_kernel_serves_it() {
+        let (disk, none) = (makedev(8, 1), makedev(0, 53));
+        let foreign: [(u64, &[u8]); 4] =
+            [(none, b"fuse.sshfs"), (none, b"nfs4"), (none, b"cifs"), (disk, b"fuseblk")];
+        assert!(foreign.iter().all(|(device, kind)| is_foreign(*device, kind)));
+        let own: [(u64, &[u8]); 3] = [(disk, b"ext4"), (none, b"tmpfs"), (none, b"btrfs")];
+        assert!(!own.iter().any(|(device, kind)| is_foreign(*device, kind)));
     }
 }

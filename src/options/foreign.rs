@@ -1,17 +1,17 @@
-//! Options of other FUSE programs and of mount(8) that mean nothing here.
+//! Options of other FUSE programs and of mount(8) that have no meaning here.
 
-/// The treatment of such an option.
+/// The treatment of a foreign option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foreign {
-    /// It is left out, for this reason.
+    /// The option is ignored, for this reason.
     Ignored(&'static str),
-    /// The mount is refused. What to do instead.
+    /// The mount is refused, with this advice or reason.
     Refused(&'static str),
 }
 
 use Foreign::{Ignored, Refused};
 
-/// Their names and treatment.
+/// The foreign options and their treatment.
 const TABLE: &[(&[&str], Foreign)] = &[
     (&["auto_unmount"], Ignored("asdf-mount unmounts when it ends")),
     (&["nonempty"], Ignored("a mount may cover files")),
@@ -72,7 +72,7 @@ const TABLE: &[(&[&str], Foreign)] = &[
     (&["allow_root"], Refused("allow_other,umask=077 gives access to root and no other user")),
 ];
 
-/// Returns the treatment of the option of that name, if it is one of these.
+/// Returns the treatment of an option, if it is a foreign one.
 pub(super) fn find(name: &str) -> Option<Foreign> {
     TABLE.iter().find(|(names, _)| names.contains(&name)).map(|(_, foreign)| *foreign)
 }

@@ -38,7 +38,7 @@ pub(super) fn split(list: &[u8]) -> Result<Vec<Item>> {
         if quoted {
             return Err(usage(format!("-o {name}: the closing quote is missing")));
         }
-        // Scripts that join lists leave two commas in a row; the empty item is ignored.
+        // Scripts that join lists may leave two commas in a row; the empty item is ignored.
         if !name.is_empty() || value.is_some() {
             items.push(Item { name, value });
         }

@@ -3,15 +3,15 @@
 use super::usage;
 use crate::error::{Error, Result};
 
-/// A line of the list of options in `--help`. No other list has the names of options.
+/// A line of the option list in `--help`, the only list of option names.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The options that are shown, separated by `, `. After `=` stands what a value is, in capitals, or the
-    /// values themselves, separated by `|`.
+    /// The options that are shown, separated by `, `. After `=` stands a placeholder for the value in
+    /// capitals, or the possible values, separated by `|`.
     pub shown: &'static str,
-    /// Options that belong to the line but are not shown, in the same notation.
+    /// Options of the line that are not shown, in the same notation.
     hidden: &'static str,
-    /// Their description.
+    /// Description of the options.
     pub what: &'static str,
 }
 
@@ -79,7 +79,7 @@ pub const TABLE: &[Row] = &[
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownOption {
     pub(crate) name: &'static str,
-    /// The notation of its value, as in [`Row::shown`]; none if it takes no value.
+    /// The notation of its value, as in [`Row::shown`]; `None` if it takes no value.
     value: Option<&'static str>,
     pub(crate) what: &'static str,
 }
@@ -89,14 +89,14 @@ impl KnownOption {
         self.value.is_some()
     }
 
-    /// The values that are fixed words.
+    /// Returns the possible values that are fixed words.
     pub(crate) fn values(&self) -> impl Iterator<Item = &'static str> + use<> {
         let values = self.value.into_iter().flat_map(|value| value.split('|'));
         values.filter(|value| value.starts_with(|c: char| c.is_ascii_lowercase()))
     }
 }
 
-/// All options by name, without the open set `x-*`.
+/// Iterates over all options by name, without the open set `x-*`.
 pub(crate) fn all() -> impl Iterator<Item = KnownOption> {
     TABLE.iter().flat_map(|row| {
         let names = row.shown.split(", ").chain(row.hidden.split(", "));
@@ -124,17 +124,17 @@ pub(super) fn find(name: &str, with_value: bool) -> Result<KnownOption> {
     })
 }
 
-/// Whether an option is for other programs, such as systemd's `x-systemd.automount`.
+/// True for an option for other programs, such as systemd's `x-systemd.automount`.
 pub(super) fn is_comment(name: &str) -> bool {
     name.starts_with("x-") || name.starts_with("X-")
 }
 
-/// Whether an option has this name.
+/// True if there is an option of this name.
 pub(super) fn is_option(name: &str) -> bool {
     is_comment(name) || all().any(|known| known.name == name)
 }
 
-/// The error for an unknown name.
+/// Returns the error for an unknown name.
 fn unknown(name: &str) -> Error {
     let nearest = all()
         .map(|known| (distance(name, known.name), known))
@@ -148,7 +148,7 @@ fn unknown(name: &str) -> Error {
     }
 }
 
-/// The edit distance between two words.
+/// Returns the edit distance between two words.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -180,7 +180,7 @@ mod tests {
         assert!(refusal("ro,=3").contains("without a name"));
     }
 
-    /// Every way to write an option: each of its values, or one that fits.
+    /// Returns every way to write an option: with each of its values, or with one that fits.
     fn written(known: KnownOption) -> Vec<String> {
         let Some(value) = known.value else { return vec![known.name.to_owned()] };
         let fitting = value.split('|').map(|value| match value {

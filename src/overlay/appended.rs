@@ -1,23 +1,23 @@
-//! Text that was appended behind the line `...` with which a tree ends.
+//! Text that was appended after the line `...` at the end of a tree.
 //!
-//! `echo 'note: checked' >> tree.yaml` writes behind that line, where YAML has no more content. The user means
-//! that the line `...` comes after the appended text. So the text is joined before it is checked and saved:
-//! inner lines `...` are left out. The file in the mount still shows the text as it was written. An editor that
-//! opens it there and saves it writes the inner lines again. Therefore each later text may have as many of
-//! them, until one without them is saved.
+//! `echo 'note: checked' >> tree.yaml` writes after that line, where YAML has no more content. The user
+//! means that the line `...` follows the appended text. The text is therefore joined before it is checked and
+//! saved: inner lines `...` are removed. The file in the mount still shows the text as it was written. An
+//! editor that opens and saves it there writes the inner lines again. Therefore each later text may have as
+//! many of them, until a text without them is saved.
 //!
-//! Everywhere else a line `...` within a tree is refused, since readers would lose the text behind it.
+//! In all other cases a line `...` within a tree is refused, since readers would lose the text after it.
 
 use std::ops::Range;
 
-/// A text without its inner_ends, and how many there were.
+/// A text without its inner lines `...`, and their number.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Joined {
     pub(crate) text: Vec<u8>,
     pub(crate) inner_ends: usize,
 }
 
-/// Joins a text; `None` if it has no line `...` but at its end, or more than `most` of them.
+/// Joins a text; `None` if it has no line `...` except at its end, or more than `most` inner ones.
 pub(crate) fn join(text: &[u8], most: usize) -> Option<Joined> {
     let inner_ends: Vec<Range<usize>> =
         ends(text).filter(|line| line.end < text.len()).take(most + 1).collect();
@@ -34,7 +34,7 @@ pub(crate) fn join(text: &[u8], most: usize) -> Option<Joined> {
     Some(Joined { text: joined, inner_ends: inner_ends.len() })
 }
 
-/// The lines `...`, with their newlines.
+/// Iterates over the lines `...`, including their line breaks.
 fn ends(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     memchr::memmem::find_iter(text, b"...").filter_map(|start| {
         let begins = start == 0 || text[start - 1] == b'\n';

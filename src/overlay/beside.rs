@@ -1,15 +1,15 @@
-//! What happens, at the end of a mount, to the files that programs made beside `tree.yaml`.
+//! The treatment of files beside `tree.yaml` at the end of a mount.
 //!
-//! They lie in the state directory while the mount lives. All files that are not empty stay there, except
+//! During the mount they are in the state directory. All files that are not empty stay there, except
 //!
-//! - a file with the same bytes as the saved tree;
-//! - an editor's lock: `.#NAME` (emacs, joe, mcedit: a link, or a file where links can't be made),
+//! - a file with the bytes of the saved tree;
+//! - an editor's lock: `.#NAME` (emacs, joe, mcedit: a link, or a file where links are not possible),
 //!   `.~lock.NAME#` (LibreOffice);
-//! - an editor's swap file: `.NAME.swp`, `.swo` … (vim; nano's lock has the same name), `.NAME.kate-swp`. That
-//!   of vim stays if it says that it holds unsaved changes.
+//! - an editor's swap file: `.NAME.swp`, `.swo` … (vim; nano's lock has the same name), `.NAME.kate-swp`. A
+//!   vim swap file is kept if it is marked as having unsaved changes.
 //!
-//! So these stay: an editor's emergency and automatic copies, which hold unsaved work (`#NAME#`, `NAME.save`,
-//! `DEADJOE`), and its backups (`NAME~`, `NAME.bak`, `NAME.orig`), which hold an older save.
+//! Emergency and automatic copies of editors thus stay, as they hold unsaved work (`#NAME#`, `NAME.save`,
+//! `DEADJOE`). Backups stay as well, as they hold an older save (`NAME~`, `NAME.bak`, `NAME.orig`).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -27,15 +27,15 @@ use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 use crate::view::TREE;
 
-/// Where vim's swap file says whether it holds changes that are not in the file, and what it says then
-/// (`b0_fname[B0_FNAME_SIZE_ORG - 1]` and `B0_DIRTY` of memline.c).
+/// Offset and value of the flag for unsaved changes in vim's swap file (`b0_fname[B0_FNAME_SIZE_ORG - 1]` and
+/// `B0_DIRTY` of memline.c).
 const VIM_DIRTY_AT: u64 = 1007;
 const VIM_DIRTY: u8 = 0x55;
-/// What vim's swap file begins with.
+/// The magic of vim's swap file.
 const VIM_MAGIC: &[u8] = b"b0VIM";
 
 impl Overlay {
-    /// Keeps what is worth it of the files beside `tree.yaml`, and removes the rest.
+    /// Keeps those files beside `tree.yaml` that are worth it, and removes the rest.
     pub(super) fn keep_beside(&self, state: &mut State, scratch_dir: Option<ScratchDir>) {
         let label = self.label();
         let worth: Vec<(OsString, Arc<File>, u64)> = state
@@ -87,7 +87,7 @@ impl Overlay {
         }
     }
 
-    /// Says which files would be lost if the mount ended now, as the state directory can't take them.
+    /// Describes the files that would be lost if the mount ended now, as the state directory can't take them.
     pub(crate) fn unkept(&self) -> Option<String> {
         let state = locked(&self.state);
         if state.closed {
@@ -116,7 +116,7 @@ impl Overlay {
         Some(format!("{}: {lost} could not be kept: {why}", self.label().display()))
     }
 
-    /// The file of an overlay file that is worth keeping, and its size.
+    /// Returns the scratch file of an overlay file that is worth keeping, and its size.
     fn worth_keeping(
         &self,
         state: &State,
@@ -137,7 +137,7 @@ impl Overlay {
         (!is_saved && !is_written).then(|| (file.clone(), body.size))
     }
 
-    /// Makes a directory of scratch files one that is kept, with these files and no others.
+    /// Converts a directory of scratch files to a kept one with exactly these files.
     fn keep_files(
         &self,
         state_dir: &StateDir,
@@ -147,7 +147,7 @@ impl Overlay {
         let scratch_dir = scratch_dir.filter(|scratch_dir| !scratch_dir.is_gone());
         let scratch_dir = scratch_dir.map_or_else(|| state_dir.scratch_dir(&self.stem()), Ok)?;
         for (name, file, size) in worth {
-            // A name in the directory follows that in the mount as far as that was possible.
+            // A name in the directory follows the name in the mount, as far as possible.
             match scratch_dir.has(name, file) {
                 true => file.sync_data()?,
                 false => {
@@ -162,7 +162,7 @@ impl Overlay {
     }
 }
 
-/// Whether a file is an editor's swap or lock file, which is not worth keeping.
+/// True for an editor's swap or lock file that is not worth keeping.
 fn is_editors_own(name: &OsStr, file: &File) -> bool {
     let name = name.as_bytes();
     let is = |start: &[u8], end: &[u8]| {
@@ -174,7 +174,7 @@ fn is_editors_own(name: &OsStr, file: &File) -> bool {
     }
 }
 
-/// Whether a name is one that vim gives a swap file: `.NAME.swp`, and then `.swo` down to `.swa`, `.svz` …
+/// True for a name that vim gives to swap files: `.NAME.swp`, then `.swo` down to `.swa`, `.svz` …
 pub(super) fn is_vim_swap(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let end = name.len().checked_sub(4).and_then(|at| name.get(at..));
@@ -184,7 +184,7 @@ pub(super) fn is_vim_swap(name: &OsStr) -> bool {
     name.starts_with(b".") && name.len() > 5 && is_end
 }
 
-/// Whether vim's swap file says that it holds changes that were not saved.
+/// True if vim's swap file is marked as having unsaved changes.
 fn has_changes(swap: &File) -> bool {
     let mut start = [0; VIM_MAGIC.len()];
     let mut dirty = [0];

@@ -1,4 +1,4 @@
-//! What programs change about a file: its size, permissions and times.
+//! Changes of a file's size, permissions and times.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,12 +10,12 @@ use crate::overlay::write_handle::WriteHandle;
 use crate::overlay::{Overlay, Shown, State};
 use crate::sync::locked;
 
-/// A time that a file is to have.
+/// A new time of a file.
 #[derive(Clone, Copy, Debug)]
 pub enum TimeSpec {
-    /// The present.
+    /// The current time.
     Now,
-    /// This one.
+    /// A given time.
     At(std::time::SystemTime),
 }
 
@@ -28,25 +28,25 @@ impl TimeSpec {
     }
 }
 
-/// What is to be changed about a file.
+/// A requested change of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Change {
-    /// Permissions.
+    /// New permissions.
     pub mode: Option<u32>,
-    /// Owner.
+    /// New owner.
     pub uid: Option<u32>,
-    /// Group.
+    /// New group.
     pub gid: Option<u32>,
-    /// Bytes.
+    /// New size in bytes.
     pub size: Option<u64>,
-    /// Last access.
+    /// New time of the last access.
     pub atime: Option<TimeSpec>,
-    /// Last change of the bytes.
+    /// New time of the last modification.
     pub mtime: Option<TimeSpec>,
 }
 
 impl Overlay {
-    /// Changes what is said of a file, or how long it is; `writer` is the handle by which it is done.
+    /// Changes the attributes or the size of a file; `writer` is the handle used for it.
     pub(crate) fn change(
         &self,
         overlay_file: &Arc<OverlayFile>,
@@ -92,7 +92,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Cuts or lengthens an overlay file's text.
+    /// Truncates or extends the text of a file.
     pub(crate) fn resize(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, size: u64) -> Result<()> {
         self.copy_up(state, overlay_file, size > 0)?;
         let limit = self.limit();

@@ -1,11 +1,11 @@
-//! Drafts: how a text is tried as a save, and what follows.
+//! Drafts: trying a text as a save, and the consequences.
 //!
 //! The [`WriteHandle`](crate::overlay::write_handle::WriteHandle) and renames decide when a text is tried.
 //!
-//! An empty text is never tried: the shell flushes the file that `>` emptied before the program writes to it. A
-//! text equal to the saved one needs no save, and keeps its time. A refused text is refused again without
-//! another check, until it changes. A text whose writer was killed by a signal is not tried, since half a tree
-//! may be a valid tree.
+//! An empty text is never tried: a shell flushes the file that `>` truncated before the program writes to it.
+//! A text equal to the saved one needs no save, and keeps its time. A refused text is refused again without
+//! another check, until it changes. A text is not tried if its writer was killed by a signal, since half a
+//! tree may be a valid tree.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,24 +22,24 @@ use crate::overlay::{Overlay, Shown, State};
 use crate::source::SourceVersion;
 use crate::sync::locked;
 
-/// What became of a text that was not refused.
+/// The result of trying a text that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitOutcome {
-    /// It is empty, and was not tried.
+    /// The text is empty, and was not tried.
     Empty,
-    /// It is saved; not `verbatim` if the source has something put back into it.
+    /// The text is saved; `verbatim` is false if the save put something back.
     Saved { verbatim: bool },
-    /// It was only checked, and would be saved.
+    /// The text was only checked, and would be saved.
     Valid,
 }
 
-/// A text as it was when it was tried.
+/// A text at the time when it was tried.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) text: Vec<u8>,
-    /// The text with what was appended to it in its place, if anything was.
+    /// The joined text, if text was appended after the line `...`.
     pub(crate) joined: Option<Joined>,
-    /// Which change of the overlay file it is.
+    /// The edit counter of the file.
     pub(crate) edits: u64,
 }
 
@@ -48,38 +48,38 @@ impl Draft {
         Ok(Self { text: body.text()?, joined: None, edits: body.edits })
     }
 
-    /// The text for the editor.
+    /// Returns the text for the editor.
     fn whole(&self) -> &[u8] {
         self.joined.as_ref().map_or(&self.text, |joined| &joined.text)
     }
 }
 
-/// A draft that the editor has to decide on.
+/// A draft that the editor must check.
 #[derive(Debug)]
 struct Attempt {
     draft: Draft,
-    /// The version that the draft was made from.
+    /// The version from which the draft was derived.
     base: TextVersion,
-    /// When the draft was written: mtime and ctime.
+    /// mtime and ctime of the draft.
     times: (Time, Time),
-    /// The same of the saved text.
+    /// mtime and ctime of the saved text.
     saved_times: (Time, Time),
 }
 
-/// An overlay file's text before the editor sees it.
+/// The state of a text before the editor sees it.
 enum Prepared {
     Done(CommitOutcome),
     Attempt(Attempt),
 }
 
 impl Overlay {
-    /// Refuses to write to what is no more.
+    /// Fails with EROFS once the overlay is closed.
     pub(crate) fn write_access(&self, state: &mut State) -> Result<()> {
         state.touched = true;
         if state.closed { Err(errno(libc::EROFS)) } else { Ok(()) }
     }
 
-    /// The last handle that may write the file was closed.
+    /// Handles the close of the last handle that may write the file.
     pub(crate) fn left(&self, editor: &mut Option<Box<dyn Editor>>, overlay_file: &Arc<OverlayFile>) {
         let result = {
             let mut state = locked(&self.state);
@@ -138,7 +138,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Makes `tree.yaml` show what it is to show after its text was tried.
+    /// Determines what `tree.yaml` shows after its text was tried.
     pub(crate) fn settle(
         &self,
         state: &mut State,
@@ -154,15 +154,15 @@ impl Overlay {
                 }
                 Ok(())
             }
-            // It was written again meanwhile.
+            // The text was changed meanwhile.
             _ if !clean => Ok(()),
             CommitOutcome::Saved { verbatim: true } => self.make_pristine(state, overlay_file),
-            // An editor that has just saved the file must not find it changed.
+            // An editor that has just saved the file must find it unchanged.
             CommitOutcome::Saved { verbatim: false } | CommitOutcome::Valid => Ok(()),
         }
     }
 
-    /// Tries an overlay file's text as the tree; the text is only checked if `save` is false.
+    /// Tries a file's text as the tree; only checks it if `save` is false.
     pub(crate) fn attempt(
         &self,
         editor: &mut Option<Box<dyn Editor>>,
@@ -217,15 +217,15 @@ impl Overlay {
         }
     }
 
-    /// Decides whether the text has to be tried, and refuses what can be refused without the editor.
+    /// Decides if the text must be tried, and refuses what can be refused without the editor.
     fn prepare(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<Prepared> {
         let saved = self.saved_text().and_then(|saved| Ok((saved, self.head(state)?, self.times(state)?)));
         let (saved, (base_version, base), saved_times) = match saved {
             Ok(saved) => saved,
-            // The source may be gone, or be of another format now.
+            // The source may be gone, or have another format now.
             Err(error) => return Err(self.refuse_unknown(state, overlay_file, error)),
         };
-        // On a server the source may be another file by now, which only the editor finds out.
+        // On a server the source may have been replaced, which only the editor finds out.
         let is_certain = !self.mounted()?.is_remote();
         let mut body = locked(&overlay_file.body);
         match &body.backing {
@@ -236,9 +236,10 @@ impl Overlay {
         }
         match body.refusal() {
             Some(refusal) if refusal.is_final() => return Err(errno(refusal.errno())),
-            // A refused text that is in the file all the same may not be durable: the editor knows.
+            // A refused text that was nevertheless written may not be durable; the editor knows.
             Some(_) => {}
-            // A saved text that can't be read now is a matter for the save, which keeps a text that it refuses.
+            // If the saved text can't be read now, the save handles the error: it keeps a text that it
+            // refuses.
             None if is_certain && body.same_as(&*saved).unwrap_or(false) => {
                 body.saved = body.edits;
                 body.base_version = base_version;
@@ -247,7 +248,7 @@ impl Overlay {
                 self.tell_same(state, overlay_file);
                 return Ok(Prepared::Done(CommitOutcome::Saved { verbatim: true }));
             }
-            // A text equal to the last one before normalization needs no save either.
+            // A text equal to the last one that was written and saved needs no save either.
             None if is_certain && body.base_version == base_version && state.is_saved_verbatim(&body)? => {
                 body.saved = body.edits;
                 (body.mtime, body.ctime) = saved_times;
@@ -271,7 +272,7 @@ impl Overlay {
         Ok(Prepared::Attempt(Attempt { draft, base, times, saved_times }))
     }
 
-    /// Refuses a text because the source can't be read, if there is a text.
+    /// Refuses a text, if there is one, because the source can't be read.
     fn refuse_unknown(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, error: Error) -> Error {
         let draft = match &*locked(&overlay_file.body) {
             body @ Body { backing: Backing::File(_), size: 1.., .. } => Draft::of(body),
@@ -283,7 +284,7 @@ impl Overlay {
         }
     }
 
-    /// Lets the editor do its work; nothing of the overlay is locked meanwhile but saving itself.
+    /// Runs the editor. Only the editor's lock is held meanwhile.
     fn save(
         &self,
         editor: &mut dyn Editor,
@@ -304,7 +305,7 @@ impl Overlay {
         (result, saving.end(own, unsettled))
     }
 
-    /// Notes a save: in the folder's state, in the log, in the file of warnings.
+    /// Records a save: in the directory's state, in the log, in the file of warnings.
     fn accept(
         &self,
         state: &mut State,
@@ -349,7 +350,7 @@ impl Overlay {
         CommitOutcome::Saved { verbatim }
     }
 
-    /// Notes what a refused save has left. What was undone may have moved the source's time.
+    /// Records the state after a refused save. Undoing a save may have changed the source's time.
     fn note_undone(
         &self,
         state: &mut State,
@@ -358,7 +359,7 @@ impl Overlay {
         version: Result<SourceVersion>,
     ) {
         if matches!(refusal, Refusal::Conflict) {
-            // Size and time of a source on a server may tell of no change.
+            // On a server, size and time of the source may not show a change.
             state.head = None;
             state.base_version += 1;
         }
@@ -369,11 +370,11 @@ impl Overlay {
         let (mtime, ctime) = attempt.saved_times;
         state.shown = Some(Shown { version, mtime, ctime });
         if refusal.is_unsettled() {
-            // The file may be either text.
+            // The file may have either text.
             state.head = None;
             return;
         }
-        // A save that fails at its very end has put the text into the file.
+        // A save that fails at its very end has written the text.
         let known = [attempt.base, TextVersion::of_bytes(&attempt.draft.text)];
         let found = self.saved_text().and_then(|text| TextVersion::of(&*text));
         if let Ok(found) = found

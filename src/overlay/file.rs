@@ -1,9 +1,9 @@
-//! Overlay files: the files of a folder that can be written, `tree.yaml` among them.
+//! Overlay files: the writable files of a directory, `tree.yaml` among them.
 //!
-//! An overlay file is what an inode is in other file systems: it has one text and one size, whatever names and
-//! handles it has. Its bytes ([`Backing`]) lie in a file of the state directory, or in the source itself: a
-//! `tree.yaml` that no program has written to shows the head of the source, and gets a file of its own with the
-//! first change.
+//! An overlay file corresponds to an inode of other file systems: it has one text and one size, for any
+//! number of names and handles. Its bytes ([`Backing`]) are in a scratch file of the state directory, or in
+//! the source itself: a `tree.yaml` that no program has written to shows the head of the source, and gets a
+//! scratch file with the first change.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,15 +19,16 @@ use crate::format::refusal::Refusal;
 use crate::host::stat::{Kind, Stat, Time};
 use crate::sync::RankedMutex;
 
-/// Bytes of all scratch files of a mount, besides four times the tree of the one that is written.
+/// Maximum bytes of all scratch files of a mount, in addition to four times the size of the tree being
+/// written.
 pub(crate) const MOST_BYTES: u64 = 256 << 20;
-/// Scratch files and drafts of a mount, where so many files can be open.
+/// Maximum number of scratch files and drafts of a mount, if the limit of open files allows.
 pub(crate) const MOST_FILES: u64 = 512;
 /// Bytes copied at once.
 const PIECE: usize = 256 << 10;
 
-/// What all overlay files of a mount take that have something of their own. One that shows the source takes
-/// nothing.
+/// The resources taken by all overlay files of a mount with bytes of their own. A file that shows the source
+/// takes none.
 #[derive(Debug)]
 pub(crate) struct Quota {
     bytes: AtomicU64,
@@ -36,12 +37,12 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// A budget of `most_scratch_files` scratch files and drafts: each is an open file.
+    /// Creates a quota of `most_scratch_files` scratch files and drafts, each of which is an open file.
     pub(crate) fn new(most_scratch_files: u64) -> Self {
         Self { bytes: AtomicU64::new(0), overlay_files: AtomicU64::new(0), most_scratch_files }
     }
 
-    /// Takes `more` bytes, if not more than `most` are taken then.
+    /// Takes `more` bytes; ENOSPC if the total would exceed `most`.
     fn take(&self, more: u64, most: u64) -> Result<()> {
         let take = |bytes: u64| bytes.checked_add(more).filter(|bytes| *bytes <= most);
         if self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
@@ -60,7 +61,7 @@ impl Quota {
         let _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Takes the place of one more overlay file.
+    /// Takes the share of one more file.
     fn one_more(self: &Arc<Self>) -> Result<QuotaShare> {
         let more = |overlay_files: u64| {
             Some(overlay_files + 1).filter(|overlay_files| *overlay_files <= self.most_scratch_files)
@@ -76,7 +77,7 @@ impl Quota {
         Ok(QuotaShare { quota: self.clone(), bytes: 0 })
     }
 
-    /// Whether more than half of it is taken.
+    /// True if more than half of the quota is taken.
     pub(crate) fn is_short(&self) -> bool {
         let (bytes, overlay_files) =
             (self.bytes.load(Ordering::Relaxed), self.overlay_files.load(Ordering::Relaxed));
@@ -84,7 +85,7 @@ impl Quota {
     }
 }
 
-/// One overlay file's part of the budget; given back when it is dropped.
+/// The share of one overlay file in the quota; returned on drop.
 #[derive(Debug)]
 pub(crate) struct QuotaShare {
     quota: Arc<Quota>,
@@ -92,7 +93,7 @@ pub(crate) struct QuotaShare {
 }
 
 impl QuotaShare {
-    /// Makes it `bytes` large; growing is refused where all overlay files would take more than `most`.
+    /// Resizes the share to `bytes`; ENOSPC if the total would exceed `most`.
     pub(crate) fn resize(&mut self, bytes: u64, most: u64) -> Result<()> {
         match bytes.checked_sub(self.bytes) {
             Some(more @ 1..) => self.quota.take(more, most)?,
@@ -112,36 +113,36 @@ impl Drop for QuotaShare {
     }
 }
 
-/// Where the bytes of an overlay file are.
+/// The location of an overlay file's bytes.
 #[derive(Debug)]
 pub(crate) enum Backing {
-    /// It shows the head of the source.
+    /// The head of the source.
     Source,
-    /// A file of its own.
+    /// A scratch file.
     File(Arc<File>),
-    /// A short text that this program made, in memory; a change gives it a file.
+    /// A short generated text in memory; a change moves it to a scratch file.
     Text(Text),
-    /// It is a symbolic link with this text.
+    /// The target of a symbolic link.
     Link(OsString),
 }
 
-/// A file or link beside `tree.yaml`, or that itself.
+/// A file or link in an overlay: `tree.yaml`, or one beside it.
 #[derive(Debug)]
 pub(crate) struct OverlayFile {
-    /// Its serial number; none for the file that is `tree.yaml` from the start.
+    /// Its serial number; `None` for the initial `tree.yaml`.
     pub(crate) serial: Option<u64>,
-    /// The number of the overlay that it belongs to.
+    /// Serial number of its overlay.
     pub(crate) overlay: u64,
-    /// Taken only while the overlay's own lock is held, which comes first.
+    /// Its state. The overlay's lock must be held before this one is taken.
     pub(crate) body: RankedMutex<Body>,
 }
 
-/// What is said of a file of the overlay.
+/// The stat of an overlay file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileStat {
     pub(crate) kind: Kind,
     pub(crate) size: u64,
-    /// None of these three where it is the source's.
+    /// `None` in these three if the value is that of the source.
     pub(crate) mode: Option<u32>,
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
@@ -149,48 +150,48 @@ pub(crate) struct FileStat {
     pub(crate) atime: Time,
     pub(crate) mtime: Time,
     pub(crate) ctime: Time,
-    /// What the system says of the source.
+    /// The stat of the source.
     pub(crate) source: Stat,
 }
 
-/// What an overlay file is at the moment.
+/// The state of an overlay file.
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) backing: Backing,
-    /// Bytes of a file of its own.
+    /// Size in bytes of the scratch file or the generated text.
     pub(crate) size: u64,
-    /// None of these where they are the source's.
+    /// `None` in these four if the value is that of the source.
     pub(crate) mode: Option<u32>,
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
     pub(crate) atime: Option<Time>,
-    /// Of an overlay file with a file of its own, or a link.
+    /// Used unless the file shows the source.
     pub(crate) mtime: Time,
     pub(crate) ctime: Time,
     pub(crate) nlink: u32,
     pub(crate) xattrs: BTreeMap<OsString, Vec<u8>>,
-    /// Whether this program made the text, and no other has changed it.
+    /// True if the text was generated by this program and not changed since.
     pub(crate) generated: bool,
-    /// Counts the changes of the text.
+    /// Number of changes of the text.
     pub(crate) edits: u64,
-    /// The change up to which the text is what was saved last.
+    /// Value of `edits` at which the text was the saved one.
     pub(crate) saved: u64,
-    /// The change whose text was refused, and why.
+    /// Value of `edits` at the last refusal, and the reason.
     pub(crate) refused: Option<(u64, Refusal)>,
-    /// The change at which its writer was killed.
+    /// Value of `edits` at which its writer was killed.
     pub(crate) cut: Option<u64>,
-    /// Whether all that changed since it showed the saved text was added at its end.
+    /// True if the saved text was only appended to.
     pub(crate) appended: bool,
-    /// Which of the source's heads it began from.
+    /// The overlay's `base_version` from which the text was derived.
     pub(crate) base_version: u64,
-    /// Handles, and those of them that may write.
+    /// Numbers of handles, and of handles that may write.
     pub(crate) handles: u32,
     pub(crate) writers: u32,
-    /// Whether any change came from a mapping, so that no handle knows of it.
+    /// True if a change came from a memory mapping, of which no handle knows.
     pub(crate) mapped: bool,
-    /// Since when no handle has it open for writing although it is not saved.
+    /// Start of the time without a writing handle, if the text is not saved.
     pub(crate) pending: Option<Instant>,
-    /// Its part of the budget; none while it shows the source, or when nothing can reach it any more.
+    /// Its share of the quota; `None` while it shows the source, or when it is unreachable.
     share: Option<QuotaShare>,
 }
 
@@ -223,7 +224,7 @@ impl Body {
         }
     }
 
-    /// Takes the room that something of its own needs, of so many bytes; see [`QuotaShare::resize`].
+    /// Takes quota for `bytes`; see [`QuotaShare::resize`].
     pub(crate) fn take_room(&mut self, quota: &Arc<Quota>, bytes: u64, most: u64) -> Result<()> {
         match &mut self.share {
             Some(share) => share.resize(bytes, most),
@@ -236,34 +237,35 @@ impl Body {
         }
     }
 
-    /// Has it show the source, and hands out the file that it had.
+    /// Makes the file show the source, and returns its previous backing.
     pub(crate) fn show_source(&mut self) -> Backing {
         (self.size, self.share) = (0, None);
         std::mem::replace(&mut self.backing, Backing::Source)
     }
 
-    /// Gives its part of the budget back if no name and no handle reaches it any more.
+    /// Returns the share of the quota if no name and no handle reaches the file any more.
     ///
-    /// The bytes stay until the kernel forgets the node: a program that has just looked the name up may still open it.
+    /// The bytes stay until the kernel forgets the node, as a program that has just looked the name up may
+    /// still open it.
     pub(crate) fn give_back_if_gone(&mut self) {
         if self.nlink == 0 && self.handles == 0 {
             self.share = None;
         }
     }
 
-    /// Whether the text is what was saved last, as far as this overlay file is `tree.yaml`.
+    /// True if the text is the saved one. Only meaningful for `tree.yaml`.
     pub(crate) fn is_clean(&self) -> bool {
         self.edits == self.saved
     }
 
-    /// The refusal of the text as it is now.
+    /// Returns the refusal of the current text.
     pub(crate) fn refusal(&self) -> Option<&Refusal> {
         self.refused.as_ref().filter(|(edits, _)| *edits == self.edits).map(|(_, refusal)| refusal)
     }
 
-    /// Notes that the text changed just now.
+    /// Records a change of the text.
     ///
-    /// `appended` says that nothing but its end did.
+    /// `appended` is true if the change only extended it.
     pub(crate) fn edited(&mut self, appended: bool) {
         self.generated = false;
         self.appended = appended && (self.appended || self.is_clean());
@@ -273,7 +275,7 @@ impl Body {
         self.pending = None;
     }
 
-    /// All of a text of its own.
+    /// Returns the whole text of a file that does not show the source.
     pub(crate) fn text(&self) -> Result<Vec<u8>> {
         let mut text = vec![0; usize::try_from(self.size).map_err(|_| errno(libc::EFBIG))?];
         match &self.backing {
@@ -284,7 +286,7 @@ impl Body {
         Ok(text)
     }
 
-    /// Whether the last line is `...`, with which a tree ends.
+    /// True if the last line is `...`, which ends a tree.
     pub(crate) fn has_ended(&self) -> Result<bool> {
         let Backing::File(file) = &self.backing else { return Ok(false) };
         let mut end = [0; 6];
@@ -294,7 +296,7 @@ impl Body {
         Ok([&b"\n..."[..], b"\n...\n", b"\n...\r\n"].iter().any(|line| end.ends_with(line)))
     }
 
-    /// Whether the text is the same as `other`'s.
+    /// True if the text equals `other`.
     pub(crate) fn same_as(&self, other: &dyn Content) -> Result<bool> {
         let Backing::File(file) = &self.backing else { return Ok(matches!(self.backing, Backing::Source)) };
         if self.size != other.len() {
@@ -316,7 +318,7 @@ impl Body {
     }
 }
 
-/// All of an overlay file's file, which has so many bytes.
+/// The contents of a scratch file, with its size.
 #[derive(Debug)]
 pub(crate) struct Whole<'a>(pub(crate) &'a File, pub(crate) u64);
 
@@ -330,12 +332,12 @@ impl Content for Whole<'_> {
     }
 }
 
-/// How much of so many bytes is taken at once.
+/// Returns the size of a piece for copying `len` bytes.
 fn piece(len: u64) -> usize {
     usize::try_from(len).map_or(PIECE, |len| len.min(PIECE))
 }
 
-/// Copies all of a text into a file.
+/// Copies a text into a file.
 pub(crate) fn copy(text: &dyn Content, file: &File) -> Result<()> {
     let (mut piece, mut at) = (vec![0; piece(text.len())], 0);
     while at < text.len() {
@@ -347,17 +349,17 @@ pub(crate) fn copy(text: &dyn Content, file: &File) -> Result<()> {
     Ok(())
 }
 
-/// The time as files have it, in steps of 100 ns.
+/// Returns the current time, truncated to 100 ns.
 ///
-/// emacs takes finer times for a sign that `fstat` before close tells the final time and size, and asks no more
-/// after close: it would take those of a refused text for the file's, and find at its next save that the file has
-/// changed (`write-region` in fileio.c).
+/// emacs takes a finer time as a sign that `fstat` before close returns the final time and size, and does not
+/// ask again after close. It would then record time and size of a refused text, and find at its next save
+/// that the file has changed (`write-region` in fileio.c).
 pub(crate) fn now() -> Time {
     let (seconds, nanoseconds) = time_of(SystemTime::now());
     (seconds, nanoseconds - nanoseconds % 100)
 }
 
-/// A time of the system's as files have it.
+/// Converts a system time to seconds and nanoseconds.
 pub(crate) fn time_of(time: SystemTime) -> Time {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos()),

@@ -1,4 +1,5 @@
-//! What an overlay releases when no program writes: the lock, file descriptors, and in the end itself.
+//! Resources that an overlay releases when no program writes: the lock, file descriptors, and finally the
+//! overlay itself.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use crate::sync::{locked, locked_at_once};
 use crate::view::TREE;
 
 impl Overlay {
-    /// Gives the lock back if no program writes.
+    /// Releases the lock on the file if no program writes.
     pub(crate) fn rest(&self, editor: &mut Option<Box<dyn Editor>>) {
         self.rest_in(&locked(&self.state), editor);
     }
 
-    /// The same, unless a save is being made.
+    /// Releases the lock on the file if no program writes and no save is running.
     pub(crate) fn rest_if_free(&self) {
         if let Some(mut editor) = locked_at_once(&self.editor) {
             self.rest(&mut editor);
@@ -33,7 +34,7 @@ impl Overlay {
         }
     }
 
-    /// Removes the directory of scratch files if no name stands for one: each is an open descriptor.
+    /// Removes the directory of scratch files if no name has one, as each directory is an open descriptor.
     pub(crate) fn clear_scratch_dir_if_unused(&self, state: &mut State) {
         let is_file =
             |overlay_file: &Arc<OverlayFile>| matches!(locked(&overlay_file.body).backing, Backing::File(_));
@@ -45,14 +46,15 @@ impl Overlay {
         }
     }
 
-    /// Whether anything was written, or could have been.
+    /// True if a text was written, or could have been.
     pub(crate) fn is_touched(&self) -> bool {
         locked(&self.state).touched
     }
 
-    /// Drops everything that the source has too, unless a program has something open or made a file here; returns
-    /// whether it did. The facts of the last save are dropped, too, and the files that report it or a refusal. If this
-    /// is not `old`, only those of them are dropped that take room.
+    /// Drops all state that can be recreated from the source, including the state of the last save and the
+    /// files that report a save or refusal. Does nothing if a program has a file open or created one. Without
+    /// `old`, only those report files are dropped that take up quota. Returns true if only a pristine
+    /// `tree.yaml` is left.
     pub(crate) fn put_away(&self, old: bool) -> bool {
         let Some(mut editor) = locked_at_once(&self.editor) else { return false };
         let Some(mut state) = locked_at_once(&self.state) else { return false };

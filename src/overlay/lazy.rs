@@ -1,8 +1,8 @@
-//! The folder of a file: the mounted file that it shows now, and the overlay, if there is one.
+//! The directory of a file: the currently mounted file, and the overlay, if there is one.
 //!
-//! A file to which no program writes has no overlay, which would take memory for each file that was looked at.
-//! Opening `tree.yaml` makes one. If nothing was written, it is dropped with the last handle; otherwise when
-//! many other files were written since.
+//! A file that no program writes to has no overlay, which would cost memory for each file that is looked at.
+//! Opening `tree.yaml` creates one. If nothing was written, it is dropped with the last handle. Otherwise it
+//! is dropped after many other files have been written.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,12 +16,12 @@ use crate::overlay::file::OverlayFile;
 use crate::overlay::{Overlay, Shared};
 use crate::sync::{Rank, RankedMutex, locked, locked_at_once};
 
-/// The folder of an entry: its present life, and what is written in it.
+/// The directory of a file, with its overlay created on demand.
 #[derive(Debug)]
 pub(crate) struct LazyOverlay {
     current: Arc<CurrentFile>,
     overlay: RankedMutex<Option<Arc<Overlay>>>,
-    /// Opens the editor of the file, once it was found that it can be written.
+    /// The support for editing, once the file was found writable.
     support: OnceLock<&'static dyn EditSupport>,
 }
 
@@ -33,7 +33,7 @@ impl Default for LazyOverlay {
 }
 
 impl LazyOverlay {
-    /// The mounted file that lies at `place` now.
+    /// Returns the mounted file at `position`.
     pub(crate) fn mounted(
         &self,
         position: &Position,
@@ -43,7 +43,12 @@ impl LazyOverlay {
         self.current.mounted(&position.location, serials, open_files)
     }
 
-    /// What opens the editor of the file, if the file can be written; `shared` is what all folders share.
+    /// True if the file is parsed at present.
+    pub(crate) fn is_parsed(&self) -> bool {
+        self.current.is_parsed()
+    }
+
+    /// Returns the support for editing if the file can be written; `shared` is common to all directories.
     pub(crate) fn edit_support(
         &self,
         position: &Position,
@@ -59,19 +64,19 @@ impl LazyOverlay {
         Ok(position.location.may_write()?.then(|| *self.support.get_or_init(|| support)))
     }
 
-    /// True if the file was found to be one that can be saved.
+    /// True if the file was found writable before.
     pub(crate) fn can_be_saved(&self) -> bool {
         self.support.get().is_some()
     }
 
-    /// Whether the format of the file can't be changed; what to say of it then.
+    /// Returns a message if the file's format can't be changed.
     pub(crate) fn unchangeable(&self, position: &Position, shared: &Shared) -> Result<Option<String>> {
         let opened = self.mounted(position, &shared.serials, &shared.open_files)?.opened()?;
         let container = opened.container().ok().filter(|container| container.editor().is_none());
         Ok(container.map(|container| format!("files of the format {} can't be changed", container.format())))
     }
 
-    /// What is written in the folder, if its file can be written.
+    /// Returns the overlay, creating it if the file can be written.
     pub(crate) fn overlay(&self, position: &Position, shared: &Arc<Shared>) -> Result<Option<Arc<Overlay>>> {
         let mut overlay = locked(&self.overlay);
         if overlay.is_none()
@@ -82,20 +87,20 @@ impl LazyOverlay {
         Ok(overlay.clone())
     }
 
-    /// What was written in the folder already.
+    /// Returns the existing overlay, if any.
     pub(crate) fn used_overlay(&self) -> Option<Arc<Overlay>> {
         locked(&self.overlay).clone()
     }
 
-    /// The overlay that an overlay file belongs to, unless it was put away.
+    /// Returns the overlay that a file belongs to; ESTALE if it was dropped.
     pub(crate) fn overlay_of(&self, overlay_file: &OverlayFile) -> Result<Arc<Overlay>> {
         self.used_overlay().filter(|overlay| overlay.has(overlay_file)).ok_or_else(|| errno(libc::ESTALE))
     }
 
-    /// Lets go of the overlay that a handle had if no other handle has it and nothing was written.
+    /// Drops the overlay of a closed handle, unless other handles use it or something was written.
     pub(crate) fn let_go(&self, own: &Arc<Overlay>) {
         let mut overlay = locked(&self.overlay);
-        // Every other holder came through here: none can while this is locked.
+        // References are only handed out under this lock, so the count can't grow.
         if overlay.as_ref().is_some_and(|overlay| Arc::ptr_eq(overlay, own))
             && Arc::strong_count(own) == 2
             && !own.is_touched()
@@ -104,13 +109,13 @@ impl LazyOverlay {
         }
     }
 
-    /// True if there is no overlay, and no thread makes one just now.
+    /// True if there is no overlay, and no thread is creating one.
     pub(crate) fn is_put_away(&self) -> bool {
         locked_at_once(&self.overlay).is_some_and(|overlay| overlay.is_none())
     }
 
-    /// Drops the overlay if no handle or thread uses it, with the reports of a save or refusal if it is `old`. Returns
-    /// whether there is none now. Waits for no other thread.
+    /// Drops the overlay if no handle or thread uses it; `old` also allows dropping the reports of a save or
+    /// refusal. Returns true if there is no overlay now. Never blocks.
     pub(crate) fn put_away(&self, old: bool) -> bool {
         let Some(mut overlay) = locked_at_once(&self.overlay) else { return false };
         let unused = |overlay: &Arc<Overlay>| Arc::strong_count(overlay) == 1 && overlay.put_away(old);

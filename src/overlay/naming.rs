@@ -1,6 +1,6 @@
-//! Names that programs make, take away and change in the folder of a file.
+//! Creating, removing and renaming names in the directory of a file.
 //!
-//! Only the top of such a folder can be changed; everything else answers EROFS.
+//! Only the top level of such a directory can be changed; everything else fails with EROFS.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::overlay::{Overlay, State, is_reserved};
 use crate::sync::locked;
 use crate::view::TREE;
 
-/// The longest name.
+/// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 255;
 
 /// Owner and mode of a new file.
@@ -28,19 +28,19 @@ pub struct Maker {
     pub mode: u32,
 }
 
-/// How a name is to be changed.
+/// The mode of a rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renaming {
-    /// What has the new name gives way.
+    /// Replaces an existing file at the new name.
     Over,
-    /// The new name must be free.
+    /// Fails if the new name exists.
     NoReplace,
-    /// Both change their names.
+    /// Exchanges both names.
     Exchange,
 }
 
 impl Overlay {
-    /// Makes a file and opens it.
+    /// Creates and opens a file.
     pub(crate) fn create(
         self: &Arc<Self>,
         name: &OsStr,
@@ -66,7 +66,7 @@ impl Overlay {
                 let file = self.backing(&mut state, Some(name))?;
                 body.backing = Backing::File(Arc::new(file));
                 own(&mut body, maker);
-                // What is in it is not the tree.
+                // Marks the text as different from the saved tree.
                 body.edits = 1;
                 drop(body);
                 self.put(&mut state, name, &overlay_file);
@@ -76,11 +76,11 @@ impl Overlay {
         self.open(overlay_file, open, caller)
     }
 
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     pub(crate) fn symlink(&self, name: &OsStr, text: OsString, maker: Maker) -> Result<Arc<OverlayFile>> {
         may_be_named(name)?;
         if name == TREE {
-            // The tree is a text, and not where one might be.
+            // `tree.yaml` must be a text.
             return Err(errno(libc::EINVAL));
         }
         let overlay_file = {
@@ -97,10 +97,10 @@ impl Overlay {
         Ok(overlay_file)
     }
 
-    /// Gives a file one more name; returns the file that has it, which may be a copy. `from` is where the file
-    /// lies.
+    /// Gives a file an additional name; returns the file behind it, which may be a copy. `from` is the
+    /// overlay of the file.
     ///
-    /// Another name for `tree.yaml` is a copy of what it is now: programs that link it want a backup.
+    /// A link to `tree.yaml` becomes a copy of its current text: programs that link it want a backup.
     pub(crate) fn link(
         &self,
         from: &Self,
@@ -118,7 +118,7 @@ impl Overlay {
                 return Err(errno(libc::EEXIST));
             }
             if name == TREE {
-                // A link is not a save; the tree comes by rename.
+                // A link is not a save; a tree is replaced by rename.
                 return Err(errno(libc::EINVAL));
             }
             let overlay_file = match self.is_tree(&state, &overlay_file) {
@@ -139,8 +139,8 @@ impl Overlay {
         Ok(overlay_file)
     }
 
-    /// Takes a name away. For `tree.yaml` that is never the end of the tree: it comes back, or another
-    /// text takes its place.
+    /// Removes a name. Removing `tree.yaml` never deletes the tree: it comes back, or another text takes its
+    /// place.
     pub(crate) fn unlink(&self, name: &OsStr) -> Result<()> {
         if is_reserved(name) {
             return Err(errno(libc::EROFS));
@@ -150,7 +150,7 @@ impl Overlay {
         self.take(&mut state, name).map(drop).ok_or_else(|| errno(libc::ENOENT))
     }
 
-    /// Changes the name of a file. One that is to be `tree.yaml` is tried as a save first.
+    /// Renames a file. A text that becomes `tree.yaml` is tried as a save first.
     pub(crate) fn rename(&self, name: &OsStr, to: &Self, new_name: &OsStr, how: Renaming) -> Result<()> {
         if is_reserved(name) || is_reserved(new_name) {
             return Err(errno(libc::EROFS));
@@ -159,7 +159,7 @@ impl Overlay {
         if to.serial != self.serial {
             return Err(errno(libc::EXDEV));
         }
-        // The overlay file that is to be the tree.
+        // The file that becomes the tree.
         let becomes = match () {
             () if new_name == TREE => Some(name),
             () if how == Renaming::Exchange && name == TREE => Some(new_name),
@@ -173,7 +173,7 @@ impl Overlay {
             match (how, there) {
                 (Renaming::NoReplace, Some(_)) => return Err(errno(libc::EEXIST)),
                 (Renaming::Exchange, None) => return Err(errno(libc::ENOENT)),
-                // Two names of one file: nothing is to be done.
+                // Two names of the same file: nothing to do.
                 (Renaming::Over, Some(there)) if Arc::ptr_eq(old, there) => return Ok(()),
                 _ => {}
             }
@@ -208,12 +208,12 @@ impl Overlay {
     }
 }
 
-/// Whether a renaming may take as long as a save.
+/// True if a rename may take as long as a save.
 pub(crate) fn is_slow_rename(name: &OsStr, new_name: &OsStr, how: Renaming) -> bool {
     new_name == TREE || (how == Renaming::Exchange && name == TREE)
 }
 
-/// Whether a file can have this name.
+/// Fails if a file can't have this name.
 fn may_be_named(name: &OsStr) -> Result<()> {
     match () {
         () if is_reserved(name) => Err(errno(libc::EROFS)),
@@ -227,7 +227,7 @@ fn own(body: &mut Body, maker: Maker) {
     (body.uid, body.gid) = (Some(maker.uid), Some(maker.gid));
 }
 
-/// A copy of an overlay file as it is now, which nothing names yet.
+/// Creates an unnamed copy of a file's current state.
 fn snapshot(
     overlay: &Overlay,
     state: &mut State,
@@ -256,8 +256,8 @@ fn snapshot(
     overlay.overlay_file_with(copy)
 }
 
-/// Other names of what has become the tree are copies from now on: no change of theirs is one of the
-/// tree.
+/// Turns the other names of a file that has become the tree into copies, so that changes of them do not
+/// change the tree.
 fn part_from_other_names(
     overlay: &Overlay,
     state: &mut State,
@@ -278,7 +278,7 @@ fn part_from_other_names(
     Ok(())
 }
 
-/// Moves names; what they stand for was seen to.
+/// Moves names, after their files were prepared.
 fn move_name(overlay: &Overlay, state: &mut State, name: &OsStr, new_name: &OsStr, how: Renaming) {
     if how == Renaming::Exchange {
         let (one, two) = (state.names.get(name).cloned(), state.names.get(new_name).cloned());

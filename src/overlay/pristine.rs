@@ -1,8 +1,7 @@
-//! The pristine file, which is the overlay file that shows the source: which one it is, and when `tree.yaml`
-//! becomes it again.
+//! The pristine file, which shows the source, and the return of `tree.yaml` to that state.
 //!
-//! A `tree.yaml` that was deleted, or that its last writer left empty, comes back after a while ([`GONE`]), since a
-//! tree is never deleted. Each request that asks for a name checks this, so that no thread has to.
+//! A tree is never deleted. A `tree.yaml` that was deleted, or left empty by its last writer, comes back
+//! after [`GONE`]. Each lookup, listing and stat checks this, so that no timer thread is needed.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
@@ -17,12 +16,12 @@ use crate::source::storage::close_later;
 use crate::sync::{locked, locked_at_once};
 use crate::view::TREE;
 
-/// After this time a `tree.yaml` that was removed, renamed away or left empty shows the saved text again: longer
-/// than any program takes between that and writing the new text.
+/// Time after which a `tree.yaml` that was removed, renamed or left empty shows the saved text again. It is
+/// longer than any program needs between these steps and writing the new text.
 const GONE: Duration = Duration::from_secs(10);
 
 impl Overlay {
-    /// Gives the pristine a file of its own, unless it is `except`.
+    /// Gives the pristine file a scratch file, unless it is `except`.
     pub(crate) fn copy_up_pristine(
         &self,
         state: &mut State,
@@ -37,7 +36,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Gives an overlay file that shows the source, or is in memory, a file of its own, with the text or empty.
+    /// Gives a file that shows the source, or is in memory, a scratch file: with its text, or empty.
     pub(crate) fn copy_up(
         &self,
         state: &mut State,
@@ -71,7 +70,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Gives an overlay file whose text is in memory a file.
+    /// Moves the text of a file from memory to a scratch file.
     pub(crate) fn put_on_disk(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<()> {
         let mut body = locked(&overlay_file.body);
         let Backing::Text(text) = &body.backing else { return Ok(()) };
@@ -84,7 +83,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Makes an overlay file the pristine: it shows the source.
+    /// Makes a file the pristine one, which shows the source.
     pub(crate) fn make_pristine(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<()> {
         self.copy_up_pristine(state, Some(overlay_file))?;
         let mut body = locked(&overlay_file.body);
@@ -103,7 +102,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Puts `tree.yaml` back where there is none.
+    /// Restores a missing `tree.yaml`.
     pub(crate) fn restore(&self, state: &mut State) -> Result<()> {
         if state.names.contains_key(OsStr::new(TREE)) {
             return Ok(());
@@ -115,7 +114,7 @@ impl Overlay {
         self.show_saved(state, &overlay_file)
     }
 
-    /// Looks after what was left undone for too long, and after a source that others changed.
+    /// Restores the saved text after [`GONE`], or after another program changed the source.
     pub(super) fn tidy(&self, state: &mut State) {
         if state.busy || state.closed {
             return;
@@ -153,13 +152,13 @@ impl Overlay {
         }
     }
 
-    /// Whether the source is as the last save left it.
+    /// True if the source is as the last save left it.
     fn as_saved(&self, state: &State) -> bool {
         let Ok(mounted) = self.mounted() else { return true };
         state.shown.is_some_and(|shown| shown.version == mounted.look().stat.source.version)
     }
 
-    /// The times of the saved text: of the last change and of the last change of anything.
+    /// Returns mtime and ctime of the saved text.
     pub(crate) fn times(&self, state: &State) -> Result<(Time, Time)> {
         let stat = self.mounted()?.look().stat;
         let shown = state.shown.filter(|shown| state.busy || shown.version == stat.source.version);

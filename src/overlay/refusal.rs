@@ -1,8 +1,8 @@
-//! Refused and unsaved texts: what the user is told, and where they are kept.
+//! Refused and unsaved texts: reporting them, and keeping them.
 //!
-//! The program that wrote a refused text gets an errno. Two generated files beside `tree.yaml` have the reason
-//! and the text. The state directory keeps the text, too, and also a text that its program left unsaved, so
-//! that neither is lost when the mount ends.
+//! The program that wrote a refused text gets an errno. Two generated files beside `tree.yaml` contain the
+//! reason and the text. The state directory keeps the text as well, and also texts that programs left
+//! unsaved, so that none is lost when the mount ends.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ pub(crate) const ERROR: &str = "tree.yaml.error";
 pub(crate) const REJECTED: &str = "tree.yaml.rejected";
 /// The generated file with the warnings of the last save.
 pub(crate) const WARNING: &str = "tree.yaml.warning";
-/// The end of the name of a refused text in the state directory.
+/// The suffix of a refused text in the state directory.
 const REFUSED: &str = ".rejected.yaml";
-/// A generated text up to this size is held in memory, and takes no room.
+/// Maximum size of a generated text that is held in memory, without quota.
 const SMALL: usize = 16 << 10;
-/// An editor that could not save puts the saved text back, and that at once.
+/// Time within which an editor that could not save puts the saved text back.
 const ROLLED_BACK: Duration = Duration::from_secs(2);
 
 impl Overlay {
-    /// Notes a refusal: for the program, in the two files, in the state directory, in the log.
+    /// Reports a refusal: to the program, in the two files, in the state directory, in the log.
     pub(crate) fn refuse(
         &self,
         state: &mut State,
@@ -74,7 +74,7 @@ impl Overlay {
         errno(answer)
     }
 
-    /// After a save: removes the files of an earlier refusal, and writes or removes that of the warnings.
+    /// Reports a save: removes the files of an earlier refusal, and writes or removes the file of warnings.
     pub(crate) fn tell_saved(&self, state: &mut State, overlay_file: &Arc<OverlayFile>, report: &str) {
         self.forget_refusal(state, overlay_file);
         let result = match report.is_empty() {
@@ -86,8 +86,8 @@ impl Overlay {
         }
     }
 
-    /// After the saved text was saved again: removes the files of an earlier refusal, unless an editor puts back the
-    /// text that it could not replace.
+    /// Reports that the saved text was saved again: removes the files of an earlier refusal. They stay if an
+    /// editor merely puts back the text that it could not replace.
     pub(crate) fn tell_same(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
         if state.refused_at.is_none_or(|refused| refused.elapsed() > ROLLED_BACK) {
             self.forget_refusal(state, overlay_file);
@@ -101,7 +101,8 @@ impl Overlay {
         }
     }
 
-    /// Takes a name away, unless it is that of what was saved: corrected where it lay, and put in place.
+    /// Removes a name, unless it belongs to the file that was saved: `tree.yaml.rejected` may have been
+    /// corrected in place and renamed.
     fn take_unless(&self, state: &mut State, name: &str, overlay_file: &Arc<OverlayFile>) -> Result<()> {
         if !state.names.get(OsStr::new(name)).is_some_and(|told| Arc::ptr_eq(told, overlay_file)) {
             self.take(state, OsStr::new(name));
@@ -109,7 +110,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// Shows generated text under a name; it lies in a scratch file if it is large, or shown nowhere else.
+    /// Shows a generated text under a name. It is in a scratch file if it is large, or not available
+    /// elsewhere.
     fn put_text(&self, state: &mut State, name: &str, text: &[u8], told_elsewhere: bool) -> Result<()> {
         self.take(state, OsStr::new(name));
         let overlay_file = self.overlay_file(Backing::Source, state.base_version)?;
@@ -128,7 +130,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Keeps the text of a draft that will not be saved, and says where.
+    /// Keeps the text of a draft that will not be saved, and reports its location.
     pub(crate) fn keep_unfinished(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) {
         let text = match locked(&overlay_file.body).text() {
             Ok(text) if text.is_empty() => return,
@@ -141,7 +143,7 @@ impl Overlay {
         self.keep(state, ".unfinished.yaml", &text, what);
     }
 
-    /// Keeps a text in the state directory; the log says where, and why.
+    /// Keeps a text in the state directory; logs the location and the reason.
     fn keep(&self, state: &mut State, end: &str, text: &[u8], why: &str) -> Option<String> {
         let label = self.label();
         let Some(state_dir) = &self.shared.state_dir else {

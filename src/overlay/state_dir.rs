@@ -1,23 +1,23 @@
-//! The user's state directory: scratch files while a mount lives, and texts that must not be lost.
+//! The user's state directory: scratch files during a mount, and texts that must not be lost.
 //!
 //! ```text
 //! $XDG_STATE_HOME/asdf-mount/                     0700; ~/.local/state by default
-//!   scratch-survey-galaxy.asdf-4711-1/            0700, locked by the daemon while it lives
-//!     .tree.yaml.swp  tree.yaml                   as they are called in the mount
-//!   survey-galaxy.asdf-1763650000-4711-1.files/   what was made beside tree.yaml, after the mount's end
-//!   survey-galaxy.asdf-1763650000-4711-1.rejected.yaml   0600: a text that was refused
-//!   report-1763650000-4711.txt                    what a mount kept at its end, until that is reported
+//!   scratch-survey-galaxy.asdf-4711-1/            0700, locked by the running daemon
+//!     .tree.yaml.swp  tree.yaml                   the names in the mount
+//!   survey-galaxy.asdf-1763650000-4711-1.files/   files made beside tree.yaml, after the end of the mount
+//!   survey-galaxy.asdf-1763650000-4711-1.rejected.yaml   0600: a refused text
+//!   report-1763650000-4711.txt                    files that a mount kept at its end, until reported
 //! ```
 //!
-//! Names begin with those of the source's folder and file. How much is kept is bounded, see [`bound`].
+//! Names start with those of the source's directory and file. The amount kept is limited, see [`bound`].
 //!
-//! Scratch files lie on the disk and not in memory, since some hold unsaved work (vim's swap, emacs'
-//! `#tree.yaml#`): when the daemon is killed they are still there, under their names, and the next
-//! mount says where. The runtime directory would not do: it is small, in memory, and gone with the
-//! session. What is read and written goes through descriptors alone; the names serve only for that
-//! case, so that a change in this directory can harm no save.
+//! Scratch files are on disk and not in memory, since some hold unsaved work (vim's swap, emacs'
+//! `#tree.yaml#`): after the daemon is killed they are still there under their names, and the next mount
+//! reports their location. The runtime directory is unsuitable: it is small, in memory, and removed with the
+//! session. Reads and writes use descriptors only; the names serve only for that case, so that a change in
+//! this directory can't harm a save.
 //!
-//! The directory is opened before mounting: the mount may cover it.
+//! The directory is opened before mounting, as the mount may cover it.
 
 mod bound;
 pub(crate) mod left;
@@ -42,20 +42,20 @@ use crate::error::{Error, Result};
 use crate::sync::locked;
 use crate::user_dirs::STATE;
 
-/// What the name of a directory of scratch files begins with.
+/// Name prefix of a directory of scratch files.
 const SCRATCH: &str = "scratch-";
-/// What the name of a directory begins with in which a text is edited without a mount.
+/// Name prefix of a directory in which a text is edited without a mount.
 pub(crate) const EDIT: &str = "edit-";
-/// What the name of a report begins with.
+/// Name prefix of a report.
 const REPORT: &str = "report-";
-/// What the name of a directory of files ends with that were made beside `tree.yaml`.
+/// Name suffix of a directory with files that were made beside `tree.yaml`.
 const FILES: &str = ".files";
-/// So much of the names of a source's folder and file is taken into a name here.
+/// Maximum bytes of the names of a source's directory and file that are used in a name here.
 const FOLDER: usize = 50;
 const STEM: usize = 100;
-/// Refused texts of a file that a mount keeps.
+/// Maximum refused texts that a mount keeps per file.
 const REFUSED: usize = 16;
-/// Numbers tried for a name that is to be new.
+/// Maximum attempts to find a free name.
 const ATTEMPTS: u64 = 10_000;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -65,22 +65,22 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 pub(crate) struct StateDir {
     dir: Mutex<Arc<OwnedFd>>,
     path: PathBuf,
-    /// Whether the path leads into the mount, which would then wait for itself.
+    /// True if the path leads into the mount, which would then wait for itself.
     covered: bool,
-    /// Whether the log says already that nothing can be written.
+    /// True if the log has the message that nothing can be written.
     told: AtomicBool,
-    /// The names of the refused texts that this mount keeps, by the label of their source, oldest first.
+    /// The names of the refused texts of this mount, by the label of their source, oldest first.
     refused: Mutex<BTreeMap<PathBuf, Vec<OsString>>>,
     next: AtomicU64,
     /// Bytes kept, as far as this mount knows.
     held: AtomicU64,
-    /// The name of the report, and its lines.
+    /// The name and the lines of the report.
     report: OsString,
     news: Mutex<Vec<String>>,
 }
 
 impl StateDir {
-    /// Opens the state directory of this user, and makes it if there is none.
+    /// Opens this user's state directory, creating it if it is missing.
     pub(crate) fn open(mountpoint: Option<&Path>) -> Result<Self> {
         let state_dir = Self::open_at(&STATE.path()?)?;
         let full = state_dir.path.canonicalize().unwrap_or_default();
@@ -88,7 +88,7 @@ impl StateDir {
         Ok(Self { covered: mountpoint.is_some_and(is_below), ..state_dir })
     }
 
-    /// Opens `path` as the state directory, and makes it if it is missing.
+    /// Opens `path` as the state directory, creating it if it is missing.
     pub(crate) fn open_at(path: &Path) -> Result<Self> {
         let dir = STATE.open(path).map_err(|error| error.of(path))?;
         rustix::fs::accessat(&dir, ".", rustix::fs::Access::WRITE_OK, AtFlags::EACCESS)
@@ -100,7 +100,7 @@ impl StateDir {
         Ok(Self { dir, path, covered, told, refused: Mutex::default(), next, held, report, news })
     }
 
-    /// The directory; made again if it was removed.
+    /// Returns the directory, recreated if it was removed.
     fn dir(&self) -> Arc<OwnedFd> {
         let mut dir = locked(&self.dir);
         if is_removed(&**dir)
@@ -113,7 +113,7 @@ impl StateDir {
         dir.clone()
     }
 
-    /// Bytes that can be written here now.
+    /// Returns the bytes that can be written here now.
     pub(crate) fn room(&self) -> u64 {
         let dir = self.dir();
         let stat = rustix::fs::fstatvfs(&*dir).ok().filter(|_| !is_removed(&*dir));
@@ -121,7 +121,7 @@ impl StateDir {
             .map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Says once in the log that a scratch file is held in memory because of an error.
+    /// Logs, once, that a scratch file is held in memory because of an error.
     pub(crate) fn tell_in_memory(&self, error: &Error) {
         if !self.told.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -132,7 +132,8 @@ impl StateDir {
         }
     }
 
-    /// Keeps a refused text of the source that messages call `label`, and the last [`REFUSED`] of its others.
+    /// Keeps a refused text of the source that messages call `label`; of its earlier ones the last
+    /// [`REFUSED`] stay.
     pub(crate) fn keep_refused(&self, label: &Path, stem: &OsStr, text: &[u8]) -> Result<PathBuf> {
         let path = self.keep(stem, ".rejected.yaml", text)?;
         let mut refused = locked(&self.refused);
@@ -145,7 +146,7 @@ impl StateDir {
         Ok(path)
     }
 
-    /// Counts what is newly kept, and makes room for it.
+    /// Counts newly kept bytes, and trims the directory if they exceed the limit.
     fn grown(&self, by: u64, newest: &OsStr) {
         if self.held.fetch_add(by, Ordering::Relaxed).saturating_add(by) > bound::MOST {
             let held = bound::trim(self.dir().as_fd(), bound::MOST, Some(newest));
@@ -153,7 +154,7 @@ impl StateDir {
         }
     }
 
-    /// Keeps `text` durably under a new name made from `stem` and `what`, and says where.
+    /// Keeps `text` durably under a new name made from `stem` and `what`; returns its path.
     pub(crate) fn keep(&self, stem: &OsStr, what: &str, text: &[u8]) -> Result<PathBuf> {
         let dir = self.dir();
         for _ in 0..ATTEMPTS {
@@ -183,7 +184,7 @@ impl StateDir {
         Err(Error::from(Errno::EXIST).of(&self.path))
     }
 
-    /// Makes a directory for the scratch files of one folder.
+    /// Creates a directory for the scratch files of one overlay.
     pub(crate) fn scratch_dir(&self, stem: &OsStr) -> Result<ScratchDir> {
         let state_dir = self.dir();
         for _ in 0..ATTEMPTS {
@@ -195,8 +196,9 @@ impl StateDir {
             }
             let dir = rustix::fs::openat(&state_dir, &name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
                 .map_err(|error| Error::from(error).of(self.path.join(&name)))?;
-            // Another mount has it locked for a moment at most, while it looks whether a daemon has it, and may
-            // have removed it as empty. Without locks no mount takes it for one that was left.
+            // Another mount that checks for a live daemon may hold the lock for a moment, and may have
+            // removed the directory as empty. On a file system without locks this fails, and no mount takes
+            // the directory for an abandoned one.
             let _ = rustix::fs::flock(&dir, FlockOperation::LockExclusive);
             if rustix::fs::fstat(&dir).is_ok_and(|stat| stat.st_nlink == 0) {
                 continue;
@@ -207,7 +209,7 @@ impl StateDir {
         Err(Error::from(Errno::EXIST).of(&self.path))
     }
 
-    /// Makes a directory of scratch files one that stays, and says where.
+    /// Converts a directory of scratch files to a kept one; returns its path.
     pub(crate) fn keep_scratch_dir(&self, scratch_dir: &ScratchDir, stem: &OsStr) -> Result<PathBuf> {
         let dir = self.dir();
         let old = scratch_dir.path.file_name().ok_or_else(|| Error::from(Errno::NOENT))?;
@@ -224,7 +226,7 @@ impl StateDir {
         Err(Error::from(Errno::EXIST).of(&self.path))
     }
 
-    /// Removes a directory of scratch files with all that is in it.
+    /// Removes a directory of scratch files with its contents.
     pub(crate) fn clear(&self, scratch_dir: ScratchDir) {
         if let Ok(names) = rustix::fs::Dir::read_from(&scratch_dir.dir) {
             for entry in names.flatten() {
@@ -244,7 +246,7 @@ impl StateDir {
     }
 }
 
-/// What names here begin with for the source at `path`: the names of its folder and of the file.
+/// Returns the name prefix for the source at `path`: the names of its directory and of the file.
 pub(crate) fn stem_of(path: &Path) -> OsString {
     let cut = |name: &OsStr, most: usize| {
         let bytes = name.as_bytes();
@@ -262,13 +264,13 @@ fn is_removed(dir: impl AsFd) -> bool {
     rustix::fs::fstat(dir).is_ok_and(|stat| stat.st_nlink == 0)
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// A directory for the scratch files of one folder. Names in it follow those in the mount as far as
-/// that is possible; nothing depends on them.
+/// A directory for the scratch files of one overlay. Names in it follow those in the mount as far as
+/// possible; nothing depends on them.
 #[derive(Debug)]
 pub(crate) struct ScratchDir {
     dir: OwnedFd,
@@ -276,7 +278,7 @@ pub(crate) struct ScratchDir {
 }
 
 impl ScratchDir {
-    /// An empty file, under this name if there is one.
+    /// Creates an empty file, unnamed if `name` is `None`.
     pub(crate) fn file(&self, name: Option<&OsStr>) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let used = name.unwrap_or(OsStr::new(" "));
@@ -289,26 +291,26 @@ impl ScratchDir {
         Ok(file.into())
     }
 
-    /// Whether the directory was removed.
+    /// True if the directory was removed.
     pub(crate) fn is_gone(&self) -> bool {
         is_removed(&self.dir)
     }
 
-    /// Whether this file has this name.
+    /// True if this file has this name.
     pub(crate) fn has(&self, name: &OsStr, file: &File) -> bool {
         let named = rustix::fs::statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW);
         let own = file.metadata();
         matches!((named, own), (Ok(named), Ok(own)) if (named.st_dev, named.st_ino) == (own.dev(), own.ino()))
     }
 
-    /// Removes all files but those of which `kept` says so.
+    /// Removes all files except those that `kept` accepts.
     pub(crate) fn retain(&self, kept: impl Fn(&OsStr) -> bool) {
         for name in bound::names(self.dir.as_fd()).into_iter().filter(|name| !kept(name)) {
             self.remove(&name);
         }
     }
 
-    /// Bytes of all files.
+    /// Returns the bytes of all files.
     fn size(&self) -> u64 {
         let size = |name: OsString| {
             let stat = rustix::fs::statat(&self.dir, &*name, AtFlags::SYMLINK_NOFOLLOW);
@@ -327,7 +329,8 @@ impl ScratchDir {
             return;
         }
         if rustix::fs::renameat(dir, old, dir, new).is_err() && !exchange {
-            // What has the name now is not what lies here under it: a link, or the source's own text.
+            // The new name in the mount is a link or shows the source, so a file left here under that name is
+            // not its file.
             self.remove(new);
         }
     }
@@ -337,7 +340,7 @@ impl ScratchDir {
     }
 }
 
-/// An empty file without a place on the disk, where no state directory can be had.
+/// Creates an empty file in memory, for use without a state directory.
 pub(crate) fn in_memory() -> Result<File> {
     Ok(rustix::fs::memfd_create("asdf-mount scratch", MemfdFlags::CLOEXEC)?.into())
 }
@@ -375,7 +378,7 @@ mod tests {
         scratch_dir.rename(OsStr::new("x"), OsStr::new("y"), false);
         let path = scratch_dir.path.clone();
         assert_eq!(std::fs::read_dir(&path).unwrap().count(), 1);
-        // Another mount of the same user meets it while its daemon lives, and after.
+        // Another mount of the same user sees it while its daemon runs, and afterwards.
         drop(StateDir::open_at(dir.path()).unwrap());
         drop(scratch_dir);
         drop(StateDir::open_at(dir.path()).unwrap());

@@ -1,4 +1,4 @@
-//! An overlay without a mount, on a real ASDF file.
+//! Tests of an overlay without a mount, on a real ASDF file.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -39,8 +39,13 @@ impl Test {
         std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf"), &source).unwrap();
         let origin = Origin::of_source(folder.path(), false).unwrap();
         let links = LinkPolicy::new(&origin, folder.path(), None, true).unwrap();
-        let position =
-            Position { location: Location::new(&origin, "a.asdf"), links, depth: 0, followed: false };
+        let position = Position {
+            location: Location::new(&origin, "a.asdf"),
+            links,
+            depth: 0,
+            followed: false,
+            foreign: None,
+        };
         let (edits, context) = (Arc::new(EditContext::default()), Context::new(Arc::new(Cache::new(0))));
         let open_files = OpenFiles::new(
             Arc::new(move |source| crate::format::open(source, &context)),
@@ -89,7 +94,7 @@ impl Test {
         String::from_utf8(text).unwrap()
     }
 
-    /// Whether the source has this text.
+    /// True if the source has this text.
     fn is_saved(&self, text: &str) -> bool {
         std::fs::read(&self.source).unwrap().starts_with(text.as_bytes())
     }
@@ -99,7 +104,7 @@ impl Test {
     }
 }
 
-/// An editor that lets a program do something while it saves.
+/// An editor that pauses during a save, for another program to act.
 #[derive(Debug)]
 struct Interrupted {
     editor: Box<dyn Editor>,
@@ -174,7 +179,7 @@ fn a_text_written_during_a_save_is_not_taken_for_saved() {
 fn a_tree_that_was_renamed_away_keeps_its_text_over_saves() {
     let test = Test::new();
     test.rename(TREE, "backup").unwrap();
-    // The same text, which needs no save.
+    // The saved text again, which needs no save.
     test.write(TREE, &test.text);
     test.write(TREE, &test.named("second"));
     assert!(test.is_saved(&test.named("second")));

@@ -1,8 +1,8 @@
-//! A saved text as its program wrote it. The source has more where the save put something back.
+//! The saved text as its program wrote it, if the save put something back into the source.
 //!
-//! `tree.yaml` still shows the text as it was written, since the editor that saved it knows its size. It shows
-//! that text again after another one was refused or left unsaved. For this an unnamed copy is kept, until
-//! another text is saved or another program changes the source.
+//! `tree.yaml` keeps showing the text as it was written, since the editor that saved it knows its size. It
+//! shows that text again after another one was refused or left unsaved. For this purpose an unnamed copy is
+//! kept, until another text is saved or another program changes the source.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Weak};
@@ -16,13 +16,13 @@ use crate::sync::locked;
 use crate::view::TREE;
 
 impl Overlay {
-    /// Makes an overlay file show the text that was saved last, as it was written: an editor that saved it knows
-    /// its size.
+    /// Makes a file show the last saved text as it was written, since the editor that saved it knows its
+    /// size.
     pub(crate) fn show_saved(&self, state: &mut State, overlay_file: &Arc<OverlayFile>) -> Result<()> {
         if state.saved_verbatim.is_none() {
             return self.make_pristine(state, overlay_file);
         }
-        // If another program changed the source's head, the text is another one now.
+        // If another program changed the source's head, the copy is outdated.
         let base_version = self.head(state)?.0;
         let Some(written) = state.saved_verbatim.clone() else {
             return self.make_pristine(state, overlay_file);
@@ -46,17 +46,18 @@ impl Overlay {
         Ok(())
     }
 
-    /// The size and times that [`show_saved`](Self::show_saved) gives back to a refused text at its last close.
+    /// Returns the size and times that a refused text will have again after its last close; see
+    /// [`show_saved`](Self::show_saved).
     ///
-    /// They are shown from the refusal on: an editor that asks for them after a refused fsync (emacs) compares
-    /// them at its next save, and would find that the file has changed.
+    /// They are shown as soon as the text is refused. An editor that calls stat after a refused fsync (emacs)
+    /// compares them at its next save, and would otherwise find that the file has changed.
     pub(crate) fn after_refusal(&self, state: &State) -> Result<(u64, (Time, Time))> {
         let written = state.saved_verbatim.as_ref().map(|written| written.size);
         let size = written.map_or_else(|| self.saved_text().map(|text| text.len()), Ok)?;
         Ok((size, self.times(state)?))
     }
 
-    /// Remembers the text that was saved last as it was written, if the source has another.
+    /// Remembers the last saved text as it was written, if the source differs from it.
     pub(crate) fn remember_verbatim(&self, state: &mut State, text: Option<&[u8]>) {
         let kept = text.map(|text| self.verbatim_body(state, text)).transpose();
         let kept = kept.inspect_err(|error| {
@@ -78,7 +79,7 @@ impl Overlay {
 }
 
 impl State {
-    /// Whether a text is what was written when it was saved.
+    /// True if a text equals the last saved text in the form in which it was written.
     pub(crate) fn is_saved_verbatim(&self, body: &Body) -> Result<bool> {
         match self.saved_verbatim.as_deref() {
             Some(Body { backing: Backing::File(text), size, .. }) => body.same_as(&Whole(text, *size)),

@@ -1,17 +1,17 @@
-//! Write handles: open files that can be written, and which requests try a text as a save.
+//! Write handles: open files that can be written, and the requests that try a text as a save.
 //!
-//! | request | what happens |
+//! | request | effect |
 //! |---|---|
 //! | WRITE, SETATTR, OPEN with O_TRUNC, CREATE | never a save |
 //! | FLUSH of a handle that wrote, by the process that opened it | the text is tried |
-//! | FLUSH by any other process | no save: `{ a; b; } > tree.yaml` flushes when each program ends. But a text that ends with the line `...` is checked, and refused if it is wrong |
+//! | FLUSH by any other process | no save: `{ a; b; } > tree.yaml` flushes when each program ends. But a text that ends with the line `...` is checked, and refused if it is invalid |
 //! | FSYNC of a handle that wrote | the text is tried |
-//! | RENAME of another file onto `tree.yaml` | its text is tried first; if it is refused, nothing is renamed |
-//! | RELEASE of the last handle that may write | a text that was never tried is tried; a refused one gives way to the saved one |
+//! | RENAME of another file onto `tree.yaml` | its text is tried first; if it is refused, the rename fails |
+//! | RELEASE of the last handle that may write | a text that was never tried is tried; a refused one is replaced by the saved one |
 //!
-//! The flush of another process matters in `cat text > tree.yaml`: some shells (dash since 0.5.11) open the file
-//! themselves and ignore what close returns; only `cat` looks at it. A text that has ended and is wrong stays wrong
-//! whatever is appended.
+//! The flush by another process matters in `cat text > tree.yaml`: some shells (dash since 0.5.11) open the
+//! file themselves and ignore the result of close; only `cat` checks it. An invalid text with the line `...`
+//! at its end stays invalid whatever is appended.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,19 +24,19 @@ use crate::overlay::file::{Backing, Body, OverlayFile, Whole};
 use crate::overlay::{Overlay, State};
 use crate::sync::locked;
 
-/// The largest text that can be written; far beyond any tree.
+/// Maximum size of a text in bytes; far beyond any tree.
 const LONGEST: u64 = 1 << 40;
 
-/// The process that a request came from.
+/// The process that sent a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// Its thread group; 0 if that can't be known.
+    /// Its thread group; 0 if unknown.
     pub group: u32,
-    /// Whether a signal is ending it just now.
+    /// True if a signal is ending it now.
     pub killed: bool,
 }
 
-/// An open file that can be written, or another file beside it.
+/// An open file of the overlay, for reading or writing.
 #[derive(Debug)]
 pub struct WriteHandle {
     pub(crate) overlay: Arc<Overlay>,
@@ -45,17 +45,17 @@ pub struct WriteHandle {
     pub(crate) writes: bool,
     pub(crate) appends: bool,
     pub(crate) wrote: AtomicBool,
-    /// How often others had changed the tree when this handle was opened, or last read it from its start:
-    /// a text that it writes began from that one.
+    /// The overlay's `base_version` when this handle was opened, or last read the tree from its start. A text
+    /// that it writes is derived from that version.
     pub(crate) base_version: AtomicU64,
-    /// The text that it reads, from its first read on; renewed by a read at offset 0.
+    /// The text being read, since the first read; renewed by a read at offset 0.
     reading: Mutex<Option<ReadText>>,
 }
 
-/// A text that stays as it is, whatever is saved meanwhile.
+/// A snapshot of a text, unaffected by later saves.
 #[derive(Clone, Debug)]
 enum ReadText {
-    /// The saved text, or one that this program made.
+    /// The saved text, or a generated one.
     Content(Arc<dyn Content>),
     /// A draft, or a file beside the tree.
     File(Arc<File>),
@@ -70,16 +70,16 @@ impl ReadText {
     }
 }
 
-/// For what a file is opened.
+/// The open flags of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenFor {
-    /// To write.
+    /// True if opened for writing.
     pub writing: bool,
-    /// Each write goes to the end.
+    /// True if each write goes to the end (O_APPEND).
     pub appending: bool,
-    /// What was in it is to go.
+    /// True if the file is truncated (O_TRUNC).
     pub truncating: bool,
-    /// It must not have been there.
+    /// True if the file must not exist (O_EXCL).
     pub only_new: bool,
 }
 
@@ -92,7 +92,7 @@ impl Overlay {
         caller: Caller,
     ) -> Result<WriteHandle> {
         if self.is_tree(&locked(&self.state), &overlay_file) {
-            // A text begins from the tree of this moment.
+            // A text is derived from the tree as it is now.
             if let Ok(mounted) = self.mounted() {
                 mounted.look_now();
             }
@@ -135,10 +135,10 @@ impl Overlay {
 }
 
 impl WriteHandle {
-    /// Reads at an offset; `mapped` says that the bytes are for a mapping, of whatever handle.
+    /// Reads at an offset; `mapped` is true if the bytes are for a memory mapping, of any handle.
     ///
-    /// A program that has begun to read a text reads it to its end, also if another text is saved meanwhile. It gets the
-    /// new one when it reads from the start again, or writes.
+    /// A program that has begun to read a text reads it to its end, even if another text is saved meanwhile.
+    /// It gets the new text when it reads from the start again, or writes.
     pub fn read(&self, offset: u64, buf: &mut [u8], mapped: bool) -> Result<usize> {
         let mut state = locked(&self.overlay.state);
         if offset == 0 && self.writes {
@@ -156,7 +156,7 @@ impl WriteHandle {
         text.read_at(offset, buf)
     }
 
-    /// The text of the file as it is now.
+    /// Returns the current text of the file.
     fn text_of(&self, body: &Body) -> Result<ReadText> {
         match &body.backing {
             Backing::Source => self.overlay.saved_text().map(ReadText::Content),
@@ -166,7 +166,7 @@ impl WriteHandle {
         }
     }
 
-    /// What this handle writes from now on began from the tree as it is now, unless a text is begun.
+    /// Sets the current tree as the base of later writes by this handle, unless a text is already begun.
     pub(crate) fn begin_from_now(&self, state: &mut State) {
         if matches!(locked(&self.overlay_file.body).backing, Backing::Source)
             && let Ok((base_version, _)) = self.overlay.head(state)
@@ -175,7 +175,7 @@ impl WriteHandle {
         }
     }
 
-    /// Tells a text that this handle is the first to change which tree it began from.
+    /// Begins a text with the first change by this handle, and sets its base.
     pub(crate) fn begin_text(&self, state: &mut State, with_text: bool) -> Result<()> {
         let begins = matches!(locked(&self.overlay_file.body).backing, Backing::Source);
         self.overlay.copy_up(state, &self.overlay_file, with_text)?;
@@ -185,8 +185,8 @@ impl WriteHandle {
         Ok(())
     }
 
-    /// Writes at an offset, or at the end if it was opened so; `mapped` says that the bytes come from a
-    /// mapping, of whatever handle.
+    /// Writes at an offset, or at the end with O_APPEND; `mapped` is true if the bytes come from a memory
+    /// mapping, of any handle.
     pub fn write(&self, offset: u64, data: &[u8], mapped: bool) -> Result<()> {
         let mut state = locked(&self.overlay.state);
         self.overlay.write_access(&mut state)?;
@@ -211,12 +211,12 @@ impl WriteHandle {
         Ok(())
     }
 
-    /// Whether closing it, or making it durable, may take as long as a save.
+    /// True if flush or fsync may take as long as a save.
     pub fn is_slow(&self) -> bool {
         self.writes
     }
 
-    /// Whether [`WriteHandle::release`] may take as long as a save.
+    /// True if [`WriteHandle::release`] may take as long as a save.
     pub fn is_slow_release(&self) -> bool {
         if !self.writes {
             return false;
@@ -227,7 +227,7 @@ impl WriteHandle {
         state.busy || (untried && self.overlay.is_tree(&state, &self.overlay_file))
     }
 
-    /// What close does: the text is tried if this handle wrote it and its own process closes it.
+    /// Handles close: tries the text if this handle wrote it and the process that opened it closes it.
     pub fn flush(&self, caller: Caller) -> Result<()> {
         let mut editor = {
             let state = locked(&self.overlay.state);
@@ -253,7 +253,7 @@ impl WriteHandle {
         self.overlay.commit(&mut editor, &self.overlay_file)
     }
 
-    /// What fsync does: the text is tried if this handle wrote it; a scratch file reaches the disk.
+    /// Handles fsync: tries the text if this handle wrote it; makes a scratch file durable.
     pub fn sync(&self) -> Result<()> {
         {
             let state = locked(&self.overlay.state);
@@ -273,7 +273,7 @@ impl WriteHandle {
         self.overlay.commit(&mut editor, &self.overlay_file)
     }
 
-    /// Whether there is a text of `tree.yaml` to be tried that this handle wrote.
+    /// True if this handle wrote a text of `tree.yaml` that is not saved yet.
     pub fn is_concerned(&self) -> bool {
         self.has_text(&locked(&self.overlay.state))
     }
@@ -284,7 +284,7 @@ impl WriteHandle {
         wrote && !body.is_clean() && self.overlay.is_tree(state, &self.overlay_file)
     }
 
-    /// What the end of the handle does; to be called once.
+    /// Handles RELEASE of the handle; must be called once.
     pub fn release(&self) {
         let overlay = &self.overlay;
         {
@@ -306,7 +306,7 @@ impl WriteHandle {
             if !overlay.is_tree(&state, &self.overlay_file) && body.refused.is_none() {
                 drop(body);
                 drop(state);
-                // It may have been the tree when it was opened. A thread that saves does the rest.
+                // The file may have been the tree when it was opened. A running save does the rest.
                 return overlay.rest_if_free();
             }
         }

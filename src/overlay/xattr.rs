@@ -1,4 +1,4 @@
-//! Extended attributes that programs set on files of the overlay: they last as long as the mount.
+//! Extended attributes that programs set on files of the overlay. They last as long as the mount.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,26 +9,22 @@ use crate::overlay::Overlay;
 use crate::overlay::file::OverlayFile;
 use crate::sync::locked;
 
-/// Bytes of all extended attributes of one file, names and values.
+/// Maximum bytes of all extended attributes of one file, names and values.
 const MOST_XATTRS: usize = 64 << 10;
 
-/// The value of an attribute; `None` stands for a file to which nothing was written.
-pub(crate) fn get(overlay_file: Option<&OverlayFile>, name: &OsStr) -> Result<Option<Vec<u8>>> {
-    if name.as_bytes().starts_with(b"system.posix_acl_") {
-        // A program that hears "there is none" sets an ACL and leaves the mode alone.
-        return Err(errno(libc::EOPNOTSUPP));
-    }
-    Ok(overlay_file.and_then(|overlay_file| locked(&overlay_file.body).xattrs.get(name).cloned()))
+/// Returns the value of an attribute.
+pub(crate) fn get(overlay_file: &OverlayFile, name: &OsStr) -> Option<Vec<u8>> {
+    locked(&overlay_file.body).xattrs.get(name).cloned()
 }
 
-/// The names, each with a zero byte after it.
+/// Returns the names, each with a trailing NUL.
 pub(crate) fn names(overlay_file: &OverlayFile) -> Vec<u8> {
     let body = locked(&overlay_file.body);
     body.xattrs.keys().flat_map(|name| name.as_bytes().iter().copied().chain([0])).collect()
 }
 
 impl Overlay {
-    /// Sets or, without a value, removes an extended attribute. `exists` is what must hold of it before.
+    /// Sets or, without a value, removes an extended attribute. `exists` is the required state before.
     pub(crate) fn set_xattr(
         &self,
         overlay_file: &Arc<OverlayFile>,

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)] // the mapping
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,12 @@ use std::sync::{Arc, RwLock};
 
 use memmap2::{Advice, Mmap, MmapOptions, UncheckedAdvice};
 
+use super::storage::is_remote;
 use super::{Identity, Provenance, Source, SourceStat, Surroundings};
 use crate::error::{Error, Kind, Result};
+use crate::workers::while_waiting;
 
-/// After lending this many bytes the mapping drops its pages, so that the daemon's resident size does not
+/// Number of lent bytes after which the mapping drops its pages, so that the daemon's resident size does not
 /// grow with the file. The bytes stay in the kernel's page cache.
 const LENT_BEFORE_LETTING_GO: u64 = 16 << 20;
 /// The type of tmpfs in statfs.
@@ -22,24 +24,24 @@ const TMPFS: u64 = 0x0102_1994;
 
 /// Bytes of the mapping, for system calls only.
 ///
-/// If another program truncates the file, touching them in user space kills the process (SIGBUS), while a
-/// system call that gets them fails with EFAULT.
+/// If another program truncates the file, access in user space kills the process (SIGBUS), while a system
+/// call that gets the bytes fails with EFAULT.
 #[derive(Debug)]
 pub struct Lent<'a> {
     map: Arc<Mmap>,
     range: std::ops::Range<usize>,
     source: &'a FileSource,
-    /// Released with the bytes: a guard that keeps them where they are.
+    /// A guard that keeps the bytes in place; released with them.
     _held: Option<Box<dyn Held + 'a>>,
 }
 
-/// Anything that is held until it is dropped.
+/// A guard of any type.
 pub trait Held: std::fmt::Debug {}
 
 impl<T: std::fmt::Debug> Held for T {}
 
 impl<'a> Lent<'a> {
-    /// Holds a guard until the bytes are returned.
+    /// Keeps a guard until the bytes are returned.
     #[must_use]
     pub fn holding(self, held: impl Held + 'a) -> Self {
         let mut lent = self;
@@ -47,7 +49,7 @@ impl<'a> Lent<'a> {
         lent
     }
 
-    /// The bytes, for a system call only.
+    /// Returns the bytes, for a system call only.
     pub fn for_kernel(&self) -> &[u8] {
         &self.map[self.range.clone()]
     }
@@ -63,9 +65,12 @@ impl Drop for Lent<'_> {
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
-    file: File,
-    /// Whether the mapping may be used. On tmpfs each page of a hole that is read through a mapping takes
-    /// up memory from then on, so a sparse file would fill up.
+    /// `None` only while it is dropped.
+    file: Option<File>,
+    /// True if reads may wait for a server or another program.
+    is_remote: bool,
+    /// True if the mapping may be used. It is not used on tmpfs: reading a hole through a mapping allocates
+    /// its pages there, so reading a sparse file would fill up memory.
     lends: bool,
     map: RwLock<Option<Arc<Mmap>>>,
     lent: AtomicU64,
@@ -73,42 +78,57 @@ pub struct FileSource {
 }
 
 impl FileSource {
-    /// Adds where it finds other files that it names.
+    /// Adds access to other files that this one may refer to.
     #[must_use]
-    pub fn with_surroundings(self, surroundings: Arc<dyn Surroundings>) -> Self {
-        Self { surroundings: Some(surroundings), ..self }
+    pub fn with_surroundings(mut self, surroundings: Arc<dyn Surroundings>) -> Self {
+        self.surroundings = Some(surroundings);
+        self
     }
 
-    /// Opens a regular file for reading. Never blocks on a FIFO or a device: those are refused.
+    /// Opens a regular file for reading. Never blocks on a FIFO or a device: both are refused.
     pub fn open(path: &Path) -> Result<Self> {
         let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
         let file = opened.map_err(|error| Error::from(error).of(path))?;
         Self::from_file(file, path)
     }
 
-    /// Takes an open file; `path` is for messages.
+    /// Uses an open file; `path` is for messages.
     pub fn from_file(file: File, path: &Path) -> Result<Self> {
         let meta = file.metadata().map_err(|error| Error::from(error).of(path))?;
         if !meta.is_file() {
             return Err(Error::new(Kind::Unrecognised, "is not a regular file").of(path));
         }
-        // Under a limit on address space a mapping would leave too little for everything else.
+        // Under a limit on the address space, a mapping would leave too little for everything else.
         let limited = rustix::process::getrlimit(rustix::process::Resource::As).current.is_some();
         let lends = !limited && !rustix::fs::fstatfs(&file).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
-        let (map, lent) = (RwLock::new(None), AtomicU64::new(0));
-        Ok(Self { path: path.to_owned(), file, lends, map, lent, surroundings: None })
+        let (map, lent, is_remote) = (RwLock::new(None), AtomicU64::new(0), is_remote(&file));
+        let (path, file) = (path.to_owned(), Some(file));
+        Ok(Self { path, file, is_remote, lends, map, lent, surroundings: None })
     }
 
-    /// The version of the file now.
+    fn file(&self) -> &File {
+        self.file.as_ref().expect("taken only when dropped")
+    }
+
+    /// Calls the system. Another thread works in the place of one that waits for a server.
+    fn call<T>(&self, call: impl FnOnce(&File) -> T) -> T {
+        if self.is_remote { while_waiting(|| call(self.file())) } else { call(self.file()) }
+    }
+
+    fn metadata(&self) -> io::Result<Metadata> {
+        self.call(File::metadata)
+    }
+
+    /// Returns the current version of the file.
     pub fn identity(&self) -> Result<Identity> {
-        let meta = self.file.metadata().map_err(|error| Error::from(error).of(&self.path))?;
+        let meta = self.metadata().map_err(|error| Error::from(error).of(&self.path))?;
         Ok(Identity::of(&meta))
     }
 
-    /// A mapping that reaches at least to `end`, renewed when the file has grown; `None` if the file ends
-    /// before or can't be mapped.
+    /// Returns a mapping that reaches at least to `end`, renewed if the file has grown; `None` if the file is
+    /// shorter or can't be mapped.
     fn map(&self, end: u64) -> Option<Arc<Mmap>> {
-        let size = self.file.metadata().ok()?.len();
+        let size = self.metadata().ok()?.len();
         if end > size {
             return None;
         }
@@ -119,14 +139,14 @@ impl FileSource {
         // SAFETY: other programs can change or truncate the file while it is mapped. The bytes are
         // reached only through `Lent`, whose contract is that they go to system calls and are not
         // touched here; the kernel answers EFAULT for a page that is gone.
-        let map = unsafe { MmapOptions::new().map(&self.file) }.ok()?;
+        let map = unsafe { MmapOptions::new().map(self.file()) }.ok()?;
         let _ = map.advise(Advice::Sequential);
         let map = Arc::new(map);
         *slot = Some(map.clone());
         (map.len() as u64 >= end).then_some(map)
     }
 
-    /// Takes lent bytes back, and drops the pages of the mapping now and then.
+    /// Takes lent bytes back, and occasionally drops the pages of the mapping.
     fn returned(&self, map: &Mmap, len: u64) {
         let lent = self.lent.fetch_add(len, Ordering::Relaxed).saturating_add(len);
         if lent >= LENT_BEFORE_LETTING_GO {
@@ -134,6 +154,15 @@ impl FileSource {
             // SAFETY: the mapping is shared and backed by the file, so dropping its pages loses
             // nothing: the next access maps the same bytes again.
             let _ = unsafe { map.unchecked_advise(UncheckedAdvice::DontNeed) };
+        }
+    }
+}
+
+impl Drop for FileSource {
+    /// Closes the file; one on a server on a thread of its own, since the server is told of it, and may not answer.
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take_if(|_| self.is_remote) {
+            let _ = std::thread::Builder::new().name("close".into()).spawn(move || drop(file));
         }
     }
 }
@@ -151,7 +180,7 @@ impl Source for FileSource {
     }
 
     fn provenance(&self) -> Provenance {
-        self.file.metadata().map_or_else(|_| Provenance::default(), |meta| Provenance::of(&meta))
+        self.metadata().map_or_else(|_| Provenance::default(), |meta| Provenance::of(&meta))
     }
 
     fn stat(&self) -> Result<SourceStat> {
@@ -169,11 +198,12 @@ impl Source for FileSource {
         }
         let mut done = 0;
         while done < buf.len() {
-            match self.file.read_at(&mut buf[done..], offset.saturating_add(done as u64)) {
+            let at = offset.saturating_add(done as u64);
+            match self.call(|file| file.read_at(&mut buf[done..], at)) {
                 Ok(0) => break,
                 Ok(read) => done += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The bytes before the failing sector are right; the next read meets the error again.
+                // The bytes before the failing sector are valid; the next read returns the error.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(Error::from(error).at(offset).of(&self.path)),
             }
@@ -181,9 +211,13 @@ impl Source for FileSource {
         Ok(done)
     }
 
+    fn is_slow(&self) -> bool {
+        self.is_remote
+    }
+
     fn will_need(&self, offset: u64, len: u64) {
         let len = std::num::NonZeroU64::new(len);
-        let _ = rustix::fs::fadvise(&self.file, offset, len, rustix::fs::Advice::WillNeed);
+        let _ = rustix::fs::fadvise(self.file(), offset, len, rustix::fs::Advice::WillNeed);
     }
 }
 
@@ -194,7 +228,7 @@ mod tests {
 
     #[test]
     fn lends_what_is_there_and_follows_growth() {
-        // Not in /tmp, which may be in memory: there nothing is lent.
+        // Not in /tmp, which may be a tmpfs: nothing is lent there.
         let test = std::env::current_exe().unwrap();
         let mut file = tempfile::NamedTempFile::new_in(test.parent().unwrap()).unwrap();
         file.write_all(b"0123456789").unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Source, SourceStat, SourceVersion};
 use crate::error::Result;
 
-/// Bytes in memory that behave like a file that never changes.
+/// Bytes in memory that behave like an unchanging file.
 #[derive(Debug, Default)]
 pub struct MemorySource(pub Vec<u8>);
 

@@ -1,42 +1,45 @@
-//! The readers of a file that a save changes in place.
+//! The interface between a save that changes a file in place, and the file's readers.
 //!
-//! A reader keeps the bytes of the generation that it opened. So a save tells the readers, before it changes a byte,
-//! which bytes it overwrites and which ones move.
+//! Readers keep the bytes of the generation that they opened. Therefore a save announces which bytes it
+//! overwrites and which ones it moves, before it changes the file.
 
 use std::fs::File;
 use std::ops::Range;
 
 use super::Identity;
 
-/// Whether bytes of a file have moved.
+/// The result of moving bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// They are in their new place.
+    /// The bytes are at their new offsets.
     Yes,
-    /// They are where they were.
+    /// The bytes are at their old offsets.
     No,
-    /// A part of them may have moved.
+    /// Some of the bytes may have moved.
     Unknown,
 }
 
-/// The readers of a file that a save changes in place. The save names the file with each call, as it may have opened
-/// another one than the readers.
+/// The readers of a file that a save changes in place. Each call names the file, as the save may have opened
+/// another file than the readers.
 pub trait Readers {
-    /// Keeps the bytes of these ranges for readers; the save overwrites them next. No thread reads them from the file
-    /// when this returns.
+    /// Copies the bytes of these ranges for readers, because the save overwrites them next. After the return
+    /// no thread reads them from the file.
     fn keep(&mut self, file: Identity, ranges: &[Range<u64>]);
 
-    /// Runs `relocate` while no thread reads the file. It moves all bytes from offset `from` on by `shift`.
+    /// Runs `relocate` while no thread reads the file. `relocate` moves all bytes from offset `from` on by
+    /// `shift`.
     fn relocate(&mut self, file: Identity, from: u64, shift: i64, relocate: &mut dyn FnMut() -> Moved);
 
-    /// Serves a range of the file from `image`, where it lies `shift` further, until [`image_written`](Self::image_written).
+    /// Serves reads of a file range from `image`, at an offset larger by `shift`, until
+    /// [`image_written`](Self::image_written).
     fn read_from_image(&mut self, file: Identity, range: Range<u64>, shift: u64, image: File);
 
-    /// The file has the bytes of the image where the image has them (`Yes`), or its own old bytes again (`No`).
+    /// Ends the use of the image: the file now has the bytes of the image (`Yes`), or its old bytes again
+    /// (`No`).
     fn image_written(&mut self, file: Identity, shift: u64, written: Moved);
 }
 
-/// Nobody reads the file.
+/// The absence of readers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoReaders;
 

@@ -1,10 +1,10 @@
-//! The operations by which a save changes files.
+//! The file system operations of a save.
 //!
-//! [`System`] is the file system itself. Tests give a save another [`Storage`]: one that fails, or one that
-//! loses what was not made durable.
+//! [`System`] is the real file system. Tests use another [`Storage`]: one that fails, or one that loses data
+//! that are not durable.
 //!
-//! Nothing here decides anything: each operation is one request to the file system, and its answer is
-//! returned unchanged.
+//! Nothing is decided here: each operation is one request to the file system, and its result is returned
+//! unchanged.
 
 mod attributes;
 mod ioctl;
@@ -28,9 +28,9 @@ use super::Identity;
 use crate::error::Kind;
 use crate::user_dirs;
 
-/// Bytes copied by one request where the kernel copies.
+/// Bytes per request if the kernel copies.
 const COPIED_AT_ONCE: u64 = 64 << 20;
-/// Bytes copied by one request where this program copies.
+/// Bytes per request if this program copies.
 const PIECE: u64 = 1 << 20;
 /// The type of ext2, ext3 and ext4 in statfs.
 const EXT4: u64 = 0xef53;
@@ -40,7 +40,7 @@ const XFS: u64 = 0x5846_5342;
 /// The types of btrfs, bcachefs and ZFS in statfs.
 const COPY_ON_WRITE: [u64; 3] = [0x9123_683e, 0xca45_1a4e, 0x2fc1_2fc1];
 
-/// What a save needs to know of an inode.
+/// The metadata of an inode that a save needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
     /// Device, inode, size and modification time.
@@ -67,27 +67,27 @@ impl Meta {
     }
 }
 
-/// Bytes of a file that lie in one piece on the disk.
+/// A range of a file that is contiguous on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins in the file.
+    /// Offset in the file.
     pub logical: u64,
-    /// Where it begins on the disk.
+    /// Offset on the disk.
     pub physical: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
-/// Where the bytes of a file lie on the disk.
+/// The locations of a file's bytes on the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extents {
-    /// All of them, in the order of the file.
+    /// All extents, in file order.
     Known(Vec<Extent>),
-    /// The file system does not say, or some bytes have no place of their own.
+    /// The file system does not report them, or some bytes have no location of their own.
     Unknown,
 }
 
-/// A file system, as a save sees it.
+/// A file system, as a save uses it.
 pub trait Storage: Clone + Debug + Send + Sync {
     /// An open file.
     type File: Debug + Send + Sync;
@@ -96,35 +96,35 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn open(&self, path: &Path, write: bool) -> io::Result<Self::File>;
     /// Creates a file of mode 0600, open for reading and writing; an error if the name is taken.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
-    /// Creates the state directory, private to the user, and its parents if they are missing; an error if
-    /// other users could write there.
+    /// Creates the state directory, private to the user, and missing parents; fails if other users could
+    /// write there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// The open file once more, for readers that may outlive the save; `None` if the storage has no readers.
+    /// Duplicates an open file for readers that may outlive the save; `None` if the storage has no readers.
     fn reopen(&self, file: &Self::File) -> Option<File> {
         let _ = file;
         None
     }
-    /// The inode of an open file, as it is now.
+    /// Returns the current metadata of an open file.
     fn meta(&self, file: &Self::File) -> io::Result<Meta>;
-    /// The inode behind a name; does not follow links.
+    /// Returns the metadata of the file at a path; does not follow links.
     fn meta_at(&self, path: &Path) -> io::Result<Meta>;
-    /// Reads at `offset`; fewer bytes than asked only at the end.
+    /// Reads at `offset`; returns fewer bytes than asked only at the end.
     fn read_at(&self, file: &Self::File, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
     /// Writes all of `bytes` at `offset`.
     fn write_at(&self, file: &Self::File, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Truncates or extends the file.
     fn set_len(&self, file: &Self::File, len: u64) -> io::Result<()>;
-    /// The next piece of `range` that is not a hole.
+    /// Returns the next part of `range` that is not a hole.
     fn next_data(&self, file: &Self::File, range: Range<u64>) -> io::Result<Option<Range<u64>>>;
-    /// Sets the modification time to now, to the nanosecond. A write alone sets it to the clock's last tick,
-    /// which other files may have as well. Does nothing where this user may not set it.
+    /// Sets the modification time to now, with nanosecond resolution. A write alone sets it to the last clock
+    /// tick, which other files may share. Does nothing if this user may not set it.
     fn touch(&self, file: &Self::File) {
         let _ = file;
     }
-    /// Zeroes a range of the file, and frees its space where the file system can.
+    /// Zeroes a range of the file, and frees its space if the file system can.
     fn punch(&self, file: &Self::File, range: Range<u64>) -> io::Result<()>;
-    /// Lets `to`'s bytes from `to_offset` on share the place of `from`'s in `range`; all three are
-    /// multiples of 4096, but for an end at the end of the file.
+    /// Shares the extents of `range` in `from` with `to` at `to_offset`. All offsets are multiples of 4096,
+    /// except an end at the end of the file.
     fn clone_range(
         &self,
         from: &Self::File,
@@ -132,7 +132,7 @@ pub trait Storage: Clone + Debug + Send + Sync {
         to: &Self::File,
         to_offset: u64,
     ) -> io::Result<()>;
-    /// Copies the bytes of `range` to `to_offset` of another file, without looking for holes.
+    /// Copies the bytes of `range` to `to_offset` of another file, holes included.
     fn copy_range(
         &self,
         from: &Self::File,
@@ -145,20 +145,20 @@ pub trait Storage: Clone + Debug + Send + Sync {
         let _ = file;
         false
     }
-    /// Free bytes, if the file system is copy-on-write, so that overwriting takes space too; fewer where a
-    /// quota may leave fewer.
+    /// Returns the free bytes if the file system is copy-on-write, so that overwriting needs space, too;
+    /// limited by quotas.
     fn room_to_write_over(&self, file: &Self::File) -> Option<u64> {
         let _ = file;
         None
     }
-    /// Whether a crash during [`insert`](Self::insert) is known to leave only files whose extents are moved
-    /// from some place on, and not before it.
+    /// True if a crash during [`insert`](Self::insert) leaves a file in which all extents after some offset
+    /// are moved, and none before it.
     fn inserts_by_extent(&self, file: &Self::File) -> bool;
-    /// Moves all bytes from `offset` on by `len`, both multiples of 4096, which leaves a hole.
+    /// Moves all bytes from `offset` on by `len`, which leaves a hole. Both are multiples of 4096.
     fn insert(&self, file: &Self::File, offset: u64, len: u64) -> io::Result<()>;
-    /// Takes `len` bytes at `offset` out of the file, the reverse of [`insert`](Self::insert).
+    /// Removes `len` bytes at `offset` from the file, the reverse of [`insert`](Self::insert).
     fn collapse(&self, file: &Self::File, offset: u64, len: u64) -> io::Result<()>;
-    /// Where the bytes of the file lie on the disk. Writes out first what has no place yet.
+    /// Writes out data without a location, then returns the locations of the file's bytes on the disk.
     fn extents(&self, file: &Self::File) -> io::Result<Extents>;
     /// Gives `to` the owner, group, mode, ACLs and extended attributes of `from`.
     fn keep_attributes(&self, from: &Self::File, to: &Self::File) -> io::Result<()>;
@@ -166,29 +166,29 @@ pub trait Storage: Clone + Debug + Send + Sync {
     fn sync(&self, file: &Self::File) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Both of these, in any order, at the same time where that can be done.
+    /// Calls [`sync`](Self::sync) and [`sync_dir`](Self::sync_dir), in parallel if possible.
     fn sync_with_dir(&self, file: &Self::File, dir: &Path) -> io::Result<()> {
         self.sync(file)?;
         self.sync_dir(dir)
     }
-    /// Closes a file that has no name any more, at once or soon.
+    /// Closes a file that has no name any more, now or shortly after.
     fn close(&self, file: Self::File) {
         drop(file);
     }
-    /// Renames a file, over what has the new name.
+    /// Renames a file, replacing an existing one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Swaps the names of two files.
     fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
         let _ = (one, other);
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Takes a read lease: `WouldBlock` if a program has the file open for writing. A program that opens it for
-    /// writing afterwards waits until the lease ends, or until the system's time-out.
+    /// Takes a read lease; `WouldBlock` if a program has the file open for writing. A program that opens it
+    /// for writing later waits until the lease ends, or for the system's timeout.
     fn lease(&self, file: &Self::File) -> io::Result<()> {
         let _ = file;
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// Whether the file has a lease, and no program waits for its end.
+    /// True if the file has a lease that no program waits for.
     fn has_lease(&self, file: &Self::File) -> bool {
         let _ = file;
         false
@@ -198,22 +198,22 @@ pub trait Storage: Clone + Debug + Send + Sync {
         let _ = file;
         Ok(())
     }
-    /// Waits.
+    /// Sleeps.
     fn wait(&self, time: Duration) {
         std::thread::sleep(time);
     }
     /// Removes a name.
     fn unlink(&self, path: &Path) -> io::Result<()>;
-    /// Locks the file for this program alone; `WouldBlock` if another program has locked it.
+    /// Locks the file exclusively; `WouldBlock` if another program has it locked.
     fn lock(&self, file: &Self::File) -> io::Result<()>;
-    /// Fails if names can't be created and removed in a directory, as far as that is known beforehand.
+    /// Fails if it is known that names can't be created and removed in a directory.
     fn may_change(&self, dir: &Path) -> io::Result<()> {
         let _ = dir;
         Ok(())
     }
 }
 
-/// The file system of this machine.
+/// The operating system's file systems.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 
@@ -295,7 +295,7 @@ impl Storage for System {
     }
 
     fn touch(&self, file: &File) {
-        // A user with write permission who does not own the file may not set its time.
+        // A user who may write but does not own the file may not set its time.
         let _ = file.set_modified(std::time::SystemTime::now());
     }
 
@@ -367,7 +367,7 @@ impl Storage for System {
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         match File::open(dir)?.sync_all() {
-            // Some network file systems can't; their names are durable at once.
+            // Some network file systems do not support it; their names are durable at once.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
             answer => answer,
         }
@@ -379,7 +379,7 @@ impl Storage for System {
             let synced = self.sync(file);
             let dir_synced = match beside.map(std::thread::ScopedJoinHandle::join) {
                 Ok(Ok(answer)) => answer,
-                // No thread could be started, or it panicked.
+                // The thread could not be started, or panicked.
                 _ => self.sync_dir(dir),
             };
             synced.and(dir_synced)
@@ -424,10 +424,10 @@ impl Storage for System {
     }
 }
 
-/// Closes a file that has no name any more on a thread of its own: the file system frees its space then,
-/// which takes as long as an fsync.
+/// Closes an unlinked file on a separate thread: the file system then frees its space, which takes as long as
+/// an fsync.
 pub fn close_later(file: impl Send + 'static) {
-    // If no thread can be started it is closed at once.
+    // If no thread can be started, the file is closed at once.
     let _ = std::thread::Builder::new().spawn(move || drop(file));
 }
 

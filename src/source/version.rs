@@ -8,11 +8,11 @@ pub type Time = (i64, u32);
 /// The state of a source at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceStat {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When they were last modified.
+    /// Modification time.
     pub mtime: Time,
-    /// Which version of the source this is.
+    /// Version of the source.
     pub version: SourceVersion,
 }
 
@@ -22,27 +22,27 @@ impl From<Identity> for SourceStat {
     }
 }
 
-/// An opaque version of a source. While it stays equal, what was parsed of the source is valid.
+/// An opaque version of a source. While it is unchanged, data parsed from the source are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceVersion(Token);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Token {
-    /// Of a local file.
+    /// The version of a local file.
     File(Identity),
-    /// A digest of the text by which a server names the state of an object: an ETag.
+    /// A digest of the ETag or similar text by which a server identifies the state of an object.
     Tag(u128),
 }
 
 impl SourceVersion {
-    /// The version with this tag. The tag is any text that changes with the bytes.
+    /// Creates the version for a tag: any text that changes with the bytes.
     pub fn of_tag(tag: &str) -> Self {
         Self(Token::Tag(twox_hash::XxHash3_128::oneshot(tag.as_bytes())))
     }
 
-    /// Whether both are versions of the same file, whatever was written to it in between.
+    /// True if both are versions of the same file, regardless of writes in between.
     ///
-    /// An object on a server has no identity but its name: it is always the same.
+    /// An object on a server has no identity but its name, so two tags always count as the same file.
     pub fn same_file(&self, other: &Self) -> bool {
         match (self.0, other.0) {
             (Token::File(one), Token::File(other)) => one.same_file(&other),
@@ -51,8 +51,7 @@ impl SourceVersion {
         }
     }
 
-    /// Bytes that differ between versions, to tell the source apart from others in what outlives the
-    /// program.
+    /// Returns bytes that differ between versions, to identify the source in data that outlive the program.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self.0 {
             Token::File(Identity { device, inode, size, mtime: (seconds, nanoseconds) }) => {
@@ -70,20 +69,20 @@ impl From<Identity> for SourceVersion {
     }
 }
 
-/// Who may write to a source, and when it was changed: bytes that differ where these do.
+/// Who may write to a source, and when it was changed, as bytes to compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
-    /// The owner of a file that only its owner may write; any other file is told from all others.
+    /// The owner, if only the owner may write. For any other file the bytes are unique to the file.
     pub writers: Vec<u8>,
-    /// The time of the last change, which no program can set back.
+    /// The time of the last change (ctime), which no program can set back.
     pub changed: Vec<u8>,
 }
 
 impl Provenance {
-    /// Takes the provenance of a file from the answer of stat.
+    /// Takes the provenance of a file from a stat result.
     pub fn of(meta: &std::fs::Metadata) -> Self {
         let mut writers = meta.uid().to_le_bytes().to_vec();
-        // The bits of the group are the mask of an ACL, too.
+        // The group bits are also the mask of an ACL.
         if meta.mode() & 0o022 != 0 {
             writers.extend([meta.dev(), meta.ino()].into_iter().flat_map(u64::to_le_bytes));
         }
@@ -99,14 +98,14 @@ pub struct Identity {
     pub device: u64,
     /// Inode number on that device.
     pub inode: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Modification time: seconds since 1970, and nanoseconds.
     pub mtime: Time,
 }
 
 impl Identity {
-    /// Takes the identity from the answer of stat.
+    /// Takes the identity from a stat result.
     pub fn of(meta: &std::fs::Metadata) -> Self {
         Self {
             device: meta.dev(),
@@ -116,7 +115,7 @@ impl Identity {
         }
     }
 
-    /// Whether both are the same file, whatever was written to it in between.
+    /// True if both are the same file, regardless of writes in between.
     pub fn same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }

@@ -1,14 +1,14 @@
-//! A window over a source: short reads close together cost one read of the source.
+//! A read buffer over a source: short reads close together cost one read of the source.
 
 use super::{Source, read_up_to};
 use crate::error::Result;
 
-/// Bytes read at once after a jump: a block's header and some more.
+/// Bytes read at once after a jump: a block's header and a little more.
 const JUMP: usize = 4 << 10;
-/// Bytes read at once when the last read lay near: many small blocks in a row.
+/// Bytes read at once near the last read, for many small consecutive blocks.
 const RUN: usize = 64 << 10;
 
-/// Holds the bytes of a source that were read last.
+/// The most recently read bytes of a source.
 #[derive(Debug)]
 pub struct Window<'a> {
     source: &'a dyn Source,
@@ -17,12 +17,12 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// A window that has read nothing yet.
+    /// Creates an empty window.
     pub fn new(source: &'a dyn Source) -> Self {
         Self { source, start: 0, bytes: Vec::new() }
     }
 
-    /// The `len` bytes from `offset` on, fewer at the end of the source; `len` is small (a header).
+    /// Returns `len` bytes from `offset` on, fewer at the end of the source; `len` is small (a header).
     pub fn at(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         if !self.holds(offset, len) {
             let near =

@@ -115,7 +115,7 @@ impl Container for Fake {
     }
 
     fn attributes(&self) -> Attributes {
-        vec![("user.fake.format", self.format().to_owned())]
+        vec![("user.fake.format", self.format().to_owned()), ("user.fake.version", self.version())]
     }
 
     fn defects(&self) -> Vec<Defect> {

@@ -13,11 +13,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::cache::Workers;
 use crate::content::Shared;
 use crate::error::Result;
 use crate::sync::locked;
 use crate::vfs::Ino;
+use crate::workers::Workers;
 
 /// Bytes of buffers that may wait to be stored; further ones are left out.
 const WAITING: u64 = 8 << 20;

@@ -307,12 +307,13 @@ impl Vfs {
 
     /// Number and kind of a name in a mirrored directory, and with `attrs` all that a lookup gives.
     fn item_in(&self, entry: &Arc<Entry>, dir: BorrowedFd<'_>, name: &Name, attrs: bool) -> Result<Looked> {
-        let Name { name, kind } = name;
         if !attrs {
-            let kind = self.detector.kind(&entry.position, dir, name, *kind)?;
+            let kind = self.detector.kind(&entry.position, dir, name)?;
+            let name = &name.name;
             let known = entry.known_child(name);
             return Ok((known.map_or(Ino::UNKNOWN, |known| Ino::of(known.serial)), kind, None));
         }
+        let name = &name.name;
         let seen = self.detector.look(&entry.position, dir, name)?;
         let (stat, kind) = (seen.stat, seen.kind());
         let child = entry.child(name, seen, &self.serials)?;

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::content::folder::{self, RenewalKey};
+use crate::content::folder::{self, Renewal, RenewalKey};
 use crate::folder::generation::{Generation, Held};
 use crate::folder::mounted_file::MountedFile;
 use crate::host::stat::Time;
@@ -86,6 +86,8 @@ pub(crate) struct NodeState {
     pub(crate) kind: folder::Kind,
     /// Which bytes a file has; none of a folder or link.
     renewal: Option<RenewalKey>,
+    /// True of a file that no save changes.
+    outlasts_saves: bool,
     pub(crate) size: u64,
     pub(crate) mtime: Time,
 }
@@ -97,6 +99,11 @@ impl NodeState {
             folder::Node::Folder(_) => (None, 0),
             folder::Node::Link(text) => (None, text.len() as u64),
         };
+        let outlasts_saves = matches!(
+            shown,
+            folder::Node::File(folder::File { renewal: Renewal::WhileSame(signature), .. })
+                if signature.text.is_empty()
+        );
         Self {
             generation: Arc::downgrade(held.generation()),
             number: held.number,
@@ -105,6 +112,7 @@ impl NodeState {
             lineage: held.lineage,
             kind: shown.kind(),
             renewal,
+            outlasts_saves,
             size,
             mtime: held.mtime(),
         }
@@ -134,6 +142,17 @@ impl NodeState {
     }
 }
 
+impl Node {
+    /// The entry that it is, or in whose folder it lies.
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        match self {
+            Self::Entry(entry) | Self::Tree(entry) | Self::View(entry, ..) | Self::OverlayFile(entry, _) => {
+                entry
+            }
+        }
+    }
+}
+
 impl ViewNode {
     /// The serial of the folder that it lies in.
     fn within(&self, mounted: &MountedFile) -> u64 {
@@ -154,8 +173,10 @@ impl ViewNode {
         locked(&self.shown).clone()
     }
 
-    pub(crate) fn is_file(&self) -> bool {
-        locked(&self.shown).as_ref().is_some_and(|shown| shown.kind == folder::Kind::File)
+    /// True of a file whose name a save may give to another node.
+    pub(crate) fn is_changed_by_saves(&self) -> bool {
+        let shown = locked(&self.shown);
+        shown.as_ref().is_some_and(|shown| shown.kind == folder::Kind::File && !shown.outlasts_saves)
     }
 
     /// The generation whose bytes a file has, if it is still there.

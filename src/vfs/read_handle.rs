@@ -11,6 +11,7 @@ use crate::folder::mounted_file::MountedFile;
 use crate::folder::mounted_file::verification::are_proven;
 use crate::source::Source;
 use crate::sync::locked;
+use crate::vfs::Delay;
 use crate::vfs::entry::{Class, Entry};
 use crate::vfs::kernel_cache::{KernelCache, ReadBytes};
 use crate::vfs::node::{Ino, ViewNode};
@@ -140,12 +141,13 @@ impl Reader {
         Ok(())
     }
 
-    /// The serial of the mounted file; 0 if it shows none.
-    pub fn file(&self) -> u64 {
-        match &self.what {
+    /// The queue of a read for which the file may have to be parsed.
+    pub fn delay(&self) -> Delay {
+        let file = match &self.what {
             What::View { mounted, .. } => mounted.serial,
             What::Generated(_) | What::Plain(_) => 0,
-        }
+        };
+        Delay { file, foreign: None }
     }
 
     /// Lets a read pass, or says why nothing of it may be given: to be asked before [`Reader::content`] is
@@ -167,7 +169,8 @@ impl Reader {
                 let now = now.read().unwrap_or_else(PoisonError::into_inner);
                 mounted.is_held_up(&now.held, &now.file.blocks) || now.content.is_slow()
             }
-            What::Generated(_) | What::Plain(_) => false,
+            What::Plain(content) => content.is_slow(),
+            What::Generated(_) => false,
         }
     }
 
@@ -218,7 +221,9 @@ impl Reader {
         let What::View { mounted, now, .. } = &self.what else { return None };
         {
             let now = now.read().unwrap_or_else(PoisonError::into_inner);
-            if mounted.is_held_up(&now.held, &now.file.blocks) {
+            // Of a file that grows, the newest version is asked of the source.
+            let is_asked = now.file.renewal == Renewal::Follows && now.held.source.is_slow();
+            if is_asked || mounted.is_held_up(&now.held, &now.file.blocks) {
                 return None;
             }
         }
@@ -323,6 +328,10 @@ impl Content for Plain {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         self.source.read_at(offset, buf)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.source.is_slow()
     }
 
     fn stored(&self) -> Option<(&Arc<dyn Source>, u64)> {

@@ -1,64 +1,119 @@
 //! Which requests take long, so that no thread that answers the kernel waits for them.
 //!
 //! A file is parsed when a program first looks into its folder, and its blocks are looked for when they are
-//! first listed. That may take seconds for a large file, or for one on a server.
+//! first listed. That takes seconds for a large tree, or for one that names other files. A file system that a server
+//! or another program serves may never answer.
 
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use crate::content::folder;
-use crate::folder::mounted_file::{Look, MountedFile};
+use crate::folder::mounted_file::MountedFile;
+pub use crate::host::mounts::Foreign;
+use crate::host::mounts::check;
+use crate::host::stat::{Kind, Stat};
 use crate::vfs::Vfs;
-use crate::vfs::entry::Class;
+use crate::vfs::entry::{Class, Entry};
 use crate::vfs::node::{Ino, Node};
 use crate::view::status::Writing;
-
-/// A file of at most so many bytes is parsed and looked through in a moment.
-const SMALL: u64 = 256 << 10;
 
 /// What a request asks of a node.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked<'a> {
-    /// Its attributes or its bytes.
+    /// Its attributes or its bytes, or a change of them.
     Itself,
     /// One of its names.
     Name(&'a OsStr),
-    /// All of its names, or what is derived from them.
-    Names,
+    /// The listing of its names.
+    Listing,
+    /// Attributes that are derived from its names.
+    Derived,
+}
+
+/// The reason why a request takes long.
+#[derive(Clone, Copy, Debug)]
+pub struct Delay {
+    /// The file or directory: of its requests one is answered at a time.
+    pub file: u64,
+    /// The file system that has to answer, if it may never do so.
+    pub foreign: Option<Foreign>,
 }
 
 impl Vfs {
-    /// The file for which an answer has to wait: its serial number. `None` if the answer is at hand.
-    pub fn waits_for(&self, ino: Ino, asked: Asked<'_>) -> Option<u64> {
-        let (mounted, view) = match (self.node(ino).ok()?, asked) {
-            (Node::View(_, mounted, view), _) => (mounted, Some(view)),
-            (Node::Entry(entry), Asked::Name(_) | Asked::Names)
-                if matches!(entry.class, Class::Folder(_)) =>
-            {
-                (self.mounted(&entry).ok()?, None)
+    /// Why the answer to a request takes long; `None` if the answer is at hand.
+    pub fn delay(&self, ino: Ino, asked: Asked<'_>) -> Option<Delay> {
+        let node = self.node(ino).ok()?;
+        let entry = node.entry();
+        if let Some(foreign) = entry.position.foreign {
+            return Some(Delay { file: queue_of(entry, asked), foreign: Some(foreign) });
+        }
+        let mut path = Vec::new();
+        let mounted = match (&node, &entry.class) {
+            (Node::View(_, mounted, view), _) => {
+                path = view.path();
+                mounted.clone()
             }
-            (Node::Tree(entry) | Node::OverlayFile(entry, _), _) => (self.mounted(&entry).ok()?, None),
+            (Node::Entry(_), Class::Sources { .. } | Class::Directory { .. }) => {
+                return delay_in_directory(entry, asked);
+            }
+            (Node::Entry(_), Class::Folder(_)) if !matches!(asked, Asked::Itself) => {
+                self.mounted(entry).ok()?
+            }
             (Node::Entry(_), _) => return None,
+            (Node::Tree(_) | Node::OverlayFile(..), _) => self.mounted(entry).ok()?,
         };
-        let mut path = view.as_ref().map_or_else(Vec::new, |view| view.path());
         let name = match asked {
             Asked::Itself => path.pop(),
             Asked::Name(name) => Some(name),
-            Asked::Names => None,
+            Asked::Listing | Asked::Derived => None,
         };
-        is_slow(&mounted, &mounted.look(), &path, name).then_some(mounted.serial)
+        is_slow(&mounted, &path, name).then_some(Delay { file: mounted.serial, foreign: None })
+    }
+
+    /// The foreign file system that a node lies on.
+    pub fn foreign(&self, ino: Ino) -> Option<Foreign> {
+        self.node(ino).ok()?.entry().position.foreign
     }
 }
 
-/// Whether a lookup of `name`, or a listing, in the folder at `path` in the folder of a file takes long.
-fn is_slow(
-    mounted: &std::sync::Arc<MountedFile>,
-    look: &Look,
-    path: &[&OsStr],
-    name: Option<&OsStr>,
-) -> bool {
-    if look.stat.source.size <= SMALL {
-        return false;
+/// The queue of a request: names in a directory do not wait for each other.
+fn queue_of(entry: &Entry, asked: Asked<'_>) -> u64 {
+    match asked {
+        Asked::Name(name) if entry.children().is_some() => {
+            let mut hasher = DefaultHasher::new();
+            (entry.serial, name).hash(&mut hasher);
+            hasher.finish()
+        }
+        _ => entry.serial,
     }
+}
+
+/// Why a request about a mirrored directory, or about the root above several sources, takes long.
+fn delay_in_directory(entry: &Arc<Entry>, asked: Asked<'_>) -> Option<Delay> {
+    let file = queue_of(entry, asked);
+    match asked {
+        // Many names, and links among them.
+        Asked::Listing => Some(Delay { file, foreign: None }),
+        Asked::Name(name) => foreign_at(entry, name).map(|foreign| Delay { file, foreign: Some(foreign) }),
+        Asked::Itself | Asked::Derived => None,
+    }
+}
+
+/// The foreign file system that a lookup of a name has to ask.
+fn foreign_at(entry: &Arc<Entry>, name: &OsStr) -> Option<Foreign> {
+    if let Class::Sources { sources, .. } = &entry.class {
+        return sources.iter().find(|(known, _)| known == name)?.1.foreign;
+    }
+    let dir = entry.position.location.open_dir().ok()?;
+    let stat = Stat::from(check(dir.as_fd(), name).ok()??);
+    if stat.kind == Kind::Link { Some(Foreign::LINKED) } else { Foreign::of(stat.key.0) }
+}
+
+/// True if a lookup of `name`, or a listing, in the folder at `path` in the folder of a file takes long.
+fn is_slow(mounted: &Arc<MountedFile>, path: &[&OsStr], name: Option<&OsStr>) -> bool {
+    mounted.look();
     match mounted.parsed() {
         Ok(Some(opened)) => {
             folder::is_slow(&mounted.root(&opened, Writing::default), path, name).unwrap_or_default()

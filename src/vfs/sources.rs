@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +15,7 @@ use crate::format::recovery::RecoveryPolicy;
 use crate::host::detect::{FormatDetector, Position, Seen};
 use crate::host::location::link::{LinkPolicy, Mountpoint};
 use crate::host::location::{Location, Origin};
+use crate::host::mounts::Foreign;
 use crate::host::stat::{Kind, Stat};
 use crate::overlay::Shared;
 use crate::overlay::file::{MOST_FILES, Quota};
@@ -221,7 +223,8 @@ fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Optio
     if meta.is_dir() {
         let origin = Origin::of_source(source, options.allow_other)?;
         let links = links(&origin, source)?;
-        return Ok(Position { location: Location::new(&origin, ""), links, depth: 0, followed: false });
+        let location = Location::new(&origin, "");
+        return Ok(Position { location, links, depth: 0, followed: false, foreign: Foreign::of(meta.dev()) });
     }
     let parent = source.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = source.file_name().ok_or_else(|| Error::new(error::Kind::Usage, "has no name").of(source))?;
@@ -230,7 +233,8 @@ fn position(source: &Path, mountpoint: &Option<Arc<Mountpoint>>, options: &Optio
     let location = Location::new(&origin, name);
     let followed = location.stat()?.kind == Kind::Link;
     let location = if followed { location.followed(&links) } else { location };
-    Ok(Position { location, links, depth: 0, followed })
+    let foreign = Foreign::of(meta.dev()).or(followed.then_some(Foreign::LINKED));
+    Ok(Position { location, links, depth: 0, followed, foreign })
 }
 
 /// The root above several sources.

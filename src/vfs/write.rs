@@ -15,6 +15,7 @@ use crate::overlay::lazy::LazyOverlay;
 use crate::overlay::naming::{Maker, Renaming};
 use crate::overlay::write_handle::{Caller, OpenFor, WriteHandle};
 use crate::sync::locked;
+use crate::vfs::Foreign;
 use crate::vfs::Vfs;
 use crate::vfs::attr::Attr;
 use crate::vfs::entry::Entry;
@@ -55,6 +56,13 @@ impl Deref for Writer {
     }
 }
 
+impl Writer {
+    /// The foreign file system that the file lies on.
+    pub fn foreign(&self) -> Option<Foreign> {
+        self.entry.position.foreign
+    }
+}
+
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Ok(folder) = self.entry.folder() {
@@ -87,11 +95,11 @@ impl Vfs {
         }
     }
 
-    /// How long the kernel may rely on a name: not at all for a file of a folder that can be written, as each save may
-    /// give the name another node.
+    /// How long the kernel may rely on a name: not at all for a file of a folder that can be written, if a save may
+    /// give the name another node. That of a block keeps its node.
     pub fn ttl_of_name(&self, ino: Ino) -> std::time::Duration {
         match self.node(ino) {
-            Ok(Node::View(entry, _, view)) if view.is_file() && entry.can_be_saved() => {
+            Ok(Node::View(entry, _, view)) if view.is_changed_by_saves() && entry.can_be_saved() => {
                 std::time::Duration::ZERO
             }
             _ => self.ttl(ino),

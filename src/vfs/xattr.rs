@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 use crate::content::folder::{self, Attributes};
-use crate::error::Result;
+use crate::error::{Result, errno};
 use crate::folder::generation::Parsed;
 use crate::folder::mounted_file::MountedFile;
 use crate::format::Verified;
@@ -50,6 +50,14 @@ impl std::fmt::Debug for Xattr {
     }
 }
 
+/// True if a node may have an attribute of this name. The others are unsupported (EOPNOTSUPP).
+///
+/// `ls -l` then asks for the ACL of one node, and for none of the other nodes. And no program believes that there is no
+/// ACL: it would set one and leave the mode alone.
+pub fn may_be_xattr(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"user.")
+}
+
 /// Those of the folder of a file.
 fn of_folder(opened: &Parsed) -> Attributes {
     let Ok(container) = &opened.container else { return Vec::new() };
@@ -86,11 +94,12 @@ fn verified(mounted: Arc<MountedFile>, blocks: Vec<usize>) -> Xattr {
 impl Vfs {
     /// The value of an extended attribute.
     pub fn xattr(&self, ino: Ino, name: &OsStr) -> Result<Xattr> {
-        if let Some(overlay_file) = self.overlay_file_at_once(ino)? {
-            return Ok(xattr::get(overlay_file.as_deref(), name)?.map_or(Xattr::Absent, Xattr::Ready));
+        if !may_be_xattr(name) {
+            return Err(errno(libc::EOPNOTSUPP));
         }
-        if !name.as_bytes().starts_with(b"user.") {
-            return Ok(Xattr::Absent);
+        if let Some(overlay_file) = self.overlay_file_at_once(ino)? {
+            let value = overlay_file.and_then(|overlay_file| xattr::get(&overlay_file, name));
+            return Ok(value.map_or(Xattr::Absent, Xattr::Ready));
         }
         if name == REPORT && ino == Ino::ROOT {
             let state_dir = self.shared.as_ref().and_then(|shared| shared.state_dir.as_ref());
@@ -111,6 +120,18 @@ impl Vfs {
             return Ok(verified(mounted, file.blocks));
         }
         Ok(value(self.xattrs(ino)?, name))
+    }
+
+    /// Returns these names for the folder of a file that is not parsed, by its first bytes; `None` for any other node.
+    ///
+    /// `ls -l` asks for the names of each entry, to see whether there is an ACL.
+    pub fn xattr_names_unparsed(&self, ino: Ino) -> Option<Vec<u8>> {
+        let Ok(Node::Entry(entry)) = self.node(ino) else { return None };
+        if ino == Ino::ROOT || entry.position.foreign.is_some() || entry.folder().ok()?.is_parsed() {
+            return None;
+        }
+        let format = self.detector.format_of(&entry.position.location)?;
+        Some(format!("user.{format}.format\0user.{format}.version\0").into_bytes())
     }
 
     /// The names of the extended attributes, each with a zero byte after it.

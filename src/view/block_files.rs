@@ -7,14 +7,14 @@ use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Rene
 use crate::error::{self, Error, Result};
 use crate::format::{Block, Container, Facts};
 
-/// The folder of a container's blocks. They are counted, not listed.
+/// The directory of a container's blocks. The names are numbers, so no list of them is held.
 #[derive(Debug)]
 pub struct BlockFiles {
     container: Arc<dyn Container>,
 }
 
 impl BlockFiles {
-    /// The blocks of a container.
+    /// Creates the directory of a container's blocks.
     pub fn new(container: Arc<dyn Container>) -> Self {
         Self { container }
     }
@@ -49,7 +49,7 @@ fn is_of_the_system(error: &Error) -> bool {
     matches!(error.kind(), error::Kind::System(_))
 }
 
-/// The N of `N.bin`, written as [`BlockFiles`] writes it.
+/// Parses `N.bin`; `None` for another spelling than [`BlockFiles`] uses.
 fn block_number(name: &OsStr) -> Option<usize> {
     let digits = name.to_str()?.strip_suffix(".bin")?;
     let plain = digits == "0" || !digits.starts_with('0');

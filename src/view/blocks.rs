@@ -1,9 +1,9 @@
-//! `blocks.yaml`: a row a block, made when it is read.
+//! `blocks.yaml`: a row per block, generated on read.
 //!
-//! A row is a mapping over [`LINES`] lines of [`LINE`] bytes: the first one has what is looked for most,
-//! which block it is and which arrays use it. Lines are filled up with blanks. So the size is known from
-//! the number of blocks, and any range of the text from the blocks whose rows it touches: a table of
-//! millions of blocks is never held.
+//! A row is a mapping over [`LINES`] lines of [`LINE`] bytes, padded with blanks. The first line has the
+//! facts that are looked for most: the block's number and the arrays that use it. Rows have a fixed size. The
+//! size of the text therefore follows from the number of blocks, and any range of it from the blocks of its
+//! rows. A table of millions of blocks is never held in memory.
 //!
 //! ```text
 //! - {block: 0, readable: true, arrays: [roman.data],
@@ -19,16 +19,16 @@ use crate::content::Content;
 use crate::error::Result;
 use crate::format::{ArrayPaths, Block, Container, FactValue, Facts, Verified};
 
-/// Bytes of a line, the line break included.
+/// Bytes per line, including the line break.
 const LINE: usize = 80;
-/// Lines of a row.
+/// Lines per row.
 const LINES: usize = 4;
-/// Bytes of a row.
+/// Bytes per row.
 pub const WIDTH: u64 = (LINE * LINES) as u64;
-/// Characters of an error that are shown.
+/// Maximum characters of an error message.
 const ERROR_SHOWN: usize = 64;
 
-/// What is known of a block's checksum, if anyone had it checked.
+/// Returns the known result of a block's checksum verification.
 pub type KnownChecks = Arc<dyn Fn(usize) -> Option<Verified> + Send + Sync>;
 
 /// The table of a container's blocks.
@@ -45,14 +45,15 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// The table of the blocks that there are now; `known` says what was found of a block's checksum.
+    /// Creates the table of the blocks that exist now; `known` returns the verification result of a block's
+    /// checksum.
     pub fn new(container: Arc<dyn Container>, known: KnownChecks) -> Result<Self> {
         let rows = size(container.block_count()?) / WIDTH;
         Ok(Self { container, rows, known })
     }
 }
 
-/// Bytes of the table of so many blocks.
+/// Returns the size in bytes of a table of `blocks` blocks.
 pub fn size(blocks: usize) -> u64 {
     let rows = (blocks as u64).min(i64::MAX as u64 / WIDTH);
     rows * WIDTH
@@ -79,13 +80,13 @@ impl Content for Table {
         Ok(done)
     }
 
-    /// The first read looks through the tree for arrays.
+    /// Slow at first: the first read scans the tree for arrays.
     fn is_slow(&self) -> bool {
         !self.container.knows_arrays()
     }
 }
 
-/// Row `n`.
+/// Returns row `n`.
 fn row(n: usize, block: &Result<Block>, known: Option<Verified>, arrays: Option<&ArrayPaths>) -> String {
     let readable = block.as_ref().is_ok_and(|block| block.content.is_ok());
     let mut first = format!("- {{block: {n}, readable: {readable}, arrays: ");
@@ -131,7 +132,7 @@ fn of_error(first: String, error: &str) -> [String; LINES] {
     [first, error, String::new(), String::new()]
 }
 
-/// The lines as a row, filled up with blanks; `None` if they are too long.
+/// Joins the lines into a row, padded with blanks; `None` if they are too long.
 fn filled(lines: &[String; LINES]) -> Option<String> {
     let used = lines.iter().map(|line| line.len() + 1).sum();
     let mut left = (LINE * LINES).checked_sub(used)?;
@@ -144,7 +145,7 @@ fn filled(lines: &[String; LINES]) -> Option<String> {
     Some(row)
 }
 
-/// The paths of the arrays that use block `n`, as many as there is room for.
+/// Returns the paths of the arrays that use block `n`, as many as fit.
 fn arrays_shown(n: usize, arrays: Option<&ArrayPaths>, room: usize) -> String {
     let Some(arrays) = arrays else { return "[]".to_owned() };
     let Some(paths) = arrays.found.get(&n).filter(|paths| !paths.is_empty()) else {
@@ -168,7 +169,7 @@ fn arrays_shown(n: usize, arrays: Option<&ArrayPaths>, room: usize) -> String {
     format!("[{shown}]")
 }
 
-/// `text` as a scalar of at most `room` bytes, without its beginning where that is too long.
+/// Returns `text` as a scalar of at most `room` bytes, omitting its beginning if it is too long.
 fn word_from_end(text: &str, room: usize) -> String {
     let whole = word(text, usize::MAX);
     if whole.len() <= room {
@@ -178,7 +179,7 @@ fn word_from_end(text: &str, room: usize) -> String {
     ends.into_iter().find(|end| end.len() <= room).unwrap_or_else(|| "\"...\"".to_owned())
 }
 
-/// `text` as it is where any reader of YAML takes it for a string, or else in quotes.
+/// Returns `text` as a plain scalar if every YAML reader takes it for a string, otherwise in quotes.
 fn word(text: &str, room: usize) -> String {
     const OTHERS: [&str; 10] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "unknown"];
     let plain = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -187,7 +188,7 @@ fn word(text: &str, room: usize) -> String {
     if plain && text.len() <= room { text.to_owned() } else { quoted(text, room) }
 }
 
-/// `text` as a double-quoted scalar of at most `room` bytes between the quotes.
+/// Returns `text` as a double-quoted scalar of at most `room` bytes between the quotes.
 fn quoted(text: &str, room: usize) -> String {
     let escaped = |char: char| match char {
         '"' | '\\' => format!("\\{char}"),
@@ -197,7 +198,7 @@ fn quoted(text: &str, room: usize) -> String {
     let mut out = String::from("\"");
     let whole: usize = text.chars().map(|char| escaped(char).len()).sum();
     for char in text.chars().map(escaped) {
-        // The three dots that say that something is missing need their room as well.
+        // Leaves room for the three dots that mark an omission.
         if whole > room && out.len() + char.len() > room + 1 - 3 {
             out.push_str("...");
             break;
@@ -216,7 +217,7 @@ mod tests {
     use crate::format::{Defect, Fact};
     use crate::source::{Source, SourceStat};
 
-    /// Blocks with the most awkward facts there can be.
+    /// Blocks with the most awkward facts.
     #[derive(Debug)]
     struct Awkward(Vec<Result<Block>>);
 
@@ -318,7 +319,7 @@ mod tests {
         let mut text = vec![0; table.len() as usize];
         read_exact_at(&table, 0, &mut text).unwrap();
         for line in text.split(|byte| *byte == b'\n') {
-            // Ten digits of flags are no number of a file that is in order.
+            // A sound file has no flags of ten digits.
             assert!(line.trim_ascii_end().len() <= 90, "{}", String::from_utf8_lossy(line));
         }
         let facts = facts("bzp2", 9_999_999_999_999, (48, 1));

@@ -1,4 +1,4 @@
-//! The folder of a file: `tree.yaml`, `blocks/`, what its format adds, and `.asdf-mount/`.
+//! The directory of a file: `tree.yaml`, `blocks/`, the views of its format, and `.asdf-mount/`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,10 +12,10 @@ use crate::view::block_files::BlockFiles;
 use crate::view::blocks::{KnownChecks, Table};
 use crate::view::{ABOUT, BLOCKS, STATUS, ShownViews, TABLE, TREE};
 
-/// Makes the text of `status.yaml`.
+/// Creates the text of `status.yaml`.
 type Status = Arc<dyn Fn() -> Text + Send + Sync>;
 
-/// The folder of a file. One that can't be parsed has nothing but `.asdf-mount/`.
+/// The directory of a file. If the file can't be parsed, it contains only `.asdf-mount/`.
 pub struct Root {
     container: Option<Arc<dyn Container>>,
     about: Arc<About>,
@@ -23,8 +23,9 @@ pub struct Root {
 }
 
 impl Root {
-    /// The folder of a parsed file; `status` makes the text of `status.yaml`, `known` says what was found of a
-    /// block's checksum, `shown` which views there are.
+    /// Creates the directory of a file, parsed if `container` is present. `status` creates the text of
+    /// `status.yaml`, `known` returns the verification result of a block's checksum, and `shown` selects the
+    /// views.
     pub fn new(
         container: Option<Arc<dyn Container>>,
         status: Status,
@@ -35,12 +36,12 @@ impl Root {
         Self { container, about, shown }
     }
 
-    /// What the format offers, as far as it is shown.
+    /// Returns the views of the format that are shown.
     fn views(&self, container: &Arc<dyn Container>) -> impl Iterator<Item = (&'static str, Node)> {
         container.clone().views().into_iter().filter(|(name, _)| self.shown.has(name))
     }
 
-    /// The files that the format derives, as far as they are shown.
+    /// Returns the names of the derived files that are shown.
     fn derived(&self, container: &Arc<dyn Container>) -> impl Iterator<Item = &'static str> {
         container.derived_files().into_iter().filter(|name| self.shown.has(name))
     }
@@ -96,7 +97,7 @@ impl Folder for Root {
     }
 }
 
-/// `.asdf-mount/`: what is known of the file and its blocks.
+/// The directory `.asdf-mount/`, with the status of the file and the table of its blocks.
 struct About {
     container: Option<Arc<dyn Container>>,
     status: Status,
@@ -110,6 +111,11 @@ impl fmt::Debug for About {
 }
 
 impl Folder for About {
+    fn is_slow_at(&self, name: &OsStr) -> bool {
+        // The status looks at the other files that this one names.
+        name == STATUS && self.container.as_ref().is_some_and(|container| container.is_slow())
+    }
+
     fn lookup(&self, name: &OsStr) -> Result<Option<Node>> {
         Ok(match (name.to_str(), &self.container) {
             (Some(STATUS), _) => {
@@ -129,7 +135,7 @@ impl Folder for About {
         list(if self.container.is_some() { &ALL } else { &ALL[..1] }, from, take)
     }
 
-    /// Both files say how many blocks there are.
+    /// Both files include the number of blocks.
     fn is_slow(&self) -> bool {
         self.container.as_ref().is_some_and(|container| container.is_slow())
     }

@@ -1,10 +1,10 @@
-//! Which of the views that a format offers are in the folder of a file (`-o views=`).
+//! The selection of views in the directory of a file (`-o views=`).
 
 use std::ffi::OsStr;
 
 use crate::format::view_names;
 
-/// Whether the view of this name is a file beside `tree.yaml`.
+/// True if the view of this name is a file beside `tree.yaml`.
 pub fn is_file(name: &OsStr) -> bool {
     view_names().any(|known| known.contains('.') && name == known)
 }
@@ -14,12 +14,13 @@ pub fn is_file(name: &OsStr) -> bool {
 pub struct ShownViews(Option<Vec<&'static str>>);
 
 impl ShownViews {
-    /// Only `tree.yaml` and `blocks/`.
+    /// Selects only `tree.yaml` and `blocks/`.
     pub fn none() -> Self {
         Self(Some(Vec::new()))
     }
 
-    /// Adds the view of this name, or all of them (`all`), or nothing (`none`); whether there is such a view.
+    /// Adds the view of this name, or all of them (`all`), or nothing (`none`); false if there is no such
+    /// view.
     pub fn add(&mut self, name: &str) -> bool {
         let known = view_names().find(|known| *known == name);
         match (name, known) {
@@ -31,7 +32,7 @@ impl ShownViews {
         true
     }
 
-    /// Whether the view of this name is shown.
+    /// True if the view of this name is shown.
     pub fn has(&self, name: &str) -> bool {
         self.0.as_ref().is_none_or(|shown| shown.contains(&name))
     }

@@ -1,4 +1,4 @@
-//! `status.yaml`: what a file is, and what is wrong with it.
+//! `status.yaml`: the state of a file and its defects.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::format::shown;
 use crate::format::{Container, Defect};
 
-/// So many defects are listed; of more, only how many there are.
+/// Maximum number of defects that are listed; further ones are only counted.
 const LISTED: usize = 1000;
 
 #[derive(Serialize)]
@@ -35,40 +35,40 @@ struct Status<'a> {
     troubles: &'a [String],
 }
 
-/// Whether a file can be written, and what came of writing it.
+/// The state of writing to a file.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Writing {
-    /// Whether `tree.yaml` can be written.
+    /// True if `tree.yaml` can be written.
     pub writable: bool,
-    /// Why not.
+    /// The reason if it can't.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_because: Option<String>,
-    /// Whether `tree.yaml` is being written, and is not what was saved last.
+    /// True if `tree.yaml` is a draft that differs from the last save.
     pub draft: bool,
-    /// When a text was saved last in this mount.
+    /// Time of the last save in this mount.
     pub last_save: Option<String>,
-    /// What the text that was saved last was nearly refused for.
+    /// Warnings of the last save.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub last_warnings: Vec<String>,
-    /// The refusal that came last in this mount.
+    /// The last refusal in this mount.
     pub last_refusal: Option<LastRefusal>,
 }
 
-/// A text that was not saved.
+/// A refused text.
 #[derive(Clone, Debug, Serialize)]
 pub struct LastRefusal {
-    /// When.
+    /// Time of the refusal.
     pub time: String,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
-    /// Where the text is kept outside of the mount.
+    /// Path of the text's copy outside of the mount.
     pub kept_in: Option<String>,
 }
 
-/// A time as RFC 3339 has it, in UTC.
+/// Returns a time in the format of RFC 3339, in UTC.
 pub fn instant((seconds, _): (i64, u32)) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years that begin in March, in eras of 400: the leap day comes last.
+    // Counts years from March, in eras of 400 years, so that the leap day is the last of a year.
     let day = days.saturating_add(719_468);
     let (era, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -81,10 +81,10 @@ pub fn instant((seconds, _): (i64, u32)) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
 }
 
-/// The text of a file's status.
+/// Returns the text of a file's status.
 ///
-/// `container` is the file, or why it can't be opened; `generation` counts how often it was parsed
-/// anew; `troubles` are what went wrong while reading it; `writing` is whether and how it is written.
+/// `container` is the parsed file, or the error of opening it. `generation` counts how often it was parsed
+/// again. `troubles` are errors of reading it. `writing` is the state of writing to it.
 pub fn text(
     source: &Path,
     container: Result<&dyn Container, &Error>,
@@ -142,7 +142,7 @@ mod tests {
         ] {
             assert_eq!(instant((seconds, 5)), text);
         }
-        // Whatever stat says.
+        // Extreme times do not overflow.
         instant((i64::MIN, 0));
         instant((i64::MAX, 0));
     }

@@ -8,11 +8,13 @@
 //! A text that breaks the grammar is an error, [`Broken`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use self::surveyor::Surveyor;
 use super::event::{Failure, Mark};
 use super::fast::{FastParser, NeedsLibyaml};
 use super::parser::Events;
+use super::read::{Unread, each_event};
 use crate::content::Content;
 use crate::error::{Error, Kind, Result};
 
@@ -24,7 +26,7 @@ pub mod sample;
 mod surveyor;
 pub mod value;
 
-pub use leaves::Leaves;
+pub use leaves::{Leaves, Seen};
 pub use path::{PathId, Paths, Step};
 pub use rectangle::{Rectangle, Shape};
 pub use sample::{Changes, TextSample};
@@ -147,8 +149,8 @@ pub struct Reference {
     pub place: Mark,
     /// Where the mapping is in the tree.
     pub path: Option<PathId>,
-    /// The value of the key.
-    pub uri: Box<str>,
+    /// The value of the key. References in a row with the same value share it.
+    pub uri: Arc<str>,
 }
 
 /// What kind of thing is wrong.
@@ -203,6 +205,14 @@ pub struct Broken {
     pub too_large: bool,
 }
 
+impl From<Unread> for Box<Broken> {
+    fn from(unread: Unread) -> Self {
+        let Unread { error, failure } = unread;
+        let too_large = error.kind() == Kind::Unsupported;
+        Self::new(Broken { error, failure, too_large })
+    }
+}
+
 impl From<Box<Broken>> for Error {
     fn from(broken: Box<Broken>) -> Self {
         broken.error
@@ -220,12 +230,20 @@ pub fn survey(
         match events.next_event() {
             Ok(Some(event)) if surveyor.take(event)? => {}
             Ok(_) => return Ok(std::mem::take(&mut surveyor.survey)),
-            Err(error) => {
-                let too_large = error.kind() == Kind::Unsupported;
-                return Err(Box::new(Broken { error, failure: events.failure().cloned(), too_large }));
-            }
+            Err(error) => return Err(Unread { error, failure: events.failure().cloned() }.into()),
         }
     }
+}
+
+/// Surveys a text, with the fast parser where it is short.
+pub fn survey_text(
+    text: &dyn Content,
+    wanted: Wanted<'_>,
+    found: &mut dyn FnMut(&Paths, WantedNode<'_>),
+) -> std::result::Result<Survey, Box<Broken>> {
+    let mut surveyor = Surveyor::new(wanted, found);
+    each_event(text, |event| surveyor.take(event))?;
+    Ok(std::mem::take(&mut surveyor.survey))
 }
 
 /// The same for a text in memory, with the fast parser.
@@ -258,7 +276,7 @@ pub fn check_tree(
     found: &mut dyn FnMut(&Paths, WantedNode<'_>),
 ) -> Result<()> {
     let commented = Commented(content);
-    let survey = survey(Events::of(&commented), wanted, found)?;
+    let survey = survey_text(&commented, wanted, found)?;
     match survey.findings.iter().find(|finding| finding.wrong.is_fatal()) {
         Some(Finding { place, what, .. }) => {
             Err(Error::damaged(format!("not a valid tree at {place}: {what}")))

@@ -1,12 +1,12 @@
-//! A builder of ASDF files in every layout that was ever written, whole or damaged.
+//! Builder of ASDF files in every known layout, intact or damaged.
 //!
 //! ```text
 //! let file = AsdfBuilder::new()
 //!     .block(Block::new(data).encoding(Encoding::Zlib))
 //!     .index(Index::Stale)
 //!     .build();
-//! file.bytes            what goes to disk
-//! file.blocks[0].data   what a reader has to find
+//! file.bytes            the file on disk
+//! file.blocks[0].data   the data that a reader must find
 //! ```
 
 mod block;
@@ -15,11 +15,11 @@ mod index;
 pub use block::{Block, Checksum, Expected, Header, MAGIC, MAGIC_2014, STREAMED};
 pub use index::{Index, index_text};
 
-/// The version line and comments that today's writers begin with.
+/// Version line and comments, as current writers begin a file.
 pub const HEAD: &str = "#ASDF 1.0.0\n#ASDF_STANDARD 1.6.0\n";
 
-/// An ASDF file to be built. By default: [`HEAD`], a tree that names each block, no padding, a right
-/// index if there are blocks and none is streamed.
+/// An ASDF file to build. Defaults: [`HEAD`], a tree that refers to each block, no padding, a correct index
+/// if there are blocks and none is streamed.
 #[derive(Clone, Debug)]
 pub struct AsdfBuilder {
     head: Vec<u8>,
@@ -35,19 +35,19 @@ pub struct AsdfBuilder {
 enum Tree {
     /// One ndarray per block.
     Generated,
-    /// These bytes, `...` and all.
+    /// These bytes, including `...`.
     Given(Vec<u8>),
     None,
 }
 
-/// A built file, and what a reader has to find in it.
+/// A built file, with the data that a reader must find in it.
 #[derive(Clone, Debug)]
 pub struct Built {
     /// The file.
     pub bytes: Vec<u8>,
     /// Its blocks, in file order.
     pub blocks: Vec<Expected>,
-    /// Where head and tree end, the line break of the `...` line included.
+    /// The end of head and tree, including the line break after `...`.
     pub tree_end: usize,
 }
 
@@ -58,7 +58,7 @@ impl Default for AsdfBuilder {
 }
 
 impl AsdfBuilder {
-    /// A file with nothing but a head, a tree without arrays and no blocks.
+    /// A file with only a head and an empty tree, without blocks.
     pub fn new() -> Self {
         Self {
             head: HEAD.into(),
@@ -71,19 +71,19 @@ impl AsdfBuilder {
         }
     }
 
-    /// Replaces the version line and comments; line breaks are the caller's.
+    /// Replaces the version line and comments; the caller adds line breaks.
     pub fn head(mut self, head: impl AsRef<[u8]>) -> Self {
         self.head = head.as_ref().to_vec();
         self
     }
 
-    /// Replaces the tree, from `%YAML` to `...`; line breaks are the caller's.
+    /// Replaces the tree, from `%YAML` to `...`; the caller adds line breaks.
     pub fn tree(mut self, tree: impl AsRef<[u8]>) -> Self {
         self.tree = Tree::Given(tree.as_ref().to_vec());
         self
     }
 
-    /// Leaves the tree out: blocks follow the head at once.
+    /// Omits the tree: blocks follow the head immediately.
     pub fn no_tree(mut self) -> Self {
         self.tree = Tree::None;
         self
@@ -95,7 +95,7 @@ impl AsdfBuilder {
         self
     }
 
-    /// Puts bytes between the tree and the first block.
+    /// Inserts bytes between the tree and the first block.
     pub fn padding(mut self, padding: impl AsRef<[u8]>) -> Self {
         self.padding = padding.as_ref().to_vec();
         self
@@ -119,7 +119,7 @@ impl AsdfBuilder {
         self
     }
 
-    /// Puts bytes behind everything else.
+    /// Appends bytes to the end of the file.
     pub fn trailing(mut self, trailing: impl AsRef<[u8]>) -> Self {
         self.trailing = trailing.as_ref().to_vec();
         self
@@ -168,17 +168,17 @@ impl AsdfBuilder {
 }
 
 impl Built {
-    /// The text that `tree.yaml` has to show.
+    /// Returns the text that `tree.yaml` must show.
     pub fn tree(&self) -> &[u8] {
         &self.bytes[..self.tree_end]
     }
 
-    /// This file with another one right behind it.
+    /// Returns this file followed by another one.
     pub fn followed_by(&self, other: &Self) -> Vec<u8> {
         [&self.bytes[..], &other.bytes[..]].concat()
     }
 
-    /// Writes the file into a folder and gives its path.
+    /// Writes the file into a directory and returns its path.
     pub fn save(&self, folder: &std::path::Path, name: &str) -> std::path::PathBuf {
         let path = folder.join(name);
         std::fs::write(&path, &self.bytes).unwrap();
@@ -190,7 +190,7 @@ fn with_crlf(text: &[u8]) -> Vec<u8> {
     text.iter().flat_map(|&byte| if byte == b'\n' { b"\r\n".to_vec() } else { vec![byte] }).collect()
 }
 
-/// Data that no codec shrinks to nothing and none fails to shrink: a ramp with noise in it.
+/// Returns data that every codec compresses somewhat, and none to almost nothing: a ramp with noise.
 pub fn sample(len: usize, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761).max(1);
     let mut noise = move || {

@@ -1,9 +1,9 @@
-//! Bloscpack files of our own making, right or wrong.
+//! Builder of Bloscpack files, correct or wrong.
 
 use md5::Digest;
 use simd_adler32::Adler32;
 
-/// A Blosc buffer of data that are stored as they are.
+/// Returns a Blosc buffer of uncompressed data.
 pub fn stored(data: &[u8]) -> Vec<u8> {
     let len = data.len() as u32;
     let mut buffer = vec![2, 1, 0x22, 1];
@@ -12,7 +12,7 @@ pub fn stored(data: &[u8]) -> Vec<u8> {
     buffer
 }
 
-/// The checksum `number` of some bytes, as it is stored.
+/// Returns the checksum of kind `number` of some bytes, in stored form.
 pub fn checksum(number: u8, bytes: &[u8]) -> Vec<u8> {
     match number {
         0 => vec![],
@@ -32,7 +32,7 @@ pub fn checksum(number: u8, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A file in parts, which can be made wrong.
+/// The parts of a file, each of which can be made wrong.
 #[derive(Clone, Debug)]
 pub struct Pack {
     pub version: u8,
@@ -41,11 +41,11 @@ pub struct Pack {
     pub chunk_size: i32,
     pub last_chunk: i32,
     pub nchunks: i64,
-    /// `max_app_chunks`, or `meta_size` of the proposal.
+    /// `max_app_chunks`, or `meta_size` in the 2012 proposal.
     pub last_word: i64,
-    /// What lies between header and offsets.
+    /// The bytes between header and offsets.
     pub metadata: Vec<u8>,
-    /// What is put in place of the right offsets.
+    /// Replacement of the correct offsets.
     pub offsets: Option<Vec<i64>>,
     /// Blosc buffers.
     pub chunks: Vec<Vec<u8>>,
@@ -53,7 +53,7 @@ pub struct Pack {
 }
 
 impl Pack {
-    /// Version 3, with offsets and Adler-32.
+    /// Returns a file of version 3, with offsets and Adler-32.
     pub fn new(chunk_size: usize, data: &[u8]) -> Self {
         let chunks: Vec<_> = data.chunks(chunk_size).collect();
         Self {
@@ -71,7 +71,7 @@ impl Pack {
         }
     }
 
-    /// The proposal of 2012.
+    /// Returns a file in the form of the 2012 proposal.
     pub fn variable(items: &[&[u8]], metadata: &[u8]) -> Self {
         Self {
             options: 7,
@@ -85,7 +85,7 @@ impl Pack {
         }
     }
 
-    /// Adds metadata in the way of version 3, as they are.
+    /// Adds uncompressed metadata in the form of version 3.
     pub fn described(mut self, json: &[u8]) -> Self {
         self.options |= 2;
         let len = json.len() as u32;
@@ -111,7 +111,7 @@ impl Pack {
         if self.has_offsets() { self.chunks.len() + more } else { 0 }
     }
 
-    /// Where the chunks begin.
+    /// Returns the offsets of the chunks.
     pub fn places(&self) -> Vec<usize> {
         let mut at = 32 + self.metadata.len() + 8 * self.room();
         self.chunks

@@ -1,4 +1,4 @@
-//! One file with two blocks, mounted for writing, and looks at what became of it.
+//! A file with two blocks, mounted for writing, and assertions about its saves.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,14 +11,14 @@ use asdf_mount::format::view_names;
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::mount::{Mounted, fresh_folder};
 
-/// What every tree of a case says once, so that it can be replaced.
+/// A text that occurs once in the tree of a case, to be replaced.
 pub(crate) const OLD: &str = "first light";
-/// What replaces it in a text that is sound.
+/// Replaces [`OLD`] in a valid text.
 pub(crate) const NEW: &str = "second light, which is longer";
-/// What replaces it in a text that is not.
+/// Replaces [`OLD`] in an invalid text.
 pub(crate) const BAD: &str = "a: b: c";
 
-/// A file that is mounted.
+/// A mounted file.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) mount: Mounted,
@@ -51,7 +51,7 @@ impl Case {
         Self::with(&[])
     }
 
-    /// With arguments for the program.
+    /// Mounts a case with these arguments of the program.
     pub(crate) fn with(arguments: &[&str]) -> Self {
         let folder = fresh_folder();
         let source = folder.path().join("a.asdf");
@@ -64,7 +64,7 @@ impl Case {
         Self { mount, source, text, blocks, folder }
     }
 
-    /// A path in the mount.
+    /// Returns a path in the mount.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.mount.path(name)
     }
@@ -73,19 +73,19 @@ impl Case {
         self.path("tree.yaml")
     }
 
-    /// The text with another name in it.
+    /// Returns the text with [`OLD`] replaced by `name`.
     pub(crate) fn named(&self, name: &str) -> String {
         self.text.replace(OLD, name)
     }
 
-    /// What is in the file on the disk.
+    /// Returns the tree in the file on disk.
     pub(crate) fn saved(&self) -> String {
         let bytes = fs::read(&self.source).unwrap();
         let end = bytes.windows(5).position(|five| five == b"\n...\n").unwrap() + 5;
         String::from_utf8(bytes[..end].to_vec()).unwrap()
     }
 
-    /// How many saves there were.
+    /// Returns the number of saves.
     pub(crate) fn saves(&self) -> u64 {
         let status = self.status();
         let line = status.lines().find_map(|line| line.strip_prefix("generation: ")).unwrap();
@@ -104,7 +104,7 @@ impl Case {
         self.folder.path().join("log")
     }
 
-    /// The names in the folder beside those that are always there.
+    /// Returns the names in the mount, except those that are always there.
     pub(crate) fn names(&self) -> Vec<String> {
         let names = fs::read_dir(self.mount.root()).unwrap();
         let mut names: Vec<_> =
@@ -116,13 +116,13 @@ impl Case {
         names
     }
 
-    /// Asserts that this text is saved and shown, by so many saves, and that nothing lies beside it.
+    /// Asserts that this text is saved and shown after `saves` saves, with no other files beside it.
     #[track_caller]
     pub(crate) fn is_saved(&self, text: &str, saves: u64) {
         self.is_saved_beside(text, saves, &[]);
     }
 
-    /// The same with other files beside it.
+    /// Asserts that this text is saved and shown after `saves` saves, with these other files beside it.
     #[track_caller]
     pub(crate) fn is_saved_beside(&self, text: &str, saves: u64, beside: &[&str]) {
         assert_eq!(self.saved(), text, "{}", self.log());
@@ -143,7 +143,7 @@ impl Case {
         }
     }
 
-    /// Asserts that the source is as it was, that `tree.yaml` shows it, and that `text` was refused.
+    /// Asserts that the source is unchanged, that `tree.yaml` shows it, and that `text` was refused.
     #[track_caller]
     pub(crate) fn is_refused(&self, text: &str) {
         assert_eq!(fs::read_to_string(self.path("tree.yaml.rejected")).unwrap(), text);
@@ -154,13 +154,13 @@ impl Case {
         self.blocks_are_whole();
     }
 
-    /// Where the mount keeps its scratch files.
+    /// Returns the directory of the mount's scratch files.
     pub(crate) fn drawer(&self) -> PathBuf {
         let mut found = fs::read_dir(self.mount.state()).unwrap().map(|entry| entry.unwrap().path());
         found.find(|path| path.is_dir()).expect("a folder for scratch files")
     }
 
-    /// The texts in the state directory.
+    /// Returns the texts in the state directory.
     pub(crate) fn kept(&self) -> Vec<Vec<u8>> {
         let files = fs::read_dir(self.mount.state()).into_iter().flatten();
         let files = files.map(|entry| entry.unwrap().path());
@@ -178,16 +178,16 @@ impl Case {
         self.sh_with(script, &[])
     }
 
-    /// The same with these variables.
+    /// Runs a script in the mount with these variables.
     pub(crate) fn sh_with(&self, script: &str, variables: &[(&str, &str)]) -> Output {
         let mut command = Command::new("timeout");
         command.args(["60", "bash", "-c", script]).current_dir(self.mount.root());
-        // An editor's own settings are no part of the test.
+        // The user's editor settings must not affect the test.
         command.env("HOME", self.folder.path()).envs(variables.iter().copied());
         command.env("NEW", self.new_file(NEW)).env("BAD", self.new_file(BAD)).output().unwrap()
     }
 
-    /// A file outside of the mount with the text under another name.
+    /// Returns a file outside of the mount with the text under another name.
     pub(crate) fn new_file(&self, name: &str) -> PathBuf {
         let path = self.folder.path().join(name.replace([' ', ':'], "_"));
         fs::write(&path, self.named(name)).unwrap();
@@ -195,16 +195,16 @@ impl Case {
     }
 }
 
-/// The errno of a failure.
+/// Returns the errno of a failure.
 #[track_caller]
 pub(crate) fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
     result.unwrap_err().raw_os_error().unwrap()
 }
 
-/// Closes a file and says what close answered, which dropping it does not.
+/// Closes a file and returns the result of close, which is lost when a file is dropped.
 pub(crate) fn close(file: File) -> io::Result<()> {
     use std::os::fd::IntoRawFd;
-    // SAFETY: the descriptor was given up by its owner just now.
+    // SAFETY: the file gave up ownership of the descriptor.
     match unsafe { libc::close(file.into_raw_fd()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -1,4 +1,4 @@
-//! A folder with a file to mount, the program run on it, and looks at what is left.
+//! A directory with a file to mount, the program run on it, and checks for leftovers.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// What `a.asdf` of every bench holds: an ASDF file without a tree and without blocks.
+/// Content of `a.asdf` in every bench: an ASDF file without tree and blocks.
 pub(crate) const TEXT: &str = "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n";
 
-/// How long anything may take before the test fails; nothing is measured by it.
+/// Time limit for any operation of a test.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What every script can call: the daemon of a mount point, and to wait for its end (not the end of its
-/// first thread: then it is a zombie already while others hold the mount).
+/// Functions for every script: find the daemon of a mount point, and wait until all of its threads have
+/// ended. (After the end of the first thread, the process is a zombie, but other threads may still hold the
+/// mount.)
 const FUNCTIONS: &str = r#"
     # Mounts of other tests are none of this one's; in its own namespace they can go.
     grep ' - fuse.asdf-mount ' /proc/self/mountinfo | while read -r _ _ _ _ at _; do umount -l "$(printf %b "$at")" || true; done
@@ -37,7 +38,7 @@ const FUNCTIONS: &str = r#"
     }
 "#;
 
-/// A temporary folder in which one test mounts; whatever is still mounted at the end is taken away.
+/// A temporary directory in which one test mounts; remaining mounts are removed at the end.
 #[derive(Debug)]
 pub(crate) struct Bench {
     folder: TempDir,
@@ -60,12 +61,12 @@ impl Bench {
         self.path("a.asdf")
     }
 
-    /// A folder that exists.
+    /// Returns an existing directory to mount on.
     pub(crate) fn mountpoint(&self) -> PathBuf {
         self.path("mnt")
     }
 
-    /// The program with these arguments, run in the bench's folder.
+    /// Returns the program with these arguments, to run in the bench's directory.
     pub(crate) fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
@@ -85,7 +86,7 @@ impl Bench {
         Daemon::of(mountpoint)
     }
 
-    /// Mounts in the foreground and returns when the mount is there.
+    /// Mounts in the foreground and returns once the mount is ready.
     pub(crate) fn mount_in_foreground(&self, mountpoint: &Path) -> Child {
         let mut child =
             self.command(["-fv", "a.asdf"]).arg(mountpoint).stderr(Stdio::piped()).spawn().unwrap();
@@ -96,10 +97,10 @@ impl Bench {
         child
     }
 
-    /// Runs a script in a mount namespace of its own: what it mounts is gone with it.
+    /// Runs a script in a separate mount namespace, which removes its mounts at the end.
     ///
-    /// It finds the bench's folder in `$T`, the program in `$T/bin` and by its name, and every user may
-    /// look into both.
+    /// The bench's directory is `$T`, and the program is in `$T/bin` and in `PATH`. Every user can access
+    /// both.
     pub(crate) fn script(&self, script: &str) -> Output {
         use std::os::unix::fs::PermissionsExt;
         let bin = self.path("bin");
@@ -118,10 +119,10 @@ impl Bench {
         command.env("PATH", path.unwrap()).output().unwrap()
     }
 
-    /// Runs a command line in the bench's folder, where the program is found by its name.
+    /// Runs a command line in the bench's directory, with the program in `PATH`.
     pub(crate) fn shell(&self, line: &str) -> Output {
         let program = Path::new(env!("CARGO_BIN_EXE_asdf-mount"));
-        // numpy, for the examples that use it, is in the environment of the tests in Python.
+        // The Python environment of the tests has numpy, for the examples that use it.
         let python = Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/bin");
         let folders = [program.parent().unwrap(), &python, Path::new("/usr/bin"), Path::new("/bin")];
         let mut command = Command::new("sh");
@@ -130,12 +131,12 @@ impl Bench {
         command.env("PATH", std::env::join_paths(folders).unwrap()).env("LC_ALL", "C").output().unwrap()
     }
 
-    /// The types of what is mounted on `path`, lowest first.
+    /// Returns the types of the mounts on `path`, lowest first.
     pub(crate) fn mounted_on(&self, path: &Path) -> Vec<String> {
         mounts().into_iter().filter(|mount| mount.path == path).map(|mount| mount.kind).collect()
     }
 
-    /// Asserts that no mount and no process is left.
+    /// Asserts that no mount and no process remains.
     pub(crate) fn nothing_is_left(&self) {
         eventually("no process is left", || self.processes().is_empty());
         let left: Vec<_> =
@@ -143,7 +144,8 @@ impl Bench {
         assert!(left.is_empty(), "still mounted: {left:?}");
     }
 
-    /// Processes that were started for the bench: its folder is in their environment. A zombie has none.
+    /// Returns the processes started for the bench, found by the bench's directory in their environment.
+    /// Zombies have no environment.
     fn processes(&self) -> Vec<i32> {
         let folder = self.folder.path().to_str().unwrap();
         let numbers =
@@ -185,11 +187,11 @@ impl Daemon {
 
     pub(crate) fn stat(self) -> Option<Vec<String>> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.number)).ok()?;
-        // The name, in parentheses, may contain anything.
+        // The process name, in parentheses, may contain any character.
         Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
     }
 
-    /// Whether any of its threads runs; a zombie without others waits only for the first process.
+    /// True if any of its threads runs; a zombie without other threads only waits for its parent.
     pub(crate) fn runs(self) -> bool {
         let threads = fs::read_dir(format!("/proc/{}/task", self.number)).map_or(0, Iterator::count);
         self.stat().is_some_and(|fields| threads > 1 || !["Z", "X"].contains(&fields[0].as_str()))
@@ -223,14 +225,14 @@ fn mounts() -> Vec<Mount> {
         .collect()
 }
 
-/// The mount's line in /proc/self/mountinfo.
+/// Returns the mount's line in /proc/self/mountinfo.
 pub(crate) fn line_of(mountpoint: &Path) -> String {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let wanted = format!(" {} ", mountpoint.to_str().unwrap());
     table.lines().find(|line| line.contains(&wanted)).unwrap().to_owned()
 }
 
-/// Waits until it is so.
+/// Waits until `so` returns true.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -240,13 +242,13 @@ pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Asserts success without a word on stderr.
+/// Asserts success with an empty stderr.
 #[track_caller]
 pub(crate) fn succeeded(output: &Output) {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
-/// Asserts the exit status and returns the one line of complaint.
+/// Asserts the exit status and returns the only line of stderr.
 #[track_caller]
 pub(crate) fn failed(output: &Output, status: i32) -> String {
     assert_eq!(output.status.code(), Some(status), "{output:?}");

@@ -1,11 +1,11 @@
-//! Random numbers that are the same ones in every run.
+//! Reproducible random numbers.
 
-/// Chooses numbers; the same ones for the same seed. (SplitMix64, by Steele, Lea and Flood, 2014.)
+/// A random number generator with a seed. (SplitMix64, by Steele, Lea and Flood, 2014.)
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

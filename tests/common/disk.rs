@@ -1,4 +1,4 @@
-//! A file system of its own, in an image mounted through a loop device, which takes root.
+//! A separate file system, in an image mounted through a loop device. Needs root.
 
 #![allow(dead_code, unreachable_pub, missing_docs, missing_debug_implementations)]
 
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A file system of its own, unmounted when dropped.
+/// A separate file system, unmounted when dropped.
 #[derive(Debug)]
 pub struct Disk {
     folder: tempfile::TempDir,
@@ -23,7 +23,7 @@ pub fn run(program: &str, arguments: &[&str]) {
 }
 
 impl Disk {
-    /// An empty file system: tmpfs, one of FUSE over a folder, or one of [`make`].
+    /// Makes an empty file system: tmpfs, FUSE over a directory, or one of [`make`].
     pub fn new(kind: &str, mebibytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("image");
@@ -32,7 +32,7 @@ impl Disk {
             "tmpfs" => {}
             "sshfs" | "mergerfs" => {
                 fs::create_dir(folder.path().join("behind")).unwrap();
-                // sshfs talks to the server without ssh.
+                // sshfs connects to the server without ssh.
                 let server = folder.path().join("server");
                 fs::write(&server, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
                 run("chmod", &["755", server.to_str().unwrap()]);
@@ -70,12 +70,12 @@ impl Disk {
         self.mount(kind, 0);
     }
 
-    /// Where it is mounted.
+    /// Returns its mount point.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("disk")
     }
 
-    /// A place outside of it for a state directory.
+    /// Returns a path outside of it for a state directory.
     pub fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
@@ -91,7 +91,7 @@ fn make(kind: &str, image: &str) {
         "ext4 of 1 KiB" => ext(&["-t", "ext4", "-b", "1024"]),
         "xfs" => run("mkfs.xfs", &["-q", "-m", "reflink=1", image]),
         "xfs of 1 KiB" => run("mkfs.xfs", &["-q", "-m", "reflink=1", "-b", "size=1024", image]),
-        // Data and metadata take their room from the same.
+        // Data and metadata share the free space.
         "btrfs" => run("mkfs.btrfs", &["-q", "-M", image]),
         "exfat" => run("mkfs.exfat", &[image]),
         "ntfs" => run("mkntfs", &["-F", "-Q", image]),
@@ -106,10 +106,10 @@ impl Drop for Disk {
     }
 }
 
-/// The attribute that holds the ACL of a file.
+/// The attribute with the POSIX ACL of a file.
 pub const ACL: &str = "system.posix_acl_access";
 
-/// `u::rw-,u:1000:r--,g::r--,m::r--,o::---` as the kernel takes it.
+/// Returns `u::rw-,u:1000:r--,g::r--,m::r--,o::---` in the kernel's form.
 pub fn acl() -> Vec<u8> {
     let mut acl = 2_u32.to_le_bytes().to_vec();
     for (tag, permissions, id) in

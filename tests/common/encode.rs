@@ -1,27 +1,27 @@
-//! Stored forms of a block's data: one variant per codec and dialect seen in the wild.
+//! Stored forms of a block's data: one variant for each codec and known dialect.
 
 use std::io::Write;
 
-/// How the data of a block is stored.
+/// The encoding of a block's data.
 #[derive(Clone, Debug)]
 pub enum Encoding {
-    /// As it is.
+    /// Uncompressed.
     Stored,
     /// One zlib stream.
     Zlib,
-    /// So many bzip2 streams in a row, each of an equal part of the data.
+    /// This many concatenated bzip2 streams, each with an equal part of the data.
     Bzip2(usize),
-    /// Python's framing of raw LZ4 blocks, each of so many bytes decoded.
+    /// Python's framing of raw LZ4 blocks, each of this many uncompressed bytes.
     Lz4(usize),
-    /// An LZ4 frame under the label of Python's framing, as some Julia writers made it.
+    /// An LZ4 frame with the label of Python's framing, as some Julia writers made it.
     Lz4FrameAsLz4,
-    /// An LZ4 frame under its own label.
+    /// An LZ4 frame with its own label.
     Lz4Frame,
     /// One zstd frame.
     Zstd,
-    /// One Blosc buffer whose bytes are stored as they are.
+    /// One Blosc buffer of uncompressed bytes.
     Blosc,
-    /// Several Blosc buffers of so many bytes each, every one behind its length, as Abacus has them.
+    /// Several Blosc buffers of this many bytes each, with length prefixes, as Abacus writes them.
     BloscAbacus(usize),
     /// Any label with any bytes: unknown codecs, broken streams.
     Raw([u8; 4], Vec<u8>),
@@ -44,7 +44,7 @@ impl Encoding {
         ]
     }
 
-    /// The four bytes of the header's `compression` field.
+    /// Returns the four bytes of the header's `compression` field.
     pub fn label(&self) -> [u8; 4] {
         match self {
             Self::Stored => [0; 4],
@@ -58,7 +58,7 @@ impl Encoding {
         }
     }
 
-    /// The stored bytes of `data`.
+    /// Encodes `data`.
     pub fn encode(&self, data: &[u8]) -> Vec<u8> {
         match self {
             Self::Stored => data.to_vec(),
@@ -78,21 +78,21 @@ impl Encoding {
     }
 }
 
-/// One zlib stream.
+/// Returns one zlib stream.
 pub fn zlib(data: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(data).unwrap();
     encoder.finish().unwrap()
 }
 
-/// One bzip2 stream with blocks of 100 kB, so that a few hundred kB already make several.
+/// Returns one bzip2 stream with blocks of 100 kB, to get several blocks from a few hundred kB.
 pub fn bzip2(data: &[u8]) -> Vec<u8> {
     let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::new(1));
     encoder.write_all(data).unwrap();
     encoder.finish().unwrap()
 }
 
-/// A raw LZ4 block behind its decoded length (u32, little endian).
+/// Returns a raw LZ4 block prefixed with its uncompressed length (u32, little-endian).
 fn lz4_block(data: &[u8]) -> Vec<u8> {
     lz4_flex::block::compress_prepend_size(data)
 }
@@ -103,7 +103,7 @@ fn lz4_frame(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A Blosc 1 buffer with flag 2: the bytes follow the header as they are.
+/// Returns a Blosc 1 buffer with flag 2: the uncompressed bytes follow the header.
 fn blosc(data: &[u8]) -> Vec<u8> {
     let nbytes = u32::try_from(data.len()).unwrap();
     let mut buffer = vec![2, 1, 2, 1];
@@ -114,7 +114,7 @@ fn blosc(data: &[u8]) -> Vec<u8> {
     buffer
 }
 
-/// The bytes behind their length (u32, big endian).
+/// Prefixes the bytes with their length (u32, big-endian).
 fn behind_length(bytes: Vec<u8>) -> Vec<u8> {
     let mut framed = u32::try_from(bytes.len()).unwrap().to_be_bytes().to_vec();
     framed.extend(bytes);

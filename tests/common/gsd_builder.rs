@@ -1,8 +1,8 @@
-//! A builder of GSD files of both layouts, whole or damaged.
+//! Builder of GSD files of both layouts, intact or damaged.
 //!
 //! ```text
 //! let built = GsdBuilder::new().chunk(0, "a/b", [3, 1], 9, &data).build();
-//! built.bytes            what goes to disk
+//! built.bytes            the file on disk
 //! built.set(0, TYPE, 12) damages the first entry
 //! ```
 
@@ -15,10 +15,10 @@ pub const ID: (usize, usize) = (28, 2);
 pub const TYPE: (usize, usize) = (30, 1);
 pub const FLAGS: (usize, usize) = (31, 1);
 
-/// Bytes of an element of each type, from 1 on.
+/// Size of an element in bytes, for types 1 and up.
 pub const SIZES: [u64; 11] = [1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 1];
 
-/// As a header of numpy describes the types, from 1 on but the last one.
+/// The type in numpy headers, for types 1 and up except the last one.
 pub const DESCRS: [&str; 10] =
     ["'|u1'", "'<u2'", "'<u4'", "'<u8'", "'|i1'", "'<i2'", "'<i4'", "'<i8'", "'<f4'", "'<f8'"];
 
@@ -32,7 +32,7 @@ pub struct Chunk {
     pub data: Vec<u8>,
 }
 
-/// A file to be built. By default of version 2.1, with room for what it has.
+/// A file to build. By default of version 2.1, with an index large enough for its chunks.
 #[derive(Clone, Debug)]
 pub struct GsdBuilder {
     version: u32,
@@ -46,11 +46,11 @@ pub struct GsdBuilder {
 #[derive(Clone, Debug)]
 pub struct Built {
     pub bytes: Vec<u8>,
-    /// Where the index begins.
+    /// Offset of the index.
     pub index: usize,
-    /// Where the list of names begins, and how many bytes it has room for.
+    /// Offset and capacity in bytes of the list of names.
     pub names: (usize, usize),
-    /// The chunks in order of the index.
+    /// The chunks in the order of the index.
     pub entries: Vec<Chunk>,
 }
 
@@ -71,22 +71,22 @@ impl GsdBuilder {
         }
     }
 
-    /// Another version, `0xaaaabbbb`.
+    /// Sets another version, `0xaaaabbbb`.
     pub fn version(self, version: u32) -> Self {
         Self { version, ..self }
     }
 
-    /// The schema and its version.
+    /// Sets the schema and its version.
     pub fn schema(self, schema: &str, version: u32) -> Self {
         Self { schema: (schema.into(), version), ..self }
     }
 
-    /// Slots of the index; else a power of two, 128 at least.
+    /// Sets the number of slots of the index; the default is a power of two, at least 128.
     pub fn slots(self, slots: u64) -> Self {
         Self { slots: Some(slots), ..self }
     }
 
-    /// Bytes of no use before the index.
+    /// Inserts unused bytes before the index.
     pub fn dead(self, dead: usize) -> Self {
         Self { dead, ..self }
     }
@@ -134,7 +134,7 @@ impl GsdBuilder {
             let width = if is_old { 64 - name.len() } else { 1 };
             list.extend(vec![0; width]);
         }
-        // Room for a name more.
+        // Space for one more name.
         list.resize((list.len() + 64).next_multiple_of(64), 0);
         let names = (bytes.len(), list.len());
         bytes.extend(list);
@@ -170,7 +170,7 @@ impl GsdBuilder {
 }
 
 impl Built {
-    /// Where an entry lies.
+    /// Returns the offset of an entry.
     pub fn place(&self, slot: usize) -> usize {
         self.index + slot * 32
     }

@@ -1,14 +1,14 @@
-//! What the integration tests share.
+//! Code shared by the integration tests.
 //!
-//! * [`asdf`]: a builder of ASDF files, whole or damaged, with what a reader has to find in them. It
-//!   uses nothing of the library, so that it can be held against it as a model.
+//! * [`asdf`]: a builder of ASDF files, intact or damaged, with the data that a reader must find. It does not
+//!   use the library, because it serves as a model for it.
 //! * [`bloscpack`]: a builder of Bloscpack files.
 //! * [`case`]: one file with two blocks, mounted for writing.
-//! * [`daemon`]: a folder with a file, and the program run on it.
-//! * [`dice`]: random numbers that are the same ones in every run.
-//! * [`disk`]: a file system of its own.
+//! * [`daemon`]: a directory with a file, and the program run on it.
+//! * [`dice`]: reproducible random numbers.
+//! * [`disk`]: a separate file system.
 //! * [`gsd`]: a builder of GSD files.
-//! * [`encode`]: stored forms of a block's data, one per codec and dialect.
+//! * [`encode`]: stored forms of a block's data, one for each codec and dialect.
 //! * [`mount`]: a mount that cleans up after itself.
 //! * [`python`]: the Python environment with the reference implementation.
 
@@ -16,7 +16,7 @@
 
 pub mod asdf;
 pub mod bloscpack_builder;
-#[allow(unsafe_code)] // close(2) for its answer
+#[allow(unsafe_code)] // close(2), for its result
 pub mod case;
 pub mod daemon;
 pub mod dice;

@@ -1,4 +1,4 @@
-//! A mount by the real program that cleans up after itself.
+//! A mount by the real program, cleaned up automatically.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long anything may take that the machine could hold up, before a test gives up on it.
+/// Time limit for any operation that a loaded machine may delay.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A mount under a fresh folder. Dropping it unmounts and sees the daemon off.
+/// A mount in a fresh directory. Dropping it unmounts and waits for the daemon.
 #[derive(Debug)]
 pub struct Mounted {
     folder: tempfile::TempDir,
@@ -38,7 +38,7 @@ impl Mounted {
         }
     }
 
-    /// The same with a cache directory that other mounts have too.
+    /// Runs `asdf-mount ARGS… MOUNTPOINT` with a cache directory shared with other mounts.
     pub fn with_cache<S: AsRef<OsStr>>(cache: &Path, args: impl IntoIterator<Item = S>) -> Self {
         let prepared = Self::prepared(args, |command| {
             command.env("XDG_CACHE_HOME", cache);
@@ -46,14 +46,14 @@ impl Mounted {
         prepared.unwrap_or_else(|output| panic!("asdf-mount failed: {output:?}"))
     }
 
-    /// Runs `asdf-mount ARGS… MOUNTPOINT`; what it said, if it failed.
+    /// Runs `asdf-mount ARGS… MOUNTPOINT`; returns its output if it failed.
     pub fn try_new<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<Self, Output> {
         Self::prepared(args, |_| {})
     }
 
-    /// The same after a change to the command.
+    /// Runs `asdf-mount ARGS… MOUNTPOINT` after a change to the command.
     ///
-    /// The output goes to files rather than pipes: a daemon that kept them open would hold the test up.
+    /// Output goes to files, because a daemon that kept pipes open would block the test.
     pub fn prepared<S: AsRef<OsStr>>(
         args: impl IntoIterator<Item = S>,
         prepare: impl FnOnce(&mut Command),
@@ -61,14 +61,14 @@ impl Mounted {
         Self::run(Command::new(program()), args, prepare)
     }
 
-    /// Mounts with these limits of open files, `SOFT:HARD`.
+    /// Mounts with these limits for open files, `SOFT:HARD`.
     pub fn limited<S: AsRef<OsStr>>(limits: &str, args: impl IntoIterator<Item = S>) -> Self {
         let mut command = Command::new("prlimit");
         command.arg(format!("--nofile={limits}")).arg(program());
         Self::run(command, args, |_| {}).unwrap_or_else(|output| panic!("asdf-mount failed: {output:?}"))
     }
 
-    /// Mounts where other users may go: the build may lie in a folder that only root may enter.
+    /// Mounts in a directory that other users can enter; the build directory may be accessible to root only.
     pub fn for_all_users<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -111,48 +111,47 @@ impl Mounted {
         Ok(Self { folder, mountpoint })
     }
 
-    /// The mountpoint.
     pub fn root(&self) -> &Path {
         &self.mountpoint
     }
 
-    /// A folder beside the mountpoint that goes with the mount.
+    /// Returns a directory beside the mountpoint, removed with the mount.
     pub fn scratch(&self) -> &Path {
         self.folder.path()
     }
 
-    /// What the program said on stderr while it mounted.
+    /// Returns the stderr of the mount command.
     pub fn stderr(&self) -> String {
         fs::read_to_string(self.folder.path().join("stderr")).unwrap()
     }
 
-    /// The state directory of this mount.
+    /// Returns the state directory of this mount.
     pub fn state(&self) -> PathBuf {
         self.scratch().join("state/asdf-mount")
     }
 
-    /// A path in the mount.
+    /// Returns a path in the mount.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.mountpoint.join(name)
     }
 
-    /// The path of block `n`.
+    /// Returns the path of block `n`.
     pub fn block_path(&self, n: usize) -> PathBuf {
         self.path(format!("blocks/{n}.bin"))
     }
 
-    /// The bytes of block `n`.
+    /// Reads the bytes of block `n`.
     pub fn block(&self, n: usize) -> Vec<u8> {
         let path = self.block_path(n);
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// The bytes of `tree.yaml`.
+    /// Reads the bytes of `tree.yaml`.
     pub fn tree(&self) -> Vec<u8> {
         fs::read(self.path("tree.yaml")).unwrap()
     }
 
-    /// How many blocks there are, and that they are named 0.bin, 1.bin, ….
+    /// Returns the number of blocks, and asserts that they are named 0.bin, 1.bin, ….
     pub fn block_count(&self) -> usize {
         let mut names: Vec<OsString> =
             fs::read_dir(self.path("blocks")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -163,14 +162,14 @@ impl Mounted {
         names.len()
     }
 
-    /// An extended attribute of a name in the mount, as text.
+    /// Returns an extended attribute of a file in the mount, as text.
     pub fn attribute(&self, name: impl AsRef<Path>, attribute: &str) -> rustix::io::Result<String> {
         let mut value = [0; 1024];
         let length = rustix::fs::getxattr(self.path(name), attribute, &mut value)?;
         Ok(String::from_utf8_lossy(&value[..length]).into_owned())
     }
 
-    /// The daemon's process, if it lives.
+    /// Returns the daemon's process id, if the daemon is running.
     pub fn daemon(&self) -> Option<u32> {
         daemon_of(&self.mountpoint)
     }
@@ -190,17 +189,17 @@ impl Drop for Mounted {
     }
 }
 
-/// The program under test.
+/// Returns the path of the program under test.
 pub fn program() -> &'static str {
     env!("CARGO_BIN_EXE_asdf-mount")
 }
 
-/// A fresh folder on the disk that holds the build; /tmp may be another kind of file system.
+/// Makes a fresh directory on the disk of the build; /tmp may be another kind of file system.
 pub fn fresh_folder() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("mount-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Whether something is mounted at `mountpoint`, alive or not.
+/// True if there is a mount at `mountpoint`, even if its daemon has ended.
 pub fn is_mounted(mountpoint: &Path) -> bool {
     let mounts = fs::read("/proc/self/mountinfo").unwrap();
     let mounts = String::from_utf8_lossy(&mounts);
@@ -208,7 +207,7 @@ pub fn is_mounted(mountpoint: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(4) == Some(wanted))
 }
 
-/// The process of our program that has `mountpoint` among its arguments.
+/// Returns the process of our program that has `mountpoint` among its arguments.
 pub fn daemon_of(mountpoint: &Path) -> Option<u32> {
     let program = fs::canonicalize(program()).unwrap();
     let processes = fs::read_dir("/proc").unwrap();
@@ -220,7 +219,7 @@ pub fn daemon_of(mountpoint: &Path) -> Option<u32> {
     })
 }
 
-/// Waits until `condition` holds; `false` if it does not within reason.
+/// Waits until `condition` holds; false after the time limit.
 pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -232,14 +231,14 @@ pub fn wait_until(mut condition: impl FnMut() -> bool) -> bool {
     condition()
 }
 
-/// True if a process has closed its files: it is gone, or all that is left of it waits for its parent.
+/// True if a process has closed its files: it is gone, or a zombie.
 fn has_ended(pid: u32) -> bool {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
     status.contains("State:\tZ") && threads <= 1
 }
 
-/// Unmounts, lazily, and waits for the daemon; what went wrong, if anything did.
+/// Unmounts lazily and waits for the daemon; returns an error message on failure.
 fn take_down(mountpoint: &Path) -> Option<String> {
     let daemon = daemon_of(mountpoint);
     let lazily = |program: &str, args: &[&str]| {

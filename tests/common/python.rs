@@ -4,17 +4,17 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of the manifest.
+/// Returns the directory of the manifest.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Python with today's asdf and every codec.
+/// Returns Python with current asdf and every codec.
 pub fn python() -> PathBuf {
     find("ASDF_MOUNT_TEST_PYTHON", ".venv")
 }
 
-/// Python with asdf 5.2, the last one that took the checksum of the decoded bytes.
+/// Returns Python with asdf 5.2, the last version that computed checksums of the decoded bytes.
 pub fn old_python() -> PathBuf {
     find("ASDF_MOUNT_TEST_PYTHON_OLD", ".venv-old")
 }
@@ -31,7 +31,7 @@ fn find(variable: &str, folder: &str) -> PathBuf {
     path
 }
 
-/// Runs a script of `tests/python/` and gives what it printed; fails the test if the script fails.
+/// Runs a script of `tests/python/` and returns its output; fails the test if the script fails.
 pub fn run<S: AsRef<OsStr>>(python: &Path, script: &str, args: impl IntoIterator<Item = S>) -> String {
     let output = Command::new(python)
         .arg(root().join("tests/python").join(script))

@@ -1,4 +1,4 @@
-//! The file that is saved, and the states that a crash may leave of it.
+//! The file that is saved, and its possible states after a crash.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(crate) fn open(sim: &Sim) -> Result<Target<Sim>> {
     Target::open_in(sim.clone(), source(), Some(PathBuf::from("/state")))
 }
 
-/// Blocks with bytes of their own in every sector, and holes.
+/// Returns blocks with distinct bytes in every sector, and holes.
 pub(crate) fn blocks() -> Vec<Vec<u8>> {
     let data: Vec<u8> = (0..13_000_u32).map(|n| (n / 7 + n / 512) as u8 | 1).collect();
     let mut sparse = vec![0; 30_000];
@@ -26,7 +26,8 @@ pub(crate) fn blocks() -> Vec<Vec<u8>> {
     vec![block(&data, 13_000, 0), block(&sparse, 30_000, 0), block(&data[..700], 900, 0)]
 }
 
-/// States after a crash: nothing lost, everything, all from some change on, one, all but one, some.
+/// Returns states after a crash: no change lost, all lost, all after some change lost, one lost, all but one
+/// lost, random ones.
 pub(crate) fn crashes(moment: &Disk, dice: &mut Dice, some: u64) -> Vec<(String, Disk)> {
     let count = moment.at_risk();
     let mut states = vec![

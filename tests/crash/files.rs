@@ -1,10 +1,10 @@
-//! Small ASDF files, and what they must be after a save.
+//! Small ASDF files, and their expected bytes after a save.
 
 use asdf_mount::format::asdf::edit::SaveOptions;
 
 pub(crate) const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 
-/// A text of `len` bytes, or more where that is too short, told apart by `letter`.
+/// Returns a text of at least `len` bytes, identified by `letter`.
 pub(crate) fn text(letter: char, len: usize) -> Vec<u8> {
     let mut text = b"#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n--- !core/asdf-1.1.0\n".to_vec();
     let mut n = 0;
@@ -22,7 +22,7 @@ pub(crate) fn text(letter: char, len: usize) -> Vec<u8> {
     text
 }
 
-/// A block without compression or checksum.
+/// Returns a block without compression or checksum.
 pub(crate) fn block(data: &[u8], allocated: usize, flags: u32) -> Vec<u8> {
     let mut block = b"\xd3BLK\0\x30".to_vec();
     block.extend(flags.to_be_bytes());
@@ -36,19 +36,19 @@ pub(crate) fn block(data: &[u8], allocated: usize, flags: u32) -> Vec<u8> {
     block
 }
 
-/// The index of blocks at these offsets.
+/// Returns the index of blocks at these offsets.
 pub(crate) fn index(offsets: &[usize]) -> Vec<u8> {
     let list: String = offsets.iter().map(|offset| format!("- {offset}\n")).collect();
     [MARKER, b"\n%YAML 1.1\n---\n", list.as_bytes(), b"...\n"].concat()
 }
 
-/// What a file is made of.
+/// The parts of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) text: Vec<u8>,
     pub(crate) padding: Vec<u8>,
     pub(crate) blocks: Vec<Vec<u8>>,
-    /// What follows the blocks; the index if there is none.
+    /// The bytes after the blocks; the index if `None`.
     pub(crate) tail: Option<Vec<u8>>,
 }
 
@@ -71,7 +71,7 @@ impl Parts {
         [&self.text[..], &self.padding, &self.blocks.concat(), &tail].concat()
     }
 
-    /// What saving `text` must make of it, in a file with blocks that has, or gets, a right index.
+    /// Returns the expected parts after saving `text`; the file's blocks have, or get, a correct index.
     pub(crate) fn saved(&self, text: &[u8], options: &SaveOptions) -> Parts {
         let first = self.text.len() + self.padding.len();
         let mut saved = Self { text: text.to_vec(), ..self.clone() };

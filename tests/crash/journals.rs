@@ -1,4 +1,4 @@
-//! A journal is applied to a file that is a mixture of its old and new bytes, and to no other.
+//! A journal is applied only to a file that is a mixture of the journal's old and new bytes.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::sim::{Abilities, Disk, Sim};
 const JOURNAL: &str = "/data/.galaxy.asdf.asdf-mount-journal";
 const PLANS: [Plan; 3] = [Plan::InPlace, Plan::Insert, Plan::Rewrite];
 
-/// A disk on which a save is under way: before any byte of the source is changed, or as it ends.
+/// Returns a disk with a save in progress: before the first change to the source, or near the end if `late`.
 fn interrupted(plan: Plan, late: bool) -> (Parts, Parts, Disk) {
     let padding = if plan == Plan::InPlace { vec![b' '; 3000] } else { Vec::new() };
     let old = Parts { text: text('a', 3000), padding, blocks: blocks(), tail: None };
@@ -57,7 +57,7 @@ fn one_of_a_file_that_was_changed_since_keeps_it_from_being_opened() {
     }
 }
 
-/// Neither the inode nor the place on the disk is the one that the journal was made for.
+/// The copy has another inode and another place on the disk than the journal says.
 #[test]
 fn one_of_a_file_that_was_copied_or_restored_recovers_it() {
     for plan in PLANS {
@@ -121,7 +121,7 @@ fn a_damaged_one_changes_nothing_wrongly() {
     }
 }
 
-/// Root's files on a file system that gives them to another user: nobody would believe the journal afterwards.
+/// The file system gives root's files to another user, so the journal would not be trusted after a crash.
 #[test]
 fn one_that_would_not_be_believed_is_not_relied_on() {
     for plan in PLANS {

@@ -1,10 +1,9 @@
-//! A save that is interrupted leaves the old file or the new one.
+//! An interrupted save leaves the old file or the new one.
 //!
-//! `simulated` replays every state that a crash may leave in a file system that remembers what was not
-//! made durable, for every plan, and stops every recovery as well. `tests/mount/write/plans.rs` does the same on
-//! real file systems.
+//! `simulated` replays every state that a crash may leave, in a simulated file system that tracks durability,
+//! for every plan, and also interrupts every recovery. `tests/mount/write/plans.rs` tests real file systems.
 
-#![allow(clippy::unwrap_used)] // the lint takes only test functions for tests
+#![allow(clippy::unwrap_used)] // the lint recognises only test functions as tests
 
 #[path = "../common/dice.rs"]
 mod dice;

@@ -1,4 +1,4 @@
-//! Every state that a crash may leave is recovered to the old file or the new one, for every plan.
+//! Every state after a crash is recovered to the old file or the new one, for every plan.
 
 use asdf_mount::format::asdf::edit::{Applied, Indexed, Plan, SaveOptions};
 use asdf_mount::source::storage::Storage;
@@ -9,7 +9,7 @@ use crate::dice::Dice;
 use crate::files::{Parts, block, index, text};
 use crate::sim::{Abilities, Disk, Fault, Sim};
 
-/// A file, and a text that is to be saved into it.
+/// A file, and a text to save into it.
 #[derive(Clone, Debug)]
 struct Scenario {
     name: &'static str,
@@ -98,7 +98,7 @@ impl Scenario {
         if bytes == self.old { Some('o') } else { (bytes == self.new).then_some('n') }
     }
 
-    /// Recovers `disk`; what the source is then, or what is wrong.
+    /// Recovers `disk`; returns the letter of the source's text, or an error.
     fn recover(&self, disk: Disk, must_be: Option<char>) -> std::result::Result<(char, Sim), String> {
         let sim = disk.record().mount();
         let target = open(&sim).map_err(|error| format!("recovery: {error}"))?;
@@ -119,8 +119,8 @@ impl Scenario {
         Ok((side, sim))
     }
 
-    /// Recovers all states in which a crash at `moment` may leave the disk, and crashes again
-    /// within some of the recoveries.
+    /// Recovers all states that a crash at `moment` may leave, and crashes again during some of the
+    /// recoveries.
     fn crash(&self, moment: &Disk, must_be: Option<char>, dice: &mut Dice, depth: usize) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut states = vec![("killed".to_owned(), moment.killed())];
@@ -134,7 +134,8 @@ impl Scenario {
                     let moments = sim.moments();
                     let last = moments.len() - 1;
                     for (n, moment) in moments.iter().enumerate() {
-                        // What was recovered stays so; a rename that was not told to be durable may be lost.
+                        // A finished recovery must be durable; only a rename that was not reported as durable
+                        // may be lost.
                         let settled = n == last && !matches!(self.plan, Plan::Clone | Plan::Copy);
                         let must_be = if settled { Some(side) } else { must_be };
                         for why in self.crash(moment, must_be, dice, 1) {
@@ -148,7 +149,7 @@ impl Scenario {
         wrong
     }
 
-    /// Saves, and crashes at each moment.
+    /// Saves, and simulates a crash at each moment.
     fn run(&self, disk: Disk, dice: &mut Dice) -> Vec<String> {
         let sim = disk.record().mount();
         let saved = self.save(&sim).unwrap_or_else(|error| panic!("{self:?}: {error}"));
@@ -182,7 +183,7 @@ fn a_save_makes_the_new_file_and_nothing_else() {
             Plan::Rewrite => 5,
         };
         assert_eq!((sim.counts().0, saved.fsyncs), (most, most as u32), "{shown}");
-        // What is known without reading is what reading finds.
+        // The layout known without reading equals the layout that reading finds.
         let known = target.layout().clone();
         assert_eq!(&known, open(&sim).unwrap().layout(), "{shown}");
         let changes = sim.counts().1;
@@ -191,7 +192,7 @@ fn a_save_makes_the_new_file_and_nothing_else() {
     }
 }
 
-/// A program looked up the file's name before the save swapped it, and opens the old file after that.
+/// A program looks up the file's name before the save swaps it, and opens the old file after the swap.
 #[test]
 fn a_program_that_comes_late_to_a_stream_finds_the_file_that_has_the_name() {
     for plan in [Plan::Clone, Plan::Copy] {
@@ -259,7 +260,7 @@ fn each_sync_of_a_recovery_is_needed() {
                             !scenario.crash(moment, must_be, &mut dice, 1).is_empty()
                         })
                     };
-                    // Few of the states are those that a sync is there for.
+                    // Only few of the states depend on this sync.
                     *missed = *missed || (0..3).any(|_| wrong());
                 }
             }

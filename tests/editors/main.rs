@@ -1,10 +1,10 @@
 //! Editors and other tools that save `tree.yaml` in a real mount.
 //!
-//! Needs root, `/dev/fuse` and the editors of Debian that `terminal.rs` lists. The mounts lie below the build
-//! folder, wherever that is: vim and emacs, which save in another way below a folder for temporary files, are
-//! told not to.
+//! Needs root, `/dev/fuse` and the editors of Debian listed in `terminal.rs`. The mounts lie below the build
+//! directory. If this is a directory for temporary files, vim and emacs would save in another way, so the
+//! drivers turn this off.
 
-#![allow(clippy::unwrap_used)] // a panic is how a test fails
+#![allow(clippy::unwrap_used)] // a test fails by panicking
 
 #[path = "../common/mod.rs"]
 mod common;

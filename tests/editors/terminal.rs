@@ -1,6 +1,6 @@
-//! Terminal editors of Debian on a real mount, each driven through a terminal of its own.
+//! Terminal editors of Debian on a real mount, each on its own terminal.
 //!
-//! `editors/run.sh` says how. An editor that is missing makes its test fail, not pass.
+//! `editors/drivers/run.sh` drives them. If an editor is missing, its test fails.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::common::case::{BAD, Case, OLD};
 
-/// What a driver writes in the end.
+/// The text that a driver writes last.
 const WRITTEN: &str = "second light";
 
 fn drive(case: &Case, editor: &str, mode: &str) {
@@ -29,7 +29,7 @@ fn drive(case: &Case, editor: &str, mode: &str) {
     );
 }
 
-/// Saves in a session; in another has a text refused, corrects it and saves. `leaves` are the backups.
+/// Saves in one session; in another, gets a refusal, corrects the text and saves. `leaves` are the backups.
 #[track_caller]
 fn saves_and_mends(editor: &str, leaves: &[&str]) {
     std::thread::scope(|scope| {
@@ -115,8 +115,8 @@ fn emacs_that_copies_its_backup() {
 
 #[test]
 fn emacs_with_precious_files() {
-    // What it saves is renamed over the file. Where that fails it asks at the next save whether to go on,
-    // as on any file system: it has noted the time of the file that it could not rename.
+    // The editor renames a new file over the old one. If that fails, it asks at the next save whether to
+    // continue, as on any file system, because it has noted the time of the file that it could not rename.
     saves("emacs-precious", &["tree.yaml~"]);
 }
 
@@ -184,7 +184,8 @@ fn a_refusal_after_a_save_of_the_session_makes_no_editor_ask() {
     }
 }
 
-/// The file has a line more than what the editor has saved, and goes on showing that, also after a refusal.
+/// The file has one more line than the editor saved, and the editor's view stays unchanged, also after a
+/// refusal.
 #[test]
 fn what_was_put_back_is_not_seen_after_a_refusal() {
     for editor in ["vim", "vim-copy", "nano", "emacs"] {
@@ -197,7 +198,7 @@ fn what_was_put_back_is_not_seen_after_a_refusal() {
     }
 }
 
-/// What was appended stands behind a line `...` in the text that an editor reads and saves.
+/// Appended text comes after a line `...` in the text that an editor reads and saves.
 #[test]
 fn a_text_with_something_appended_is_edited() {
     for editor in ["vim", "emacs"] {

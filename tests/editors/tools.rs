@@ -1,27 +1,27 @@
-//! Programs that change a file without a screen, each with a text that is sound and one that is not.
+//! Non-interactive programs that change a file, each with a valid text and an invalid one.
 //!
-//! Each runs in a shell in the mount: `$A` stands in `tree.yaml` and is to become `$B`; `$F` is a file
-//! elsewhere that holds the whole text as it is to be.
+//! Each runs in a shell in the mount and replaces `$A` in `tree.yaml` by `$B`; `$F` is a file outside of the
+//! mount with the complete new text.
 
 use std::fs;
 
 use crate::common::case::{BAD, Case, OLD};
 use crate::common::mount::wait_until;
 
-/// What the last word of the program's exit status is worth.
+/// The program's reaction to a refusal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hears {
-    /// It says that the text was refused.
+    /// It exits with an error.
     Yes,
-    /// It looks at no answer of close: its user finds `tree.yaml.error`.
+    /// It ignores the result of close; the user finds `tree.yaml.error`.
     No,
 }
 use Hears::{No, Yes};
 
-/// The other text that is sound.
+/// Another valid text.
 const OTHER: &str = "second light";
 
-/// What is run, what it leaves beside `tree.yaml` on any folder, and whether it hears of a refusal.
+/// The command, the files that it leaves beside `tree.yaml` in any directory, and its reaction to a refusal.
 type Tool = (&'static str, &'static [&'static str], Hears);
 
 const SHELL: &[Tool] = &[
@@ -132,14 +132,14 @@ const LANGUAGES: &[Tool] = &[
         Yes,
     ),
     (
-        // As VS Code does it: a failure of fdatasync is swallowed, that of close is not.
+        // As VS Code does: a failure of fdatasync is ignored, a failure of close is not.
         "node -e \"const fs=require('fs'); fs.open('tree.yaml','w',(e,d)=>fs.write(d,fs.readFileSync(process.env.F),0,()=>\
          fs.fdatasync(d,()=>fs.close(d,(e)=>process.exit(e?1:0)))))\"",
         &[],
         Yes,
     ),
     (
-        // As helix does it: the old file out of the way, a look at fsync, none at close.
+        // As helix does: rename the old file away, check the result of fsync, ignore the result of close.
         "python3 -c \"import os\ntry:\n os.rename('tree.yaml','tree.yamlAbCdEf.bck'); d=os.open('tree.yaml',os.O_WRONLY|os.O_CREAT|os.O_TRUNC); \
          os.write(d,open(os.environ['F'],'rb').read()); os.fsync(d)\nexcept OSError: os.rename('tree.yamlAbCdEf.bck','tree.yaml'); raise\n\
          os.unlink('tree.yamlAbCdEf.bck')\"",
@@ -148,8 +148,8 @@ const LANGUAGES: &[Tool] = &[
     ),
 ];
 
-/// Runs each tool twice: what it saves is one save, seen again by itself and all others; what is refused
-/// is heard of, kept, and changes nothing.
+/// Runs each tool twice. A valid text is one save, seen by the tool and by others. An invalid text is
+/// reported, kept, and changes nothing.
 #[track_caller]
 fn all(tools: &[Tool]) {
     let case = Case::new();
@@ -161,7 +161,7 @@ fn all(tools: &[Tool]) {
             let variables = [("A", from), ("B", to), ("F", file.to_str().unwrap())];
             case.sh_with(&format!("set -o pipefail; {script}"), &variables)
         };
-        // First what is refused: the text that stays is the one that was there.
+        // The refused text comes first; the tree must then show the previous text.
         let before = fs::metadata(case.tree()).unwrap().modified().unwrap();
         let output = run(now, BAD);
         assert_eq!(output.status.success(), *hears == No, "{script}: {output:?}\n{}", case.log());
@@ -177,7 +177,7 @@ fn all(tools: &[Tool]) {
         assert_eq!(fs::read_to_string(case.tree()).unwrap(), case.named(next), "{script}");
         let mut names: Vec<_> = ["tree.yaml"].iter().chain(*leaves).map(|name| (*name).to_owned()).collect();
         names.sort();
-        // What a tool that was refused left of its own is no fault of the mount.
+        // Files left by a tool after a refusal are not the mount's.
         let mut found = case.names();
         found.retain(|name| names.contains(name) || !is_left_by_a_refusal(name));
         assert_eq!(found, names, "{script}");
@@ -189,7 +189,7 @@ fn all(tools: &[Tool]) {
     case.blocks_are_whole();
 }
 
-/// A temporary file that its maker does not remove where the renaming fails.
+/// True for temporary files that a tool does not remove if the rename fails.
 fn is_left_by_a_refusal(name: &str) -> bool {
     name == "x" || name == "tree.yaml~" || name.starts_with("tmp") || name.ends_with(".orig")
 }

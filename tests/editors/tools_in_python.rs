@@ -1,4 +1,4 @@
-//! Tools of PyPI that read a tree and write it anew, in the environment that `scripts/test` makes.
+//! Tools from PyPI that read a tree and rewrite it, in the environment made by `scripts/test`.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -12,7 +12,7 @@ fn run(case: &Case, script: &str) -> Output {
     command.arg("-c").arg(script).current_dir(case.mount.root()).output().unwrap()
 }
 
-/// It drops the header, `...` and nothing else that counts.
+/// ruamel drops the header and `...`, but nothing else that matters.
 #[test]
 fn ruamel_saves_and_saves_again() {
     let case = Case::new();
@@ -36,7 +36,7 @@ fn ruamel_saves_and_saves_again() {
     case.blocks_are_whole();
 }
 
-/// By the line `%YAML 1.1` it takes `y` for true, which PyYAML doesn't.
+/// Because of the line `%YAML 1.1`, ruamel reads `y` as true; PyYAML does not.
 #[test]
 fn what_ruamel_reads_otherwise_is_a_warning() {
     let case = Case::new();
@@ -51,7 +51,7 @@ fn what_ruamel_reads_otherwise_is_a_warning() {
     assert!(told.contains("axes/1: \"true\" is not what Python read here before"), "{told}");
 }
 
-/// What a script does that reads tags as the plain values below them, and writes these.
+/// The script reads tags as the plain values below them, and writes these.
 #[test]
 fn a_round_trip_by_pyyaml_that_drops_tags_is_refused() {
     let case = Case::new();
@@ -69,7 +69,7 @@ fn a_round_trip_by_pyyaml_that_drops_tags_is_refused() {
     assert_eq!((case.saved(), case.saves()), (tagged, 1));
 }
 
-/// It drops every tag, looks at no error, and must not get away with that.
+/// yq drops every tag and ignores errors, so its text must be refused.
 #[test]
 fn yq_is_refused() {
     let case = Case::new();

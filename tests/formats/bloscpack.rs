@@ -1,4 +1,4 @@
-//! Bloscpack files of real writers against their truth, which c-blosc and Bloscpack itself gave.
+//! Bloscpack files of real writers, compared with the output of c-blosc and Bloscpack.
 
 #[path = "bloscpack/dangerous.rs"]
 mod dangerous;
@@ -30,7 +30,7 @@ fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {
     format::open(Arc::new(MemorySource(bytes.to_vec())), &context())
 }
 
-/// All bytes of a content, up to an error.
+/// Reads a content up to an error.
 fn read(content: &dyn Content) -> (Vec<u8>, Option<Error>) {
     let (mut all, mut piece) = (Vec::new(), vec![0; 77_777]);
     loop {
@@ -54,7 +54,7 @@ fn block(container: &dyn Container, n: usize) -> Block {
     container.block(n).unwrap()
 }
 
-/// The file at a path within a container's folder.
+/// Returns the file at a path in a container's directory.
 fn file(container: &Arc<dyn Container>, path: &str) -> Option<File> {
     let mut path = path.split('/');
     let first = path.next().unwrap();

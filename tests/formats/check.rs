@@ -1,4 +1,4 @@
-//! `--check` as a program: its lines, its JSON, its exit status.
+//! `--check` as a program: lines, JSON, exit status.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ fn check(folder: &Path, arguments: &[&OsStr]) -> Output {
     command.arg("--check").args(arguments).current_dir(folder).output().unwrap()
 }
 
-/// The exit status and the lines on stdout.
+/// Returns the exit status and the lines of stdout.
 fn lines(folder: &Path, name: &OsStr) -> (i32, Vec<String>) {
     let output = check(folder, &[OsStr::new("-q"), name]);
     assert!(output.stderr.is_empty(), "{output:?}");
@@ -96,7 +96,7 @@ fn an_array_in_a_block_that_is_not_there_is_damage() {
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.asdf"), broken()).unwrap();
-    // More than fits into a pipe.
+    // More output than a pipe can hold.
     let script = "\"$0\" --check $1 $(yes a.asdf | head -5000) | head -n 1";
     for json in ["", "--json"] {
         let program = env!("CARGO_BIN_EXE_asdf-mount");
@@ -107,7 +107,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     }
 }
 
-/// Work that grows with the square of the count would use up the CPU time, which is ten times what is needed and more.
+/// Quadratic work would exceed the limit of CPU time, which is at least ten times the time needed.
 #[test]
 fn many_damaged_blocks_take_work_in_proportion() {
     const COUNT: usize = 200_000;
@@ -116,7 +116,7 @@ fn many_damaged_blocks_take_work_in_proportion() {
     };
     let (unknown, no_magic) = (block(b"\xd3BLK", b"what"), block(b"????", b"\0\0\0\0"));
     let damaged = [block(b"\xd3BLK", b"\0\0\0\0"), no_magic].concat().repeat(COUNT);
-    // Wrong, and in order: of no use.
+    // A wrong index in ascending order is of no use.
     let offsets: String = (0..COUNT).map(|n| format!("- {}\n", 70 + 55 * n)).collect();
     let index = format!("#ASDF BLOCK INDEX\n%YAML 1.1\n---\n{offsets}...\n");
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn many_damaged_blocks_take_work_in_proportion() {
     }
 }
 
-/// Runs the program in a folder; the exit status, and what it said on stdout and stderr.
+/// Runs the program in a directory; returns exit status, stdout and stderr.
 fn run(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_asdf-mount"));
     command.args(arguments).current_dir(folder).env("XDG_CACHE_HOME", folder.join("cache"));
@@ -176,7 +176,7 @@ fn a_folder_is_checked_at_any_depth_in_order_and_only_what_lies_in_it() {
     }
     std::fs::write(inside.join("notes.txt"), "notes").unwrap();
     std::fs::write(inside.join("b/empty"), "").unwrap();
-    // What an interrupted save leaves is no file of its own.
+    // Leftovers of an interrupted save are not files of their own.
     for name in [".a.asdf.asdf-mount-new", ".a.asdf.asdf-mount-journal.aside-2"] {
         std::fs::write(inside.join(name), broken()).unwrap();
     }
@@ -195,7 +195,7 @@ fn a_folder_is_checked_at_any_depth_in_order_and_only_what_lies_in_it() {
     let all = "in/a.asdf in/b/deep/x.asdf in/c.asdf".to_owned();
     let line = "3 files, 3 blocks, 3 damaged; 2 other files passed over\n".to_owned();
     assert_eq!(checked(&["in"]), (Some(1), all, line));
-    // A link that is named is followed.
+    // A symbolic link on the command line is followed.
     assert_eq!(checked(&["in/folder"]).1, "in/folder/o.asdf");
     assert_eq!(checked(&["in/b/deep", "out/o.asdf"]).1, "in/b/deep/x.asdf out/o.asdf");
     std::fs::remove_file(outside.join("o.asdf")).unwrap();

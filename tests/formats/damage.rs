@@ -1,4 +1,4 @@
-//! Damaged files: what can be read is shown, what can't is an error, and no byte is made up.
+//! Damaged files: readable data are shown, the rest is an error, and no byte is invented.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ fn two_and(broken: Block) -> Built {
         .build()
 }
 
-/// Opens a file, which may fail, and reads all there is; every byte given has to be right.
+/// Opens a file, which may fail, and reads all of it. Every returned byte must be right.
 ///
-/// Gives how many blocks could be read whole.
+/// Returns the number of complete blocks.
 fn read_what_can_be_read(case: &str, bytes: &[u8], truth: &Built) -> usize {
     let Ok(opened) = open(bytes) else { return 0 };
     let Ok(count) = opened.container.block_count() else { return 0 };
@@ -36,7 +36,7 @@ fn read_what_can_be_read(case: &str, bytes: &[u8], truth: &Built) -> usize {
     whole
 }
 
-/// The bytes up to the end or the first error.
+/// Reads up to the end or the first error.
 fn read_prefix(content: &dyn asdf_mount::content::Content) -> (Vec<u8>, asdf_mount::Result<()>) {
     let (mut bytes, mut piece) = (Vec::new(), vec![0; 1000]);
     loop {
@@ -108,7 +108,7 @@ fn a_broken_stream_gives_its_good_prefix_then_an_error() {
         let opened = open(&built.bytes).unwrap();
         let content = match opened.container.block(2).unwrap().content {
             Ok(content) => content,
-            // One Blosc buffer says in its header how long it is: cut, it may be no buffer at all.
+            // A Blosc buffer has its length in the header; if truncated, it may not be a valid buffer.
             Err(_) if matches!(encoding, Encoding::Blosc) => continue,
             Err(error) => panic!("{encoding:?}: {error}"),
         };
@@ -198,7 +198,8 @@ fn bytes_changed_at_random_never_panic() {
         let Ok(count) = opened.container.block_count() else { continue };
         for n in 0..count {
             if let Ok(content) = opened.container.block(n).and_then(|block| block.content) {
-                // A changed size may say anything; the first bytes are enough to reach every decoder.
+                // With a changed size the content is arbitrary; the first bytes suffice to reach every
+                // decoder.
                 let _ = content.read_at(0, &mut [0; 5000]);
                 let _ = content.read_at(content.len().saturating_sub(1), &mut [0; 2]);
             }
@@ -206,7 +207,7 @@ fn bytes_changed_at_random_never_panic() {
     }
 }
 
-/// A source that counts the bytes that are read.
+/// A source that counts the bytes read.
 #[derive(Debug)]
 struct Counted(MemorySource, AtomicUsize);
 

@@ -1,4 +1,4 @@
-//! GSD files: those of real writers against their truth, and crafted ones.
+//! GSD files: files of real writers compared with their truth, and crafted files.
 
 mod chosen;
 mod crafted;

@@ -1,4 +1,4 @@
-//! Every layout that was ever written, whole: nothing may be missed, nothing invented.
+//! Every known layout, intact: nothing is missing, nothing is invented.
 
 use crate::common::asdf::{AsdfBuilder, Block, Checksum, Header, Index, MAGIC_2014, index_text, sample};
 use crate::common::encode::{self, Encoding};

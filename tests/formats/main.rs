@@ -1,6 +1,6 @@
-//! Containers opened through the library, without a mount, held against the tests' builder.
+//! Containers opened through the library, without a mount, compared with the tests' builder.
 
-#![allow(clippy::unwrap_used)] // a test fails where it panics
+#![allow(clippy::unwrap_used)] // a test fails by panicking
 
 #[path = "../common/mod.rs"]
 mod common;

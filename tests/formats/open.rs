@@ -1,4 +1,4 @@
-//! Opening built files, and comparing what the library finds with what the builder put there.
+//! Opens generated files, and compares the library's results with the builder's data.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use asdf_mount::source::FileSource;
 use crate::common::asdf::Built;
 use crate::common::mount::fresh_folder;
 
-/// A container together with the folder its file lies in.
+/// A container and the directory of its file.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) container: Arc<dyn Container>,
     _folder: tempfile::TempDir,
 }
 
-/// Opens bytes as a file.
+/// Opens a file with these bytes.
 pub(crate) fn open(bytes: &[u8]) -> Result<Opened> {
     let folder = fresh_folder();
     let path = folder.path().join("file.asdf");
@@ -45,14 +45,14 @@ pub(crate) fn read(content: &dyn Content) -> Result<Vec<u8>> {
     }
 }
 
-/// Compares everything of a whole file: tree, count, facts and data of each block.
+/// Compares a complete file: tree, number of blocks, facts and data of each block.
 pub(crate) fn assert_found(case: &str, built: &Built) -> Opened {
     let opened = open(&built.bytes).unwrap_or_else(|error| panic!("{case}: {error}"));
     assert_holds(case, &opened, built);
     opened
 }
 
-/// Compares an opened container with what the builder put there.
+/// Compares an opened container with the builder's data.
 pub(crate) fn assert_holds(case: &str, opened: &Opened, built: &Built) {
     let container = &opened.container;
     assert_eq!(container.tree().len(), built.tree_end as u64, "{case}: end of the tree");

@@ -1,4 +1,4 @@
-//! `arrays/`: the arrays of Python's files are what numpy saves.
+//! `arrays/`: the arrays in files written by Python are equal to numpy's output.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -53,7 +53,7 @@ fn wrapped_arrays_lie_below_their_keys() {
     mounted.unmount();
 }
 
-/// The paths of all files below a folder, without their ending.
+/// Collects the paths of all files below a directory, without their ending.
 fn files(folder: &Path, above: &str, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();

@@ -1,4 +1,4 @@
-//! Bloscpack files written by the bloscpack package, mounted, and held against what was packed.
+//! Bloscpack files written by the bloscpack package, mounted and compared with the original data.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The tests' builder held against Python asdf: a model that is wrong proves nothing.
+//! The tests' builder, compared with Python asdf, because tests with a wrong model prove nothing.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::common::encode::Encoding;
 use crate::common::mount::fresh_folder;
 use crate::common::python;
 
-/// Codecs and dialects that Python asdf reads.
+/// True for codecs and dialects that Python asdf can read.
 fn known_to_python(encoding: &Encoding) -> bool {
     !matches!(encoding, Encoding::Bzip2(2..) | Encoding::Lz4FrameAsLz4 | Encoding::BloscAbacus(_))
 }

@@ -1,5 +1,5 @@
-//! Files whose block headers are damaged or odd: a block is never shown under another's number, and Python
-//! asdf, where it reads the array, does not see other bytes.
+//! Files with damaged or unusual block headers: a block never appears under another's number, and if Python
+//! asdf can read the array, its bytes are the same.
 
 use std::fs;
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::common::asdf::{AsdfBuilder, Block, Built, Header, Index, sample};
 use crate::common::mount::{Mounted, fresh_folder, program};
 use crate::common::python::{old_python, python, run};
 
-/// Where in a header something stands, and what is written there.
+/// Offset in a block header, and the bytes written there.
 const DAMAGES: [(usize, &[u8]); 17] = [
     (0, b"?"),
     (0, b"\0\0\0\0"),
@@ -31,7 +31,7 @@ const DAMAGES: [(usize, &[u8]); 17] = [
     (0, &[0; 54]),
 ];
 
-/// The usual sizes, each wrong in the other layouts.
+/// The usual header sizes; each is wrong in the other layouts.
 const SIZES: [(usize, &[u8]); 4] = [(4, b"\0\x24"), (4, b"\0\x28"), (4, b"\0\x2c"), (4, b"\0\x30")];
 
 const OLD_LAYOUTS: [(&str, &str, Header); 5] = [
@@ -42,7 +42,7 @@ const OLD_LAYOUTS: [(&str, &str, Header); 5] = [
     ("short-draft", "%ASDF 0.1.0\n", Header::Encoding40),
 ];
 
-/// What can be read of a file, and whether an error ended it.
+/// Reads a file as far as possible; the flag is true if an error ended it.
 fn shown(path: &Path) -> (Vec<u8>, bool) {
     let mut bytes = Vec::new();
     let read = fs::File::open(path).and_then(|mut file| {
@@ -68,7 +68,7 @@ struct Damaged {
     what: String,
 }
 
-/// Files with each damage in each of the blocks.
+/// Makes files with each kind of damage in each of the blocks.
 fn damaged(folder: &Path, name: &str, built: &Built, damages: &[(usize, &[u8])]) -> Vec<Damaged> {
     let mut files = Vec::new();
     for (n, block) in built.blocks.iter().enumerate() {
@@ -85,7 +85,7 @@ fn damaged(folder: &Path, name: &str, built: &Built, damages: &[(usize, &[u8])])
     files
 }
 
-/// Whether `--check` says that a file is sound, and what it says.
+/// Returns true if `--check` calls a file sound, and its output.
 fn checked(path: &Path) -> (bool, String) {
     let check = Command::new(program()).arg("--check").arg(path).output().unwrap();
     (check.status.success(), String::from_utf8_lossy(&check.stdout).into_owned())
@@ -116,7 +116,7 @@ fn what_python_reads_of_a_damaged_file_is_shown_or_an_error() {
             let bytes = hexadecimal(&bytes);
             for read in &pythons {
                 let read = read.lines().nth(n).unwrap().split(' ').nth(block).unwrap();
-                // The data of a stream may go on behind the array.
+                // A stream may have more data after the array.
                 let same = read != "-" && bytes.starts_with(read);
                 let error = !sound && (read == "-" || (failed && read.starts_with(&bytes)));
                 assert!(same || error, "{what}: block {block}: {bytes}, not {read}; {said}");
@@ -126,7 +126,7 @@ fn what_python_reads_of_a_damaged_file_is_shown_or_an_error() {
     mount.unmount();
 }
 
-/// Python reads none of them: no bytes but a block's own are right.
+/// Python asdf can't read these layouts; all bytes must be the block's own.
 #[test]
 fn damaged_headers_of_old_layouts_show_no_other_bytes() {
     let folder = fresh_folder();

@@ -1,4 +1,5 @@
-//! `exploded/`: a copy of the folder is a file in exploded form, with the same arrays. `imploded.asdf`: the other way.
+//! `exploded/`: a copy of the directory is a file in exploded form, with the same arrays. `imploded.asdf` is
+//! the reverse.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -33,7 +34,7 @@ fn copies_have_the_arrays_of_the_files() {
     assert!(count.trim().parse::<usize>().unwrap() >= 16, "{count}");
 }
 
-/// The same file, exploded and mounted again, shows the same arrays.
+/// Asserts that the exploded copy, mounted again, shows the same arrays.
 fn explodes(built: &Built, blocks: usize) {
     let (folder, copies) = (fresh_folder(), fresh_folder());
     let mounted = Mounted::file(built.save(folder.path(), "old.asdf"));
@@ -137,7 +138,7 @@ fn a_save_shows_in_the_tree_and_spares_the_blocks() {
     mounted.unmount();
 }
 
-/// An array in another file is not taken for a block of this one that has the same name in the folder.
+/// An array in another file is not confused with a block of this file whose file has the same name.
 #[test]
 fn no_array_leads_to_a_block_of_the_same_name() {
     let folder = fresh_folder();
@@ -169,7 +170,7 @@ fn blocks_in_other_files_come_into_one() {
         let copied = copies.path().join(name);
         copy(&shown, &copied);
         assert_eq!(shown.metadata().unwrap().len(), copied.metadata().unwrap().len());
-        // Nothing else is beside the copy.
+        // The copy lies alone in its directory.
         let counts = run(&python(), "read_imploded.py", [folder.path().join(name), copied]);
         assert_eq!(counts.trim(), expected, "{name}");
         let names: Vec<_> =

@@ -1,4 +1,4 @@
-//! `fits/`: astropy opens and verifies all of it, and finds the arrays and headers that the tree has.
+//! `fits/`: astropy opens and verifies every file, and reads the arrays and headers of the tree.
 
 use crate::common::mount::{Mounted, fresh_folder};
 use crate::common::python::{python, run};

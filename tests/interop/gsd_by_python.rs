@@ -1,4 +1,4 @@
-//! GSD files written by the gsd package, mounted, and held against its readers.
+//! GSD files written by the gsd package, mounted and compared with its readers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::common::mount::{Mounted, fresh_folder};
 use crate::common::python::{python, root, run};
 
-/// Mounts each file and has Python compare all that lies in `arrays/`; how many files there were compared.
+/// Mounts each file and compares everything in `arrays/` with Python; returns the number of files.
 fn compare(files: impl IntoIterator<Item = PathBuf>) -> usize {
     let mut compared = 0;
     for file in files {
@@ -35,7 +35,8 @@ fn frames_series_and_resolved_frames_are_those_of_gsd() {
     assert!(compared > 2000, "only {compared} files were compared");
 }
 
-/// Files of gsd 1.4 to 5.0. Of chunks with the same frame and name the readers of gsd find different ones.
+/// Files of gsd 1.4 to 5.0. If a frame has several chunks of a name, gsd's readers disagree on which one they
+/// return.
 #[test]
 fn files_of_old_and_new_writers_are_those_of_gsd() {
     let mut files = files_in(&root().join("tests/fixtures/gsd"));

@@ -1,4 +1,4 @@
-//! GSD files that grow, or are written anew, under the mount.
+//! GSD files that grow, or are rewritten, while they are mounted.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -37,7 +37,7 @@ impl Writer {
         line.trim().parse().unwrap_or_else(|_| panic!("the writer said {line:?}"))
     }
 
-    /// Has it do something; how many frames it has ended then.
+    /// Sends the writer a command; returns the number of frames it has finished.
     fn tell(&mut self, what: &str) -> usize {
         writeln!(self.stdin, "{what}").unwrap();
         self.answer()
@@ -58,7 +58,7 @@ impl Drop for Writer {
     }
 }
 
-/// The data of `quantity/K` in a frame.
+/// Returns the data of `quantity/K` in a frame.
 fn data(frame: i32, k: i32) -> Vec<u8> {
     [1000 * frame + k; 3].iter().flat_map(|number| number.to_le_bytes()).collect()
 }
@@ -72,7 +72,7 @@ fn chunk(mounted: &Mounted, frame: i32, k: i32) -> Vec<u8> {
     fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))[128..].to_vec()
 }
 
-/// What a handle gives; `None` if it is stale.
+/// Reads a handle to its end; `None` if it is stale.
 fn all(handle: &File) -> Option<Vec<u8>> {
     let mut bytes = vec![0; 1 << 20];
     match handle.read_at(&mut bytes, 0) {
@@ -84,17 +84,17 @@ fn all(handle: &File) -> Option<Vec<u8>> {
     }
 }
 
-/// A mounted file that has three frames, with what is open of it.
+/// A mounted file with three frames, and handles opened on it.
 struct Growing {
     mounted: Mounted,
     writer: Writer,
     handles: Vec<File>,
     chunk: Vec<u8>,
-    /// Keeps the generation without a frame.
+    /// Holds the generation before the first frame.
     tree: File,
 }
 
-/// What is opened: one of each kind.
+/// The opened files, one of each kind.
 const OPENED: [&str; 3] = ["arrays/frames/1/quantity/0.npy", "blocks/2.bin", "arrays/series/quantity/1.npy"];
 
 fn growing(folder: &Path) -> Growing {
@@ -117,7 +117,7 @@ fn frames_come_when_they_are_finished_and_stay() {
     let Growing { mounted, mut writer, handles, chunk: of_frame, tree } = growing(folder.path());
     let series = all(&handles[2]).unwrap();
 
-    // Ended, and begun, but not yet handed to the file.
+    // One frame is finished and another begun, but neither is flushed.
     writer.tell("frame 2");
     writer.tell("chunk 0");
     std::thread::sleep(std::time::Duration::from_millis(600));
@@ -128,7 +128,7 @@ fn frames_come_when_they_are_finished_and_stay() {
     assert_eq!(chunk(&mounted, 3, 1), data(3, 1));
     assert_eq!(all(&handles[0]).as_ref(), Some(&of_frame));
 
-    // Index and names are moved to where there is room.
+    // The writer moves index and names to a larger place.
     writer.tell("chunk 1");
     writer.frames(60, 2);
     writer.frames(1, 90);
@@ -140,7 +140,7 @@ fn frames_come_when_they_are_finished_and_stay() {
     assert_eq!(chunk(&mounted, frames as i32 - 1, 89), data(frames as i32 - 1, 89));
     assert_eq!(all(&handles[0]).as_ref(), Some(&of_frame));
     assert_eq!(all(&handles[1]).unwrap(), data(1, 0));
-    // A handle has the series as it was; the next one is longer, and begins with the same data.
+    // The open handle has the old series; the next one is longer and begins with the same data.
     assert_eq!(all(&handles[2]).unwrap(), series);
     let grown = fs::read(mounted.path(OPENED[2])).unwrap();
     let wanted: Vec<u8> = (0..frames as i32).flat_map(|frame| data(frame, 1)).collect();
@@ -154,11 +154,11 @@ fn what_was_open_of_a_truncated_file_has_no_other_bytes() {
     let folder = fresh_folder();
     let Growing { mounted, mut writer, handles, chunk: of_frame, tree } = growing(folder.path());
     writer.tell("truncate");
-    // The chunks lie where others lay, and have the same shape.
+    // The new chunks have the same offsets and shapes as the old ones.
     writer.frames(4, 2);
     assert!(wait_until(|| shown(&mounted) == 4));
     assert_eq!(chunk(&mounted, 1, 0), data(501, 0));
-    // The kernel keeps the chunk that was read.
+    // The kernel may have cached the chunk.
     assert!(all(&handles[0]).is_none_or(|now| now == of_frame));
     for (handle, path) in handles.iter().zip(OPENED).skip(1) {
         assert!(all(handle).is_none(), "{path} can still be read");
@@ -170,7 +170,7 @@ fn what_was_open_of_a_truncated_file_has_no_other_bytes() {
     mounted.unmount();
 }
 
-/// The states of one file from an empty one to one that was begun anew, copied over the mounted file.
+/// All states of one file, from an empty one to a rewritten one, are copied over the mounted file.
 #[test]
 fn a_file_is_overwritten_by_its_next_states() {
     let folder = fresh_folder();
@@ -216,7 +216,7 @@ fn a_file_is_overwritten_by_its_next_states() {
         if let Some((handle, bytes)) = &opened {
             match first {
                 0 => assert_eq!(all(handle).as_ref(), Some(bytes), "{}", state.display()),
-                // The kernel keeps what was read.
+                // The kernel may have cached the bytes.
                 _ => assert!(all(handle).is_none_or(|now| now == *bytes), "an older frame has other bytes"),
             }
         } else if frames > 0 {

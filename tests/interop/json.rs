@@ -1,4 +1,4 @@
-//! `tree.json` and `tree.tagged.json`: the values that PyYAML reads, in JSON that Python and jq read.
+//! `tree.json` and `tree.tagged.json`: the values that PyYAML reads, in JSON that Python and jq can read.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,7 +20,7 @@ fn trees_in_json_are_those_of_python() {
     mounted.unmount();
 }
 
-/// A text that is not held in memory is the same from any offset on, and its handle does not mix two trees.
+/// A text that is not cached in memory can be read from any offset, and its handle never mixes two trees.
 #[test]
 fn a_large_tree_is_read_at_any_offset() {
     let folder = fresh_folder();
@@ -43,7 +43,7 @@ fn a_large_tree_is_read_at_any_offset() {
     }
     let tree = fs::read_to_string(mounted.path("tree.yaml")).unwrap();
     fs::write(mounted.path("tree.yaml"), tree.replace("name: one", "name: two")).unwrap();
-    // What the kernel holds of the text is still the old one; no byte is of another.
+    // The kernel's cache still has the old text; no other bytes appear.
     let (mut old, mut left) = (vec![0; whole.len()], 0);
     file.seek(SeekFrom::Start(0)).unwrap();
     while let Ok(read @ 1..) = file.read(&mut old[left..]) {
@@ -55,7 +55,7 @@ fn a_large_tree_is_read_at_any_offset() {
     mounted.unmount();
 }
 
-/// A small text stays as it was for the handles that have it open.
+/// Handles that have a short text open keep it.
 #[test]
 fn an_open_text_stays_as_it_was_when_the_tree_is_saved() {
     let folder = fresh_folder();
@@ -74,7 +74,7 @@ fn an_open_text_stays_as_it_was_when_the_tree_is_saved() {
     mounted.unmount();
 }
 
-/// The kernel asks for all attributes when a folder is listed first; the tree is read when a program asks for them.
+/// On listing, the kernel first asks for all attributes; the tree is read only if a program asks for them.
 #[test]
 fn listing_a_folder_makes_no_json() {
     let folder = fresh_folder();
@@ -97,7 +97,7 @@ fn listing_a_folder_makes_no_json() {
     mounted.unmount();
 }
 
-/// A tree that has no JSON can be edited, and the status says why there is none.
+/// A tree that can't be shown as JSON can be edited, and the status gives the reason.
 #[test]
 fn what_has_no_json_is_an_error_with_its_reason() {
     let folder = fresh_folder();

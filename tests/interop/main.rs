@@ -1,23 +1,23 @@
-//! Mounts held against other programs: what Python asdf writes, what numpy reads, the reference set.
+//! Mounts compared with other programs: files written by Python asdf, numpy's output, the reference files.
 //!
-//! | module | what is mounted | the truth |
+//! | module | mounted files | compared with |
 //! |---|---|---|
-//! | `written_by_python` | files written at test time by Python asdf, new and old | the numpy arrays before they were written |
-//! | `built` | files of the tests' builder | Python asdf: is the builder right? |
+//! | `written_by_python` | files written at test time by Python asdf, new and old | the original numpy arrays |
+//! | `built` | files of the tests' builder | Python asdf, to check the builder |
 //! | `doubtful` | files with damaged block headers | Python asdf, new and old; for old layouts the data |
-//! | `reference` | the reference files of the ASDF standard, if they are here | their twins with the data in the tree |
-//! | `saved` | nothing: which texts a save accepts | whether Python asdf, new and old, opens them as the same data |
+//! | `reference` | the reference files of the ASDF standard, if available | their `.yaml` twins with inline data |
+//! | `saved` | none: texts that a save accepts | Python asdf, new and old: do they open them as the same data? |
 //! | `exploded` | files of every kind of block, and copies of their exploded form | Python asdf; for old layouts the data |
-//! | `fits` | arrays, and FITS files that nodes describe | astropy, gwcs |
+//! | `fits` | arrays, and FITS files described by nodes | astropy, gwcs |
 //! | `shared_fixtures` | `tests/fixtures/asdf`, made once by its script | two formulas |
-//! | `bloscpack_by_python` | files written at test time by the bloscpack package | the data before they were written |
-//! | `gsd_by_python` | trajectories written at test time by the gsd package, and fixtures of its old versions | its readers |
-//! | `gsd_growing` | trajectories that are being written, or are written anew | a formula |
+//! | `bloscpack_by_python` | files written at test time by the bloscpack package | the original data |
+//! | `gsd_by_python` | trajectories written at test time by the gsd package, and fixtures of its old versions | the readers of the gsd package |
+//! | `gsd_growing` | trajectories while they are written or rewritten | a formula |
 //! | `json` | trees of every type, and random ones | PyYAML, Python's JSON, jq |
 //! | `preview` | pictures of arrays | numpy, by the documented formula |
-//! | `tables` | tables of random columns | the columns before they were written, read by pyarrow and DuckDB |
+//! | `tables` | tables of random columns | the original columns, through pyarrow and DuckDB |
 
-#![allow(clippy::unwrap_used)] // a test fails where it panics
+#![allow(clippy::unwrap_used)] // a test fails by panicking
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! `preview/` and `preview.png`: pictures are those that numpy computes, and are made when they are read.
+//! `preview/` and `preview.png`: pictures equal numpy's results, and are made when they are read.
 
 use crate::common::mount::{Mounted, fresh_folder};
 use crate::common::python::{python, run};

@@ -1,7 +1,7 @@
-//! The reference files of the ASDF standard, of every version, held against their `.yaml` twins.
+//! The reference files of the ASDF standard, of every version, compared with their `.yaml` twins.
 //!
-//! They are another project's and are not part of this one: where `../shared/fixtures/asdf-reference`
-//! does not exist beside the checkout, the test says so and passes.
+//! They belong to another project. If `../shared/fixtures/asdf-reference` does not exist beside the checkout,
+//! the test prints this and passes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::common::mount::Mounted;
 use crate::common::python::{python, root, run};
 
-/// The `.asdf` files of a folder, each with the twin that has its data in the tree.
+/// Returns the `.asdf` files of a directory, each with the twin that has its data inline.
 fn pairs(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
     let mut pairs: Vec<_> = fs::read_dir(folder)
         .unwrap()

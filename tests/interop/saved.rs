@@ -1,5 +1,5 @@
-//! What a save accepts, held against what Python asdf opens: the text of each variant is saved exactly if
-//! today's asdf and an older one open it as the same data.
+//! Texts accepted by a save, compared with Python asdf: a variant is saved if and only if current asdf and an
+//! older version open it as the same data.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,13 +15,13 @@ mod variants;
 
 use variants::{KNOWN, Variant, variants};
 
-/// What the blocks hold: the elements of `data`, and a mask of six elements.
+/// The content of the blocks: the elements of `data`, and a mask of six elements.
 const BLOCKS: [&[u8]; 2] = [
     &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23],
     &[0, 1, 0, 1, 0, 1],
 ];
 
-/// The head of a file of this edition of the standard, with these lines at the end of the tree.
+/// Returns the head of a file of this version of the standard, with these lines at the end of the tree.
 fn head(standard: &str, lines: &str) -> String {
     let version = match standard {
         "1.6.0" => "1.1.0",
@@ -38,7 +38,7 @@ fn head(standard: &str, lines: &str) -> String {
     text.replace("!A", &format!("!core/ndarray-{version}")).replace("!I", &format!("!core/integer-{version}"))
 }
 
-/// Writes the file that a save of `text` makes; whether the text is accepted.
+/// Writes the file after a save of `text`; returns true if the text is accepted.
 fn write(path: &Path, variant: &Variant) -> bool {
     let (old, new) = (head(&variant.standard, &variant.was), head(&variant.standard, &variant.lines));
     let sizes: Vec<u64> = BLOCKS.iter().map(|block| block.len() as u64).collect();

@@ -1,6 +1,6 @@
-//! `tests/fixtures/asdf`: one small file per kind, made once by the script beside them.
+//! `tests/fixtures/asdf`: one small file of each kind, made once by the script beside them.
 //!
-//! Everywhere `a` is int32 0..99 and `b` is int32 (i·i) mod 251 for i in 0..9000, little endian.
+//! In all of them `a` is int32 0..99 and `b` is int32 (i·i) mod 251 for i in 0..9000, little-endian.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `tables/`: the columns that pyarrow and DuckDB read are those that were written.
+//! `tables/`: the columns read by pyarrow and DuckDB equal the original columns.
 
 use crate::common::mount::{Mounted, fresh_folder};
 use crate::common::python::{python, run};

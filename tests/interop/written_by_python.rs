@@ -1,4 +1,4 @@
-//! Files written at test time by Python asdf, mounted, and held against numpy.
+//! Files written at test time by Python asdf, mounted and compared with numpy.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::common::mount::{Mounted, fresh_folder, program};
 use crate::common::python::{old_python, python, run};
 
-/// Mounts every file that `write_files.py` made in `folder` and compares every block.
+/// Mounts every file in `folder` made by `write_files.py` and compares every block.
 fn every_block_is_numpys(folder: &Path, names: &str) -> usize {
     let mut compared = 0;
     for name in names.lines() {

@@ -1,4 +1,4 @@
-//! Files of every kind can be saved, or are refused with a reason and left alone.
+//! Files of every layout can be saved, or are refused with a reason and left unchanged.
 
 use asdf_mount::Kind;
 use asdf_mount::format::asdf::edit::{Indexed, Plan, SaveOptions};
@@ -15,7 +15,7 @@ fn bytes(sim: &Sim) -> Vec<u8> {
     sim.disk().bytes(source()).unwrap()
 }
 
-/// Saves `text`, and says what became of the index.
+/// Saves `text`, and returns the outcome for the index.
 fn save(sim: &Sim, text: &[u8]) -> asdf_mount::Result<Indexed> {
     let saved = open(sim)?.save(text, &SaveOptions { padding: Some(0), only: None })?;
     assert_eq!(open(sim)?.layout().head.len, text.len() as u64);
@@ -89,11 +89,11 @@ fn what_is_not_ours_is_not_destroyed() {
             assert!(bytes(&sim).ends_with(&[&data, foreign].concat()));
         }
     }
-    // The same without blocks, behind some padding.
+    // A file without blocks, after some padding.
     let sim = disk(&[&head, b"  \0\0", b"junk"]);
     assert_eq!(save(&sim, &text('b', 400)).unwrap(), Indexed::None);
     assert!(bytes(&sim).ends_with(b" junk"));
-    // A last block that is cut off: the place of an index is unknown.
+    // The last block is truncated, so the position of an index is unknown.
     let sim = disk(&[&head, &data, &block(&[7; 100], 100, 0)[..80]]);
     assert_eq!(save(&sim, &text('b', 400)).unwrap(), Indexed::Damaged);
     assert!(bytes(&sim).ends_with(&block(&[7; 100], 100, 0)[..80]));
@@ -111,14 +111,14 @@ fn what_may_be_a_damaged_first_block_is_not_overwritten() {
         let blocks = [&first[..], &block(b"the second", 10, 0)].concat();
         for padding in [&b""[..], b"   \0\0", b"  junk"] {
             if damage == b"????" && padding == b"  junk" {
-                // Nothing is left by which it could be told.
+                // No detectable trace of the damage remains.
                 continue;
             }
             let sim = disk(&[&head, padding, &blocks]);
             for len in [250, 303, 900, 6000, 400] {
                 let before = bytes(&sim);
                 if let Err(error) = save(&sim, &text('b', len)) {
-                    // It may be a stream, which must not move.
+                    // The block may be streamed, and a streamed block must not move.
                     assert_eq!((error.kind(), at), (Kind::TooLarge, 6), "{error}");
                 }
                 let now = bytes(&sim);
@@ -129,11 +129,11 @@ fn what_may_be_a_damaged_first_block_is_not_overwritten() {
     }
 }
 
-/// What follows two blocks, by where they are.
+/// The bytes after two blocks, as a function of the offsets of the blocks.
 type Tail = dyn Fn(&[usize]) -> Vec<u8>;
 
-/// Saves a text that fits and one that does not; the file's bytes from the second block's end on must be
-/// what `tail` says.
+/// Saves a text that fits and one that does not; the file's bytes after the second block must equal those of
+/// `before` and `after`.
 fn assert_tails(second: &[u8], before: &Tail, after: &Tail) {
     let (head, first) = (text('a', 300), block(b"data", 4, 0));
     let parts = |at: usize, tail: &Tail| [&first, second, &tail(&[at, at + first.len()])].concat();
@@ -172,7 +172,7 @@ fn an_index_among_bytes_that_are_not_ours_is_made_anew() {
     ] {
         let right = around(junk, behind);
         assert_tails(&second, &right, &right);
-        // Another style, a stale one, one that is no list, several of them: one is left, which is right.
+        // A flow-style index, a stale one, one that is not a list, several: one correct index remains.
         assert_tails(&second, &move |at| [junk, &flow(at), behind].concat(), &right);
         assert_tails(&second, &move |_| [junk, &index(&[300, 310]), behind].concat(), &right);
         assert_tails(&second, &move |_| [junk, MARKER, b"\n--- what\n...\n", behind].concat(), &right);
@@ -182,7 +182,7 @@ fn an_index_among_bytes_that_are_not_ours_is_made_anew() {
     assert_tails(&second, &broken, &broken);
     let two = |at: &[usize]| [&b"junk"[..], &index(at), b"junk", &index(at)].concat();
     assert_tails(&second, &two, &|at| [&b"junkjunk"[..], &index(at)].concat());
-    // More of it than is looked at in one go, with the marker anywhere.
+    // The tail is longer than a search step, with the marker at any position.
     for len in [(256 << 10) - 5, (17 << 20) - 5] {
         let right = move |at: &[usize]| [&vec![b'?'; len][..], &index(at), b"junk"].concat();
         assert_tails(&second, &right, &right);
@@ -202,7 +202,7 @@ fn an_index_that_knows_more_than_damaged_headers_say_moves_with_the_blocks() {
             let known = move |at: &[usize]| [&index(at)[..], junk].concat();
             assert_tails(damaged, &known, &known);
         }
-        // There may be a third block, which can't be found by its header.
+        // There may be a third block that can't be found by its header.
         let third = |at: &[usize]| [&b"????"[..], &index(&[at[0], at[1], at[1] + 63, at[1] + 70])].concat();
         assert_tails(damaged, &third, &third);
     }

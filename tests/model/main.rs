@@ -1,6 +1,6 @@
-//! Saves held against a model of the file, in a simulated file system.
+//! Saves compared with a model of the file, in a simulated file system.
 
-#![allow(clippy::unwrap_used)] // the lint takes only test functions for tests
+#![allow(clippy::unwrap_used)] // the lint recognises only test functions as tests
 
 #[path = "../crash/cases.rs"]
 mod cases;

@@ -1,4 +1,4 @@
-//! Random saves, crashes and remounts against a model: a text, blocks, an index.
+//! Random saves, crashes and remounts compared with a model: a text, blocks, an index.
 
 use asdf_mount::format::asdf::edit::{Plan, SaveOptions};
 
@@ -7,7 +7,7 @@ use crate::dice::Dice;
 use crate::files::{Parts, text};
 use crate::sim::{Abilities, Disk};
 
-/// A text that may grow or shrink, a little or much.
+/// Returns a random text, longer or shorter by little or much.
 fn some_text(dice: &mut Dice) -> Vec<u8> {
     let letter = char::from(b'a' + dice.below(26) as u8);
     let len = match dice.below(4) {
@@ -50,12 +50,12 @@ fn random_saves_and_crashes_end_as_the_model_says() {
                     assert_eq!(fits, saved.plan == Some(Plan::InPlace));
                 }
                 assert!(sim.disk().bytes(source()).unwrap() == model.bytes());
-                // Refused ones change nothing.
+                // Refused texts change nothing.
                 let refused = [b"#ASDF 1.0.0\n--- {}\n".to_vec(), b"%YAML\n...\n".to_vec(), Vec::new()];
                 let refused = &refused[dice.below(3) as usize];
                 assert_eq!(target.save(refused, &options).unwrap_err().errno(), libc::EINVAL);
                 if dice.below(3) == 0 {
-                    // A crash during this save or after it.
+                    // A crash during or after this save.
                     let moments = sim.moments();
                     let at = dice.below(moments.len() as u64) as usize;
                     let states = crashes(&moments[at], &mut dice, 2);
@@ -72,7 +72,7 @@ fn random_saves_and_crashes_end_as_the_model_says() {
                     break;
                 }
                 disk = sim.disk().killed();
-                // What was saved is durable; only then moments are those of one save.
+                // Saved texts are durable; restart recording, so that the moments belong to a single save.
                 let sim_again = disk.clone().record().mount();
                 sim.disk().clone_from(&sim_again.disk());
             }

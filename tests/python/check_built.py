@@ -1,10 +1,10 @@
-"""Holds files of the tests' own builder against Python asdf.
+"""Compares files of the tests' builder with Python asdf.
 
     check_built.py FOLDER [saved]
 
-For every NAME.asdf in the folder, array `blockN` has to hold the bytes of NAME.blocks/N.bin, and every
-checksum has to be right. Prints how many blocks agreed. With `saved`, any asdf will do, as checksums are
-not looked at, on which its versions do not agree; `name` has to be in the tree.
+For every NAME.asdf in the directory, array `blockN` must hold the bytes of NAME.blocks/N.bin, and every
+checksum must be right. Prints the number of equal blocks. With `saved`, any version of asdf will do:
+checksums, on which the versions differ, are not verified, and `name` must be in the tree.
 """
 
 import os

@@ -1,9 +1,9 @@
-"""Holds the arrays of mounted GSD files against the gsd package.
+"""Compares the arrays of mounted GSD files with the gsd package.
 
     compare_gsd.py SOURCE MOUNTPOINT [SOURCE MOUNTPOINT …]
 
-Each file below `arrays/` must be there for a reason, and be, byte for byte, what numpy saves of the value that
-gsd.fl or gsd.hoomd gives. Prints how many files were compared.
+No unexpected file may be below `arrays/`, and each must be, byte for byte, numpy's `.npy` file of the value that
+gsd.fl or gsd.hoomd returns. Prints the number of compared files.
 """
 
 import io
@@ -27,14 +27,14 @@ GROUPS = "configuration particles bonds angles dihedrals impropers constraints p
 
 
 def saved(value):
-    """What numpy writes of a value."""
+    """The bytes that numpy saves for a value."""
     out = io.BytesIO()
     np.save(out, value, allow_pickle=False)
     return out.getvalue()
 
 
 def original(components):
-    """The name of which path components were made (content/names.rs)."""
+    """The original name for path components (see content/names.rs)."""
     name, joined = b"", True
     for component in components:
         part = os.fsencode(component)
@@ -47,7 +47,7 @@ def original(components):
 
 
 def files_below(folder):
-    """All files below a folder: a dictionary from (name, ending) to the path."""
+    """All files below a directory: a dictionary from (name, ending) to the path."""
     found = {}
     for here, _, names in os.walk(folder):
         for file in names:
@@ -61,7 +61,7 @@ def files_below(folder):
 
 
 def compare(folder, wanted):
-    """Holds all files below a folder against a dictionary from (name, ending) to bytes."""
+    """Compares all files below a directory with a dictionary from (name, ending) to bytes."""
     found = files_below(folder)
     missing, strange = wanted.keys() - found.keys(), found.keys() - wanted.keys()
     assert not missing and not strange, f"{folder}: missing {sorted(missing)}, not expected {sorted(strange)}"
@@ -74,19 +74,19 @@ def compare(folder, wanted):
 
 
 def some(count):
-    """Frames to compare: the first ones and the last ones."""
+    """The frames to compare: the first and the last ones."""
     return range(count) if count <= MOST else [*range(MOST // 2), *range(count - MOST // 2, count)]
 
 
 def value_file(name, value):
-    """The file of a value that gsd.fl gives: key and bytes."""
+    """The expected file for a value from gsd.fl: key and bytes."""
     if isinstance(value, str):
         return (name, ".txt"), value.encode()
     return (name, ".npy"), saved(value)
 
 
 def frames(source, root):
-    """arrays/frames against gsd.fl."""
+    """Compares arrays/frames with gsd.fl."""
     with gsd.fl.open(source, "r") as file:
         count, names = file.nframes, file.find_matching_chunk_names("")
         assert sorted(os.listdir(f"{root}/arrays/frames")) == sorted(str(n) for n in range(count))
@@ -99,7 +99,7 @@ def frames(source, root):
 
 
 def series(source, root, count):
-    """arrays/series against all chunks of the file."""
+    """Compares arrays/series with all chunks of the file."""
     by_name = {}
     for chunk in gsd_index.chunks(source):
         by_name.setdefault(chunk.name, []).append(chunk)
@@ -118,7 +118,7 @@ def series(source, root, count):
 
 
 def resolved(source, root):
-    """arrays/resolved against gsd.hoomd."""
+    """Compares arrays/resolved with gsd.hoomd."""
     compared = 0
     with gsd.hoomd.open(source, "r") as trajectory:
         frames = {str(n) for n in range(len(trajectory))}
@@ -128,7 +128,7 @@ def resolved(source, root):
             try:
                 frame = trajectory[number]
             except (AttributeError, KeyError):
-                # gsd.hoomd can't read a frame that lacks a text, or a log that frame 0 lacks, too.
+                # gsd.hoomd can't read a frame that lacks a string, or a log that frame 0 also lacks.
                 assert os.path.basename(source) == "logs.gsd"
                 continue
             for group in GROUPS:
@@ -148,7 +148,7 @@ def resolved(source, root):
             for name, value in frame.log.items():
                 key, data = value_file(b"log/" + name.encode(), value)
                 wanted[key] = data
-            # gsd.hoomd read states up to version 3: those of the frame alone.
+            # Up to version 3, gsd.hoomd read states, but only those stored in the frame itself.
             if trajectory.file.schema_version < (2, 0):
                 for name in trajectory.file.find_matching_chunk_names("state/"):
                     if trajectory.file.chunk_exists(number, name):
@@ -159,7 +159,7 @@ def resolved(source, root):
 
 
 def read_log(source):
-    """gsd.hoomd.read_log of a file; it can't read the step of a frame if neither that frame nor frame 0 has one."""
+    """The result of gsd.hoomd.read_log, which can't read the step of a frame if neither that frame nor frame 0 has one."""
     class File(gsd.fl.GSDFile):
         def read_chunk(self, frame, name):
             if name == "configuration/step" and not self.chunk_exists(frame, name):
@@ -175,7 +175,7 @@ def read_log(source):
 
 
 def logs(source, root):
-    """arrays/resolved/series and tables/log.parquet against gsd.hoomd.read_log."""
+    """Compares arrays/resolved/series and tables/log.parquet with gsd.hoomd.read_log."""
     log = read_log(source)
     is_text = {name: isinstance(rows.dtype, np.dtypes.StringDType) for name, rows in log.items()}
     found = files_below(f"{root}/arrays/resolved/series")

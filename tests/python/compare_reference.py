@@ -1,9 +1,9 @@
-"""Holds mounted files of the reference set against their twins, which have the data in the tree.
+"""Compares mounted files of the reference set with their twins, which have inline data.
 
     compare_reference.py MOUNTPOINT TWIN.yaml [MOUNTPOINT TWIN.yaml …]
 
-Every array of the twin is compared, by value, with the bytes of the block that the mounted tree says
-it lies in. Prints how many arrays were compared.
+Every array of the twin is compared, by value, with the bytes of its block according to the
+mounted tree. Prints the number of compared arrays.
 """
 
 import os
@@ -15,7 +15,7 @@ import trees
 
 
 def scalar_type(name, byteorder):
-    """The numpy type of a datatype's name."""
+    """The numpy type for the name of a datatype."""
     if isinstance(name, list):
         kind, length = name
         letter = {"ascii": "S", "ucs4": "U"}[kind]
@@ -24,7 +24,7 @@ def scalar_type(name, byteorder):
 
 
 def datatype(item):
-    """The numpy type of an ndarray's mapping; `dtype` is what files of 2014 call it."""
+    """The numpy type of an ndarray's mapping; files of 2014 have the key `dtype`."""
     described = item.get("datatype", item.get("dtype"))
     byteorder = item.get("byteorder", "big")
     if isinstance(described, list) and not isinstance(described[-1], int):
@@ -39,7 +39,7 @@ def datatype(item):
 
 
 def from_block(item, mountpoint):
-    """The array in its block."""
+    """An array stored in a block."""
     blocks = os.path.join(mountpoint, "blocks")
     number = item["source"] % len(os.listdir(blocks))
     with open(os.path.join(blocks, f"{number}.bin"), "rb") as file:
@@ -53,7 +53,7 @@ def from_block(item, mountpoint):
 
 
 def number(value):
-    """A number as the twins write it: NaN and infinities by YAML's names, complex as text."""
+    """A number as the twins write it: NaN and infinities in YAML notation, complex numbers as text."""
     if isinstance(value, str):
         value = re.sub(r"[iI](?=$|\))", "j", value)
         return complex(value)
@@ -61,7 +61,7 @@ def number(value):
 
 
 def in_tree(item, dtype):
-    """The array in the tree."""
+    """An inline array."""
     if dtype.names:
         rows = [tuple(row) for row in item["data"]]
         return np.array(rows, dtype.newbyteorder("="))
@@ -80,7 +80,7 @@ def flatten(value):
 
 
 def equal(a, b):
-    """Whether two arrays hold the same values; old twins print complex numbers with only 12 digits."""
+    """True if two arrays hold the same values; old twins have complex numbers with only 12 digits."""
     if a.dtype.names:
         return all(equal(a[name], b[name]) for name in a.dtype.names)
     if a.shape != b.shape:
@@ -107,7 +107,7 @@ def compare(mountpoint, twin):
     tree = load(os.path.join(mountpoint, "tree.yaml"))
     stored = {path: item for path, item in trees.arrays(tree) if isinstance(item.get("source"), int)}
     if blocks and not stored:
-        # The data half of an exploded file names no array: its block is the only one of the twin.
+        # The data half of an exploded file has no array in its tree: its block is the twin's only array.
         ((path, item),) = wanted.items()
         only = {"source": 0, "byteorder": "little", "shape": np.shape(item["data"])}
         stored = {path: item | only}

@@ -1,14 +1,14 @@
-"""A program that writes a GSD file while others look at it.
+"""Writes a GSD file while other programs read it.
 
     grow_gsd.py FILE
 
-Obeys the lines that it reads, and answers each with the number of frames that it has ended:
+Executes the commands on its standard input, and prints after each the number of finished frames:
 
-    frame NAMES    writes and ends a frame: chunk `quantity/K` for each K below NAMES holds three times 1000·frame + K
-    chunk K        writes a chunk of a frame that it does not end yet
-    flush          hands all ended frames to the file
-    truncate       removes all frames; the numbers begin at 500 then
-    upgrade        makes a file of version 1 one of version 2
+    frame NAMES    writes and ends a frame: chunk `quantity/K` for each K below NAMES holds 1000·frame + K three times
+    chunk K        writes a chunk of an unfinished frame
+    flush          flushes all finished frames to the file
+    truncate       removes all frames; the next values start as for frame 500
+    upgrade        upgrades a file from version 1 to version 2
 """
 
 import sys

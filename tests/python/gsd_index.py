@@ -1,4 +1,4 @@
-"""The index of a GSD file, read byte by byte: what the readers of the gsd package hide."""
+"""Parses the index of a GSD file, including entries that the readers of the gsd package hide."""
 
 import struct
 from collections import namedtuple
@@ -11,7 +11,7 @@ DTYPES = [None, "|u1", "<u2", "<u4", "<u8", "|i1", "<i2", "<i4", "<i8", "<f4", "
 
 
 def names_of(data, version, location, slots):
-    """The names in the order of their numbers."""
+    """The names in the order of their ids."""
     table = data[location : location + 64 * slots]
     if version < 0x20000:
         every = [table[at : at + 64].split(b"\0")[0] for at in range(0, len(table), 64)]
@@ -37,6 +37,6 @@ def chunks(path):
 
 
 def array(chunk):
-    """A chunk as gsd.fl gives it."""
+    """A chunk as gsd.fl returns it."""
     shape = (chunk.n,) if chunk.m == 1 else (chunk.n, chunk.m)
     return np.frombuffer(chunk.data, chunk.dtype).reshape(shape)

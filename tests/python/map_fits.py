@@ -1,4 +1,4 @@
-"""FITS files of compressed blocks in a map, and of a stream that grows.
+"""Maps FITS files of compressed blocks, and of a growing stream.
 
     map_fits.py write FOLDER
     map_fits.py read FOLDER MOUNTPOINT
@@ -53,12 +53,12 @@ def read(mountpoint):
     before = mapped(mountpoint, "stream.asdf/fits/rows.fits")
     assert before.shape == (99, 10)
     grow(990, 30000)
-    # A program that opens the file just then may read the old header and the new length.
+    # A program that opens the file at this moment may read the old header and the new length.
     place, until = os.path.join(mountpoint, "stream.asdf/fits/rows.fits"), time.monotonic() + 120
     while os.path.getsize(place) < 30000 * 8 and time.monotonic() < until:
         time.sleep(0.05)
     after = mapped(mountpoint, "stream.asdf/fits/rows.fits")
-    # Not read before the stream grew.
+    # This file was not read before the stream grew.
     assert (before == np.arange(990.0).reshape(99, 10)).all()
     assert after.shape == (3000, 10) and (after == np.arange(30000.0).reshape(3000, 10)).all()
 

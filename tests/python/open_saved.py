@@ -1,9 +1,9 @@
-"""Says what Python asdf finds in files.
+"""Prints what Python asdf reads from files.
 
     open_saved.py FOLDER
 
-Prints for each file of the folder its name, a tab, and what `c` in the tree is, by the name of its type;
-`nothing` if it is not there, or why the file can't be read. Every value is looked at, every array is made.
+Prints for each file of the directory its name, a tab, and the name of the type of `c` in the tree;
+`nothing` if there is no `c`, or the error. Every value is accessed, and every array is loaded.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Says what Python asdf reads of damaged files.
+"""Prints the bytes that Python asdf reads from damaged files.
 
     read_arrays.py FILE...
 
-A line for each file: its bytes of array `block0`, then `block1`, as hexadecimal digits, `-` for none.
+One line per file: the bytes of array `block0`, then `block1`, as hexadecimal digits, `-` for none.
 """
 
 import sys
@@ -18,7 +18,7 @@ def read(path, name):
     try:
         with asdf.open(path) as af:
             return np.asarray(af[name]).tobytes().hex() or "-"
-    except Exception:  # whatever it stumbles over
+    except Exception:  # any error
         return "-"
 
 

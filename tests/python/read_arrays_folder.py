@@ -1,9 +1,9 @@
-"""Holds the files of `arrays/` against the arrays that Python asdf finds in the files of a folder.
+"""Compares the files of `arrays/` with the arrays that Python asdf reads from the files of a directory.
 
     read_arrays_folder.py FOLDER MOUNTPOINT
 
-Each has to be what numpy.save writes of the array, and has to be mapped by numpy. Prints how many there are, and how
-many of them do not lie one after the other.
+Each must equal the output of numpy.save, and numpy must be able to map it. Prints the number of arrays, and how
+many of them are not contiguous.
 """
 
 import io
@@ -70,7 +70,7 @@ for name in sorted(os.listdir(folder)):
                 array = array.data
             array = np.asarray(array)
             if array.dtype == object:
-                # What Python makes of nulls without a datatype: the type of the others is ours.
+                # Python's type for nulls without a datatype differs: ours is the type of the other elements.
                 array = array.astype(np.load(place).dtype)
             saved = io.BytesIO()
             np.save(saved, array)

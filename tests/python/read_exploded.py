@@ -1,8 +1,8 @@
-"""Holds copies of `exploded/` against the files of a folder: each array has to be equal.
+"""Compares copies of `exploded/` with the files of a directory: each array must be equal.
 
     read_exploded.py FOLDER COPIES
 
-COPIES/NAME.asdf is a copy of the folder for FOLDER/NAME.asdf. Prints how many arrays there are.
+COPIES/NAME.asdf is a copy of the directory for FOLDER/NAME.asdf. Prints the number of arrays.
 """
 
 import os
@@ -47,14 +47,14 @@ for name in sorted(os.listdir(folder)):
     stem = name.removesuffix(".asdf")
     names = [name, *(f"{stem}{n:04}.asdf" for n in range(blocks))]
     assert sorted(os.listdir(copy)) == sorted(names), (name, os.listdir(copy))
-    # Only the sources differ.
+    # Only `source` differs.
     pattern = re.compile(rb"(source: )[^\s,}]+")
     tree, text = text_of(original), text_of(os.path.join(copy, name))
     with open(os.path.join(copy, name), "rb") as file:
         assert file.read() == text, f"{name}: something follows the tree"
     assert pattern.sub(rb"\1", tree) == pattern.sub(rb"\1", text), name
     for n in range(blocks):
-        # Each is an ASDF file of its own.
+        # Each block's file is a valid ASDF file.
         with asdf.open(os.path.join(copy, f"{stem}{n:04}.asdf"), validate_checksums=True) as single:
             assert len(single._blocks.blocks) == 1, (name, n)
             single._blocks.blocks[0].cached_data

@@ -1,8 +1,8 @@
-"""Holds the files of `fits/` against those of `arrays/` in the folder of a mount, by astropy.
+"""Compares the files of `fits/`, as astropy reads them, with those of `arrays/` in a mount.
 
     read_fits_folder.py MOUNTPOINT
 
-Prints how many there are, how many of them are not stored as they are, and how many arrays have none.
+Prints the number of FITS files, of converted ones among them, and of arrays without a FITS file.
 """
 
 import os
@@ -19,7 +19,7 @@ random.seed(14)
 
 
 def expected(array):
-    """The array as FITS has it, or None."""
+    """The array as FITS represents it, or None."""
     if array.dtype.kind not in "biuf" or not 1 <= array.ndim <= 4:
         return None
     if array.dtype.kind == "b":
@@ -32,7 +32,7 @@ def same(one, other):
 
 
 def compare(place, array, path):
-    # astropy maps no integers that FITS stores less half of their range.
+    # astropy can't map integers that FITS stores offset by half the range.
     shifted = array.dtype.kind == "u" and array.itemsize > 1 or array.dtype == "i1"
     with fits.open(place, memmap=not shifted) as opened:
         opened.verify("exception")
@@ -59,7 +59,7 @@ def compare(place, array, path):
 
 
 def in_ascii(path):
-    """The path as the header has it."""
+    """The path as written in the header."""
     parts = []
     for part in path.split("/"):
         blanks = len(part) - len(part.rstrip(" "))

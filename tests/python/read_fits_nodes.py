@@ -1,8 +1,8 @@
-"""Holds the FITS files that nodes describe, and world coordinates, against asdf-astropy and gwcs.
+"""Compares FITS files described by nodes, and world coordinates, with asdf-astropy and gwcs.
 
     read_fits_nodes.py FOLDER MOUNTPOINT
 
-Prints how many headers, and how many world coordinates there are.
+Prints the numbers of headers and of world coordinates.
 """
 
 import io
@@ -27,7 +27,7 @@ def cards(header):
 
 
 def compare(place, expected):
-    """A FITS file against what astropy writes of the tree."""
+    """Compares a FITS file with astropy's output for the tree."""
     written = io.BytesIO()
     expected.writeto(written)
     units = 0
@@ -50,7 +50,7 @@ def compare(place, expected):
 
 
 headers, solutions = 0, 0
-# As they were written: asdf-astropy does not read an extension without data.
+# Compare with the original, because asdf-astropy can't read an extension without data.
 for name in ("described.asdf", "compressed.asdf"):
     headers += compare(os.path.join(mountpoint, name, "fits/fits.fits"), hdus())
 assert os.readlink(os.path.join(mountpoint, "described.asdf/fits/list/0.fits")) == "../fits.fits"
@@ -83,7 +83,7 @@ for card in ((), ("", "Top Level MIRI Metadata"), (),
     header.append(card, end=True)
 headers += compare(os.path.join(mountpoint, "printed.asdf/fits/miri.fits"), printed)
 
-# Headers follow the data, whatever the tree says of them.
+# The data determine these cards, not the tree.
 lying = opened("lying.asdf/fits/lying.fits")
 header = lying[0].header
 assert list(header) == ["SIMPLE", "BITPIX", "NAXIS", "NAXIS1", "NAXIS2", "EXTEND", "BSCALE", "BZERO", "OBJECT", "DATE",
@@ -98,7 +98,7 @@ records = np.frombuffer(BLOCK, kind, 2)
 assert table.columns.names == ["a", "s", "f"] and table.header["TUNIT1"] == "m"
 assert table.columns.formats == ["1I", "2A", "E"] and table.header.comments["TTYPE1"] == "the name"
 assert np.array_equal(table.data["a"], records["a"]) and np.array_equal(table.data["f"], records["f"].astype("f4"))
-# A field of one dimension has those that the header gives it.
+# The header's TDIM reshapes a one-dimensional field.
 dimensions = opened("lying.asdf/fits/dimensions.fits")[1]
 kind = np.dtype([("a", "<i2", (3, 2)), ("b", "<i2", (6,)), ("c", "<i2", (3, 2))])
 assert [dimensions.header.get(f"TDIM{n}") for n in (1, 2, 3)] == ["(2, 3)", None, "(2,3)"], repr(dimensions.header)
@@ -122,7 +122,7 @@ assert "arrays/ leaves out alone: an ndarray is neither" in status, status
 assert os.listdir(os.path.join(mountpoint, "long.asdf/fits")) == []
 status = open(os.path.join(mountpoint, "long.asdf/.asdf-mount/status.yaml")).read()
 assert "fits/ leaves out long: in its header 0, it is too large" in status, status
-# What stands beside `header` is an array of the tree.
+# The keys beside `header` form an array of the tree.
 assert np.array_equal(np.load(os.path.join(mountpoint, "printed.asdf/arrays/miri/2/data.npy")), floats)
 status = open(os.path.join(mountpoint, "printed.asdf/.asdf-mount/status.yaml")).read()
 assert "defects: []" in status, status

@@ -1,8 +1,8 @@
-"""Holds `imploded.asdf` against the file it was made of: each array has to be equal, and in a block of its own file.
+"""Compares `imploded.asdf` with the original file: each array must be equal, and in a block of the same file.
 
     read_imploded.py ORIGINAL IMPLODED
 
-Prints how many arrays and blocks there are.
+Prints the numbers of arrays and blocks.
 """
 
 import sys

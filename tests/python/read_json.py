@@ -12,7 +12,7 @@ import yaml
 
 
 class Loader(yaml.CSafeLoader):
-    """Python asdf's loader, which leaves out tags that it doesn't know."""
+    """Python asdf's loader, ignoring unknown tags."""
 
 
 def untagged(loader, _, node):
@@ -33,7 +33,7 @@ def name(key):
 
 
 def as_json(value):
-    """A value of Python's by the documented rules."""
+    """A Python value as JSON, by the documented rules."""
     match value:
         case dict():
             return {name(key): as_json(item) for key, item in value.items()}
@@ -51,7 +51,7 @@ def as_json(value):
 
 
 def resolve(value, root):
-    """References to nodes of the same tree, replaced by these."""
+    """Replaces references within the tree by their target nodes."""
     match value:
         case {"$ref": pointer}:
             found = root
@@ -67,12 +67,12 @@ def resolve(value, root):
 
 
 def exact(value):
-    """A text to compare: 1 == 1.0 == True in Python, and the order of a set is another one in each process."""
+    """A text for comparisons, because in Python 1 == 1.0 == True, and the order of a set differs between processes."""
     return json.dumps(value, sort_keys=True)
 
 
 def own(key):
-    """A key of the tree that has a meaning in the tagged form begins with one more dollar sign there."""
+    """Adds a dollar sign to keys of the tree that have a meaning in the tagged form."""
     return key[1:] if re.fullmatch(r"\$\$+(ref|tag|value)", key) else key
 
 
@@ -99,7 +99,7 @@ for source in sorted(Path(sys.argv[1]).glob("*.asdf")):
         text = (mounted / file).read_bytes()
         assert len(text) == (mounted / file).stat().st_size, mounted
         found = json.loads(text, parse_constant=invalid)
-        # References hold for the tree without tags.
+        # References are paths in the tree without tags.
         found = found if file == "tree.json" else without_tags(found)
         found = resolve(found, found)
         for key in tree | found:

@@ -1,8 +1,8 @@
-"""Holds the arrays that Python asdf finds in a file against numpy's view of its mount.
+"""Compares the arrays that Python asdf reads from a file with numpy's view of the mount.
 
     read_mount.py FILE.asdf MOUNTPOINT
 
-Each block is read with numpy.fromfile and mapped with numpy.memmap. Prints how many arrays agreed.
+Each block is read with numpy.fromfile and mapped with numpy.memmap. Prints the number of equal arrays.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""Holds the pictures of a mounted folder against numpy's.
+"""Compares the pictures in a mounted directory with numpy's results.
 
     read_previews.py FOLDER MOUNTPOINT
 
-Prints how many there are.
+Prints the number of pictures.
 """
 
 import errno
@@ -19,7 +19,7 @@ folder, mountpoint = sys.argv[1:]
 
 
 def expected(array):
-    """Grey level and alpha of each pixel, the upper line first."""
+    """Grey level and alpha of each pixel, top line first."""
     array = np.abs(array) if array.dtype.kind == "c" else array
     array = array[0] if array.ndim == 3 else array
     values = np.ma.getdata(array).astype("f8")
@@ -58,7 +58,7 @@ def compare(place, array):
     level, alpha = expected(array)
     assert found.shape == (*level.shape, 2), (place, found.shape, level.shape)
     assert (found[..., 1] == alpha).all(), place
-    # Percentiles of few numbers may be taken on either side of a half, so that one level or two change.
+    # With few numbers, percentiles may be rounded either way, so levels may differ by one or two.
     apart = np.abs(found[..., 0] - level)
     assert np.percentile(apart, 99) <= 1 and apart.mean() < 1, (place, apart.max(), apart.mean())
 
@@ -110,6 +110,6 @@ for name in ["preview.png", "preview/data.png"]:
 compare(os.path.join(root, "preview", "sound.png"), np.eye(3))
 with open(status) as file:
     after = file.read()
-# Nothing was decoded before a picture was read, so the damage was not known.
+# Nothing is decoded until a picture is read, so the damage is unknown before.
 assert "corrupt" not in before and before.count("\n") < after.count("\n"), (before, after)
 print(compared)

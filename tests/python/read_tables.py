@@ -1,8 +1,8 @@
-"""Holds the tables of a mounted folder, as pyarrow and DuckDB read them, against what was written.
+"""Compares the tables of a mounted directory, as pyarrow and DuckDB read them, with the original data.
 
     read_tables.py FOLDER MOUNTPOINT
 
-Prints how many columns were compared.
+Prints the number of compared columns.
 """
 
 import base64
@@ -23,7 +23,7 @@ folder, mountpoint = sys.argv[1:]
 
 
 def plain(values):
-    """The values of a column as lists of Python's values."""
+    """The values of a column as nested lists of Python values."""
     mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
     values = np.ma.getdata(values)
     if values.dtype.names:
@@ -49,7 +49,7 @@ def gather(shape, make, at=()):
 
 
 def compare(place, expected):
-    """Columns of a table by name."""
+    """Compares the columns of a table by name."""
     with open(place, "rb") as file:
         assert len(file.read()) == os.path.getsize(place), place
     read = pq.read_table(place)
@@ -70,12 +70,12 @@ def of_table(table):
             columns |= {"sky.dec": column.dec.deg, "sky.ra": column.ra.deg}
         else:
             columns[name] = getattr(column, "value", column) if name in ("length", "time") else column
-    # A column without a masked value is written without a mask, and reads as one.
+    # A masked column without masked values is written without a mask.
     return {name: column if np.ma.isMaskedArray(column) else np.asarray(column) for name, column in columns.items()}
 
 
 def told(place, table):
-    """What is said of the columns of a table of astropy."""
+    """The expected metadata for the columns of an astropy table."""
     read = pq.ParquetFile(place).schema_arrow
     own = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(pq.read_metadata(place).metadata[b"ARROW:schema"])))
     assert own.equals(read) and [field.metadata for field in own] == [field.metadata for field in read], (own, read)
@@ -122,7 +122,7 @@ for name in sorted(os.listdir(folder)):
     assert found == {path + ".parquet" for path in tables} | {"same.parquet"}, (name, sorted(found))
     assert os.readlink(os.path.join(root, "same.parquet")) == "records.parquet"
 
-# More rows than a group has.
+# More rows than fit in one row group.
 place = os.path.join(mountpoint, "large.asdf", "tables", "%-.parquet")
 with asdf.open(os.path.join(folder, "large.asdf")) as af:
     read = pq.ParquetFile(place)
@@ -140,7 +140,7 @@ with asdf.open(os.path.join(folder, "large.asdf")) as af:
     assert found[:4] == (rows, rows * (rows - 1) // 2, 1000, -(-rows // 7)), found
     assert abs(found[4] - af["pos"][:, 2].astype("f8").sum()) < 1e-3
 
-# A column that can't be had fails alone, one that is too short is left out with its reason.
+# An unreadable column fails alone; a column that is too short is left out, with a reason.
 place = os.path.join(mountpoint, "standard.asdf", "tables", "catalog.parquet")
 assert pq.ParquetFile(place).schema_arrow.names == ["id", "secret", "flux"]
 assert pq.read_table(place, columns=["id", "flux"]).to_pylist() == \
@@ -157,7 +157,7 @@ assert "tables/ leaves out nothing: it has no columns" in status, status
 twice = pq.read_table(os.path.join(mountpoint, "standard.asdf", "tables", "twice.parquet"))
 assert twice.schema.names == ["a", "a~2", "a~1", "a~3"], twice.schema.names
 assert twice.to_pylist()[2] == {"a": 3, "a~2": 3, "a~1": 2.0, "a~3": 3}, twice.to_pylist()
-# A spectrum is a table; several on one axis are none.
+# A spectrum is a table; several spectra on one axis are not.
 root = os.path.join(mountpoint, "standard.asdf", "tables")
 spectrum = pq.read_table(os.path.join(root, "spectrum.parquet"))
 assert spectrum.column_names == ["flux", "spectral_axis", "uncertainty", "mask"], spectrum.column_names
@@ -165,11 +165,11 @@ assert spectrum.column("flux").to_pylist() == list(range(9)) and spectrum.column
 units = [(spectrum.field(name).metadata or {}).get(b"unit") for name in spectrum.column_names]
 assert units == [b"erg s-1 cm-2", b"Angstrom", None, None], units
 assert not os.path.exists(os.path.join(root, "spectra.parquet")) and not os.path.exists(os.path.join(root, "spectra"))
-# A record is missing as a whole, unless it has lists: then its values are.
+# A masked record is NULL as a whole; if it has lists, its values are NULL instead.
 masked = pq.read_table(os.path.join(mountpoint, "standard.asdf", "tables", "masked.parquet")).to_pylist()
 assert [row["flat"] and row["flat"]["a"] for row in masked] == [None, 4, None], masked
 assert masked[0]["lists"] == {"a": None, "v": [None, None]} and masked[1]["lists"] == {"a": 4, "v": [5, 6]}, masked
-# Columns whose blocks are gone are left out.
+# Columns with missing blocks are left out.
 root = os.path.join(mountpoint, "truncated.asdf")
 assert sorted(os.listdir(os.path.join(root, "tables"))) == ["stars.parquet"], os.listdir(os.path.join(root, "tables"))
 assert pq.read_table(os.path.join(root, "tables", "stars.parquet")).column_names == ["ra"]

@@ -4,7 +4,7 @@ import yaml
 
 
 class Loader(yaml.SafeLoader):
-    """Takes every tag for the plain value under it."""
+    """Ignores tags and returns the plain values."""
 
 
 def _plain(loader, _suffix, node):
@@ -19,7 +19,7 @@ Loader.add_multi_constructor("", _plain)
 
 
 def load(text):
-    """The tree of the text of a file's head."""
+    """The tree in the text of a file's head."""
     return yaml.load(text, Loader)
 
 

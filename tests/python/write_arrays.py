@@ -75,7 +75,7 @@ NUMBERS = {"i1": "int8", "i2": "int16", "u4": "uint32", "f4": "float32", "f8": "
 
 
 def write_strided(path):
-    """A file of one block, and of arrays with any offsets and strides in it. Python asdf writes none."""
+    """Writes one block and arrays with random offsets and strides in it, which Python asdf can't write."""
     nodes, size = [], 4096
     for n in range(6):
         kind = list(NUMBERS)[RNG.integers(len(NUMBERS))]

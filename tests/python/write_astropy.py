@@ -1,8 +1,8 @@
-"""Writes quantities, tables, masked columns, times and coordinate systems, as asdf-astropy and gwcs have them.
+"""Writes quantities, tables, masked columns, times and coordinate systems with asdf-astropy and gwcs.
 
     write_astropy.py FOLDER
 
-Prints, as JSON, which file of `arrays/` holds which array: paths, and files that numpy.save wrote beside.
+Prints, as JSON, for each path in `arrays/` the file that numpy.save wrote for comparison.
 """
 
 import json
@@ -38,7 +38,7 @@ with asdf.AsdfFile(tree) as af:
 
 
 def arrays(node, steps=()):
-    """All ndarrays of the raw tree."""
+    """All ndarrays of the untagged tree."""
     if isinstance(node, dict) and {"source", "datatype", "shape"} <= set(node):
         yield steps
     items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()

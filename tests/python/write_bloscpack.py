@@ -1,8 +1,8 @@
-"""Writes Bloscpack files of many kinds by the bloscpack package, and what they hold.
+"""Writes Bloscpack files of many kinds with the bloscpack package, and their expected content.
 
     write_bloscpack.py FOLDER [SEED]
 
-NAME.blp is beside NAME.bin, the data; NAME.json, the metadata as they are to be; NAME.npy, where the metadata describe
+Beside NAME.blp are NAME.bin, the data; NAME.json, the expected metadata; NAME.npy, if the metadata describe
 an array. Prints the names.
 """
 
@@ -13,7 +13,7 @@ import os
 import random
 import sys
 
-# bloscpack 0.16 is of 2018 and looks for it where it was then.
+# bloscpack 0.16, from 2018, imports it from its former place.
 collections.MutableMapping = collections.abc.MutableMapping
 
 import bloscpack  # noqa: E402
@@ -37,7 +37,7 @@ ARRAYS = [
 
 
 def arguments(dice):
-    """How one file is compressed."""
+    """The compression settings of a file."""
     blosc = bloscpack.BloscArgs(
         typesize=dice.choice([1, 2, 3, 4, 8, 16, 17, 255]), clevel=dice.randrange(10), shuffle=dice.random() < 0.6,
         cname=dice.choice(CODECS))
@@ -50,7 +50,7 @@ def arguments(dice):
 
 
 def data(dice, size):
-    """Bytes of which some compress, and some do not."""
+    """Bytes, some compressible and some not."""
     noise = np.frombuffer(dice.randbytes(size), "u1")
     smooth = (np.arange(size) // 37).astype("u1")
     return np.where(np.arange(size) % 5000 < dice.randrange(5000), noise, smooth).astype("u1").tobytes()
@@ -61,7 +61,7 @@ def write_file(path, dice):
     metadata = dice.choice([None, {"a": [1, 2, {"b": "λ"}], "c": None}])
     with open(path + ".bin", "wb") as file:
         file.write(payload)
-    # A chunk holds whole elements, as append demands.
+    # append requires that a chunk holds whole elements.
     size = str(255 * dice.choice([16, 40, 4000])) + "B"
     given = arguments(dice)
     bloscpack.pack_file_to_file(path + ".bin", path + ".blp", chunk_size=size, metadata=metadata, **given)
@@ -75,7 +75,7 @@ def write_file(path, dice):
         try:
             append(path + ".blp", path + ".more")
         except (RuntimeError, bloscpack.exceptions.NotEnoughSpace):
-            # Only there is no room for its chunks.
+            # Only this one has no space for more offsets.
             more = b""
         os.remove(path + ".more")
         with open(path + ".bin", "ab") as file:

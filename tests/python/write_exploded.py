@@ -1,4 +1,4 @@
-"""Writes files of every kind of block, to be shown in the exploded form.
+"""Writes files with every kind of block, to test the exploded form.
 
     write_exploded.py FOLDER
 """

@@ -1,10 +1,10 @@
-"""Writes ASDF files with Python asdf, and beside each what its blocks hold.
+"""Writes ASDF files with Python asdf, and beside each the content of its blocks.
 
     write_files.py FOLDER [NAME-PREFIX]
 
 NAME.asdf            the file
 NAME.blocks/N.bin    the bytes of block N, taken from the numpy array before it was written
-Prints the names, a line each. Codecs that the environment has not are left out.
+Prints the names, one per line. Codecs that are not installed are left out.
 """
 
 import importlib.util
@@ -41,7 +41,7 @@ def tail_of(path):
 
 
 def truth(name, arrays, streamed=b""):
-    """Notes what the blocks hold: for each key the bytes of its *block*."""
+    """Writes the expected content of the blocks: for each key the bytes of its *block*."""
     path = os.path.join(FOLDER, f"{name}.asdf")
     folder = os.path.join(FOLDER, f"{name}.blocks")
     os.mkdir(folder)
@@ -70,7 +70,7 @@ def write(name, tree, **options):
 
 
 def image(height, width):
-    """A star field: compresses somewhat, as real images do."""
+    """A star field, as compressible as real images."""
     return RNG.poisson(100, (height, width)).astype("<f4") + RNG.random((height, width), dtype="<f4")
 
 
@@ -88,7 +88,7 @@ def ordinary():
     }
 
 
-# Every codec over every kind of array.
+# Every codec with every kind of array.
 for codec in [None, *(codec for codec, module in CODECS.items() if have(module))]:
     tree = ordinary()
     name = write(codec or "stored", tree, all_array_compression=codec)
@@ -100,7 +100,7 @@ for codec in ["lz4", "zlib", "bzp2"]:
     if have(CODECS[codec]):
         truth(write(f"big-{codec}", {"big": big}, all_array_compression=codec), {"big": raw(big)})
 
-# A codec of its own per array, in one file.
+# A different codec for each array, in one file.
 mixed = {codec: image(40, 50) for codec, module in CODECS.items() if have(module)} | {"plain": image(40, 50)}
 file = asdf.AsdfFile(mixed)
 for codec in mixed:
@@ -108,14 +108,14 @@ for codec in mixed:
 file.write_to(os.path.join(FOLDER, f"{PREFIX}mixed.asdf"))
 truth(f"{PREFIX}mixed", {key: raw(array) for key, array in mixed.items()})
 
-# Views into one base that is written once.
+# Views of one base array, which is written once.
 base = np.arange(60, dtype="<i4").reshape(6, 10)
 views = {"base": base, "columns": base[:, ::3], "row": base[2], "corner": base[1:3, 4:8]}
 with asdf.config_context() as config:
     config.default_array_save_base = True
     truth(write("views-shared", views), dict.fromkeys(views, raw(base)))
 
-# Many blocks, and room to grow in each.
+# Many blocks with allocated space to grow.
 many = {f"a{n:04}": np.full(n % 5 + 1, n, "<u4") for n in range(500)}
 truth(write("many", many), {key: raw(array) for key, array in many.items()})
 tree = ordinary()
@@ -123,10 +123,10 @@ truth(write("padded", tree, pad_blocks=True), {key: raw(array) for key, array in
 tree = ordinary()
 truth(write("no-index", tree, include_block_index=False), {key: raw(array) for key, array in tree.items()})
 
-# All data in the tree.
+# Inline data only.
 truth(write("inline", {"a": np.arange(10)}, all_array_storage="inline"), {})
 
-# A stream that is appended to after the file was written.
+# A stream, appended to after the file was written.
 rows = RNG.integers(0, 1000, (12, 8)).astype("<i8")
 tree = {"a": big[:100].copy(), "rows": asdf.tags.core.Stream([8], "<i8")}
 name = write("streamed", tree)

@@ -1,4 +1,4 @@
-"""Writes files with nodes that describe FITS files, and with world coordinates beside arrays.
+"""Writes files with nodes that describe FITS files, and with arrays and world coordinates.
 
     write_fits.py FOLDER
 """
@@ -24,7 +24,7 @@ RNG = np.random.default_rng(14)
 
 
 def hdus():
-    """A FITS file of every kind of card and data."""
+    """A FITS file with every kind of card and data."""
     primary = fits.PrimaryHDU(RNG.integers(0, 60000, (3, 4), "u2"))
     header = primary.header
     header["LONG"] = ("x" * 150, "a comment that goes on")
@@ -87,7 +87,7 @@ def wcs(projection, frame=ICRS, crval=(30.5, -40.25), units=(u.deg, u.deg), orde
 
 
 def chained(*transforms, frame=ICRS, units=(u.deg, u.deg)):
-    """World coordinates by models of astropy; each transform is a step."""
+    """World coordinates from astropy models; each transform is a step."""
     frames = [cf.Frame2D(name="detector", axes_order=(0, 1), unit=(u.pix, u.pix))]
     frames += [cf.Frame2D(name=f"plane{n}", axes_order=(0, 1), unit=(u.deg, u.deg)) for n in range(1, len(transforms))]
     world = cf.CelestialFrame(reference_frame=frame, name="world", unit=units)
@@ -161,7 +161,7 @@ OTHERS = {
     "two": {"wcs": wcs(TAN), "meta": {"wcs": wcs(TAN)}, "data": image()},
     "which": {"wcs": wcs(TAN), "image": image(), "other": image()},
     "shape": {"wcs": wcs(TAN, shape=(20, 10)), "data": image()},
-    # Python reads no such key of it by now; see the end.
+    # Current Python asdf can't read this key; see the end.
     "parameter": {"wcs": wcs(models.Pix2Sky_SIN(xi=0.1875)), "data": image()},
     "far": {"wcs": wcs(TAN), "below": {"data": image()}},
     "chain-car": {"wcs": chained(shift() | scale() | models.Pix2Sky_CAR() | rotation()), "data": image()},
@@ -178,7 +178,7 @@ OTHERS = {
 }
 
 
-# The example of the document of 2014, as it is printed: the keys of the arrays stand beside `header`.
+# The example of the 2014 document, verbatim: the keys of the arrays are beside `header`.
 PRINTED = """miri: !fits/fits
 - header:
   - [SIMPLE, true, conforms to FITS standard]
@@ -228,7 +228,7 @@ PRINTED = """miri: !fits/fits
     - [EXTNAME, ERR, extension name]
     - [BUNIT, DN, Units of the error array]
 """
-# Headers that are wrong about their data, or can't be had.
+# Headers that contradict their data, or that FITS can't express.
 LYING = """lying: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
 - header:
   - [SIMPLE, false, 'no, it does not']
@@ -296,12 +296,12 @@ large: !<tag:stsci.edu:asdf/fits/fits-1.0.0>
   data: !<tag:stsci.edu:asdf/core/ndarray-1.1.0> {source: 0, datatype: float32, byteorder: big, shape: [3000]}
 """
 LONG = "long: !<tag:stsci.edu:asdf/fits/fits-1.0.0>\n- header:\n" + "".join(f"  - [K{n}, {n}, c]\n" for n in range(30000))
-# The bytes of the blocks of all.
+# The content of every block.
 BLOCK = np.arange(72).astype(">f4").tobytes()
 
 
 UNITS = ["Jy", "erg / (s cm2)", "1e-17 erg / (s cm2 Angstrom)", "Jy(1/2)", "electron / s", "DN", "mag", "pix", "MJy / sr", "um"]
-# Those that FITS does not have.
+# Units that FITS can't express.
 NO_UNITS = ["", "15 deg", "2.5 m"]
 
 
@@ -334,7 +334,7 @@ if __name__ == "__main__":
     with asdf.config_context() as config:
         config.array_inline_threshold = 10
         write("inline.asdf", EXACT, all_array_compression="zlib")
-        # Numbers of fewer digits than are written.
+        # float32 arrays can't hold all digits of the numbers.
         write("rounded.asdf", {"tan": EXACT["tan"]})
     with open(os.path.join(folder, "rounded.asdf"), "r+b") as file:
         text = file.read()

@@ -1,8 +1,8 @@
-"""Writes GSD files into a folder, some by gsd.fl with names and shapes of all kinds, some by gsd.hoomd.
+"""Writes GSD files into a directory, some with gsd.fl and names and shapes of all kinds, some with gsd.hoomd.
 
     write_gsd.py FOLDER [SEED]
 
-Prints the names of the files, without `.gsd`, one a line. The same seed gives the same files.
+Prints the names of the files, without `.gsd`, one per line. The seed determines the files.
 """
 
 import os
@@ -42,14 +42,14 @@ def write_random(path, rng, frames=12):
                 dtype, shape = fixed[name]
                 if varies[name] and rng.random() < 0.3:
                     dtype, shape = rng.choice(TYPES), tuple(rng.integers(0, 6, rng.integers(1, 3)))
-                # A second axis of length 0 can't be written.
+                # gsd can't write a second axis of length 0.
                 shape = tuple(max(size, 1) if axis else size for axis, size in enumerate(shape))
                 file.write_chunk(name, numbers(rng, dtype, shape))
             file.end_frame()
 
 
 def write_words(path, rng):
-    """Strings: of one length, of several, and empty frames between."""
+    """Strings of equal lengths and of different lengths, with empty frames between."""
     with open_new(path) as file:
         for frame in range(8):
             if frame != 3:
@@ -60,7 +60,7 @@ def write_words(path, rng):
 
 
 def write_large(path, rng):
-    """Chunks of some hundred kilobytes, and a small one between."""
+    """Chunks of some hundred kilobytes, with a small one between."""
     with open_new(path) as file:
         for frame in range(9):
             file.write_chunk("small", numbers(rng, "f8", (1,)))
@@ -69,7 +69,7 @@ def write_large(path, rng):
 
 
 def write_many(path, rng):
-    """More frames than lie between two checkpoints, and one name that few of them have."""
+    """More frames than between two checkpoints, and a name that only few of them have."""
     with open_new(path) as file:
         for frame in range(5000):
             file.write_chunk("step", np.array([frame], "u8"))
@@ -80,7 +80,7 @@ def write_many(path, rng):
 
 
 def random_frame(rng, number, log):
-    """A frame in which some quantities are set."""
+    """A frame with some quantities."""
     frame = gsd.hoomd.Frame()
     frame.configuration.step = int(number * rng.integers(0, 3))
     if rng.random() < 0.5:
@@ -124,7 +124,7 @@ def write_hoomd(path, rng, precision="single"):
 
 
 def write_logs(path, rng):
-    """Logs of all kinds: in all frames, in some, in frame 0 alone, from some frame on; texts; other types later."""
+    """Logs of all kinds: in all frames, in some, only in frame 0, from some frame on; strings; changing types."""
     with gsd.hoomd.open(path, "w") as trajectory:
         for number in range(23):
             frame = gsd.hoomd.Frame()
@@ -149,7 +149,7 @@ def write_logs(path, rng):
             frame.log["text"] = "text " + "x" * number
             if some:
                 frame.log["text/some"] = f"{number}"
-            # numpy assigns these to the type of frame 0.
+            # numpy converts these to the type of frame 0.
             frame.log["mixed"] = np.array([number]) if number < 9 else np.array([-number - 0.75], "f4")
             frame.log["mixed/list"] = np.array([number, 7][: 1 + number % 2], "f4") if number else np.array([0.5])
             frame.log["mixed/vector"] = np.arange(3, dtype="i4" if number % 3 else "f8")
@@ -157,7 +157,7 @@ def write_logs(path, rng):
 
 
 def write_no_step(path, rng):
-    """No frame has a step; some have neither a log."""
+    """No frame has a step; some have no log either."""
     with open_new(path, "hoomd", (1, 4)) as file:
         for number in range(9):
             if number in (0, 3, 4):
@@ -167,7 +167,7 @@ def write_no_step(path, rng):
 
 
 def write_states(path, rng):
-    """States: no frame has those of another."""
+    """States, which no frame takes from another one."""
     with open_new(path, "hoomd", (1, 4)) as file:
         for number in range(4):
             if number != 1:
@@ -179,7 +179,7 @@ def write_states(path, rng):
 
 
 def write_many_logs(path, rng):
-    """So many chunks in a frame that frames are searched one by one."""
+    """A frame with so many chunks that frames are searched one by one."""
     with gsd.hoomd.open(path, "w") as trajectory:
         for number in range(3):
             frame = gsd.hoomd.Frame()

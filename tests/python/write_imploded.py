@@ -1,4 +1,4 @@
-"""Writes files whose arrays lie in other files: `all.asdf`, and `some.asdf`, which has blocks of its own.
+"""Writes files with external arrays: `all.asdf`, and `some.asdf`, which also has blocks.
 
     write_imploded.py FOLDER
 """
@@ -24,7 +24,7 @@ def node(source, length):
 
 
 def mixed(name, streamed):
-    """Two blocks of its own; the second is streamed."""
+    """Two blocks in the file itself; the second is streamed."""
     path = os.path.join(folder, name)
     last = asdf.tags.core.Stream([2], np.float64) if streamed else np.arange(16.0).reshape(8, 2)
     with open(path, "wb") as out:

@@ -1,4 +1,4 @@
-"""Writes files with arrays in the tree: random ones, and those of which readers differ.
+"""Writes files with inline arrays: random ones, and those on which readers disagree.
 
     write_inline.py FOLDER SEED COUNT
 """
@@ -16,7 +16,7 @@ TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64
          "complex64", "complex128", "bool8"]
 WORDS = ["abc", "'x y'", "ü", '"\\u4e00\\n"', "''", "'12'", "no thing", "!!str 5"]
 
-# Where each is written on one line, or by hand.
+# Inline arrays in all styles of YAML.
 BY_HAND = """
 plain: !core/ndarray-1.1.0 [1, 2, 3]
 nested: !core/ndarray-1.1.0
@@ -102,12 +102,12 @@ def literal(kind):
 
 
 def nested(shape, make, flow, indent):
-    """The lines of nested sequences, in brackets or not."""
+    """The lines of nested sequences, in flow or block style."""
     if not shape:
         return make()
     items = [nested(shape[1:], make, flow or RNG.random() < 0.5, indent + 2) for _ in range(shape[0])]
     if flow or not items:
-        # A block sequence can't stand in brackets.
+        # A flow sequence can't contain a block sequence.
         if any("\n" in item for item in items):
             return "".join(f"\n{' ' * indent}- {item.lstrip()}" for item in items)
         return "[" + ", ".join(items) + "]"
@@ -140,7 +140,7 @@ def write(name, nodes):
 write(f"by-hand{seed}.asdf", BY_HAND.lstrip("\n"))
 for number in range(count):
     write(f"random{seed}-{number}.asdf", "".join(f"key {n}: {some_array()}\n" for n in range(RNG.integers(1, 12))))
-# Longer than what is decoded at once.
+# Longer than a unit of decoding.
 values = ", ".join(str(int(n)) for n in RNG.integers(-(2**62), 2**62, 200_000))
 rows = "".join(f"- [{n}, {n / 7!r}, w{n}]\n" for n in range(30_000))
 write(f"long{seed}.asdf", f"long: !core/ndarray-1.1.0 [{values}]\nrows: !core/ndarray-1.1.0\n{rows}after: 1\n")

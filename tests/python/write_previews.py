@@ -1,4 +1,4 @@
-"""Writes files with arrays that can be shown as pictures, and some that can't.
+"""Writes files with arrays that have a picture, and arrays that have none.
 
     write_previews.py FOLDER
 """
@@ -50,7 +50,7 @@ tree = {
     "types": {name.replace("<", "little ").replace(">", "big "): few(name) for name in TYPES},
     "cube": np.arange(3 * 40 * 50, dtype=">i2").reshape(3, 40, 50),
     "fortran": {"plane": np.asfortranarray(sky(60, 70)), "cube": np.asfortranarray(RNG.normal(0, 1, (4, 20, 30)))},
-    # Elements of a column lie closer together than those of a row.
+    # Transposed: the elements of a column are adjacent in memory.
     "turned": {"base": SKY, "columns": SKY.T[::2, ::-3], "backwards": SKY.T[::-1, ::2],
                "cube": np.arange(4 * 60 * 50, dtype="i4").reshape(4, 60, 50).transpose(0, 2, 1)[::2, :, ::2]},
     "every second": sky(60, 70)[::2, ::2],
@@ -62,7 +62,7 @@ tree = {
     "x.png": {"inside": np.eye(3)},
     "x": np.eye(4),
     "masked": np.ma.masked_array(np.eye(5), np.eye(5) > 0),
-    # None of these can be shown.
+    # None of these has a picture.
     "not": {"vector": np.arange(5), "many": np.zeros((2, 2, 2, 2)), "texts": np.full((3, 3), "a"),
             "empty": np.zeros((0, 5)), "records": np.zeros((2, 2), [("a", "i4")]), "number": np.array(5.0)},
 }

@@ -1,4 +1,4 @@
-"""Writes files with tables of random columns: of astropy, as arrays of records, and as mappings of arrays.
+"""Writes files with tables of random columns: astropy tables, structured arrays, and mappings of arrays.
 
     write_tables.py FOLDER SEED COUNT
 """
@@ -38,7 +38,7 @@ def column(dtype, shape):
 
 
 def columns(rows):
-    """One column of each type, and some with several values a row."""
+    """One column of each type, and some with several values per row."""
     for dtype in TYPES:
         yield dtype, column(dtype, (rows,))
     for n in range(5):
@@ -71,7 +71,7 @@ def random_records(rows):
 
 
 def write_by_hand(path):
-    """A table of the standard's own schema, with a column too many, and one whose compression is not known."""
+    """A table of the standard's schema, with a superfluous column, and a column with unknown compression."""
     head = """#ASDF 1.0.0
 #ASDF_STANDARD 1.0.0
 %YAML 1.1
@@ -151,7 +151,7 @@ masked: !core/table-1.0.0
 
 
 def write_truncated():
-    """Files whose last block is gone, and all of whose blocks are gone."""
+    """Files without the last block, and without any block."""
     path = os.path.join(folder, "truncated.asdf")
     stars = Table({"ra": np.arange(2000.0), "dec": np.arange(2000.0) + 1})
     asdf.AsdfFile({"stars": stars, "plain": dict(x=np.arange(2000), y=np.arange(2000.0))}).write_to(path)

@@ -1,4 +1,4 @@
-"""Writes ASDF files of text alone into FOLDER: values of every type, and random trees."""
+"""Writes ASDF files without blocks into FOLDER: values of every type, and random trees."""
 
 import random
 import sys

@@ -1,14 +1,14 @@
-"""What numpy and asdf need for arrays, and the files for both.
+"""Measures numpy and asdf on arrays, and writes the files for them and the mount.
 
     arrays_peer.py write FOLDER MIB     big.npy, and big.asdf and CODEC.asdf with the same float32 array at the key big
-    arrays_peer.py permuted FOLDER MIB  permuted.asdf and permuted-lz4.asdf, with the axes of the array at the key big turned
+    arrays_peer.py permuted FOLDER MIB  permuted.asdf and permuted-lz4.asdf, with permuted axes of the array at the key big
     arrays_peer.py copy FOLDER MIB      numpy.ascontiguousarray of that array, in memory
     arrays_peer.py trees FOLDER         many.asdf: 40 000 arrays in a tree of 100 MB; roman.asdf: 30 in one of 54 kB
     arrays_peer.py load NPY             numpy.load
     arrays_peer.py map NPY              numpy.load(mmap_mode="r"), read once, then 100 000 elements in random order
     arrays_peer.py open ASDF            asdf.open(…)["big"][:]
 
-Prints the seconds that it took, as JSON.
+Prints the time in seconds, as JSON.
 """
 
 import json
@@ -35,7 +35,7 @@ def write(folder, mib):
 
 
 def turned(mib):
-    """An array of three dimensions, the first of which is the innermost in memory."""
+    """A three-dimensional array; its first axis is the innermost in memory."""
     array = np.arange(mib << 18, dtype="<f4")
     return array.reshape(128, -1, 256).transpose(2, 0, 1)
 
@@ -46,7 +46,7 @@ def permuted(folder, mib):
     for name, codec in (("permuted", None), ("permuted-lz4", "lz4")):
         path = os.path.join(folder, f"{name}.asdf")
         with asdf.config_context() as config:
-            # Else it is written in C order.
+            # Otherwise asdf writes the array in C order.
             config.default_array_save_base = True
             asdf.AsdfFile({"big": turned(mib)}).write_to(path, all_array_compression=codec)
 

@@ -1,10 +1,10 @@
-"""What the bloscpack package needs for the same work as the mount, and the file for both.
+"""Measures the bloscpack package on the same work as the mount, and writes the file for both.
 
-    bloscpack_peer.py write FILE MIB       packs an array of so many MiB, with the package's own settings
-    bloscpack_peer.py decompress FILE OUT  what blpk decompress does, with the C threads of python-blosc on all cores
+    bloscpack_peer.py write FILE MIB       packs an array of this many MiB, with the package's default settings
+    bloscpack_peer.py decompress FILE OUT  as blpk decompress, with the C threads of python-blosc on all cores
     bloscpack_peer.py map ARRAY            numpy.load(ARRAY, mmap_mode="r"), and an element in each MiB
 
-Prints the seconds that it took, as JSON.
+Prints the time in seconds, as JSON.
 """
 
 import collections
@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-# bloscpack 0.16 is of 2018 and looks for it where it was then.
+# bloscpack 0.16, from 2018, imports it from its former place.
 collections.MutableMapping = collections.abc.MutableMapping
 
 import blosc  # noqa: E402

@@ -1,11 +1,11 @@
-"""What the gsd package needs for the same work as the mount, and the files for both.
+"""Measures the gsd package on the same work as the mount, and writes the files for both.
 
     gsd_peer.py write FILE FRAMES     a trajectory: step, position of three particles, and energy in each frame
-    gsd_peer.py random FILE MOUNT     reads chunks of random frames, by gsd.fl and through the mount
-    gsd_peer.py pygsd FILE            opens the file by gsd.pygsd
+    gsd_peer.py random FILE MOUNT     reads chunks of random frames, with gsd.fl and through the mount
+    gsd_peer.py pygsd FILE            opens the file with gsd.pygsd
     gsd_peer.py series FILE MOUNT     the positions of all frames: gsd.hoomd, gsd.fl, numpy.load in the mount
 
-Prints the seconds that each took, as JSON.
+Prints the times in seconds, as JSON.
 """
 
 import json
@@ -27,7 +27,7 @@ READS = 3000
 
 
 def write(path, frames):
-    """The bytes that gsd 5 writes for it, at once: a million frames of it take a minute."""
+    """Writes the same bytes as gsd 5, which takes a minute for a million frames, in one step."""
     data = np.zeros(frames, FRAME)
     data["step"] = np.arange(frames)
     data["position"] = np.arange(9 * frames, dtype="f4").reshape(frames, 3, 3)
@@ -35,7 +35,7 @@ def write(path, frames):
     slots = 1 << (3 * frames + 1).bit_length()
     index = np.zeros(slots, ENTRY)
     start = 256 + 1024 + slots * 32 + 4
-    # The only chunk that frame 0 has alone comes last in it.
+    # The only chunk that no other frame has comes last in frame 0.
     at = np.arange(frames) * 3
     at[1:] += 1
     for number, (name, n, m, kind) in enumerate([("step", 1, 1, 4), ("position", 3, 3, 9), ("energy", 1, 1, 10)]):

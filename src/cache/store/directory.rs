@@ -1,17 +1,17 @@
-//! A directory of tables, each a file named after its key.
+//! A directory of tables, one file each, named after the key.
 //!
 //! ```text
-//! $XDG_CACHE_HOME/asdf-mount/                  ours alone; made with mode 0700
-//!   6f1e…c2.seek                               0600; its mtime is when it was used last
+//! $XDG_CACHE_HOME/asdf-mount/                  owned by this user; created with mode 0700
+//!   6f1e…c2.seek                               0600; its mtime is the time of the last use
 //!   .new-4711-…-1                              being written
 //! ```
 //!
-//! What lies here is not believed: a file is opened without following a link, and only if it is ours and
-//! no other user may write it. All goes through the directory's descriptor, which is opened before the
-//! mount, as that may cover it. Files are made under another name and renamed, so that two mounts that
-//! make the same table don't meet. Only so many are open at a time; one that had to be closed is opened
-//! again by its name, if it is still the same file. One that was removed stays open with them: it may vouch
-//! for what a stream was that has changed.
+//! The files are not trusted. A file is opened without following a link, and only if it is ours and no other
+//! user may write it. All access goes through the directory's descriptor, which is opened before the mount,
+//! as the mount may cover the directory. Files are written under a temporary name and renamed, so that two
+//! mounts that make the same table do not interfere. The number of open files is limited. A closed file is
+//! reopened by its name, if it is still the same file. A removed table stays open among them: it may still
+//! prove the bytes of a stream that has changed since.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -31,20 +31,20 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 use crate::user_dirs;
 
-/// What the name of a table ends with.
+/// The suffix of a table's file name.
 const SUFFIX: &str = ".seek";
 
-/// Bytes of all tables at most, and the part of the free space that they may take.
+/// Maximum bytes of all tables, and the divisor of the free space that limits them, too.
 const MOST: u64 = 1 << 30;
 const PART: u64 = 10;
 
-/// Tables that are open at a time.
+/// Maximum number of tables that are open at a time.
 const OPEN: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not zero");
 
-/// After so long an unfinished file is abandoned.
+/// The age at which an unfinished file counts as abandoned.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Which file: device and inode.
+/// The identity of a file: device and inode.
 type Identity = (u64, u64);
 
 /// A directory of tables, held open.
@@ -56,19 +56,19 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens `path`, and makes it if it is missing.
+    /// Opens `path`, creating it if missing.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let dir = user_dirs::CACHE.open(path)?;
         Ok(Self { dir, most: MOST, open: Mutex::new(LruCache::new(OPEN)) })
     }
 
-    /// The same for so many bytes.
+    /// Sets the limit in bytes.
     #[cfg(test)]
     pub(super) fn bounded(self, most: u64) -> Self {
         Self { most, ..self }
     }
 
-    /// The table under `key`, which counts as used now.
+    /// Returns the table under `key` and marks it as used now.
     pub(super) fn find(self: &Arc<Self>, key: Key) -> Option<TableFile> {
         let (file, stat) = self.open_table(key)?;
         let now = Timestamps {
@@ -85,7 +85,7 @@ impl Directory {
         user_dirs::open_file(&self.dir, name(key))
     }
 
-    /// Keeps what `write` writes, unless it is more than there is room for; then older tables make room.
+    /// Stores the output of `write`, unless it exceeds the limit; older tables are removed for it.
     pub(super) fn keep(
         &self,
         key: Key,
@@ -108,7 +108,7 @@ impl Directory {
         let _ = rustix::fs::unlinkat(&self.dir, name(key), AtFlags::empty());
     }
 
-    /// Bytes that all tables may take.
+    /// Returns the limit of all tables in bytes.
     fn bound(&self) -> u64 {
         let held = self.tables().iter().map(|table| table.size).sum::<u64>();
         let free =
@@ -116,7 +116,7 @@ impl Directory {
         self.most.min(free.saturating_add(held) / PART)
     }
 
-    /// Removes those that were used longest ago until the rest is within the bound; `key` was made now.
+    /// Removes the least recently used tables until the rest is within the limit; `key` is the newest.
     fn trim(&self, key: Key) {
         let (bound, mut tables) = (self.bound(), self.tables());
         tables.sort_by_key(|table| (table.name == name(key), table.used));
@@ -131,7 +131,7 @@ impl Directory {
         }
     }
 
-    /// All that is kept; abandoned files are removed.
+    /// Lists all tables; removes abandoned files.
     fn tables(&self) -> Vec<Listed> {
         let Ok(entries) = rustix::fs::Dir::read_from(&self.dir) else { return Vec::new() };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -157,12 +157,12 @@ impl Directory {
     }
 }
 
-/// A table that lies in the directory.
+/// A table file in the directory.
 #[derive(Debug)]
 struct Listed {
     name: String,
     size: u64,
-    /// When it was used last: seconds, nanoseconds.
+    /// Time of the last use: seconds, nanoseconds.
     used: (u64, u128),
 }
 

@@ -103,7 +103,7 @@ fn files_that_others_may_have_written_are_not_read() {
     assert!(read(&store, 4).is_none());
     assert!(std::process::Command::new("mkfifo").arg(path(5)).status().unwrap().success());
     assert!(read(&store, 5).is_none());
-    // What can't be replaced is no reason to fail.
+    // A file that can't be replaced is only recorded as an error.
     keep(&store, 4, 10);
     assert!(read(&store, 4).is_none() && store.trouble().is_some());
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -125,7 +125,7 @@ fn a_table_that_had_to_be_closed_is_read_again_unless_it_is_another() {
         found[n].read_at(50, &mut byte).map(|_| byte[0])
     };
     assert!((0..40).all(|n| byte(n).unwrap() == n as u8));
-    // While number 0 is closed another mount puts something else in its place.
+    // While number 0 is closed, another mount replaces it.
     std::fs::remove_file(folder.path().join(format!("{}.seek", key(1)))).unwrap();
     Store::at(folder.path()).unwrap().keep(key(0), &mut |out| out.write_all(&[77; 101]));
     assert!(byte(0).is_err() && byte(1).is_err() && byte(2).is_ok());
@@ -139,7 +139,7 @@ fn a_removed_table_can_be_read_on_by_its_holder() {
         let found = store.find(key(1)).unwrap();
         store.remove(key(1));
         assert!(store.find(key(1)).is_none());
-        // Nor is it mixed up with the next one of its name.
+        // A new table of the same name does not affect it.
         keep(&store, 1, 500);
         store.keep(key(1), &mut |out| out.write_all(&[7; 1000]));
         assert!(store.find(key(1)).is_some());

@@ -1,25 +1,25 @@
-//! Blosc's own codec: literals and matches, close kin of FastLZ level 2.
+//! Blosc's own codec: literals and matches, closely related to FastLZ level 2.
 //!
 //! ```text
 //! 000nnnnn                         n + 1 literal bytes follow
-//! lllooooo [l…] oooooooo [oo oo]   copy l + 2 bytes from o + 1 back; 7 in l: bytes are added to it until
-//!                                  one is not 255; all ones in o: 16 more bits, big-endian, + 8191
+//! lllooooo [l…] oooooooo [oo oo]   copy l + 2 bytes from o + 1 back; if l is 7, bytes are added to it until
+//!                                  one is not 255; if o is all ones: 16 more bits, big-endian, + 8191
 //! ```
 //!
-//! The upper bits of the first byte say nothing: a stream begins with a literal. It ends with one, too:
-//! the C library drops a match that nothing follows, which leaves the output short, and so do we.
+//! The upper bits of the first byte have no meaning: a stream begins with a literal. It also ends with one.
+//! The C library drops a match at the end, which leaves the output short, and so does this decoder.
 
-/// Literals that a control byte stands for at most.
+/// Maximum number of literals after a control byte.
 const LITERALS: usize = 32;
 
-/// Bytes that a match is copied in.
+/// Bytes of a match that are copied at once.
 const STEP: usize = 16;
 
-/// What the largest near distance stands for where a far one follows.
+/// The largest near distance, which marks a far one.
 const MAX_DISTANCE: usize = 8191;
 
-/// Decodes `stored` into `out` and says how many bytes came; `None` for a stream that makes no sense or
-/// has more than `out` holds.
+/// Decodes `stored` into `out` and returns the number of bytes; `None` for a stream that is invalid or longer
+/// than `out`.
 pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Option<usize> {
     let (&first, mut rest) = stored.split_first()?;
     let mut control = usize::from(first & 31);
@@ -30,7 +30,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Option<usize> {
             let (literal, after) = rest.split_at_checked(count)?;
             let room = out.get_mut(done..)?;
             match (rest.first_chunk::<LITERALS>(), room.first_chunk_mut::<LITERALS>()) {
-                // As many as there may be, for that is one step; the next one writes over what is too much.
+                // A copy of the maximum length is a single step. The next step overwrites the excess.
                 (Some(literals), Some(room)) => *room = *literals,
                 _ => room.get_mut(..count)?.copy_from_slice(literal),
             }
@@ -53,7 +53,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Option<usize> {
     }
 }
 
-/// Reads what follows a match's first byte: how many bytes, and from how far back.
+/// Reads a match after its first byte, and returns its length and its distance.
 fn read_match(control: usize, rest: &mut &[u8]) -> Option<(usize, usize)> {
     let mut next = || {
         let (&byte, after) = rest.split_first()?;
@@ -64,7 +64,7 @@ fn read_match(control: usize, rest: &mut &[u8]) -> Option<(usize, usize)> {
     if control >> 5 == 7 {
         loop {
             let more = next()?;
-            // Bounded by 255 times the stored size: can't overflow.
+            // At most 255 times the stored size, so no overflow.
             count += more;
             if more != 255 {
                 break;
@@ -78,12 +78,12 @@ fn read_match(control: usize, rest: &mut &[u8]) -> Option<(usize, usize)> {
     Some((count, distance + 1))
 }
 
-/// Copies `count` bytes from `distance` back to `at`; where they overlap, the bytes repeat.
+/// Copies `count` bytes from `distance` back to `at`. If the ranges overlap, the bytes repeat.
 ///
-/// The caller has checked that both ends lie within `out`.
+/// The caller has checked that both ranges lie within `out`.
 fn copy_match(out: &mut [u8], at: usize, distance: usize, count: usize) {
     let from = at - distance;
-    // In whole steps, where the bytes behind the match may be written over: they come later.
+    // In whole steps, if the bytes behind the match may be overwritten: they are decoded later.
     if distance >= STEP
         && count <= 4 * STEP
         && let Some((before, after)) = out.split_at_mut_checked(at)
@@ -105,7 +105,7 @@ fn copy_match(out: &mut [u8], at: usize, distance: usize, count: usize) {
         let byte = out[from];
         out[at..at + count].fill(byte);
     } else {
-        // What was copied can be copied again: each turn doubles the reach.
+        // Copied bytes can be copied again, so each turn doubles the reach.
         let mut done = 0;
         while done < count {
             let step = (distance + done).min(count - done);
@@ -121,7 +121,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A plain encoder: greedy, tries every distance that is given.
+    /// Encodes `data` greedily, with matches at the given distances only.
     pub(in super::super) fn encode(data: &[u8], distances: &[usize]) -> Vec<u8> {
         let mut out = vec![];
         let mut literals = vec![];
@@ -142,7 +142,7 @@ pub(super) mod tests {
             };
             let best = distances.iter().copied().max_by_key(|distance| length(distance)).unwrap_or(0);
             let count = if best == 0 { 0 } else { length(&best) };
-            // The last bytes are always literals.
+            // The last byte is always a literal.
             let count = count.min(data.len() - at - 1);
             if count < 3 || at == 0 {
                 literals.push(data[at]);
@@ -223,7 +223,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_length_beyond_two_gib_stays_within_the_output() {
-        // The sum of the length bytes is what overflows in the C library.
+        // This sum of length bytes overflows in the C library.
         let mut stored = vec![0, b'a', 7 << 5];
         stored.resize(8_500_000, 255);
         stored.extend([0, 0, 0, b'b']);

@@ -1,16 +1,16 @@
-//! One Blosc buffer (a "chunk" in Blosc's own words), decoded block by block.
+//! One Blosc buffer (a "chunk" in Blosc's terms), decoded block by block.
 //!
 //! ```text
 //! header                16 bytes
-//! bstarts               i32 a block: where it begins, from the start of the header
+//! bstarts               i32 per block: its start, from the start of the header
 //! blocks, in any order  each: 1 or typesize times  [i32 size][size bytes]
 //! ```
 //!
-//! A split whose size is its decoded length is stored as it is. A memcpyed buffer has neither bstarts nor
-//! splits: its data follow the header. All numbers are little-endian.
+//! A split whose size equals its decoded length is stored uncompressed. A memcpyed buffer has neither bstarts
+//! nor splits: its data follow the header. All numbers are little-endian.
 //!
-//! No more than a block is decoded at a time. Blocks of a few bytes are put together, and memcpyed data
-//! are cut up, into *pieces* of a size that is worth handing out; a buffer's last piece may be shorter.
+//! At most one block is decoded at a time. Tiny blocks are joined, and memcpyed data are cut, into *pieces*
+//! of a useful size; a buffer's last piece may be shorter.
 
 use std::ops::Range;
 
@@ -21,19 +21,19 @@ use super::shuffle;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// The largest block that is decoded: one has to be held whole, and the C library never chooses more
-/// than a few MiB.
+/// Maximum size of a block that is decoded. A block has to be held whole, and the C library never chooses
+/// more than a few MiB.
 pub const MAX_BLOCK: u32 = 256 << 20;
 
-/// What a stream may have besides twice its decoded bytes.
+/// Maximum size of a stream beyond twice its decoded size.
 const MAX_OVERHEAD: usize = 1 << 10;
 
-/// Blocks smaller than this are put together until they are not.
+/// Smaller blocks are joined until they reach this size.
 pub(super) const MIN_PIECE: u32 = 256 << 10;
-/// How memcpyed data are cut.
+/// Size of the pieces of memcpyed data.
 const STORED_PIECE: u32 = 1 << 20;
 
-/// Stored bytes that were read already.
+/// Stored bytes in memory.
 #[derive(Debug)]
 pub struct Memory<'a>(pub &'a [u8]);
 
@@ -59,36 +59,36 @@ pub struct Buffer<'a> {
 }
 
 impl<'a> Buffer<'a> {
-    /// Reads and checks the header that stands at `offset`; the rest of the buffer need not be there.
+    /// Reads and checks the header at `offset`; the rest of the buffer may be missing.
     pub fn open(stored: &'a dyn Content, offset: u64) -> Result<Self> {
         let bytes = Window::default().array(stored, offset, 0)?;
         let header = Header::parse(&bytes).map_err(|error| placed(error, stored, offset))?;
         Ok(Self { stored, offset, header })
     }
 
-    /// The buffer at `offset` whose header was read before.
+    /// Returns the buffer at `offset` with a header that was read before.
     pub fn new(stored: &'a dyn Content, offset: u64, header: Header) -> Self {
         Self { stored, offset, header }
     }
 
-    /// What the buffer says of itself.
+    /// Returns the buffer's header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// How many pieces there are.
+    /// Returns the number of pieces.
     pub fn pieces(&self) -> u32 {
         self.header.nbytes().div_ceil(piece_len(&self.header))
     }
 
-    /// Decoded bytes in each piece but the last, which may be shorter.
+    /// Returns the decoded bytes of each piece but the last, which may be shorter.
     pub fn piece_len(&self) -> u32 {
         piece_len(&self.header)
     }
 
-    /// Appends piece `index`, decoded, to `out`.
+    /// Appends the decoded piece `index` to `out`.
     ///
-    /// On an error, what was appended are the right bytes before the damage.
+    /// After an error, `out` ends with the right bytes before the damage.
     pub fn decode_piece(&self, index: u32, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         let start = u64::from(index) * u64::from(self.piece_len());
         let len = u64::from(self.header.nbytes()).saturating_sub(start).min(self.piece_len().into());
@@ -104,13 +104,13 @@ impl<'a> Buffer<'a> {
         self.decode_blocks((start / blocksize) as u32..end.div_ceil(blocksize) as u32, scratch, out)
     }
 
-    /// Appends all that the buffer holds, as [`Buffer::decode_piece`].
+    /// Appends the whole decoded buffer, as [`Buffer::decode_piece`] does.
     pub fn decode(&self, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         (0..self.pieces()).try_for_each(|index| self.decode_piece(index, scratch, out))
     }
 
-    /// Whether the buffer decodes to as many bytes as its header says, and has as many blocks: its first one follows
-    /// the table of blocks. Proves the length where the data are damaged.
+    /// True if the buffer decodes to the size in its header, and if its first block directly follows the
+    /// table of blocks, which proves their number. This proves the length of a buffer whose data are damaged.
     pub fn has_its_length(&self, scratch: &mut Scratch) -> Result<bool> {
         if self.header.is_memcpyed() || self.header.nbytes() == 0 {
             return Ok(true);
@@ -132,7 +132,7 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// Where byte `offset` of the buffer lies in the content.
+    /// Returns the offset in the content of byte `offset` of the buffer.
     fn at(&self, offset: u64) -> Result<u64> {
         self.offset.checked_add(offset).ok_or_else(|| Error::damaged("an offset overflows"))
     }
@@ -146,7 +146,7 @@ impl<'a> Buffer<'a> {
 
     fn decode_blocks(&self, blocks: Range<u32>, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         scratch.window.forget();
-        // One more than is decoded: where a block ends is where the next begins, as a rule.
+        // One more than is decoded: a block usually ends where the next begins.
         let count = (blocks.end + 1).min(self.header.blocks()) - blocks.start;
         let table = self.at(u64::from(HEADER_SIZE) + u64::from(blocks.start) * 4)?;
         let mut starts = std::mem::take(&mut scratch.starts);
@@ -172,7 +172,7 @@ impl<'a> Buffer<'a> {
         result
     }
 
-    /// Appends block `index`, which begins at `start` and ends at `next` unless they are out of order.
+    /// Appends block `index`, which begins at `start`. It ends at `next` if blocks are in order.
     fn decode_block(
         &self,
         index: u32,
@@ -223,8 +223,8 @@ impl<'a> Buffer<'a> {
         }
     }
 
-    /// Decodes the splits of block `index` into `out` from `from` on, which grows where it is too short;
-    /// `good` counts the bytes of the splits that came through.
+    /// Decodes the splits of block `index` into `out` from `from` on; `out` grows if it is too short. `good`
+    /// counts the bytes of the intact splits.
     #[expect(clippy::too_many_arguments, reason = "the parts of a scratch that are lent one by one")]
     fn decode_splits(
         &self,
@@ -240,7 +240,7 @@ impl<'a> Buffer<'a> {
         let splits = header.splits(index);
         let each = (header.block_len(index) / splits) as usize;
         let inner = header.inner().ok_or_else(|| Error::damaged("it has no codec"))?;
-        // What the block takes at most, in the words of its writer.
+        // Maximum stored size of the block as written by Blosc.
         let most = u64::from(header.block_len(index)) + u64::from(splits) * 4;
         let mut at = stored.start;
         for _ in 0..splits {
@@ -250,14 +250,14 @@ impl<'a> Buffer<'a> {
                 return Err(Error::damaged("it reaches past the end of its buffer"));
             }
             let size = u32::from_le_bytes(window.array(self.stored, self.at(at.into())?, ahead)?);
-            // A negative size is a large one here.
+            // A negative size is a large number here.
             if size > rest - 4 {
                 return Err(Error::damaged(format!(
                     "a stream says that it is {size} bytes long, where its buffer has {}",
                     rest - 4
                 )));
             }
-            // No writer makes a stream much longer than what it decodes to: nothing so long is read.
+            // No writer makes a stream much longer than its output, so a longer one is not read.
             if size as usize > each.saturating_mul(2).saturating_add(MAX_OVERHEAD) {
                 return Err(Error::damaged(format!("a stream of {size} bytes stands for {each}")));
             }
@@ -286,12 +286,12 @@ impl<'a> Buffer<'a> {
     }
 }
 
-/// Decoded bytes in each piece but the last; never 0.
+/// Returns the decoded bytes of each piece but the last; never 0.
 pub(super) fn piece_len(header: &Header) -> u32 {
     if header.is_memcpyed() || header.blocksize() == 0 {
         return STORED_PIECE;
     }
     let blocksize = header.blocksize();
-    // Both below 2 GiB, and less than one block above MIN_PIECE.
+    // Both are below 2 GiB, and the result is less than one block above MIN_PIECE.
     blocksize * MIN_PIECE.div_ceil(blocksize)
 }

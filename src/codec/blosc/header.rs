@@ -1,25 +1,25 @@
-//! The 16 bytes a Blosc 1 buffer opens with, all little-endian.
+//! The 16-byte header of a Blosc 1 buffer, little-endian.
 //!
 //! | byte | field | meaning |
 //! |---|---|---|
-//! | 0 | version | of the format: 2 |
-//! | 1 | versionlz | of the inner codec's format: 1 for all of them |
+//! | 0 | version | version of the format: 2 |
+//! | 1 | versionlz | version of the inner codec's format: 1 for all of them |
 //! | 2 | flags | 1 byte shuffle, 2 memcpyed, 4 bit shuffle, 8 zero, 16 not split, bits 5 to 7 the codec |
 //! | 3 | typesize | bytes in an element |
 //! | 4 | nbytes | decoded size |
 //! | 8 | blocksize | decoded size of a block; the last one may be shorter |
 //! | 12 | cbytes | size of the buffer, these 16 bytes included |
 //!
-//! Source: `README_CHUNK_FORMAT.rst` of c-blosc 1, and what c-blosc 1.21 accepts.
+//! Source: `README_CHUNK_FORMAT.rst` of c-blosc 1, and the headers that c-blosc 1.21 accepts.
 
 use crate::error::{Error, Result};
 
-/// Bytes in the header.
+/// Size of the header in bytes.
 pub const HEADER_SIZE: u32 = 16;
 
-/// The version of the format that Blosc 1 writes since 1.0.
+/// Version of the format that Blosc 1 has written since 1.0.
 const VERSION: u8 = 2;
-/// The version of every inner format that Blosc 1 has written.
+/// Version of every inner format that Blosc 1 has written.
 const INNER_VERSION: u8 = 1;
 /// Blocks of elements wider than this are not split.
 const MAX_SPLITS: u32 = 16;
@@ -32,12 +32,12 @@ const BIT_SHUFFLE: u8 = 4;
 const RESERVED: u8 = 8;
 const NOT_SPLIT: u8 = 16;
 
-/// The codec a buffer's splits are compressed with.
+/// The codec that compressed a buffer's splits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inner {
-    /// Blosc's own, a kin of FastLZ.
+    /// Blosc's own codec, related to FastLZ.
     Blosclz,
-    /// LZ4 blocks, by the fast or the thorough (HC) compressor.
+    /// LZ4 blocks, from the fast or the HC compressor.
     Lz4,
     /// Snappy, without framing.
     Snappy,
@@ -47,10 +47,10 @@ pub enum Inner {
     Zstd,
 }
 
-/// How the bytes of a block were put into another order before they were compressed.
+/// The order of the bytes of a block before compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shuffle {
-    /// They were not.
+    /// Unchanged.
     None,
     /// All first bytes of the elements, all second bytes, and so on.
     Bytes,
@@ -58,7 +58,7 @@ pub enum Shuffle {
     Bits,
 }
 
-/// A header that has passed every check that can be made without the rest of the buffer.
+/// A header that has passed all checks that need no other bytes of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     inner: Option<Inner>,
@@ -70,10 +70,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads a header and checks that its fields can be true together.
+    /// Parses a header and checks that its fields are consistent.
     ///
-    /// [`Kind::Unsupported`](crate::Kind::Unsupported) is another version or an unknown codec, anything
-    /// else that is wrong [`Kind::Damaged`](crate::Kind::Damaged).
+    /// Another version or an unknown codec gives [`Kind::Unsupported`](crate::Kind::Unsupported), any other
+    /// fault [`Kind::Damaged`](crate::Kind::Damaged).
     pub fn parse(bytes: &[u8; HEADER_SIZE as usize]) -> Result<Self> {
         let [version, inner_version, flags, typesize, n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3] =
             *bytes;
@@ -107,7 +107,7 @@ impl Header {
 
     fn check_sizes(&self) -> Result<()> {
         let &Self { typesize, nbytes, blocksize, cbytes, .. } = self;
-        // The C library counts in int32_t, so no writer gets past this.
+        // The C library counts in int32_t, so no writer exceeds this.
         if nbytes > i32::MAX as u32 || blocksize > i32::MAX as u32 || cbytes > i32::MAX as u32 {
             return Err(Error::damaged("a Blosc buffer says that it is larger than 2 GiB"));
         }
@@ -149,42 +149,42 @@ impl Header {
         Ok(())
     }
 
-    /// The codec of its splits; `None` where nothing is compressed.
+    /// Returns the codec of its splits; `None` if nothing is compressed.
     pub fn inner(&self) -> Option<Inner> {
         self.inner
     }
 
-    /// The name of the codec that the writer was asked for, even if nothing is compressed.
+    /// Returns the name of the codec that the writer was set to, even if nothing is compressed.
     pub fn inner_name(&self) -> &'static str {
         inner(self.flags >> 5).map_or("unknown", Inner::name)
     }
 
-    /// Whether the data follow the header as they are.
+    /// True if the data follow the header uncompressed.
     pub fn is_memcpyed(&self) -> bool {
         self.flags & MEMCPYED != 0
     }
 
-    /// Bytes in an element, 1 to 255; 0 is possible where there are none.
+    /// Returns the bytes of an element, 1 to 255; may be 0 in an empty buffer.
     pub fn typesize(&self) -> u32 {
         self.typesize
     }
 
-    /// Decoded bytes, below 2 GiB.
+    /// Returns the number of decoded bytes, below 2 GiB.
     pub fn nbytes(&self) -> u32 {
         self.nbytes
     }
 
-    /// Decoded bytes in a block; 1 to `nbytes`, anything where there are none.
+    /// Returns the decoded bytes of a block: 1 to `nbytes`, or any number in an empty buffer.
     pub fn blocksize(&self) -> u32 {
         self.blocksize
     }
 
-    /// Stored bytes, the header's among them; 16 to 2 GiB.
+    /// Returns the number of stored bytes, with the header: 16 to 2 GiB.
     pub fn cbytes(&self) -> u32 {
         self.cbytes
     }
 
-    /// How the bytes of a block are shuffled; like the C library, bytes win where both flags are set.
+    /// Returns the shuffle of a block. If both flags are set, bytes win, as in the C library.
     pub fn shuffle(&self) -> Shuffle {
         if self.is_memcpyed() {
             Shuffle::None
@@ -197,19 +197,19 @@ impl Header {
         }
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u32 {
         if self.nbytes == 0 { 0 } else { self.nbytes.div_ceil(self.blocksize) }
     }
 
-    /// Decoded bytes in block `index`; 0 past the last.
+    /// Returns the decoded bytes of block `index`; 0 past the last block.
     pub fn block_len(&self, index: u32) -> u32 {
         let start = u64::from(index) * u64::from(self.blocksize);
         let rest = u64::from(self.nbytes).saturating_sub(start);
         u32::try_from(rest).unwrap_or(u32::MAX).min(self.blocksize)
     }
 
-    /// How many streams of equal decoded length block `index` is cut into.
+    /// Returns the number of streams, of equal decoded length, into which block `index` is split.
     pub fn splits(&self, index: u32) -> u32 {
         let split = self.flags & NOT_SPLIT == 0
             && (1..=MAX_SPLITS).contains(&self.typesize)
@@ -231,7 +231,7 @@ fn inner(format: u8) -> Result<Inner> {
 }
 
 impl Inner {
-    /// The codec's name as Blosc spells it.
+    /// Returns the codec's name as Blosc spells it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Blosclz => "blosclz",

@@ -1,7 +1,7 @@
-//! The codecs within Blosc: one split's stored bytes to its decoded ones.
+//! The codecs within Blosc, which decode one split at a time.
 //!
-//! [`blosclz`] and LZ4 are our own, the others are crates. They decode into a slice of the length that is
-//! wanted, and never further; the larger ones keep their tables from split to split.
+//! [`blosclz`] and LZ4 are our own, the others are crates. They decode into a slice of the wanted length and
+//! never past it. Decoders with large tables are kept from split to split.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use super::header::Inner;
 use crate::codec::lz4;
 use crate::error::{Error, Result};
 
-/// Whether `stored` may decode to `len` bytes; where not, nothing need be allocated to find it out.
+/// True if `stored` may decode to `len` bytes. If not, the error is found without an allocation.
 pub(super) fn may_hold(inner: Inner, stored: &[u8], len: usize) -> bool {
     let ratio = match inner {
-        // A length goes on by bytes worth 255 each.
+        // Each further length byte adds up to 255.
         Inner::Blosclz | Inner::Lz4 => 256,
-        // The stream opens with its length, and a copy of 64 bytes takes three.
+        // The stream begins with its length, and a copy of 64 bytes takes three.
         Inner::Snappy if snap::raw::decompress_len(stored).ok() != Some(len) => return false,
         Inner::Snappy => 64,
-        // 258 bytes take two bits.
+        // 258 bytes take at least two bits.
         Inner::Zlib => 1032,
-        // A frame says its length, unless its writer did not know it; Blosc's does. A block of at most
-        // 128 KiB takes at least three bytes.
+        // A frame gives its length unless its writer did not know it; Blosc's does. A block of at most 128
+        // KiB takes at least three bytes.
         Inner::Zstd => match zstd::zstd_safe::get_frame_content_size(stored) {
             Ok(Some(size)) if size == len as u64 => 1 << 16,
             Ok(None) => 1 << 16,
@@ -33,7 +33,7 @@ pub(super) fn may_hold(inner: Inner, stored: &[u8], len: usize) -> bool {
     len <= stored.len().saturating_mul(ratio).saturating_add(1 << 10)
 }
 
-/// The codecs' tables, made when they are first needed.
+/// The codecs' tables, created at first use.
 #[derive(Default)]
 pub(super) struct Decoders {
     zlib: Option<Decompress>,
@@ -47,7 +47,7 @@ impl fmt::Debug for Decoders {
 }
 
 impl Decoders {
-    /// Decodes `stored` into the whole of `out`; what is in `out` after an error means nothing.
+    /// Decodes `stored` into the whole of `out`; after an error the contents of `out` are undefined.
     pub(super) fn decode(&mut self, inner: Inner, stored: &[u8], out: &mut [u8]) -> Result<()> {
         let wanted = out.len();
         let done = match inner {

@@ -1,10 +1,10 @@
-//! Blosc buffers that stand each for themselves, read as one content: one cache, one read-ahead.
+//! Independent Blosc buffers, read as one content with one cache and one read-ahead.
 //!
-//! Where the buffers lie, and whether their stored bytes are what they were, is known to the format that put them
-//! into a file ([`Buffers`]). Damage to a buffer is that buffer's alone.
+//! The format that stores the buffers in a file knows their positions and can verify their stored bytes
+//! ([`Buffers`]). Damage to one buffer does not affect the others.
 //!
-//! Small buffers are decoded many at a time ([`Run`]). A run in which a buffer turned out to be damaged is decoded
-//! buffer by buffer from then on, so that the others can be read.
+//! Small buffers are decoded many at a time ([`Run`]). After a buffer of a run was found damaged, that run is
+//! decoded buffer by buffer, so that the others can be read.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,47 +15,47 @@ use crate::content::Content;
 use crate::decode::{Chunk, Chunks, Decoded, Part};
 use crate::error::{Error, Kind, Result};
 
-/// A buffer of at most so many decoded bytes is decoded in one go, by one thread.
+/// A buffer of up to this many decoded bytes is decoded as a whole, by one thread.
 const TOGETHER: u64 = 1 << 20;
 
-/// Most decoded bytes of a run of several buffers.
+/// Maximum of decoded bytes in a run of several buffers.
 pub const RUN_BYTES: u64 = 128 << 10;
-/// Most buffers of a run: a read of a few bytes decodes all of them.
+/// Maximum number of buffers in a run: a read of a few bytes decodes all of them.
 pub const RUN_BUFFERS: u64 = 256;
 
-/// The range of the decoded bytes that a buffer, or a run of buffers, holds.
+/// The decoded range of a buffer, or of a run of buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first buffer.
+    /// Number of the first buffer.
     pub n: u64,
-    /// How many buffers there are.
+    /// Number of buffers.
     pub count: u64,
-    /// Where their bytes begin in the whole.
+    /// Offset of their bytes in the whole content.
     pub start: u64,
-    /// How many bytes there are.
+    /// Number of bytes.
     pub len: u64,
 }
 
-/// Buffers in a file.
+/// A source of the buffers in a file.
 pub trait Buffers: Send + Sync + std::fmt::Debug {
-    /// The buffer that holds decoded byte `offset`; `None` past the end.
+    /// Returns the buffer that holds decoded byte `offset`; `None` past the end.
     fn place(&self, offset: u64) -> Result<Option<Run>>;
 
-    /// The small buffers around decoded byte `offset` that are decoded with it; [`place`](Self::place) where it is
-    /// decoded alone.
+    /// Returns the run of small buffers that is decoded with decoded byte `offset`, or its
+    /// [`place`](Self::place) if its buffer is decoded alone.
     fn run(&self, offset: u64) -> Result<Option<Run>> {
         self.place(offset)
     }
 
-    /// Buffer `n`, which has to decode to as many bytes as its place says.
+    /// Returns buffer `n`, whose decoded size must match its place.
     fn buffer(&self, n: u64) -> Result<Buffer<'_>>;
 
-    /// An error unless the stored bytes of buffer `n` are right. Asked before any of them are decoded.
+    /// Fails unless the stored bytes of buffer `n` are right. Called before any of them are decoded.
     fn admit(&self, n: u64) -> Result<()>;
 
-    /// Appends what the buffers of a run of several decode to, after their stored bytes were found right.
+    /// Appends the decoded buffers of a run of several, each after its stored bytes were found right.
     ///
-    /// On an error, what was appended are the right bytes before the damage.
+    /// After an error, `out` ends with the right bytes before the damage.
     fn decode_run(&self, run: Run, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<()> {
         (run.n..run.n + run.count).try_for_each(|n| {
             let buffer = self.buffer(n)?;
@@ -65,28 +65,28 @@ pub trait Buffers: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// What buffers decode to, one after the other.
+/// The decoded bytes of all buffers, one after the other.
 #[derive(Clone, Debug)]
 pub struct Payload(Arc<Decoded>);
 
 impl Payload {
-    /// The payload of so many bytes.
+    /// Returns the payload of `len` decoded bytes.
     pub fn new(buffers: Arc<dyn Buffers>, len: u64, cache: &Arc<Cache>) -> Self {
         let row = Row { buffers, damaged: Mutex::default() };
         Self(Decoded::pieces(row, len, cache).with_read_ahead())
     }
 
-    /// All of it.
+    /// Returns all of it.
     pub fn content(&self) -> Arc<dyn Content> {
         self.0.clone()
     }
 
-    /// A range of it. Both share what is decoded.
+    /// Returns a range of it. Both share their decoded chunks.
     pub fn part(&self, start: u64, len: u64) -> Arc<dyn Content> {
         Arc::new(Part::new(self.0.clone(), start, len))
     }
 
-    /// What is known to be damaged: from which byte on, and why.
+    /// Returns the known damage: the offset from which on bytes are damaged, and the reason.
     pub fn damage(&self) -> Vec<(u64, Error)> {
         self.0.lost()
     }
@@ -95,7 +95,7 @@ impl Payload {
 #[derive(Debug)]
 struct Row {
     buffers: Arc<dyn Buffers>,
-    /// The first buffers of the runs in which one is damaged.
+    /// The first buffers of the runs with a damaged buffer.
     damaged: Mutex<HashSet<u64>>,
 }
 
@@ -104,7 +104,7 @@ impl Row {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The buffers that are decoded together with byte `offset`.
+    /// Returns the buffers that are decoded together with byte `offset`.
     fn run(&self, offset: u64) -> Result<Option<Run>> {
         match self.buffers.run(offset)? {
             Some(run) if run.count > 1 && self.damaged().contains(&run.n) => self.buffers.place(offset),
@@ -112,8 +112,8 @@ impl Row {
         }
     }
 
-    /// The pieces that a buffer is decoded in are this long. All of it if the buffer can't be had: that is found
-    /// out when it is decoded.
+    /// Returns the length of the pieces in which a buffer is decoded. If the buffer can't be read, this is
+    /// its whole length; decoding then reports the error.
     fn piece_len(&self, run: Run) -> Result<u64> {
         if run.count > 1 || run.len <= TOGETHER {
             return Ok(run.len);
@@ -125,7 +125,7 @@ impl Row {
         }
     }
 
-    /// Decodes one piece of a buffer, which may be all of it.
+    /// Decodes one piece of a buffer, or the whole buffer.
     fn decode_one(&self, run: Run, chunk: Chunk, out: &mut Vec<u8>) -> Result<()> {
         let buffer = self.buffers.buffer(run.n)?;
         self.buffers.admit(run.n)?;
@@ -172,7 +172,7 @@ impl Chunks for Row {
         let changed = || Error::new(Kind::Changed, "the Blosc data are no longer what they were");
         let mut run = self.run(chunk.offset)?.filter(|run| run.n == chunk.index).ok_or_else(changed)?;
         if run.count == 1 && run.len < chunk.len {
-            // Another thread found a damaged buffer in the run meanwhile.
+            // Meanwhile another thread has found a damaged buffer in the run.
             run = self.buffers.run(chunk.offset)?.ok_or_else(changed)?;
         }
         match run.count {

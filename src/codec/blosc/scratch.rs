@@ -1,4 +1,4 @@
-//! What decoding needs besides its input and output, kept from one block to the next.
+//! Buffers for decoding besides input and output, kept from block to block.
 
 use std::cell::RefCell;
 
@@ -6,14 +6,14 @@ use super::inner::Decoders;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// The most that is read ahead of what was asked for.
+/// Maximum number of bytes read ahead.
 const AHEAD: u64 = 4 << 20;
-/// Bytes by which a window grows before it has seen that there are more.
+/// Bytes by which a window grows at a time: memory is allocated only for data that exist.
 const STEP: u64 = 1 << 20;
-/// A buffer larger than this is given back after use.
+/// A buffer larger than this is freed after use.
 const KEPT: usize = 8 << 20;
 
-/// Buffers and tables that a decoder uses again and again; a thread needs one at a time.
+/// Buffers and tables that a decoder reuses; one set per thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) decoders: Decoders,
@@ -34,12 +34,12 @@ impl Scratch {
                 scratch.trim();
                 result
             }
-            // A content that is itself decoded by Blosc is being read within another's decoding.
+            // Nested decoding: the content being decoded is itself decoded by Blosc.
             Err(_) => work(&mut Self::default()),
         })
     }
 
-    /// Bytes that are allocated for buffers.
+    /// Returns the bytes allocated for buffers.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         let Self { window, starts, shuffled, planes, .. } = self;
@@ -64,13 +64,13 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Drops what was read: the next content is another one.
+    /// Discards the bytes read, before another content is read.
     pub(super) fn forget(&mut self) {
         self.bytes.clear();
     }
 
-    /// `len` bytes of `content` from `at` on; when they are not at hand, up to `ahead` bytes are read,
-    /// too.
+    /// Returns `len` bytes of `content` from `at` on. If they are not in the window, up to `ahead` bytes are
+    /// read with them.
     pub(super) fn get(&mut self, content: &dyn Content, at: u64, len: u32, ahead: u64) -> Result<&[u8]> {
         let len = u64::from(len);
         let held = at.checked_sub(self.at).filter(|skip| skip.saturating_add(len) <= self.bytes.len() as u64);
@@ -84,12 +84,12 @@ impl Window {
         Ok(&self.bytes[skip..skip + len as usize])
     }
 
-    /// Whether what was read last begins less than `distance` bytes before `at`.
+    /// True if the last read began less than `distance` bytes before `at`.
     pub(super) fn is_before(&self, at: u64, distance: u64) -> bool {
         !self.bytes.is_empty() && at.checked_sub(self.at).is_some_and(|gap| gap < distance)
     }
 
-    /// `N` bytes, as [`Window::get`].
+    /// Returns `N` bytes, like [`Window::get`].
     pub(super) fn array<const N: usize>(
         &mut self,
         content: &dyn Content,
@@ -102,13 +102,13 @@ impl Window {
         Ok(array)
     }
 
-    /// Reads at least `len` and at most `wanted` bytes; grows only by what has really come.
+    /// Reads at least `len` and at most `wanted` bytes. Memory grows only with the bytes read.
     fn load(&mut self, content: &dyn Content, at: u64, len: u64, wanted: u64) -> Result<()> {
         self.bytes.clear();
         self.at = at;
         let result = fill(&mut self.bytes, content, at, wanted);
         if self.bytes.len() as u64 >= len {
-            // What is only wanted ahead may be missing.
+            // Bytes that are only read ahead may be missing.
             return Ok(());
         }
         self.bytes.clear();
@@ -138,13 +138,13 @@ pub(super) fn fill(out: &mut Vec<u8>, content: &dyn Content, at: u64, len: u64) 
     }
 }
 
-/// The error of `len` bytes at `at` that are not all there.
+/// Returns the error for `len` bytes at `at` that are partly missing.
 pub(super) fn cut_off(content: &dyn Content, at: u64, len: u64) -> Error {
     let missing = at.saturating_add(len).saturating_sub(content.len());
     placed(Error::damaged(format!("the Blosc data is cut off, {missing} bytes early")), content, at)
 }
 
-/// Says where in the source byte `at` of the content lies, if that is known.
+/// Adds to an error the position of byte `at` in the source, if known.
 pub(super) fn placed(error: Error, content: &dyn Content, at: u64) -> Error {
     match content.stored().and_then(|(_, offset)| offset.checked_add(at)) {
         Some(place) => error.at(place),

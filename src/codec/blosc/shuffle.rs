@@ -1,19 +1,19 @@
-//! Puts shuffled bytes back into their order.
+//! The inverse shuffles of Blosc.
 //!
-//! Byte shuffle lays a block out as one plane a byte of the element: all first bytes, all second bytes,
-//! and so on; the bytes that are no whole element follow as they are. Bit shuffle does the same with
-//! bits: eight rows a byte of the element, the lowest bit first, each row one bit an element, packed
-//! from the lowest bit of a byte up. Bits are only shuffled where the number of elements is a multiple of
-//! eight; in any other block they stay as they are.
+//! Byte shuffle stores a block as one plane for each byte of the element: all first bytes, all second bytes,
+//! and so on. Bytes after the last whole element follow unchanged. Bit shuffle does this with bits: there are
+//! eight rows for each byte of the element, lowest bit first. A row holds one bit of each element, packed
+//! from the lowest bit of a byte up. Bits are only shuffled if the number of elements is a multiple of eight;
+//! any other block stays unchanged.
 //!
-//! Bits go back in three steps which all run in wide registers: the eight rows of a byte are interleaved
-//! as if they were the planes of an eight-byte element, which brings the 8 × 8 bits of eight elements
-//! together; these are transposed; and what comes out are the planes of the byte shuffle.
+//! Bits are unshuffled in three steps, all in wide registers. First the eight rows of a byte are interleaved
+//! like the planes of an eight-byte element, which brings the 8 × 8 bits of eight elements together. Then
+//! these bits are transposed. The results are the planes of the byte shuffle.
 
-/// Elements that are interleaved at a time.
+/// Number of elements interleaved at a time.
 const TILE: usize = 256;
 
-/// Undoes the byte shuffle of a block of elements of `typesize` bytes; both slices are equally long.
+/// Undoes the byte shuffle of a block of elements of `typesize` bytes; both slices have equal lengths.
 pub(super) fn unshuffle_bytes(typesize: usize, shuffled: &[u8], out: &mut [u8]) {
     match typesize {
         2 => interleave::<2>(shuffled, out),
@@ -27,7 +27,7 @@ pub(super) fn unshuffle_bytes(typesize: usize, shuffled: &[u8], out: &mut [u8]) 
     }
 }
 
-/// Undoes the bit shuffle of a block of elements of `typesize` bytes; both slices are equally long.
+/// Undoes the bit shuffle of a block of elements of `typesize` bytes; both slices have equal lengths.
 ///
 /// `planes` is scratch space of any length.
 pub(super) fn unshuffle_bits(typesize: usize, shuffled: &[u8], out: &mut [u8], planes: &mut Vec<u8>) {
@@ -53,7 +53,7 @@ pub(super) fn unshuffle_bits(typesize: usize, shuffled: &[u8], out: &mut [u8], p
     tail.copy_from_slice(rest);
 }
 
-/// FairShare the eight rows of bits of one byte of the element into its plane of bytes.
+/// Turns the eight rows of bits of one byte of the element into its plane of bytes.
 fn rows_to_plane(rows: &[u8], plane: &mut [u8]) {
     interleave::<8>(rows, plane);
     for eight in plane.chunks_exact_mut(8) {
@@ -63,7 +63,7 @@ fn rows_to_plane(rows: &[u8], plane: &mut [u8]) {
     }
 }
 
-/// Swaps bit `b` of byte `a` with bit `a` of byte `b`: halves of halves (Hacker's Delight, 7-3).
+/// Swaps bit `b` of byte `a` with bit `a` of byte `b`, recursively by halves (Hacker's Delight, 7-3).
 fn transpose(mut x: u64) -> u64 {
     let mut swap = |shift: u32, mask: u64| {
         let t = (x ^ (x >> shift)) & mask;
@@ -75,7 +75,7 @@ fn transpose(mut x: u64) -> u64 {
     x
 }
 
-/// Interleaves `T` planes, `T` one of 2, 4, 8 and 16; what is no whole element is copied.
+/// Interleaves `T` planes, for `T` in 2, 4, 8 and 16; bytes after the last whole element are copied.
 fn interleave<const T: usize>(planes: &[u8], out: &mut [u8]) {
     let count = planes.len() / T;
     let (planes, rest) = planes.split_at(count * T);
@@ -87,14 +87,15 @@ fn interleave<const T: usize>(planes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Interleaves the planes of elements of any size, `G` at a time; what is no whole element is copied.
+/// Interleaves the planes of elements of any size, `G` at a time; bytes after the last whole element are
+/// copied.
 fn scatter<const G: usize>(typesize: usize, planes: &[u8], out: &mut [u8]) {
     let count = planes.len() / typesize;
     let (planes, rest) = planes.split_at(count * typesize);
     let (elements, tail) = out.split_at_mut(count * typesize);
     tail.copy_from_slice(rest);
     let (mut one, mut other, mut woven) = ([[0; TILE]; G], [[0; TILE]; G], [[0; TILE]; G]);
-    // Without an element there is no tile, so neither `count` nor a tile's width is ever 0 below.
+    // Without elements there is no tile, so neither `count` nor a tile's width is 0 below.
     for (tile, out) in elements.chunks_mut(typesize * TILE).enumerate() {
         let woven = &mut woven.as_flattened_mut()[..out.len() / typesize * G];
         for (group, planes) in planes.chunks_exact(G * count).enumerate() {
@@ -106,14 +107,14 @@ fn scatter<const G: usize>(typesize: usize, planes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Fills `out` with the elements from `first` on, of `T` planes of `count` bytes; at most a tile.
+/// Interleaves `T` planes of `count` bytes: fills `out` with the elements from `first` on, at most a tile.
 ///
-/// Neighbours are woven until one stream is left. The compiler turns each weaving into the machine's
-/// own instruction for it, which it does not when the bytes of an element are put together at once:
-/// that is four times slower.
+/// Neighbouring streams are merged pairwise until one is left. The compiler emits the machine's interleave
+/// instruction for each merge. Assembling all bytes of an element at once would prevent this and is four
+/// times slower.
 ///
-/// `one` and `other` are room for what lies between: each its own, or the compiler sees that they might
-/// overlap.
+/// `one` and `other` hold intermediate results. As separate arguments they can't overlap, which the compiler
+/// needs to know.
 fn weave_tile<const T: usize>(
     planes: &[u8],
     count: usize,
@@ -148,7 +149,8 @@ fn weave_tile<const T: usize>(
     }
 }
 
-/// Weaves each two neighbouring streams of `width` items of `N` bytes into one of twice the item.
+/// Merges each pair of neighbouring streams of `width` items of `N` bytes into one stream with items of `2 N`
+/// bytes.
 #[inline(always)]
 fn weave<const N: usize>(streams: &[u8], out: &mut [u8], width: usize) {
     let len = width * N;
@@ -168,7 +170,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// The definition of the byte shuffle, byte by byte.
+    /// Defines the byte shuffle, byte by byte.
     pub(in super::super) fn shuffle_bytes(typesize: usize, data: &[u8]) -> Vec<u8> {
         let count = data.len() / typesize;
         let mut out = data.to_vec();
@@ -180,7 +182,7 @@ pub(super) mod tests {
         out
     }
 
-    /// The definition of the bit shuffle, bit by bit.
+    /// Defines the bit shuffle, bit by bit.
     pub(in super::super) fn shuffle_bits(typesize: usize, data: &[u8]) -> Vec<u8> {
         let count = data.len() / typesize;
         let mut out = data.to_vec();

@@ -1,25 +1,25 @@
-//! Where the chunks of a row of Blosc buffers begin, found by hopping from one header to the next.
+//! The positions of the chunks in a row of Blosc buffers, found by hopping from header to header.
 //!
-//! What a hop finds is a *span*: one buffer, or a run of buffers that are too small to be chunks each.
-//! Hopping goes no further than it is asked to. A mark is kept for each span, or, when there are very
-//! many, for every second, fourth … one, so that the table stays small whatever the stored bytes say;
-//! those between are found again from the mark before them.
+//! A hop finds a *span*: one buffer, or a run of buffers that are too small for chunks of their own. Hopping
+//! stops at the wanted offset. A mark is kept for each span, or, if there are very many, for every second,
+//! fourth … span, so that the table stays small for any stored bytes. The spans between are found again from
+//! the mark before them.
 
 use super::header::Header;
 use crate::decode::Chunk;
 use crate::error::Result;
 
-/// The most marks that are kept.
+/// Maximum number of marks.
 const MAX_MARKS: usize = 1 << 14;
 
-/// A place between two spans.
+/// A boundary between two spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SpanStart {
-    /// Bytes of the stored content before it.
+    /// Number of stored bytes before it.
     pub(super) stored: u64,
-    /// Decoded bytes before it.
+    /// Number of decoded bytes before it.
     pub(super) decoded: u64,
-    /// Chunks before it.
+    /// Number of chunks before it.
     pub(super) chunks: u64,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The chunk that holds decoded byte `offset`, if the span does.
+    /// Returns the chunk that holds decoded byte `offset`, if it is in this span.
     pub(super) fn chunk(&self, offset: u64) -> Option<Chunk> {
         if offset < self.start.decoded || offset >= self.end.decoded {
             return None;
@@ -47,15 +47,15 @@ impl Span {
     }
 }
 
-/// The spans that are known, in order.
+/// The spans known so far, in order.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The starts of every `stride`-th span before the frontier.
+    /// The start of every `stride`-th span before the frontier.
     marks: Vec<SpanStart>,
     stride: u64,
-    /// Spans before the frontier.
+    /// Number of spans before the frontier.
     spans: u64,
-    /// Where what is known ends.
+    /// The end of the known spans.
     frontier: SpanStart,
     last: Option<Span>,
 }
@@ -67,9 +67,9 @@ impl Default for Table {
 }
 
 impl Table {
-    /// The span that holds decoded byte `offset`; `None` past the end.
+    /// Returns the span that holds decoded byte `offset`; `None` past the end.
     ///
-    /// `hop` gives the span that begins at a mark, `None` at the end, and must give the same each time.
+    /// `hop` returns the span that begins at a mark, or `None` at the end; it must be deterministic.
     pub(super) fn find(
         &mut self,
         offset: u64,
@@ -110,7 +110,7 @@ impl Table {
                 });
                 self.stride *= 2;
             }
-            // MAX_MARKS is even, so this span is the next that the new stride falls on, too.
+            // MAX_MARKS is even, so the new stride keeps this span too.
             self.marks.push(span.start);
         }
         self.spans += 1;
@@ -122,7 +122,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// A span for each stored byte, `i % 3` pieces of 10 bytes long.
+    /// Returns a span for each stored byte `i`, with `i % 3` chunks of 10 bytes.
     fn hop(mark: SpanStart, count: u64) -> Option<Span> {
         let len = mark.stored % 3 * 10;
         let end = SpanStart {

@@ -1,4 +1,4 @@
-//! Buffers of real writers, of our own making, and broken ones.
+//! Buffers by real writers, buffers of our own making, and broken ones.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use super::*;
 use crate::codec::samples::Counted;
 use crate::content::Text;
 
-/// Reads chunk after chunk, until the end or an error.
+/// Reads chunk by chunk, until the end or an error.
 fn read_all(chunks: &dyn Chunks) -> (Vec<u8>, Option<Error>) {
     let mut all = vec![];
     loop {
@@ -51,7 +51,7 @@ fn md5(bytes: &[u8]) -> String {
     Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Puts the sizes before buffers that abacusutils puts there.
+/// Puts the size before each buffer, as abacusutils does.
 fn framed<'a>(buffers: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut row = vec![];
     for buffer in buffers {
@@ -61,20 +61,20 @@ fn framed<'a>(buffers: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     row
 }
 
-// ------------------------------------------------------------------ buffers of real writers
+// ------------------------------------------------------------------ buffers by real writers
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bloscpack")
 }
 
-/// A Blosc buffer from a Bloscpack file, and the MD5 of what c-blosc makes of it.
+/// A Blosc buffer from a Bloscpack file, and the MD5 of c-blosc's output.
 struct Sample {
     name: String,
     stored: Vec<u8>,
     md5: String,
 }
 
-/// The buffers of every Bloscpack file in a folder, by the places that stand in the files beside them.
+/// Returns the buffers of every Bloscpack file in a directory; the JSON files beside them give the offsets.
 fn samples(folder: &Path) -> Vec<(String, Vec<Sample>, String)> {
     let mut files = vec![];
     for entry in fs::read_dir(folder).expect("the fixtures are there") {
@@ -89,7 +89,7 @@ fn samples(folder: &Path) -> Vec<(String, Vec<Sample>, String)> {
         let number = |value: &Value| value.as_u64().map(|number| number as usize);
         let mut buffers = vec![];
         for chunk in truth["chunks"].as_array().expect("chunks") {
-            // An item that was never written has no place.
+            // An item that was never written has no offset.
             let Some(start) = number(&chunk["offset"]) else { continue };
             let size = number(&chunk["blosc"]["cbytes"]).expect("a size");
             buffers.push(Sample {
@@ -171,7 +171,7 @@ fn both_framings_of_real_writers() {
 
 // ------------------------------------------------------------------ buffers of our own making
 
-/// What a buffer of ours is made with.
+/// The settings for making a buffer.
 #[derive(Clone, Copy, Debug)]
 struct Recipe {
     typesize: u8,
@@ -179,7 +179,7 @@ struct Recipe {
     flags: u8,
 }
 
-/// A plain compressor that follows the document, not the C library.
+/// Compresses `data` by a simple method that follows the document, not the C library.
 fn make(data: &[u8], recipe: Recipe) -> Vec<u8> {
     let Recipe { typesize, blocksize, flags } = recipe;
     let head = |cbytes: usize| {
@@ -230,12 +230,12 @@ fn compress(data: &[u8], format: u8) -> Vec<u8> {
     }
 }
 
-/// Numbers that grow slowly: shuffled, they compress.
+/// Returns numbers that grow slowly: shuffled, they compress.
 fn slow(len: usize) -> Vec<u8> {
     (0..len as u32 / 4 + 1).flat_map(|i| (i.wrapping_mul(i) / 1000).to_le_bytes()).take(len).collect()
 }
 
-/// Bytes without any order.
+/// Returns random bytes.
 fn noise(len: usize, mut seed: u64) -> Vec<u8> {
     (0..len).map(|_| random(&mut seed) as u8).collect()
 }
@@ -452,7 +452,7 @@ fn broken_buffers_are_survived() {
         if let Ok(buffer) = Buffer::open(&Memory(&stored), 0) {
             let mut out = vec![];
             let _ = buffer.decode(&mut scratch, &mut out);
-            // The ratio of the codec that packs most densely, and the steps a reader grows by.
+            // The maximum ratio of any codec, and the step by which a reader grows.
             let held = out.capacity() + scratch.held();
             assert!(held <= (8 << 20) + stored.len() * 4 * 1100, "{held} bytes held for {}", stored.len());
         }

@@ -1,49 +1,50 @@
-//! Reading bits, most significant first, out of a content.
+//! A bit reader over a content, most significant bit first.
 //!
-//! The content is read in pieces of fixed size. Loops that can't ask before every symbol take a
-//! [`Bits::window`] with enough bits for a whole group of them; behind the end of the content there are
-//! zeros, and [`Bits::move_to`] says afterwards whether any of those was used.
+//! The content is read in pieces of fixed size. A loop that can't check for the end at every symbol takes a
+//! [`Bits::window`] with enough bits for a whole group of symbols. Behind the end of the content the window
+//! has zeros; [`Bits::move_to`] then fails if any of them was used.
 
 use super::fault::Fault;
 use crate::content::Content;
 use crate::error::Error;
 
-/// How much of the content is read at once.
+/// Bytes of the content read at once.
 const PIECE: usize = 64 << 10;
 
-/// Bytes of a window: 50 symbols of 20 bits, begun within a byte, and the rest of the last 8-byte load.
+/// Size of a window in bytes: 50 symbols of 20 bits that begin within a byte, and the rest of the last 8-byte
+/// load.
 pub(super) const WINDOW: usize = 136;
 
-/// How much is read at once for a header or a footer.
+/// Bytes read at once for a header or a footer.
 const SHORT_PIECE: usize = 2 * WINDOW;
 
-/// A place to keep a piece, so that it need not be allocated for each block.
+/// A buffer for a piece, so that it is not allocated for each block.
 #[derive(Debug, Default)]
 pub(super) struct Piece(Vec<u8>);
 
 impl Piece {
-    /// For single fields at scattered places: reads little of the content for each.
+    /// Returns a short piece, for single fields at scattered positions.
     pub(super) fn short() -> Self {
         Self(vec![0; SHORT_PIECE + WINDOW])
     }
 }
 
-/// A reader of bits, with a position in a content.
+/// A bit reader with a position in a content.
 #[derive(Debug)]
 pub(super) struct Bits<'a> {
     content: &'a dyn Content,
     piece: &'a mut [u8],
-    /// Which byte of the content is the piece's first one.
+    /// Offset in the content of the piece's first byte.
     first: u64,
-    /// How many bytes of the piece are the content's; [`WINDOW`] zeros follow.
+    /// Number of the piece's bytes that are from the content; [`WINDOW`] zeros follow.
     filled: usize,
-    /// Where the reader stands, from the content's start.
+    /// Position of the next bit, counted from the content's start.
     bit: u64,
-    /// Whether, and why, nothing can be read behind the piece.
+    /// Set if nothing can be read behind the piece.
     end: Option<End>,
 }
 
-/// Why a content gives no more bytes.
+/// The reason why a content gives no more bytes.
 #[derive(Debug)]
 enum End {
     Reached,
@@ -51,7 +52,7 @@ enum End {
 }
 
 impl<'a> Bits<'a> {
-    /// A reader at `bit` of `content`, which reads nothing yet.
+    /// Returns a reader at `bit` of `content`, which reads nothing yet.
     pub(super) fn new(content: &'a dyn Content, bit: u64, piece: &'a mut Piece) -> Self {
         if piece.0.is_empty() {
             piece.0.resize(PIECE + WINDOW, 0);
@@ -59,26 +60,26 @@ impl<'a> Bits<'a> {
         Self { content, piece: &mut piece.0, first: bit >> 3, filled: 0, bit, end: None }
     }
 
-    /// Where the reader stands.
+    /// Returns the position of the next bit.
     pub(super) fn bit(&self) -> u64 {
         self.bit
     }
 
-    /// Reads `count` bits, 32 at most.
+    /// Reads `count` bits, at most 32.
     pub(super) fn take(&mut self, count: u32) -> Result<u32, Fault> {
         let value = self.peek(count);
         self.move_to(self.bit + u64::from(count))?;
         Ok(value)
     }
 
-    /// The next `count` bits, 32 at most, with zeros for those behind the end.
+    /// Returns the next `count` bits, at most 32, with zeros behind the end.
     pub(super) fn peek(&mut self, count: u32) -> u32 {
         debug_assert!((1..=32).contains(&count));
         let (window, skip) = self.window();
         (load(window, skip) >> (64 - count)) as u32
     }
 
-    /// At least 1000 bits from where the reader stands, and how many bits of the first byte lie before it.
+    /// Returns at least 1000 bits from the position on, and the number of bits in the first byte before it.
     #[inline]
     pub(super) fn window(&mut self) -> (&[u8; WINDOW], u64) {
         let mut at = self.at();
@@ -93,7 +94,7 @@ impl<'a> Bits<'a> {
         )
     }
 
-    /// Moves on to `bit`, or says why the content ends before it.
+    /// Moves to `bit`; fails if the content ends before it.
     #[inline]
     pub(super) fn move_to(&mut self, bit: u64) -> Result<(), Fault> {
         self.check(bit)?;
@@ -101,7 +102,7 @@ impl<'a> Bits<'a> {
         Ok(())
     }
 
-    /// Says whether all bits before `bit`, which is within the window asked for last, are the content's.
+    /// Fails if the content ends before `bit`, which lies within the last window.
     #[inline]
     pub(super) fn check(&self, bit: u64) -> Result<(), Fault> {
         let end = (self.first + self.filled as u64) * 8;
@@ -114,13 +115,13 @@ impl<'a> Bits<'a> {
         })
     }
 
-    /// Which byte of the piece the reader stands in.
+    /// Returns the index in the piece of the current byte.
     #[inline]
     fn at(&self) -> usize {
         ((self.bit >> 3) - self.first) as usize
     }
 
-    /// Reads on, so that the piece begins with the byte the reader stands in.
+    /// Reads further bytes, so that the piece begins with the current byte.
     #[cold]
     fn refill(&mut self, at: usize) {
         self.piece.copy_within(at..self.filled.max(at), 0);
@@ -142,7 +143,7 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// 64 bits of `window`, of which at least the first 57 are its bits from `bit` on.
+/// Returns 64 bits of `window`, of which at least the first 57 are valid, from `bit` on.
 ///
 /// `bit` is below 8 · ([`WINDOW`] − 8).
 #[inline]
@@ -184,7 +185,7 @@ mod tests {
         let mut bits = Bits::new(&content, 16, &mut piece);
         assert_eq!(bits.peek(8), 0);
         assert!(matches!(bits.take(1), Err(Fault::Truncated { bit: 16 })));
-        // An earlier piece leaves nothing behind.
+        // An earlier piece leaves no bytes behind.
         let mut bits = Bits::new(&content, 1 << 40, &mut piece);
         assert_eq!(bits.peek(32), 0);
         assert!(bits.take(1).is_err());

@@ -1,4 +1,4 @@
-//! One block, decoded from the bit where it begins.
+//! Decoding of one block, from its first bit.
 
 use super::Level;
 use super::bits::{Bits, Piece};
@@ -11,32 +11,31 @@ use super::magic::{Follows, Magic};
 use super::runs::{Cursor, Runs};
 use crate::content::Content;
 
-/// A block that was decoded and whose CRC is right.
+/// A decoded block with a right CRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// The first bit of its magic, from the content's start.
+    /// The first bit of its magic, counted from the content's start.
     pub start: u64,
     /// The first bit behind it.
     pub end: u64,
-    /// What stands there.
+    /// The magic that follows, if any.
     pub follows: Follows,
-    /// How many bytes it decodes to.
+    /// Number of decoded bytes.
     pub len: u64,
     /// The CRC of those bytes.
     pub crc: u32,
 }
 
-/// Decodes blocks, one after the other, in buffers that are used again.
+/// A decoder of blocks, one after the other, that reuses its buffers.
 ///
-/// Takes 6 to 14 MB, whatever the blocks say of themselves, once it has decoded one of the largest size.
-/// The block decoded last stays inside, its runs not written out; [`Self::read`] and [`Self::skip`] go
-/// through its bytes.
+/// It takes 6 to 14 MB after a block of the largest size, whatever the blocks claim. It keeps the last block,
+/// with runs not expanded; [`Self::read`] and [`Self::skip`] go through the block's bytes.
 #[derive(Debug)]
 pub struct Decoder {
     piece: Piece,
     selectors: Vec<u8>,
     codes: Box<[Code; CODES]>,
-    /// The last column, and after the inverse transform the text.
+    /// The last column; after the inverse transform, the text.
     column: Column,
     inverse: Inverse,
     runs: Runs,
@@ -51,7 +50,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder that has allocated next to nothing yet.
+    /// Returns a decoder that has allocated next to nothing yet.
     pub fn new() -> Self {
         Self {
             piece: Piece::default(),
@@ -65,11 +64,10 @@ impl Decoder {
         }
     }
 
-    /// Decodes the block whose magic begins at `bit` of `content`, and stands at its first byte then.
+    /// Decodes the block whose magic begins at `bit` of `content`, and moves to its first byte.
     ///
-    /// The block is one of a stream of `level`; it may be larger than that level allows only if it is
-    /// broken. A right CRC doesn't prove that a stream has a block there: the [`Chain`](super::Chain)
-    /// does. After an error there is nothing to read.
+    /// `level` is the level of the stream; a larger block is broken. A right CRC does not prove that a stream
+    /// has a block there: the [`Chain`](super::Chain) does. After an error there is nothing to read.
     pub fn decode_at(&mut self, content: &dyn Content, bit: u64, level: Level) -> Result<Block, Fault> {
         self.left = 0;
         let mut bits = Bits::new(content, bit, &mut self.piece);
@@ -94,12 +92,12 @@ impl Decoder {
         Ok(Block { start: bit, end, follows, len: self.left, crc: header.crc })
     }
 
-    /// How many bytes of the block are still to be read.
+    /// Returns the number of bytes of the block still to be read.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Fills `out` with the block's next bytes, as many as are left, and says how many.
+    /// Fills `out` with the block's next bytes, as far as there are any, and returns their number.
     pub fn read(&mut self, out: &mut [u8]) -> usize {
         if self.left == 0 {
             return 0;
@@ -109,7 +107,7 @@ impl Decoder {
         read
     }
 
-    /// Passes the block's next `count` bytes, or all that are left, and says how many.
+    /// Skips the block's next `count` bytes, or all that are left, and returns their number.
     pub fn skip(&mut self, count: u64) -> u64 {
         if self.left == 0 {
             return 0;
@@ -120,7 +118,7 @@ impl Decoder {
     }
 }
 
-/// Reads what stands where a block or a footer has to begin.
+/// Reads the magic where a block or a footer has to begin.
 pub(super) fn what_follows(bits: &mut Bits<'_>) -> Result<Follows, Fault> {
     let magic = u64::from(bits.take(24)?) << 24 | u64::from(bits.take(24)?);
     Ok(Magic::of(magic).map_or(Follows::Neither, Follows::Magic))

@@ -1,52 +1,53 @@
 //! The inverse Burrows-Wheeler transform.
 //!
-//! The last column of the sorted rotations gives a permutation of the rows: from each row to the one that
-//! begins a byte later in the data. Following it from the origin spells the data, but each step waits for
-//! the one before, for a number somewhere in 3.6 MB. So the permutation is cut: some hundred rows are
-//! flagged, and several lanes walk from one flagged row to the next flagged one they meet, side by side,
-//! each taking a new segment when it has finished one. The segments are then linked from the origin on.
+//! The last column of the sorted rotations gives a permutation of the rows: from each row to the row that
+//! begins a byte later in the data. Following it from the origin spells the data, but each step waits for the
+//! one before, which is a random access to 3.6 MB. The permutation is therefore cut into segments: some
+//! hundred rows are flagged, and several lanes walk side by side, each from one flagged row to the next
+//! flagged row it meets. A lane that has finished a segment takes another one. The segments are then linked,
+//! beginning with the origin.
 //!
-//! A walk takes each row at most once, whatever the data: it is a permutation. Periodic data have several
-//! cycles, of which the data are one, repeated.
+//! A permutation takes each row at most once, so the walk ends for any data. Periodic data have several
+//! cycles; the data are one of these cycles, repeated.
 
 use std::collections::BTreeMap;
 
 use super::column::Column;
 
-/// How many segments are walked side by side.
+/// Number of segments that are walked side by side.
 const LANES: usize = 8;
 
-/// How many rows are flagged, besides the origin.
+/// Number of flagged rows, besides the origin.
 const SEGMENTS: usize = 512;
 
-/// Marks an entry of the permutation as a flagged row's.
+/// Flag of an entry whose row is flagged.
 const FLAG: u32 = 1 << 31;
 
-/// Bits of an entry that hold the byte; the row stands above them.
+/// Bits of an entry that hold the byte; the row is in the bits above.
 const BYTE_BITS: u32 = 8;
 
-/// The buffers of the transform, as large as the largest block that it was given.
+/// Buffers of the transform, as large as the largest block so far.
 #[derive(Debug, Default)]
 pub(super) struct Inverse {
-    /// By row: the row that begins a byte later, and the byte this row begins with.
+    /// For each row: the row that begins a byte later, and the byte with which this row begins.
     rows: Vec<u32>,
-    /// What each lane has spelt.
+    /// The output of each lane.
     lanes: [Vec<u8>; LANES],
 }
 
-/// What a lane spelt from one flagged row to the next.
+/// The output of a lane from one flagged row to the next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Segment {
     lane: usize,
     start: usize,
     end: usize,
-    /// The flagged row that comes after it.
+    /// The flagged row that follows.
     next: usize,
 }
 
 impl Inverse {
-    /// Replaces the column's bytes by the data whose rotations, sorted, end in them; `origin` is the row
-    /// that is the data, below the column's length.
+    /// Replaces the last column by the data from which the column was made. `origin` is the row that is the
+    /// data, and below the column's length.
     pub(super) fn undo(&mut self, column: &mut Column, origin: usize) {
         let len = column.len;
         if self.rows.len() < len {
@@ -74,7 +75,7 @@ impl Inverse {
         }
     }
 
-    /// Walks all segments, and gives them by the row they begin with.
+    /// Walks all segments and returns them by their first row.
     fn walk(&mut self, len: usize, origin: usize) -> BTreeMap<usize, Segment> {
         let count = SEGMENTS.min(len);
         let starts = (0..count).map(|k| k * len / count);
@@ -96,7 +97,7 @@ impl Inverse {
         walk.done
     }
 
-    /// Joins the segments from the origin on, and repeats the cycle they make as often as there is room.
+    /// Joins the segments from the origin on, and repeats their cycle to fill `data`.
     fn link(&self, segments: &BTreeMap<usize, Segment>, origin: usize, data: &mut [u8]) {
         let (mut len, mut row) = (0, origin);
         while let Some(segment) = segments.get(&row) {
@@ -116,14 +117,14 @@ impl Inverse {
     }
 }
 
-/// The lanes under way. All make one step at a time, so one counter says where each of them writes.
+/// The lanes of a walk. All advance together, so one counter is the write position of each.
 struct LaneStepper<'a, Starts> {
     rows: &'a [u32],
     lanes: [&'a mut [u8]; LANES],
     step: usize,
-    /// By lane: the row it takes next.
+    /// For each lane: the next row.
     at: [usize; LANES],
-    /// By lane: the first row and the first step of its segment, unless there was none left for it.
+    /// For each lane: the first row and the first step of its segment, unless no segment was left.
     open: [Option<(usize, usize)>; LANES],
     starts: Starts,
     done: BTreeMap<usize, Segment>,
@@ -145,7 +146,7 @@ impl<Starts: Iterator<Item = usize>> LaneStepper<'_, Starts> {
         }
     }
 
-    /// Steps with all lanes until one of them meets a flag.
+    /// Advances all lanes until one of them meets a flag.
     #[inline(always)]
     fn stride(&mut self) {
         let len = self.rows.len();
@@ -167,7 +168,7 @@ impl<Starts: Iterator<Item = usize>> LaneStepper<'_, Starts> {
         self.step = step;
     }
 
-    /// One step with each lane, into a new segment where it meets a flag.
+    /// Advances each lane by one step. A lane that meets a flag begins a new segment.
     fn turn(&mut self) {
         for lane in 0..LANES {
             let Some((first, start)) = self.open[lane] else { continue };
@@ -182,7 +183,7 @@ impl<Starts: Iterator<Item = usize>> LaneStepper<'_, Starts> {
         }
     }
 
-    /// Gives a lane the next segment, and makes its first step.
+    /// Gives a lane the next segment, and makes the first step of that segment.
     fn begin(&mut self, lane: usize) {
         self.open[lane] = self.starts.next().map(|row| (row, self.step));
         if let Some((row, _)) = self.open[lane] {
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The last column of the sorted rotations of `data`, and the row that is `data`.
+    /// Returns the last column of the sorted rotations of `data`, and the row that is `data`.
     fn transform(data: &[u8]) -> (Column, usize) {
         let rotated = |start: usize| data[start..].iter().chain(&data[..start]);
         let mut rotations: Vec<usize> = (0..data.len()).collect();
@@ -218,7 +219,7 @@ mod tests {
         Column { len: bytes.len(), bytes, counts }
     }
 
-    /// Step by step from the origin, as libbz2 does it.
+    /// Follows the permutation step by step from the origin, as libbz2 does.
     fn slowly(column: &Column, origin: usize) -> Vec<u8> {
         let mut rows: Vec<usize> = (0..column.len).collect();
         rows.sort_by_key(|&row| column.bytes[row]);
@@ -252,7 +253,7 @@ mod tests {
             let mut column = column(bytes);
             let wanted = slowly(&column, origin);
             let mut inverse = Inverse::default();
-            // Buffers that are larger than needed, and used before.
+            // Buffers that are too large and hold old data.
             inverse.undo(&mut self::column(vec![9; 2500]), 7);
             inverse.undo(&mut column, origin);
             prop_assert_eq!(&column.bytes[..column.len], &wanted[..]);

@@ -1,5 +1,5 @@
-//! A block's symbols to the last column of its sorted rotations: Huffman codes, runs of the front value,
-//! and move-to-front, in one loop.
+//! The decoding of a block's symbols to the last column of its sorted rotations: Huffman codes, runs of the
+//! front value, and move-to-front, in one loop.
 
 use super::bits::{Bits, load};
 use super::fault::Fault;
@@ -9,30 +9,31 @@ use super::huffman::{Code, LONGEST};
 /// Symbols that share a selector.
 const GROUP: usize = 50;
 
-/// How many codes of the longest kind 57 bits hold.
+/// Number of codes, even of the longest, that fit into 57 bits.
 const CODES_IN_A_LOAD: usize = 2;
 
-/// The digits 1 and 2 of a run's length, least significant first, in a system of base 2 without zero.
+/// Number of run symbols: the digits 1 and 2 of a run's length, least significant first, in base 2 without
+/// zero.
 const RUN_SYMBOLS: u16 = 2;
 
-/// A run's length may have this many digits; libbz2's limit. It is 2 · 2²¹ at most.
+/// Maximum number of digits in a run's length, as in libbz2. The length is at most 2 · 2²¹.
 const RUN_DIGITS: u32 = 21;
 
-/// Bytes behind the block that a short run may be written over.
+/// Bytes behind the block that a short run may overwrite.
 const SLACK: usize = 16;
 
 /// The last column of a block's sorted rotations.
 #[derive(Debug, Default)]
 pub(super) struct Column {
-    /// Its bytes, and more.
+    /// Its bytes, and room behind them.
     pub(super) bytes: Vec<u8>,
-    /// How many bytes it has.
+    /// Number of bytes in the column.
     pub(super) len: usize,
-    /// How often each value occurs in it.
+    /// The frequency of each byte value in the column.
     pub(super) counts: Counts,
 }
 
-/// How often each byte value occurs.
+/// The frequency of each byte value.
 #[derive(Debug)]
 pub(super) struct Counts(pub(super) [u32; 256]);
 
@@ -43,7 +44,7 @@ impl Default for Counts {
 }
 
 impl Column {
-    /// Room for a block of this size, and counts that are zero.
+    /// Makes room for a block of this size, and zeroes the counts.
     fn prepare(&mut self, block_size: usize) -> (&mut [u8], &mut [u32; 256]) {
         if self.bytes.len() < block_size + SLACK {
             self.bytes = vec![0; block_size + SLACK];
@@ -53,7 +54,7 @@ impl Column {
     }
 }
 
-/// Moves to the bit behind a group of symbols, or says what was wrong there.
+/// Moves to the bit after a group of symbols; `reason` is an error found there.
 fn go_on(bits: &mut Bits<'_>, bit: u64, reason: Option<&'static str>) -> Result<(), Fault> {
     bits.check(bit)?;
     match reason {
@@ -62,7 +63,7 @@ fn go_on(bits: &mut Bits<'_>, bit: u64, reason: Option<&'static str>) -> Result<
     }
 }
 
-/// Reads a block's symbols up to its end; `bits` stands at the first one.
+/// Reads a block's symbols up to its end; `bits` begins with the first one.
 pub(super) fn read(
     bits: &mut Bits<'_>,
     header: &Header,
@@ -84,7 +85,7 @@ pub(super) fn read(
             let mut next = load(window, at);
             for _ in 0..CODES_IN_A_LOAD {
                 let Some((symbol, length)) = code.symbol(next) else {
-                    // Known only with the bits that were looked at.
+                    // Only all of these bits show that no code begins here, so they must exist.
                     at += u64::from(LONGEST);
                     reason = Some("no code begins with these bits");
                     break 'group;
@@ -119,7 +120,7 @@ pub(super) fn read(
                     reason = Some("the block is longer than the block size");
                     break 'group;
                 }
-                // Symbols are below the last one, 257 at most.
+                // The symbol is less than the last one, which is at most 257.
                 let value = values.take((symbol - 1) as u8);
                 counts[usize::from(value)] += 1;
                 out[len] = value;
@@ -135,7 +136,7 @@ pub(super) fn read(
     Err(Fault::Broken { bit: bits.bit(), reason: "the selectors run out before the block ends" })
 }
 
-/// Writes `count` times `value`; `out` has [`SLACK`] bytes more than that.
+/// Writes `value` `count` times; `out` has [`SLACK`] bytes more than that.
 #[inline(always)]
 fn repeat(out: &mut [u8], value: u8, count: usize) {
     match out.first_chunk_mut::<SLACK>() {

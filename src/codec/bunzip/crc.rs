@@ -1,12 +1,13 @@
-//! The CRC of bzip2: 32 bits, polynomial 0x04c11db7, most significant bit first, sixteen bytes at a time.
+//! The CRC of bzip2: 32 bits, polynomial 0x04c11db7, most significant bit first, computed sixteen bytes at a
+//! time.
 
 /// The generator polynomial, without its highest term.
 const POLYNOMIAL: u32 = 0x04c1_1db7;
 
-/// Bytes that are taken in one step.
+/// Bytes processed in one step.
 const STEP: usize = 16;
 
-/// By how many bytes follow it within a step, what a byte contributes.
+/// The contribution of each byte to the CRC, by the number of bytes after it within a step.
 static TABLES: [[u32; 256]; STEP] = tables();
 
 const fn tables() -> [[u32; 256]; STEP] {
@@ -35,17 +36,17 @@ const fn tables() -> [[u32; 256]; STEP] {
     tables
 }
 
-/// The CRC of bytes that come in pieces.
+/// The running CRC of bytes that come in pieces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crc(u32);
 
 impl Crc {
-    /// Of no bytes yet.
+    /// Returns the CRC of no bytes.
     pub(super) fn new() -> Self {
         Self(u32::MAX)
     }
 
-    /// Takes `bytes` in.
+    /// Adds `bytes`.
     pub(super) fn update(&mut self, bytes: &[u8]) {
         let mut crc = self.0;
         let (steps, rest) = bytes.as_chunks::<STEP>();
@@ -64,13 +65,13 @@ impl Crc {
         self.0 = crc;
     }
 
-    /// The CRC of what was taken in.
+    /// Returns the CRC of all added bytes.
     pub(super) fn value(self) -> u32 {
         !self.0
     }
 }
 
-/// The combined CRC of a stream, after a block whose CRC is `block`.
+/// Returns the combined CRC of a stream after a block with the CRC `block`.
 pub(super) fn combine(combined: u32, block: u32) -> u32 {
     combined.rotate_left(1) ^ block
 }

@@ -1,30 +1,30 @@
-//! What keeps a bzip2 stream from being decoded.
+//! Faults that stop the decoding of a bzip2 stream.
 
 use crate::error::Error;
 
-/// Why decoding stopped; bits are counted from the start of the content.
+/// The reason why decoding stopped; bits are counted from the start of the content.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Fault {
     /// The bits contradict the format.
     #[error("the bzip2 stream is broken at bit {bit}: {reason}")]
     Broken {
-        /// Where the contradiction was met.
+        /// The bit at which the contradiction was found.
         bit: u64,
-        /// What is wrong there.
+        /// The reason.
         reason: &'static str,
     },
-    /// The content ends before the stream does; nothing before that is wrong.
+    /// The content ends before the stream does; everything before is right.
     #[error("the bzip2 stream is cut off at bit {bit}")]
     Truncated {
-        /// Where the content ends.
+        /// The end of the content.
         bit: u64,
     },
-    /// The bits may be right, but only the library can tell.
+    /// The bits may be right, but only the library can decide.
     #[error("the bzip2 stream can't be decoded here from bit {bit} on: {reason}")]
     Unsupported {
-        /// Where it was met.
+        /// The bit at which the unsupported data begin.
         bit: u64,
-        /// What it is.
+        /// The reason.
         reason: &'static str,
     },
     /// The content could not be read.

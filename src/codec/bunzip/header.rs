@@ -1,4 +1,4 @@
-//! What stands before a block's symbols: CRC, origin, symbol map, selectors and code lengths.
+//! The header of a block: CRC, origin, symbol map, selectors and code lengths.
 
 use super::bits::Bits;
 use super::fault::Fault;
@@ -6,33 +6,33 @@ use super::huffman::{Code, LONGEST, SYMBOLS};
 use super::magic::Magic;
 use super::mtf::MoveToFront;
 
-/// How many codes a block may have.
+/// Maximum number of codes in a block.
 pub(super) const CODES: usize = 6;
 
-/// How many selectors a block of the largest size needs; libbz2 reads more and forgets them.
+/// Number of selectors in a block of the largest size; libbz2 reads more and ignores them.
 const SELECTORS: usize = 18_002;
 
-/// How many steps the lengths of one code may take: twelve times what the longest detour of an encoder
-/// takes. The format has no limit, so that a header could be as long as the file.
+/// Maximum number of steps in the lengths of one code: twelve times the longest detour of an encoder. The
+/// format has no limit, so that a header could be as long as the file.
 const STEPS: u32 = 12 * SYMBOLS as u32 * LONGEST;
 
-/// How far behind the block size libbz2 lets the origin lie, at this point.
+/// Distance by which libbz2 lets the origin exceed the block size, at this point.
 const ORIGIN_SLACK: usize = 10;
 
-/// What a block's header says, but for the codes.
+/// A block's header, without the codes.
 #[derive(Debug)]
 pub(super) struct Header {
     /// The CRC of the decoded block.
     pub(super) crc: u32,
-    /// In which row of the sorted rotations the data begin; to be checked against the block's length.
+    /// The row of the sorted rotations that is the data; to be checked against the block's length.
     pub(super) origin: usize,
-    /// The list of values as it is at the start.
+    /// The move-to-front list at the start of the block.
     pub(super) values: MoveToFront,
-    /// Which symbol ends the block.
+    /// The symbol that ends the block.
     pub(super) last_symbol: u16,
 }
 
-/// Reads a block's header from its magic on; `selectors` and `codes` are made the block's.
+/// Reads a block's header from its magic on, and sets `selectors` and `codes`.
 pub(super) fn read(
     bits: &mut Bits<'_>,
     block_size: usize,
@@ -66,7 +66,7 @@ pub(super) fn read(
     Ok(Header { crc, origin, values: MoveToFront::new(values), last_symbol: occurring as u16 + 1 })
 }
 
-/// Reads which byte values occur, and how many they are.
+/// Reads the byte values that occur, and their number.
 fn read_symbol_map(bits: &mut Bits<'_>) -> Result<([u8; 256], usize), Fault> {
     let at = bits.bit();
     let rows = bits.take(16)?;
@@ -84,7 +84,7 @@ fn read_symbol_map(bits: &mut Bits<'_>) -> Result<([u8; 256], usize), Fault> {
     }
 }
 
-/// Reads which code each group of symbols is written in.
+/// Reads the code of each group of symbols.
 fn read_selectors(bits: &mut Bits<'_>, code_count: usize, selectors: &mut Vec<u8>) -> Result<(), Fault> {
     let at = bits.bit();
     let count = bits.take(15)? as usize;
@@ -94,7 +94,7 @@ fn read_selectors(bits: &mut Bits<'_>, code_count: usize, selectors: &mut Vec<u8
     selectors.clear();
     let mut list: [u8; CODES] = std::array::from_fn(|code| code as u8);
     for _ in 0..count {
-        // As many ones as the place in the list, and a zero.
+        // The index in the list, in unary: that many ones and a zero.
         let place = (bits.peek(CODES as u32) << (32 - CODES as u32)).leading_ones() as usize;
         let bit = bits.bit();
         bits.move_to(bit + (place + 1).min(code_count) as u64)?;
@@ -109,7 +109,7 @@ fn read_selectors(bits: &mut Bits<'_>, code_count: usize, selectors: &mut Vec<u8
     Ok(())
 }
 
-/// Reads the lengths of a code for `symbols` symbols.
+/// Reads the code lengths of `symbols` symbols.
 fn read_code(bits: &mut Bits<'_>, symbols: usize, code: &mut Code) -> Result<(), Fault> {
     let mut lengths = [0; SYMBOLS];
     let mut length = bits.take(5)?;

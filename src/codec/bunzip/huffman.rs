@@ -1,29 +1,30 @@
-//! The prefix codes of a block: from code lengths to a table that finds a symbol at once.
+//! The Huffman codes of a block, with tables made from code lengths.
 //!
-//! Codes are canonical: shorter ones first, equal lengths in the order of their symbols. Lengths that make
-//! no complete code are taken as libbz2 takes them: bits that no code begins with are an error when they
-//! are met, and where the codes of a length are more than there is room for, the first ones count.
+//! Codes are canonical: shorter ones first, equal lengths in the order of their symbols. Lengths that make no
+//! complete code are handled as libbz2 does: bits that begin no code are an error when they occur, and if a
+//! length has too many codes, the first ones count.
 
-/// Bits of the longest code.
+/// Number of bits in the longest code.
 pub(super) const LONGEST: u32 = 20;
 
-/// Symbols of the largest alphabet: two for runs, 255 places, and the end of the block.
+/// Number of symbols in the largest alphabet: two for runs, 255 list indices, and the end of the block.
 pub(super) const SYMBOLS: usize = 258;
 
-/// Codes up to this many bits are found with one look.
+/// Codes of up to this many bits are found with one look-up.
 const SHORT: u32 = 10;
 
-/// Bits that a length takes in an entry of the short table.
+/// Bits of a short table's entry that hold the length.
 const LENGTH_BITS: u32 = 5;
 
-/// One code.
+/// A Huffman code, with its tables.
 #[derive(Debug)]
 pub(super) struct Code {
-    /// By the next [`SHORT`] bits: symbol and length of the code they begin with, 0 if it is longer.
+    /// For the next [`SHORT`] bits: symbol and length of the code they begin with, or 0 if the code is
+    /// longer.
     short: [u16; 1 << SHORT],
-    /// By length: the first value of [`LONGEST`] bits that is behind all codes up to that length.
+    /// For each length: the first value of [`LONGEST`] bits behind all codes up to that length.
     limit: [u32; LONGEST as usize + 1],
-    /// By length: what added to a code gives its place among the symbols.
+    /// For each length: the difference between a code and its index in `symbols`.
     base: [i32; LONGEST as usize + 1],
     /// The symbols in the order of their codes.
     symbols: [u16; SYMBOLS],
@@ -38,7 +39,7 @@ impl Code {
         symbols: [0; SYMBOLS],
     };
 
-    /// Makes it the code in which symbol `i` has `lengths[i]` bits, 1 to [`LONGEST`].
+    /// Sets the code in which symbol `i` has `lengths[i]` bits, 1 to [`LONGEST`].
     pub(super) fn set(&mut self, lengths: &[u8]) {
         self.short.fill(0);
         let (mut code, mut place) = (0u32, 0usize);
@@ -64,7 +65,7 @@ impl Code {
         }
     }
 
-    /// The symbol that `bits`, from the top on, begin with, and the length of its code.
+    /// Returns the symbol at the start of `bits` (highest bit first), and the length of its code.
     #[inline(always)]
     pub(super) fn symbol(&self, bits: u64) -> Option<(u16, u32)> {
         let entry = self.short[(bits >> (64 - SHORT)) as usize];
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// libbz2's way: bit by bit, limit and base of each length.
+    /// Decodes as libbz2 does: bit by bit, with limit and base of each length.
     fn slowly(lengths: &[u8], bits: u64) -> Option<(u16, u32)> {
         let mut in_order: Vec<u16> = (0..lengths.len() as u16).collect();
         in_order.sort_by_key(|&symbol| lengths[usize::from(symbol)]);

@@ -1,34 +1,34 @@
-//! The two marks of 48 bits, and where in a content they could stand.
+//! The two magics of 48 bits, and a search for positions where they could stand.
 //!
-//! A mark may begin at any bit. Whatever the bit, four pairs of neighbouring bytes lie within it whole, at
-//! four consecutive places; so it is enough to look at every fourth pair of bytes, in a map of the 64 pairs
-//! that occur in the marks at all shifts, and to look closely only where the map says so: at one pair of a
-//! thousand in compressed data.
+//! A magic may begin at any bit. It always contains four whole pairs of neighbouring bytes, at four
+//! consecutive byte offsets. The search therefore looks up only every fourth pair of bytes, in a bitmap of
+//! the 64 pairs that occur in the magics at any shift. It looks closely only at hits: one pair in a thousand
+//! in compressed data.
 
 use std::ops::Range;
 
 use crate::content::Content;
 use crate::error::Result;
 
-/// Bits of a mark.
+/// Number of bits in a magic.
 pub(super) const MAGIC_BITS: u32 = 48;
 
-/// What begins a block: the digits of π.
+/// Magic of a block: the digits of π.
 const BLOCK: u64 = 0x3141_5926_5359;
 
-/// What begins a stream's footer: the digits of √π.
+/// Magic of a stream's footer: the digits of √π.
 const END_OF_STREAM: u64 = 0x1772_4538_5090;
 
-/// How many bytes of a content are searched at once.
+/// Bytes of a content that are searched at once.
 const PIECE: usize = 256 << 10;
 
-/// Bytes that a mark touches, and one pair more: how far a search looks behind its last place.
+/// Bytes that a search reads behind its last position: those of a magic, and one pair more.
 const BEHIND: usize = 8;
 
-/// Every how many bytes a pair is looked at.
+/// Distance in bytes between the pairs that are looked up.
 const STRIDE: usize = 4;
 
-/// The kinds of mark.
+/// The kinds of magic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Magic {
     /// A block follows.
@@ -38,7 +38,7 @@ pub enum Magic {
 }
 
 impl Magic {
-    /// Which one these 48 bits are.
+    /// Returns the magic with these 48 bits.
     pub(super) fn of(bits: u64) -> Option<Self> {
         match bits {
             BLOCK => Some(Self::Block),
@@ -48,27 +48,28 @@ impl Magic {
     }
 }
 
-/// What stands behind a block or a stream's header.
+/// The kind of data behind a block or a stream's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Follows {
-    /// A mark.
+    /// A magic.
     Magic(Magic),
-    /// Something that no stream has there.
+    /// Data that no stream has there.
     Neither,
     /// Too few bits, or bits that can't be read.
     Cut,
 }
 
-/// A place where a block or a footer could begin. Data can look like a mark by chance.
+/// A position where a block or a footer could begin. Data can look like a magic by chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The mark's first bit, from the content's start.
+    /// The magic's first bit, counted from the content's start.
     pub bit: u64,
-    /// Which mark it is.
+    /// The kind of magic.
     pub magic: Magic,
 }
 
-/// The pairs of bytes, first one lowest, that lie whole within a mark at any shift; a bit a pair.
+/// Bitmap of the byte pairs that lie whole within a magic at any shift. The first byte of a pair is the low
+/// one.
 static PAIRS: [u64; 1024] = pairs();
 
 const fn pairs() -> [u64; 1024] {
@@ -79,7 +80,7 @@ const fn pairs() -> [u64; 1024] {
         let mut shift = 0;
         while shift < 8 {
             let bytes = (marks[which] << (16 - shift)).to_be_bytes();
-            // The byte in which the mark begins is whole only without a shift, so it is left out.
+            // The byte in which the magic begins is whole only without a shift, so it is left out.
             let mut at = 1;
             while at <= STRIDE {
                 let pair = bytes[at] as usize | (bytes[at + 1] as usize) << 8;
@@ -98,9 +99,9 @@ fn may_lie_in_mark(pair: u16) -> bool {
     PAIRS[usize::from(pair >> 6)] >> (pair & 63) & 1 == 1
 }
 
-/// Calls `found` with each mark that begins in one of the first `places` bytes of `bytes`, in order.
+/// Calls `found` for each magic that begins in one of the first `places` bytes of `bytes`, in order.
 fn search(bytes: &[u8], places: usize, mut found: impl FnMut(Candidate)) {
-    // A mark that begins in any of the four bytes before a pair is found by that pair.
+    // A magic that begins in one of the four bytes before a pair contains that pair.
     let mut look = |pair: usize| {
         for place in pair - STRIDE..pair.min(places) {
             let mut eight = [0; 8];
@@ -143,9 +144,9 @@ fn search(bytes: &[u8], places: usize, mut found: impl FnMut(Candidate)) {
     }
 }
 
-/// The places of a content where a block or a footer could begin, in order.
+/// An iterator over the positions of a content where a block or a footer could begin, in order.
 ///
-/// Reads the content in pieces; after an error there is nothing more.
+/// It reads the content in pieces and ends after an error.
 #[derive(Debug)]
 pub struct Candidates<'a> {
     content: &'a dyn Content,
@@ -155,7 +156,8 @@ pub struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// The marks whose first bit lies in the bytes `places` of `content`; the rest of them may lie behind.
+    /// Returns the magics whose first bit lies in the bytes `places` of `content`; they may end behind
+    /// `places`.
     pub fn new(content: &'a dyn Content, places: Range<u64>) -> Self {
         Self { content, places, piece: Vec::new(), found: std::collections::VecDeque::new() }
     }
@@ -171,7 +173,7 @@ impl<'a> Candidates<'a> {
             match self.content.read_at(first.saturating_add(read as u64), &mut piece[read..]) {
                 Ok(0) => break,
                 Ok(more) => read = piece.len().min(read + more),
-                // What lies before the trouble is searched first.
+                // The bytes before the error are searched first.
                 Err(_) if read > BEHIND => break,
                 Err(error) => return Err(error),
             }
@@ -215,7 +217,7 @@ mod tests {
         }
     }
 
-    /// All marks, looked for at every bit.
+    /// Searches for magics at every bit.
     fn slowly(bytes: &[u8], places: Range<usize>) -> Vec<Candidate> {
         let mut found = Vec::new();
         let mut last = 0u64;

@@ -1,6 +1,6 @@
-//! Move-to-front: a byte is written as its place in a list whose front is the byte that came last.
+//! Move-to-front: a byte is coded as its index in a list whose front is the last byte.
 
-/// How many places at the front are moved as one number.
+/// Number of bytes at the front that are moved as one number.
 const NEAR: usize = 16;
 
 /// The list of byte values.
@@ -8,12 +8,12 @@ const NEAR: usize = 16;
 pub(super) struct MoveToFront([u8; 256]);
 
 impl MoveToFront {
-    /// The list as a block begins with it: the values that occur, in order.
+    /// Returns the list at the start of a block: the values that occur, in order.
     pub(super) fn new(values: [u8; 256]) -> Self {
         Self(values)
     }
 
-    /// The byte at the front.
+    /// Returns the byte at the front.
     #[inline(always)]
     pub(super) fn front(&self) -> u8 {
         self.0[0]

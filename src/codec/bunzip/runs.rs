@@ -1,25 +1,25 @@
-//! The outermost stage: after four equal bytes there is a count, 0 to 255, of more of them.
+//! The outermost stage: after four equal bytes there is a count, 0 to 255, of further ones.
 //!
-//! A block of 900 000 bytes may hold 46.6 MB in this way. [`Runs`] finds the counts without writing the
-//! runs out; [`Cursor`] then gives the bytes, a stretch at a time, as literal ones or as one byte repeated.
+//! A block of 900 000 bytes may expand to 46.6 MB. [`Runs`] finds the counts without expanding the runs.
+//! [`Cursor`] then gives the expanded bytes in stretches, each of literal bytes or of one repeated byte.
 
 use super::crc::Crc;
 
-/// How many equal bytes a count follows.
+/// Number of equal bytes before a count.
 const EQUAL: usize = 4;
 
-/// How many bytes are tried for the start of a run at once.
+/// Number of bytes that are tested at once for the start of a run.
 const STRETCH: usize = 64;
 
 /// The largest count.
 const MOST: usize = u8::MAX as usize;
 
-/// Where the counts of a text are.
+/// The positions of the counts in a text.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// Places of the counts, in order.
+    /// Positions of the counts, in order.
     counts: Vec<u32>,
-    /// How long the text is with its runs written out.
+    /// Length of the text with its runs expanded.
     len: u64,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Runs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CountMissing;
 
-/// A stretch of the text with its runs written out.
+/// A stretch of the expanded text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stretch<'a> {
     Literal(&'a [u8]),
@@ -60,12 +60,12 @@ impl Runs {
         Ok(())
     }
 
-    /// How long the text is with its runs written out.
+    /// Returns the length of the text with its runs expanded.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The CRC of the text with its runs written out.
+    /// Returns the CRC of the text with its runs expanded.
     pub(super) fn crc(&self, text: &[u8]) -> u32 {
         let mut crc = Crc::new();
         let mut cursor = Cursor::default();
@@ -79,12 +79,12 @@ impl Runs {
     }
 }
 
-/// Where the first four equal bytes begin.
+/// Returns the position of the first four equal bytes.
 fn first_run(bytes: &[u8]) -> Option<usize> {
     bytes.windows(EQUAL).position(|four| four.iter().all(|byte| *byte == four[0]))
 }
 
-/// Whether a run begins in the first [`STRETCH`] bytes; without branches, so that it is done on vectors.
+/// True if a run begins in the first [`STRETCH`] bytes; without branches, so that the compiler vectorises it.
 #[inline]
 fn may_hold_run(bytes: &[u8; STRETCH + EQUAL - 1]) -> bool {
     let mut any = 0;
@@ -95,19 +95,19 @@ fn may_hold_run(bytes: &[u8; STRETCH + EQUAL - 1]) -> bool {
     any != 0
 }
 
-/// A place in a text with its runs written out.
+/// A position in an expanded text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
-    /// Where in the text.
+    /// Position in the text itself.
     at: usize,
-    /// How many counts lie before.
+    /// Number of counts before it.
     passed: usize,
-    /// How many bytes of the run that was entered last are still to come.
+    /// Number of bytes of the current run still to come.
     repeat: usize,
 }
 
 impl Cursor {
-    /// Fills `out` as far as there is text left, and says how far.
+    /// Fills `out` as far as there is text left, and returns the number of bytes.
     pub(super) fn read(&mut self, text: &[u8], runs: &Runs, out: &mut [u8]) -> usize {
         let mut done = 0;
         while let Some(stretch) = self.next(text, runs, out.len() - done) {
@@ -125,7 +125,7 @@ impl Cursor {
         done
     }
 
-    /// Goes on by `count` bytes, or to the end, and says how far.
+    /// Skips `count` bytes, or all that are left, and returns their number.
     pub(super) fn skip(&mut self, text: &[u8], runs: &Runs, count: u64) -> u64 {
         let mut left = count;
         while let Some(stretch) = self.next(text, runs, usize::try_from(left).unwrap_or(usize::MAX)) {
@@ -137,7 +137,7 @@ impl Cursor {
         count - left
     }
 
-    /// The next stretch, not empty and at most `limit` bytes long.
+    /// Returns the next stretch, not empty and at most `limit` bytes long.
     #[inline]
     fn next<'a>(&mut self, text: &'a [u8], runs: &Runs, limit: usize) -> Option<Stretch<'a>> {
         if limit == 0 {
@@ -147,7 +147,7 @@ impl Cursor {
             if self.repeat > 0 {
                 let count = self.repeat.min(limit);
                 self.repeat -= count;
-                // The count stands before the cursor, and what it counts before the count.
+                // The count is the byte before the cursor, and the repeated byte is before the count.
                 return Some(Stretch::Repeated(text[self.at - 2], count));
             }
             let count = runs.counts.get(self.passed).map_or(text.len(), |&count| count as usize);
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Byte by byte.
+    /// Expands runs byte by byte.
     fn slowly(text: &[u8]) -> Option<Vec<u8>> {
         let (mut out, mut equal, mut last) = (Vec::new(), 0, None);
         for &byte in text {

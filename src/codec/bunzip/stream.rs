@@ -1,16 +1,17 @@
-//! The order of blocks and streams: which bit comes next, and which checks stand between.
+//! The order of blocks and streams, with the checks of headers and footers.
 //!
-//! Several streams may follow each other, each padded to a byte. What behind the first one doesn't begin with
-//! `BZh` and a digit is trailing garbage, no error. Others, seen with Python 3.11 and bzip2 1.0.8:
+//! Several streams may follow each other, each padded to a byte. Bytes after the first stream that do not
+//! begin with `BZh` and a digit are trailing garbage, not an error. Other decoders, seen with Python 3.11 and
+//! bzip2 1.0.8:
 //!
-//! | behind the first stream | here | `bzip2 -d` | Python's `bz2.decompress` | the crate's `MultiBzDecoder` |
+//! | after the first stream | here | `bzip2 -d` | Python's `bz2.decompress` | the crate's `MultiBzDecoder` |
 //! |---|---|---|---|---|
 //! | garbage, zeros | trailing | ignored, warning | ignored | error |
 //! | `BZ`, cut off | trailing | error | error | error |
 //! | `BZh9`, cut off | error | error | error | error |
-//! | `BZh9` and garbage, a broken stream | error | error | ignored, and its good blocks too | error |
+//! | `BZh9` and garbage, a broken stream | error | error | ignored, including its good blocks | error |
 //!
-//! A caller that knows the expected length knows whether it matters, and asks for no more.
+//! A caller that knows the expected length can stop there, and need not see these errors.
 
 use std::sync::Arc;
 
@@ -23,37 +24,37 @@ use super::magic::{Follows, MAGIC_BITS, Magic};
 use crate::content::Content;
 use crate::error::Result as SourceResult;
 
-/// What a stream begins with, before the digit.
+/// Signature of a stream, before the digit.
 const SIGNATURE: [u8; 3] = *b"BZh";
 
-/// Bytes of a stream's header.
+/// Size of a stream's header in bytes.
 const HEADER: u64 = SIGNATURE.len() as u64 + 1;
 
-/// Bits of a footer: the magic and the combined CRC.
+/// Size of a footer in bits: the magic and the combined CRC.
 const FOOTER_BITS: u64 = MAGIC_BITS as u64 + 32;
 
-/// What comes next.
+/// The next element of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A block.
     Block {
-        /// Where its magic begins.
+        /// The first bit of its magic.
         bit: u64,
         /// The level of its stream.
         level: Level,
     },
     /// The end of the last stream.
     End {
-        /// Where it is, in bytes from the content's start.
+        /// Its offset in bytes, from the content's start.
         byte: u64,
-        /// How many bytes follow that belong to no stream.
+        /// Number of bytes after it that belong to no stream.
         trailing: u64,
     },
 }
 
-/// The chain of blocks from the first byte of a content on; says of each whether it counts.
+/// The chain of blocks from the first byte of a content on; it shows which blocks count.
 ///
-/// It doesn't decode: [`Chain::next`] says which bit is next, and [`Chain::accept`] takes the block that
+/// The chain does not decode: [`Chain::next`] gives the next bit, and [`Chain::accept`] takes the block that
 /// was decoded there, on any thread.
 #[derive(Debug)]
 pub struct Chain {
@@ -61,10 +62,10 @@ pub struct Chain {
     piece: Piece,
 }
 
-/// How far a chain has come.
+/// The progress of a chain.
 #[derive(Clone, Copy, Debug)]
 enum ChainState {
-    /// Where a stream may begin, and whether none has come yet.
+    /// Before a possible stream; `first` if there was none yet.
     Outside { byte: u64, first: bool },
     /// Behind a stream's header, or behind a block.
     Inside { bit: u64, follows: Follows, level: Level, combined: u32 },
@@ -77,14 +78,14 @@ impl Default for Chain {
 }
 
 impl Chain {
-    /// Stands at the content's first byte.
+    /// Returns a chain at the content's first byte.
     pub fn new() -> Self {
         Self { place: ChainState::Outside { byte: 0, first: true }, piece: Piece::short() }
     }
 
-    /// What comes next; reads headers and footers on the way, and checks them.
+    /// Returns the next element; reads and checks headers and footers on the way.
     ///
-    /// Says the same again until the block is accepted.
+    /// The result stays the same until the block is accepted.
     pub fn next(&mut self, content: &dyn Content) -> Result<Next, Fault> {
         loop {
             self.place = match self.place {
@@ -104,7 +105,7 @@ impl Chain {
                         let reason = "neither a block nor the end of the stream is there";
                         return Err(Fault::Broken { bit, reason });
                     }
-                    // Met anew, so that it is known why.
+                    // Read again, to report the reason.
                     Follows::Cut => {
                         let follows = self.peek(content, bit)?;
                         ChainState::Inside { bit, follows, level, combined }
@@ -114,7 +115,7 @@ impl Chain {
         }
     }
 
-    /// Goes on behind `block`; `false`, and nothing else, if it is not the one that comes next.
+    /// Moves behind `block`; `false`, without any effect, if another block comes next.
     pub fn accept(&mut self, block: &Block) -> bool {
         match &mut self.place {
             ChainState::Inside { bit, follows, combined, .. }
@@ -127,7 +128,7 @@ impl Chain {
         }
     }
 
-    /// Where the chain goes on behind a stream's header at `byte`, or `None` if there is none.
+    /// Returns the state behind a stream's header at `byte`, or `None` if there is no header.
     fn header(&mut self, content: &dyn Content, byte: u64, first: bool) -> Result<Option<ChainState>, Fault> {
         let mut header = [0; HEADER as usize];
         let mut read = 0;
@@ -167,7 +168,7 @@ impl Chain {
     }
 }
 
-/// Decodes all blocks of all streams in order, on one thread.
+/// A decoder of all blocks of all streams, in order and on one thread.
 #[derive(Debug)]
 pub struct StreamReader {
     content: Arc<dyn Content>,
@@ -176,12 +177,12 @@ pub struct StreamReader {
 }
 
 impl StreamReader {
-    /// Stands at the content's first byte.
+    /// Returns a reader at the content's first byte.
     pub fn new(content: Arc<dyn Content>) -> Self {
         Self { content, chain: Chain::new(), decoder: Decoder::new() }
     }
 
-    /// Decodes the next block; bytes of the one before that were not read are passed. `None` is the end.
+    /// Decodes the next block; unread bytes of the block before are skipped. `None` is the end.
     pub fn block(&mut self) -> Result<Option<Block>, Fault> {
         match self.chain.next(&*self.content)? {
             Next::End { .. } => Ok(None),
@@ -193,10 +194,10 @@ impl StreamReader {
         }
     }
 
-    /// Fills `out` with the next decoded bytes and says how many; 0 is the end, if `out` isn't empty.
+    /// Fills `out` with the next decoded bytes and returns their number; 0 is the end, if `out` isn't empty.
     ///
-    /// All bytes before a broken block come before its error; of the broken block none, as its CRC is all
-    /// that vouches for them.
+    /// All bytes before a broken block are given before its error. Bytes of the broken block are not given:
+    /// only its CRC could prove them.
     pub fn read(&mut self, out: &mut [u8]) -> Result<usize, Fault> {
         while self.decoder.left() == 0 {
             if self.block()?.is_none() {

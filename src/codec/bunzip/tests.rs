@@ -1,4 +1,4 @@
-//! The decoder against the library, and against streams that no encoder writes.
+//! Comparisons of the decoder with the library, also on streams that no encoder writes.
 
 mod damage;
 mod library;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Fault, StreamReader};
 use crate::content::Text;
 
-/// A generator of numbers that are the same at every run.
+/// A deterministic pseudo-random generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -63,7 +63,7 @@ impl Data {
     }
 }
 
-/// Compresses as the library does.
+/// Compresses with the library.
 fn compress(level: u32, data: &[u8]) -> Vec<u8> {
     let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::new(level));
     encoder.write_all(data).unwrap();
@@ -82,9 +82,9 @@ fn drain(mut read: impl FnMut(&mut [u8]) -> Option<usize>) -> (Vec<u8>, bool) {
     }
 }
 
-/// What the library makes of one stream: the bytes before any error, and whether there was none.
+/// Decodes one stream with the library. Returns the bytes before any error, and true if there was none.
 ///
-/// Not through its reader, which drops what came out before an error in the same call.
+/// The library's reader is not used: it drops the bytes before an error in the same call.
 fn by_library(stream: &[u8]) -> (Vec<u8>, bool) {
     let mut decoder = bzip2::Decompress::new(false);
     let (mut out, mut piece) = (Vec::new(), vec![0; 50_021]);
@@ -101,7 +101,7 @@ fn by_library(stream: &[u8]) -> (Vec<u8>, bool) {
     }
 }
 
-/// What we make of one or more streams: the bytes before any error, and the error.
+/// Decodes one or more streams with our decoder. Returns the bytes before any error, and the error.
 fn by_us(streams: &[u8]) -> (Vec<u8>, Option<Fault>) {
     let mut walk = StreamReader::new(Arc::new(Text::new(streams)));
     let mut fault = None;
@@ -109,7 +109,7 @@ fn by_us(streams: &[u8]) -> (Vec<u8>, Option<Fault>) {
     (out, fault)
 }
 
-/// Asserts that this decodes to `data`.
+/// Asserts that `streams` decode to `data`.
 fn assert_decodes(streams: &[u8], data: &[u8], what: &str) {
     let (out, fault) = by_us(streams);
     assert!(fault.is_none(), "{what}: {fault:?}");

@@ -1,21 +1,21 @@
-//! The entries of the table: where a block begins, and where its output does.
+//! Entries of the table: the bit and the decoded offset at which a block begins.
 
 use crate::codec::bunzip::Level;
 
-/// Bits of an entry that hold the place; the level stands above them.
+/// Bits of an entry that hold the position; the level is in the bits above.
 const PLACE_BITS: u32 = 56;
 
-/// A block of the table.
+/// An entry of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockEntry {
-    /// The level (8 bits), and where its magic begins.
+    /// The level (8 bits), and the bit of the magic.
     place: u64,
-    /// Where its output begins.
+    /// The decoded offset of the output.
     pub(super) offset: u64,
     pub(super) crc: u32,
 }
 
-/// Where a block is to be decoded.
+/// The position of a block, with the level needed to decode it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockStart {
     pub(super) bit: u64,
@@ -28,12 +28,12 @@ impl BlockEntry {
         Self { place: level << PLACE_BITS | place.bit, offset, crc }
     }
 
-    /// Its numbers in an index.
+    /// Returns the entry's numbers for a stored table.
     pub(super) fn numbers(self) -> [u64; 3] {
         [self.place, self.offset, self.crc.into()]
     }
 
-    /// The entry with these numbers of an index, if they are valid.
+    /// Returns the entry with these numbers from a stored table, if they are valid.
     pub(super) fn of([place, offset, crc]: [u64; 3]) -> Option<Self> {
         let entry = Self { place, offset, crc: u32::try_from(crc).ok()? };
         entry.place().map(|_| entry)

@@ -1,9 +1,10 @@
-//! The table of bzip2 streams as it is stored between mounts ([`seek::index`](crate::codec::seek::index)).
+//! The seek table of bzip2 streams as it is stored between mounts
+//! ([`seek::index`](crate::codec::seek::index)).
 //!
-//! A place is a block: the bit where its magic begins with the level above it, as in memory; the decoded
-//! offset where its output begins; the CRC of that output, which the block has as well. There are no
-//! records. A decoded block is the index's block if it has this CRC, if it is as long as the index says, and if
-//! it ends where the next one begins, or the end of its stream.
+//! Each entry is a block: the bit of its magic, with the level in the bits above (as in memory); the decoded
+//! offset of its output; and the CRC of its output, which is also stored in the block. There are no records.
+//! A decoded block matches its entry if CRC and length are equal, and if it ends where the next block begins,
+//! or at the end of its stream.
 
 use super::entry::{BlockEntry, BlockStart};
 use crate::codec::bunzip::{Block, Fault, Follows, Magic};
@@ -11,14 +12,14 @@ use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::{IndexSlot, Summary};
 use crate::error::Result;
 
-/// Places of a table at most: what 100 GB have at level 1, or 1 TB at level 9.
+/// Maximum number of blocks in a table: those of 100 GB at level 1, or 1 TB at level 9.
 const PLACES: u64 = 1 << 20;
 
-/// Bits from the end of a stream's last block to the first of the next stream at least: the end's magic
-/// and CRC, and a header.
+/// Minimum number of bits from the end of a stream's last block to the next stream's first block: the
+/// footer's magic and CRC, and a header.
 const BETWEEN_STREAMS: u64 = 48 + 32 + 32;
 
-/// An index whose numbers are consistent.
+/// A stored seek table whose numbers are consistent.
 #[derive(Debug)]
 pub(super) struct Bzip2Index {
     blocks: Vec<BlockEntry>,
@@ -27,7 +28,7 @@ pub(super) struct Bzip2Index {
 }
 
 impl Bzip2Index {
-    /// The index in a slot, if it is consistent.
+    /// Returns the table in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
         let table = slot.find::<3>(PLACES)?;
         let entries = table.places.iter().map(|&numbers| BlockEntry::of(numbers)).collect::<Option<Vec<_>>>();
@@ -51,7 +52,7 @@ impl Bzip2Index {
             && self.end <= bits
     }
 
-    /// Stores an index of more than one block.
+    /// Stores a table of more than one block.
     pub(super) fn keep(
         slot: &IndexSlot,
         blocks: &[BlockEntry],
@@ -64,24 +65,24 @@ impl Bzip2Index {
         }
     }
 
-    /// Where block `n` begins; `None` is the end.
+    /// Returns the position of block `n`; `None` is the end.
     pub(super) fn block(&self, n: usize) -> Option<BlockStart> {
         self.blocks.get(n)?.place()
     }
 
-    /// The first block behind a bit.
+    /// Returns the first block after a bit.
     pub(super) fn after(&self, bit: u64) -> Option<BlockStart> {
         let at = self.blocks.partition_point(|entry| entry.place().is_some_and(|place| place.bit <= bit));
         self.block(at)
     }
 
-    /// The last block that begins at or before a decoded offset, and where its output begins.
+    /// Returns the last block whose output begins at or before `offset`, and the offset of that output.
     pub(super) fn before(&self, offset: u64) -> (usize, u64) {
         let at = self.blocks.partition_point(|entry| entry.offset <= offset).saturating_sub(1);
         (at, self.blocks.get(at).map_or(0, |entry| entry.offset))
     }
 
-    /// Refuses a block that is not block `n` of the index.
+    /// Refuses a block that does not match entry `n` of the table.
     pub(super) fn judge(&self, n: usize, block: &Block) -> std::result::Result<(), Fault> {
         let wrong = Fault::Broken { bit: block.start, reason: "the index does not fit the stream" };
         let Some(entry) = self.blocks.get(n) else { return Err(wrong) };

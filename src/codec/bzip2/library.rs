@@ -1,9 +1,9 @@
 //! bzip2 through the `bzip2` crate, from the start of a stream: the second opinion.
 //!
-//! The library checks a block's CRC after it gave the block out. So that the error can say which bytes
-//! are in doubt, it is called in two ways in turn: with input and no room for output, which decodes
-//! one block, and with room and no input, which gives it out and checks it. Bytes after the last
-//! stream that do not begin another one are not looked at, as with Python and `bunzip2`.
+//! The library checks a block's CRC only after it has given the block's bytes. The error should name the
+//! doubtful bytes, so the library is called in two alternating ways: with input and no room for output, which
+//! decodes one block, and with room and no input, which gives the block's bytes and checks them. Bytes after
+//! the last stream that do not begin another one are ignored, as by Python and `bunzip2`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::codec::library::{Library, Steps};
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// The bzip2 streams in `stored`, one after the other.
+/// Returns the bzip2 streams in `stored`, decoded by the library.
 pub(super) fn library(stored: Arc<dyn Content>) -> Library {
     Library::new(stored, |stored| {
         Ok(Box::new(Unzipping {
@@ -33,21 +33,21 @@ pub(super) fn library(stored: Arc<dyn Content>) -> Library {
 struct Unzipping {
     input: Input,
     stream: Option<Decompress>,
-    /// Streams that were ended in order.
+    /// Number of streams that ended in order.
     streams: u64,
-    /// Bytes given out.
+    /// Number of output bytes given.
     given: u64,
-    /// Where the block that is given out began.
+    /// Decoded offset of the current block.
     block: u64,
-    /// There may be bytes of a decoded block to give out.
+    /// True if output of a block may still come.
     giving: bool,
-    /// How it ended.
+    /// The end of the streams, once known.
     end: Option<Result<()>>,
     suspect: Option<u64>,
 }
 
 impl Unzipping {
-    /// Begins with the next stream, if there is one.
+    /// Begins the next stream, if there is one.
     fn begin(&mut self) -> Result<()> {
         let magic = self.input.magic()?;
         if magic.starts_with(b"BZh") && matches!(magic[3], b'1'..=b'9') {

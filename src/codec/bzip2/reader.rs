@@ -1,7 +1,7 @@
-//! Decodes bzip2 blocks in order, from any of them on.
+//! A reader that decodes bzip2 blocks in order, from any block on.
 //!
-//! Other threads decode blocks ahead: those of the table, and beyond it at every place where the magic of a block
-//! stands. What was decoded where no block begins is dropped when the chain passes it.
+//! Other threads decode blocks ahead: those of the table, and past its end at every position with the magic
+//! of a block. Output from a position where no block begins is dropped once the chain has passed it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,34 +16,34 @@ use crate::decode::Depth;
 use crate::decode::UNIT;
 use crate::error::Result;
 
-/// Bytes of a decoder, as a rule.
+/// Usual memory of a decoder in bytes.
 pub(super) const DECODER: u64 = 7 << 20;
 
-/// A block that decodes to more is given in pieces, never held whole.
+/// A block with a longer output is given in pieces, never held whole.
 pub(super) const WHOLE: u64 = 2 << 20;
 
-/// Bytes that are searched for magics at a time.
+/// Bytes searched for magics at a time.
 const SEARCH: u64 = 512 << 10;
 
 pub(super) struct Bzip2Reader {
     bzip2: Arc<Bzip2Table>,
-    /// The index; where there is one, the table is not used.
+    /// The stored table. If there is one, the table in memory is not used.
     kept: Option<Arc<Bzip2Index>>,
-    /// The next block.
+    /// Number of the next block.
     next: usize,
     offset: u64,
-    /// Where the block begins that was decoded last, or the next one where that is not known.
+    /// The end of the last decoded block, or the start of the current one while it is being decoded.
     bit: u64,
-    /// The block that is being given in pieces.
+    /// The block that is given in pieces.
     long: Option<Box<Decoder>>,
     ahead: VecDeque<QueuedBlock>,
     found: VecDeque<u64>,
-    /// The byte up to which magics were looked for.
+    /// Offset up to which magics were searched.
     searched: u64,
     depth: Depth,
 }
 
-/// A block in work.
+/// A block that is being decoded ahead.
 struct QueuedBlock {
     place: BlockStart,
     task: Task<(Decoded, Reservation)>,
@@ -51,15 +51,15 @@ struct QueuedBlock {
 
 type Decoded = std::result::Result<(Block, Output), Fault>;
 
-/// What a block decodes to.
+/// The output of a block.
 enum Output {
     Summary(Vec<u8>),
-    /// To be read out of its decoder.
+    /// Output to be read from its decoder.
     Long(Box<Decoder>),
 }
 
 impl Bzip2Reader {
-    /// A reader that begins at a block of the table, or the one after it.
+    /// Returns a reader that begins at a block of the table, or at the one after the table.
     pub(super) fn new(
         bzip2: Arc<Bzip2Table>,
         kept: Option<Arc<Bzip2Index>>,
@@ -80,7 +80,7 @@ impl Bzip2Reader {
         }
     }
 
-    /// The output of the block at a place, decoded here or ahead.
+    /// Returns the output of the block at a position, decoded ahead or now.
     fn decoded(&mut self, place: BlockStart) -> Decoded {
         while self.ahead.front().is_some_and(|entry| entry.place.bit < place.bit) {
             self.ahead.pop_front();
@@ -94,7 +94,7 @@ impl Bzip2Reader {
         decode(&self.bzip2, place)
     }
 
-    /// Starts more blocks, as many as the depth allows and the cache has room for.
+    /// Starts decoding further blocks, as many as the depth allows and the cache has room for.
     fn fill(&mut self, here: BlockStart) -> Result<()> {
         let depth = self.depth.get(self.offset, self.bzip2.cache.threads());
         while self.ahead.len() < depth {
@@ -108,7 +108,7 @@ impl Bzip2Reader {
         Ok(())
     }
 
-    /// The next place behind one where a block begins, or may begin.
+    /// Returns the next position after `last` where a block begins or may begin.
     fn following(&mut self, last: BlockStart) -> Result<Option<BlockStart>> {
         if let Some(kept) = &self.kept {
             return Ok(kept.after(last.bit));
@@ -121,7 +121,7 @@ impl Bzip2Reader {
         loop {
             while let Some(&bit) = self.found.front() {
                 if bit > last.bit {
-                    // In a stream of another level it will not do, and is decoded again.
+                    // In a stream of another level this block fails, and is decoded again.
                     return Ok(Some(BlockStart { bit, ..last }));
                 }
                 self.found.pop_front();
@@ -141,7 +141,7 @@ impl Bzip2Reader {
     }
 }
 
-/// Decodes the block at a place.
+/// Decodes the block at a position.
 fn decode(bzip2: &Bzip2Table, place: BlockStart) -> Decoded {
     let mut decoder = bzip2.cache.scratch::<Decoder>();
     let block = match decoder.decode_at(&*bzip2.stored, place.bit, place.level) {

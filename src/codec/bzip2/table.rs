@@ -1,4 +1,4 @@
-//! Where the blocks of a content begin.
+//! The positions of the blocks in a content.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,18 +17,18 @@ pub(super) struct Bzip2Table {
     pub(super) stored: Arc<dyn Content>,
     pub(super) cache: Arc<Cache>,
     state: Mutex<State>,
-    /// The index.
+    /// The stored table.
     pub(super) found: TrustedIndex<Bzip2Index>,
 }
 
 #[derive(Default)]
 struct State {
     blocks: Vec<BlockEntry>,
-    /// The chain, behind the last of them.
+    /// The chain, behind the last of `blocks`.
     chain: Chain,
-    /// The decoded offset there.
+    /// The decoded offset behind the last block.
     end: u64,
-    /// The bit there.
+    /// The bit behind the last block.
     bit: u64,
     completion: Completion,
 }
@@ -43,7 +43,7 @@ impl Bzip2Table {
         }
     }
 
-    /// Notes that the chain was followed to its end. Stores the index on another thread.
+    /// Notes that the chain was followed to its end. Stores the table on another thread.
     pub(super) fn ended(self: &Arc<Self>) {
         let Some(slot) = self.found.slot() else { return };
         let mut state = self.state();
@@ -69,7 +69,7 @@ impl Bzip2Table {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where block `n` begins, which is in the table or the next after it; `None` is the end.
+    /// Returns the position of block `n`, which is in the table or the next one; `None` is the end.
     pub(super) fn block(&self, n: usize) -> std::result::Result<Option<BlockStart>, Fault> {
         let mut state = self.state();
         if let Some(place) = state.blocks.get(n).and_then(|entry| entry.place()) {
@@ -81,14 +81,14 @@ impl Bzip2Table {
         }
     }
 
-    /// The first block of the table behind a bit.
+    /// Returns the first block of the table after a bit.
     pub(super) fn after(&self, bit: u64) -> Option<BlockStart> {
         let state = self.state();
         let at = state.blocks.partition_point(|entry| entry.place().is_some_and(|place| place.bit <= bit));
         state.blocks.get(at).and_then(|entry| entry.place())
     }
 
-    /// Adds a block that was decoded where the chain led, unless the table has it.
+    /// Adds a block that was decoded at the end of the chain, unless the table has it.
     pub(super) fn accept(&self, place: BlockStart, block: &Block) {
         let mut state = self.state();
         if block.start == place.bit && state.chain.accept(block) {
@@ -99,7 +99,7 @@ impl Bzip2Table {
         }
     }
 
-    /// The last block that begins at or before a decoded offset, and where its output begins.
+    /// Returns the last block whose output begins at or before `offset`, and the offset of that output.
     pub(super) fn before(&self, offset: u64) -> (usize, u64) {
         let state = self.state();
         let at = state.blocks.partition_point(|entry| entry.offset <= offset).saturating_sub(1);

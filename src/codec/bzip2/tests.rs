@@ -8,7 +8,7 @@ use crate::codec::samples::{Dice, check, harmed, read_in, say_the_same};
 use crate::content::{Soundness, Text};
 use crate::decode::Decoded;
 
-/// The magic of a block, which may stand in the data as well.
+/// The magic of a block, which may occur in the data as well.
 const MAGIC: [u8; 6] = [0x31, 0x41, 0x59, 0x26, 0x53, 0x59];
 
 fn truth(len: usize, seed: u64) -> Vec<u8> {
@@ -32,7 +32,7 @@ fn encode(bytes: &[u8], level: u32) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Streams of different levels, runs that make long blocks, and nothing at all in between.
+/// Returns streams of different levels, with runs that make long blocks, and with empty streams in between.
 fn streams() -> Vec<(Vec<u8>, Vec<u8>)> {
     let parts = [truth(1_500_000, 3), vec![], vec![7; 9_000_000], truth(700_000, 4), truth(400_000, 5)];
     let several = [1, 9, 1, 2, 9].iter().zip(&parts).flat_map(|(&level, part)| encode(part, level));
@@ -71,7 +71,7 @@ fn any_streams_in_any_order_on_any_number_of_threads_are_the_truth() {
 fn magics_and_blocks_where_none_belong_are_not_believed() {
     let mut dice = Dice(8);
     let (truth, stored) = streams().swap_remove(0);
-    // Summary blocks behind the end, at another bit than their own: they are found, and decode.
+    // Whole blocks behind the end, at shifted bits: the search finds them, and they decode.
     let other = encode(&truth[..300_000], 1);
     let garbage: Vec<u8> = other[4..].windows(2).map(|two| two[0] << 3 | two[1] >> 5).collect();
     let cache = Arc::new(Cache::with_threads(1 << 30, 4));
@@ -79,7 +79,7 @@ fn magics_and_blocks_where_none_belong_are_not_believed() {
     check(&trailing, &truth, 0, truth.len());
     assert_eq!(trailing.soundness(), Soundness::Sound);
     for _ in 0..40 {
-        // A magic in the middle of a block breaks that block: what comes before it is given, and no more.
+        // A magic in the middle of a block breaks that block: only the output before it is given.
         let mut broken = stored.clone();
         let at = 2000 + dice.roll(stored.len() - 4000);
         broken[at..at + 6].copy_from_slice(&MAGIC);
@@ -114,7 +114,7 @@ fn library(stored: &[u8], len: usize) -> (Vec<u8>, Option<String>) {
     prefix(&Decoded::stream(library::library(Arc::new(Text::new(stored))), len as u64, &cache))
 }
 
-/// All that can be had once all that is wrong is known.
+/// Returns all readable bytes and the error, both from the second reading if the first one failed.
 fn prefix(content: &Decoded) -> (Vec<u8>, Option<String>) {
     let (mut bytes, mut buf, mut again) = (Vec::new(), vec![0; 100_000], false);
     loop {

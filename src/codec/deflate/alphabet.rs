@@ -1,40 +1,40 @@
-//! What the symbols stand for (RFC 1951, section 3.2.5), as entries of the decoding tables.
+//! The meaning of each symbol (RFC 1951, section 3.2.5), as entries of the decoding tables.
 //!
-//! An entry is what one look at the next bits tells: up to two literals, or one and the length that
-//! follows it.
+//! An entry is the result of one table look-up: up to two literals, or up to one literal and the length after
+//! it.
 //!
 //! ```text
-//! bits 24..32    the base of a length, less 3; or the second of two literals
-//! bits 16..24    the literal, or the first one
-//! bits 16..32    of a distance: its base; of a pointer: where the subtable begins
-//! bit  15        there is a length, after the literal if there is one
-//! bit  14        neither literal, length nor distance, but: (bit 13) the pointer to a subtable; (bit 12)
-//!                the end of the block; (neither) nothing that a stream may hold
-//! bits 8..12     bits of all codes, without extra bits; of a pointer: how many bits choose within the
+//! bits 24..32    the base of a length, less 3; or the second literal
+//! bits 16..24    the first literal
+//! bits 16..32    in a distance: its base; in a pointer: where the subtable begins
+//! bit  15        set if there is a length (after the literal, if any)
+//! bit  14        an exception: bit 13 marks a pointer to a subtable, bit 12 the end of the block; with
+//!                neither the symbol is invalid
+//! bits 8..12     number of code bits, without extra bits; in a pointer: number of bits that index the
 //!                subtable
-//! bits 6..8      how many literals there are
-//! bits 0..6      bits of all codes and extra bits together
+//! bits 6..8      number of literals
+//! bits 0..6      number of code bits and extra bits together
 //! ```
 //!
-//! The alphabets below hold entries without their code's length, which [`with_code`] adds. Entries are
-//! laid out so that [`joined`] ones are mere sums.
+//! The alphabets below hold entries without the length of their code, which [`with_code`] adds. The layout
+//! makes an entry for two symbols ([`joined`]) a mere sum.
 
-/// One literal, where literals are counted.
+/// One literal, in the bits that count literals.
 const LITERAL: u32 = 1 << 6;
-/// A length, after a literal or alone.
+/// Flag of a length, after a literal or alone.
 const LENGTH: u32 = 1 << 15;
-/// Neither a literal nor a length or distance.
+/// Flag of an entry that is neither a literal nor a length or distance.
 pub(super) const EXCEPTION: u32 = 1 << 14;
-/// The pointer to a subtable.
+/// Flag of a pointer to a subtable.
 pub(super) const SUBTABLE: u32 = 1 << 13;
-/// The end of the block.
+/// Flag of the end of the block.
 pub(super) const END: u32 = 1 << 12;
-/// Nothing that a stream may hold.
+/// Entry of an invalid symbol.
 pub(super) const INVALID: u32 = EXCEPTION;
 
-/// Codes for literals and lengths in a dynamic block, at most.
+/// Maximum number of literal and length codes in a dynamic block.
 pub(super) const MAX_LITERALS: usize = 286;
-/// Codes for distances in a dynamic block, at most.
+/// Maximum number of distance codes in a dynamic block.
 pub(super) const MAX_DISTANCES: usize = 30;
 /// The literal/length symbol that ends a block.
 pub(super) const END_OF_BLOCK: usize = 256;
@@ -43,19 +43,20 @@ const MIN_LENGTH: usize = 3;
 /// The longest match.
 pub(super) const MAX_LENGTH: usize = 258;
 
-/// Literals, the end of the block, lengths; the last two occur in the fixed code only, as invalid.
+/// Entries of literals, the end of the block, and lengths. The last two occur in the fixed code only and are
+/// invalid.
 pub(super) static LITERALS: [u32; 288] = literals();
-/// Distances; the last two occur in the fixed code only, as invalid.
+/// Entries of distances. The last two occur in the fixed code only and are invalid.
 pub(super) static DISTANCES: [u32; 32] = distances();
-/// The symbols of the code in which code lengths are written.
+/// Entries of the precode's symbols; the precode encodes the code lengths.
 pub(super) static PRECODE: [u32; 19] = precode();
 
-/// The entry of a symbol whose code has `length` bits.
+/// Returns the entry of a symbol whose code has `length` bits.
 pub(super) fn with_code(symbol: u32, length: u32) -> u32 {
     symbol + (length | length << 8)
 }
 
-/// The entry of a literal and what comes after it: another one, or a length.
+/// Returns one entry for a literal and the symbol after it: another literal or a length.
 pub(super) fn joined(first: u32, second: u32) -> u32 {
     let after = match second & LENGTH {
         0 => (second & 0xffff) | ((second & 0x00ff_0000) << 8),
@@ -64,63 +65,63 @@ pub(super) fn joined(first: u32, second: u32) -> u32 {
     first + after
 }
 
-/// Whether there are literals in an entry and nothing else.
+/// True if an entry holds literals and nothing else.
 #[inline(always)]
 pub(super) fn is_literals(entry: u32) -> bool {
     entry & (LENGTH | EXCEPTION) == 0
 }
 
-/// All ones if there is a length in an entry, or zero.
+/// Returns all ones if the entry has a length, else zero.
 #[inline(always)]
 pub(super) fn length_mask(entry: u32) -> u32 {
     const UP: u32 = LENGTH.leading_zeros();
     ((entry << UP) as i32 >> 31) as u32
 }
 
-/// How many literals there are in the entry: up to two, and up to one with a length.
+/// Returns the number of literals in the entry: at most two, or at most one beside a length.
 #[inline(always)]
 pub(super) fn literals_in(entry: u32) -> usize {
     ((entry / LITERAL) & 3) as usize
 }
 
-/// The first literal, and the second one if there is one.
+/// Returns the first literal, and the second one if there is one.
 #[inline(always)]
 pub(super) fn bytes(entry: u32) -> [u8; 2] {
     [(entry >> 16) as u8, (entry >> 24) as u8]
 }
 
-/// Bits of all codes and extra bits together.
+/// Returns the number of code bits and extra bits together.
 #[inline(always)]
 pub(super) fn total_bits(entry: u32) -> u32 {
     entry & 63
 }
 
-/// Bits of all codes of an entry that is no exception.
+/// Returns the number of code bits. The entry must not be an exception.
 #[inline(always)]
 pub(super) fn code_bits(entry: u32) -> u32 {
-    // The two bits above them belong to exceptions; with them it is what a shift takes.
+    // Bits 12 and 13 are zero outside exceptions. With them the mask has six bits, as for a shift count.
     entry >> 8 & 63
 }
 
-/// How many bits choose within the subtable that `pointer` points to.
+/// Returns the number of bits that index the subtable of `pointer`.
 #[inline(always)]
 pub(super) fn choosing_bits(pointer: u32) -> u32 {
     pointer >> 8 & 15
 }
 
-/// The extra bits of `entry` in `bits`, which begin with its first code.
+/// Returns the extra bits of `entry`; `bits` begins with its first code.
 #[inline(always)]
 fn extra(entry: u32, bits: u64) -> usize {
     (super::bits::low(bits, total_bits(entry)) >> code_bits(entry)) as usize
 }
 
-/// The length in an entry that has one.
+/// Returns the length in an entry that has one.
 #[inline(always)]
 pub(super) fn length(entry: u32, bits: u64) -> usize {
     (entry >> 24) as usize + MIN_LENGTH + extra(entry, bits)
 }
 
-/// The distance that an entry means.
+/// Returns the distance in an entry.
 #[inline(always)]
 pub(super) fn distance(entry: u32, bits: u64) -> usize {
     (entry >> 16) as usize + extra(entry, bits)

@@ -1,14 +1,14 @@
-//! Bits out of a slice, lowest bit of each byte first.
+//! A bit reader over a slice; bits come lowest first within each byte.
 
 use super::fault::Wrong;
 
-/// The bits from `bit` on: 57 of them at least, zeros after the end of `bytes`.
+/// Returns the bits from `bit` on: at least 57, with zeros after the end of `bytes`.
 #[inline(always)]
 pub(super) fn peek(bytes: &[u8], bit: usize) -> u64 {
     word(bytes, bit >> 3) >> (bit & 7)
 }
 
-/// Eight bytes from `at` on as a number, zeros after the end.
+/// Returns the little-endian number in eight bytes from `at` on, with zeros after the end.
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..).and_then(<[u8]>::first_chunk) {
@@ -27,13 +27,13 @@ fn last_word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(padded)
 }
 
-/// The lowest `count` bits of `word`; `count` is below 64.
+/// Returns the lowest `count` bits of `word`; `count` is below 64.
 #[inline(always)]
 pub(super) fn low(word: u64, count: u32) -> u64 {
     word & ((1 << (count & 63)) - 1)
 }
 
-/// A reader that knows where the bits end.
+/// A bit reader that detects the end of the input.
 #[derive(Debug)]
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
@@ -46,17 +46,17 @@ impl<'a> Bits<'a> {
         Self { bytes, at }
     }
 
-    /// The bit that comes next.
+    /// Returns the position of the next bit.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// The next bits without taking them: 57 of them at least, zeros after the end.
+    /// Returns at least the next 57 bits without taking them, with zeros after the end.
     pub(super) fn peek(&self) -> u64 {
         peek(self.bytes, self.at)
     }
 
-    /// Passes over `count` bits, if there are as many.
+    /// Skips `count` bits; fails if fewer are left.
     pub(super) fn skip(&mut self, count: u32) -> Result<(), Wrong> {
         let after = self.at + count as usize;
         if after > self.bytes.len() * 8 {
@@ -66,14 +66,14 @@ impl<'a> Bits<'a> {
         Ok(())
     }
 
-    /// Takes `count` bits, 57 at most.
+    /// Takes `count` bits, at most 57.
     pub(super) fn take(&mut self, count: u32) -> Result<u64, Wrong> {
         let bits = low(self.peek(), count);
         self.skip(count)?;
         Ok(bits)
     }
 
-    /// Passes over what is left of a byte that was begun.
+    /// Skips to the next byte boundary.
     pub(super) fn align(&mut self) {
         self.at = self.at.next_multiple_of(8);
     }

@@ -1,5 +1,5 @@
-//! The loop that decodes one symbol at a time and looks at everything: near the end of the input or of
-//! the room, and where something is wrong.
+//! The careful loop, which decodes one symbol at a time with all checks. It runs near the end of the input or
+//! of the room, and at errors.
 
 use super::alphabet::{END, EXCEPTION, MAX_LENGTH, SUBTABLE, bytes, choosing_bits, total_bits};
 use super::alphabet::{distance, length, literals_in};
@@ -8,20 +8,20 @@ use super::fault::{Reason, Wrong};
 use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL_TABLE};
 use super::unit::Unit;
 
-/// How many bytes a symbol and its distance touch at most: 48 bits that begin within a byte.
+/// Upper bound of the bytes that a symbol and its distance touch: 48 bits that begin within a byte.
 pub(super) const SYMBOL_BYTES: usize = 8;
 
-/// The part of a match for which there was no room yet.
+/// The part of a match that did not fit into the room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rest {
-    /// How many items; 0 if there is none.
+    /// Number of items left to copy; 0 if there is no match.
     pub(super) length: usize,
-    /// How far back they are.
+    /// Distance of the match.
     pub(super) distance: usize,
 }
 
 impl Rest {
-    /// Copies as much of it as there is room for in `out[*filled..]`.
+    /// Copies as many of its items as fit into `out[*filled..]`.
     pub(super) fn copy<S: Unit>(&mut self, out: &mut [S], filled: &mut usize) -> Result<(), Reason> {
         if self.distance > *filled {
             return Err(Reason::TooFar);
@@ -36,10 +36,10 @@ impl Rest {
     }
 }
 
-/// Why the loop was left.
+/// The reason why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// More input is there and needed.
+    /// More input is needed, and there is more.
     Input,
     /// There is no room for the next item.
     MemoryBudget,
@@ -47,7 +47,7 @@ pub(super) enum Left {
     EndOfBlock,
 }
 
-/// What a symbol says.
+/// A decoded symbol.
 enum Symbol {
     Literal(u8),
     Match { length: usize, distance: usize },
@@ -56,8 +56,8 @@ enum Symbol {
 
 /// Decodes symbols from bit `at` of `bytes` on into `out[*filled..]`.
 ///
-/// `at` is left at the first bit of what was not decoded, whatever happens. `ended` says that no more
-/// bytes come after these. A match that is longer than the room leaves its `rest`.
+/// On return, also with an error, `at` is the first bit that was not decoded. `ended` says that no bytes
+/// follow `bytes`. If a match is longer than the room, its remainder is left in `rest`.
 pub(super) fn decode<S: Unit>(
     codes: &Codes,
     bytes: &[u8],
@@ -98,7 +98,8 @@ pub(super) fn decode<S: Unit>(
     }
 }
 
-/// The symbol that `word` begins with and how many bits it takes, `there` of which there are.
+/// Returns the symbol at the start of `word` and its number of bits; fails if that exceeds `there`, the
+/// number of bits left.
 fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wrong> {
     let mut entry = codes.literals[low(word, LITERAL_BITS) as usize];
     if entry & SUBTABLE != 0 {
@@ -108,7 +109,7 @@ fn symbol(codes: &Codes, word: u64, there: usize) -> Result<(Symbol, usize), Wro
     let [byte, _] = bytes(entry);
     let taken = match literals_in(entry) {
         0 => total_bits(entry) as usize,
-        // The first one alone, whatever else the entry holds.
+        // Only the first literal is taken, whatever else the entry holds.
         _ => codes.literal_bits[usize::from(byte)].into(),
     };
     if taken > there {

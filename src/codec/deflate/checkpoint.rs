@@ -1,30 +1,31 @@
-//! Where decoding can start again.
+//! Positions where decoding can start again.
 
 use super::fault::Fault;
 use super::inflate::{Inflate, Position};
 use crate::content::Content;
 
-/// A place, and what a decoder needs of the output before it.
+/// A position, with the output before it that a decoder needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Where it is: between two symbols, so that nothing of a match is pending.
+    /// The position: between two symbols, so that no match is pending.
     pub place: Position,
-    /// The output before it, its last 32 KiB or all; zero where nothing after it refers to it.
+    /// The last 32 KiB of output before the position, or all of it. Bytes that no later match refers to are
+    /// zero.
     pub window: Vec<u8>,
 }
 
 impl Checkpoint {
-    /// The start of a stream whose first block begins at `bit`.
+    /// Returns the start of a stream whose first block begins at `bit`.
     pub fn start_of_stream(bit: u64) -> Self {
         Self { place: Position::block_at(bit, 0), window: Vec::new() }
     }
 }
 
 impl Inflate {
-    /// Decodes the `len` bytes of output that come after `place`, or all up to the end of the stream.
+    /// Decodes the `len` bytes of output after `place`, or all up to the end of the stream.
     ///
-    /// `out` holds the window before the place, and the output after it, when this returns; how much
-    /// of the output that is, is told by its length. A fault is given only if there is less than `len`.
+    /// `out` holds the window before the place. The output is appended to it; the new length of `out` tells
+    /// how much was decoded. A fault is returned only if that is less than `len`.
     pub fn decode_from(
         &mut self,
         stored: &dyn Content,

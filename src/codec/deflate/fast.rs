@@ -1,13 +1,13 @@
-//! The loop that decodes nearly everything: it may count on enough input and enough room.
+//! The fast loop, which decodes nearly everything. It runs only while there is enough input and enough room.
 //!
-//! The next bits lie in a register that is filled up from eight bytes of input at once. What the next
-//! bits mean is looked up before the register is filled, so that the look-up doesn't wait for the fill.
+//! The next bits lie in a register, which is refilled from eight bytes of input at once. The next entry is
+//! looked up before the refill, so that the look-up does not wait for the refill.
 //!
-//! A turn takes what one look-up says: up to two literals, or up to one and a match. Which of them it is
-//! can't be predicted in most data, and a branch that is predicted wrong costs more than a turn. So there
-//! is none: literals alone are followed by a match of no length and no distance, whose code has no bits.
-//! Only in a block of hardly any matches are literals taken by themselves, several look-ups a turn.
-//! Anything unusual is left, at the first bit of its entry, to `careful.rs`.
+//! A turn decodes one entry: up to two literals, or up to one literal and a match. Which of the two it is
+//! can't be predicted in most data, and a mispredicted branch costs more than a turn. The loop avoids that
+//! branch: literals without a match are followed by a match of length 0 and distance 0, whose code has no
+//! bits. Only in a block with hardly any matches are literals decoded by themselves, several entries a turn.
+//! Anything unusual is left to `careful.rs`, at the first bit of its entry.
 
 use super::WINDOW;
 use super::alphabet::{END, EXCEPTION, MAX_LENGTH, SUBTABLE};
@@ -19,17 +19,17 @@ use super::huffman::{Codes, DISTANCE_BITS, DISTANCE_TABLE, LITERAL_BITS, LITERAL
 use super::unit::Unit;
 use crate::codec::features::dispatched;
 
-/// Items of a match that are copied at a time.
+/// Items of a match that are copied at once.
 const WIDE: usize = 16;
 
-/// Entries of literals that are taken in one turn, in a block of hardly any matches.
+/// Entries of literals decoded in one turn, in a block with hardly any matches.
 const LITERAL_ENTRIES: usize = 4;
 
-/// How much room a turn may need: a literal, the longest match, and what a wide copy writes more. (The
-/// entries of literals need less.)
+/// Room that a turn needs: a literal, the longest match, and the overrun of a wide copy. (Entries of literals
+/// need less.)
 const ROOM: usize = 1 + MAX_LENGTH + WIDE;
 
-/// Why the loop was left.
+/// The reason why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// The room or the input may not suffice for another turn, or the next symbol is for the careful loop.
@@ -38,18 +38,18 @@ pub(super) enum Left {
     EndOfBlock,
 }
 
-/// The register of bits.
+/// The bit register.
 struct Register<'a> {
-    /// What the next fill begins with.
+    /// The input from the next refill on.
     input: &'a [u8],
     bits: u64,
-    /// How many of `bits` count, in the lowest six bits. Those above are either zero or right; after a
-    /// fill all 64 are right.
+    /// The lowest six bits are the number of valid bits in `bits`. Further bits of `bits` are zero or right;
+    /// after a refill all 64 are right.
     count: u32,
 }
 
 impl<'a> Register<'a> {
-    /// Fills up to 56 bits at least, if there are eight bytes more.
+    /// Refills to at least 56 bits; false if fewer than eight bytes are left.
     #[inline(always)]
     fn fill(&mut self) -> bool {
         let Some(chunk) = self.input.first_chunk() else {
@@ -61,21 +61,22 @@ impl<'a> Register<'a> {
         true
     }
 
-    /// Passes over all bits of `entry`.
+    /// Skips all bits of `entry`.
     #[inline(always)]
     fn drop(&mut self, entry: u32) {
         self.bits >>= total_bits(entry);
         self.count = self.count.wrapping_sub(entry);
     }
 
-    /// How many bits of input there are from here on.
+    /// Returns the number of input bits left.
     #[inline(always)]
     fn left(&self) -> usize {
         self.input.len() * 8 + (self.count & 63) as usize
     }
 }
 
-/// Decodes symbols from bit `at` of `bytes` on into `out[*filled..]`, as long as all is usual.
+/// Decodes symbols from bit `at` of `bytes` on into `out[*filled..]`, up to the first one for the careful
+/// loop.
 pub(super) fn decode<S: Unit>(
     codes: &Codes,
     bytes: &[u8],
@@ -106,29 +107,29 @@ fn literal_entry(codes: &Codes, bits: u64) -> u32 {
     codes.literals[low(bits, LITERAL_BITS) as usize]
 }
 
-/// The entry of a literal or length whose code is longer than the table's bits.
+/// Returns the entry of a literal or length whose code is longer than the table's bits.
 #[inline(always)]
 fn long_literal_entry(codes: &Codes, pointer: u32, bits: u64) -> u32 {
     let within = low(bits >> LITERAL_BITS, choosing_bits(pointer)) as usize;
     codes.literals[((pointer >> 16) as usize + within) & (LITERAL_TABLE - 1)]
 }
 
-/// The entry of a distance whose code is longer than the table's bits.
+/// Returns the entry of a distance whose code is longer than the table's bits.
 #[inline(always)]
 fn long_distance_entry(codes: &Codes, pointer: u32, bits: u64) -> u32 {
     let within = low(bits >> DISTANCE_BITS, choosing_bits(pointer)) as usize;
     codes.distances[((pointer >> 16) as usize + within) & (DISTANCE_TABLE - 1)]
 }
 
-/// Writes what there may be of literals in an entry to the front of `room`.
+/// Writes the literals of an entry, up to two, to the front of `room`.
 #[inline(always)]
 fn put<S: Unit>(room: &mut [S], entry: u32) {
-    // Where there is none, or one, what comes next comes in its place.
+    // With fewer than two literals, the bytes in excess are overwritten by the output that follows.
     room[..2].copy_from_slice(&bytes(entry).map(S::from_byte));
 }
 
-/// Turn after turn; why it ended, and how many bits are left. `LITERALS` is for blocks of hardly any
-/// matches.
+/// Runs turns until one can't. Returns the reason and the number of bits left. `LITERALS` is for blocks with
+/// hardly any matches.
 #[inline(always)]
 fn turns<S: Unit, const LITERALS: bool>(
     codes: &Codes,
@@ -141,13 +142,13 @@ fn turns<S: Unit, const LITERALS: bool>(
         if !register.fill() {
             return (Left::Unfinished, register.left());
         }
-        // One look at the room for all that a turn writes.
+        // One bounds check for all that a turn writes.
         let Some(room) = out.get_mut(*pos..).and_then(|rest| rest.first_chunk_mut::<ROOM>()) else {
             return (Left::Unfinished, register.left());
         };
-        // Here `entry` is what the register begins with, of which 56 bits count and all 64 are right.
-        // Four entries of literals take 44 bits, a length and its distance 48 at most. What is looked
-        // up then has 11 bits more.
+        // Here the register begins with the bits of `entry`; 56 bits are valid and all 64 are right. Four
+        // entries of literals take 44 bits, a length with its distance at most 48. The next look-up then
+        // takes 11 more.
         if LITERALS && is_literals(entry) {
             let mut count = 0;
             for _ in 0..LITERAL_ENTRIES {
@@ -175,7 +176,7 @@ fn turns<S: Unit, const LITERALS: bool>(
             }
         }
         put(room, entry);
-        // Zero if there is no length: then so are the length and the distance's entry.
+        // Without a length the mask is zero, and so are the length and the distance's entry.
         let mask = length_mask(entry);
         let keep = mask as i32 as usize;
         let length = length(entry, register.bits) & keep;
@@ -196,14 +197,14 @@ fn turns<S: Unit, const LITERALS: bool>(
             return (Left::Unfinished, left_before(&register, entry.wrapping_add(far)));
         };
         entry = literal_entry(codes, register.bits);
-        // Where nothing is copied, reading what was just written would wait for that.
+        // Without a match the source is index 0: reading the bytes just written would wait for that write.
         let from = from & keep;
         copy_match(out, start, from, distance, length);
         *pos = start + length;
     }
 }
 
-/// Copies `length` units from `from`, which lies `distance` before `start` unless `length` is 0.
+/// Copies `length` items from `from`, which is `start - distance` unless `length` is 0.
 #[inline(always)]
 fn copy_match<S: Unit>(out: &mut [S], start: usize, from: usize, distance: usize, length: usize) {
     if length <= WIDE.min(distance) {
@@ -215,17 +216,17 @@ fn copy_match<S: Unit>(out: &mut [S], start: usize, from: usize, distance: usize
     }
 }
 
-/// How many bits of input there are from before the entries on whose sum this is, which were passed over.
+/// Returns the number of input bits from before the skipped entries on; `sum` is the sum of these entries.
 ///
-/// A function of its own, so that what only this needs isn't worked out in each turn.
+/// Not inlined, so that turns do not compute values that only this function needs.
 #[cold]
 #[inline(never)]
 fn left_before(register: &Register<'_>, sum: u32) -> usize {
     register.left() + total_bits(sum) as usize
 }
 
-/// Copies a match that is long, or that repeats what it begins to write; may write up to [`WIDE`] items
-/// more than `length`. Not inlined: the registers are needed for the turns.
+/// Copies a long match, or one that overlaps its own output; may write up to [`WIDE`] items more than
+/// `length`. Not inlined: the turns need the registers.
 #[inline(never)]
 fn long_copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize) {
     debug_assert!(distance <= WINDOW && distance <= pos);
@@ -235,8 +236,8 @@ fn long_copy<S: Unit>(out: &mut [S], pos: usize, distance: usize, length: usize)
         out[pos..pos + length].fill(item);
         return;
     }
-    // What repeats itself after less than a wide copy repeats itself after each multiple of that: up to
-    // the first one that is long enough it is copied item by item.
+    // Output with a period shorter than a wide copy also repeats at each multiple of the period. Up to the
+    // first multiple that is long enough, items are copied one by one.
     let (mut back, mut done) = (distance, 0);
     if distance < WIDE {
         back = distance * WIDE.div_ceil(distance);

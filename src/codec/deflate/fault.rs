@@ -1,26 +1,26 @@
-//! What stops a decoder before the end of a stream, and where.
+//! Faults that stop a decoder before the end of a stream, with their positions.
 
 use std::fmt;
 
 use crate::error::Error;
 
-/// Why a stream can't be decoded further, and where.
+/// The reason and the position at which a stream can't be decoded further.
 ///
-/// Everything before [`offset`](Self::offset) was decoded and is right as far as the stream tells.
+/// All output before [`offset`](Self::offset) was decoded, and is right as far as the stream tells.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// The first bit of what can't be decoded: of a block's header, or of a symbol.
+    /// The first bit that can't be decoded: of a block's header, or of a symbol.
     pub bit: u64,
-    /// How many bytes of the stream's output come before it.
+    /// Number of output bytes before it.
     pub offset: u64,
     /// The reason.
     pub why: Cause,
 }
 
-/// Why a decoder cannot go on.
+/// The reason why a decoder can't go on.
 #[derive(Clone, Debug)]
 pub enum Cause {
-    /// The compressed bytes end here. Were there more of them, decoding could go on.
+    /// The compressed bytes end here. With more of them, decoding could go on.
     Cut,
     /// The bits are not deflate.
     Broken(Reason),
@@ -28,13 +28,13 @@ pub enum Cause {
     Unreadable(Error),
 }
 
-/// Why bits are not deflate.
+/// The reason why bits are not deflate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// The block's type is 3, which is reserved.
     #[error("a block is of the reserved type")]
     BlockType,
-    /// The length of a stored block and its complement don't fit together.
+    /// The length of a stored block and its complement do not match.
     #[error("the length of a stored block contradicts its complement")]
     StoredLength,
     /// A dynamic block has more than 286 literal and length codes, or more than 30 distance codes.
@@ -43,27 +43,27 @@ pub enum Reason {
     /// A set of code lengths leaves codes unused, or has more codes than there is room for.
     #[error("the code lengths of a block are not a complete code")]
     CodeLengths,
-    /// A code length is to be repeated, but there is none before, or it goes on past the last one.
+    /// A code length is repeated with none before it, or past the last code.
     #[error("the code lengths of a block are repeated where they can't be")]
     Repeat,
     /// A dynamic block has no code for its own end.
     #[error("a block has no code for its end")]
     NoEnd,
-    /// The bits are no literal's, no length's and not the block's end.
+    /// The bits are no literal, no length and not the end of the block.
     #[error("a code stands for no literal or length")]
     Symbol,
-    /// The bits are no distance's.
+    /// The bits are no distance.
     #[error("a code stands for no distance")]
     Distance,
     /// A match begins before the first byte of the output.
     #[error("a distance reaches before the start of the data")]
     TooFar,
-    /// There is no symbol at the place where decoding was to start again.
+    /// No symbol begins at the position where decoding was to start.
     #[error("decoding can't start at this bit")]
     Position,
 }
 
-/// What a part of the decoder finds, before it is known where: bits run out, or are wrong.
+/// An error in a part of the decoder, before its position is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// The input ends.

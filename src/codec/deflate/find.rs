@@ -1,10 +1,10 @@
-//! Where blocks may begin, found from the compressed bits alone.
+//! A search for blocks, from the compressed bits alone.
 //!
-//! A dynamic block begins with counts and code lengths that few bit patterns could be. Of each bit
-//! the first 13 are tested for 48 bits at once; then the lengths of the precode's codes must make a
-//! complete code, which is summed up four lengths at a time out of a table; the few that are left are
-//! read as a header. A block that is stored, or of the fixed kind, or the last, is not looked for:
-//! almost any bits could be one.
+//! A dynamic block begins with counts and code lengths, which few bit patterns satisfy. Three filters narrow
+//! the candidates down. The first 13 bits are tested at 48 positions at once. Then the code lengths of the
+//! precode must make a complete code; a table sums up four lengths at a time. The remaining candidates are
+//! parsed as headers. Stored and fixed blocks, and the last block, are not searched for: almost any bits
+//! could be one.
 
 use super::bits::low;
 use super::header::{self, HEADER_BYTES};
@@ -12,23 +12,23 @@ use super::input::Input;
 use crate::content::Content;
 use crate::error::Result;
 
-/// How many bits are tested at once: a word less the 13 bits that the last one needs, in bytes.
+/// Number of bytes tested at once: a word less the 13 bits that the last position needs.
 const STRIDE: usize = 6;
 
-/// Looks for blocks. Holds a piece of the compressed bytes, which it keeps for the next search.
+/// A finder of blocks. It keeps the compressed bytes that it has read for the next search.
 #[derive(Debug, Default)]
 pub struct Finder {
     input: Input,
 }
 
 impl Finder {
-    /// A finder that has read nothing.
+    /// Returns a finder that has read nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The first bit from `from` on, and before `until`, where a dynamic block that isn't the last one
-    /// may begin. What is found may be none in rare cases: about one in 10^10 bits.
+    /// Returns the first bit from `from` on, and before `until`, where a dynamic block that is not the last
+    /// may begin. About one in 10^10 bits is a false hit.
     ///
     /// Each call must be given the same content.
     pub fn find(&mut self, stored: &dyn Content, from: u64, until: u64) -> Result<Option<u64>> {
@@ -51,7 +51,7 @@ impl Finder {
     }
 }
 
-/// The first bit from `from` on, and before byte `last`, where a block may begin.
+/// Returns the first bit from `from` on, and before byte `last`, where a block may begin.
 fn scan(bytes: &[u8], from: usize, last: usize) -> Option<usize> {
     let mut unwanted = from & 7;
     for byte in (from >> 3..last).step_by(STRIDE) {
@@ -71,8 +71,9 @@ fn scan(bytes: &[u8], from: usize, last: usize) -> Option<usize> {
     None
 }
 
-/// For each of the first 48 bits of `word` whether these are right: not the last block (0), dynamic
-/// (10, lowest first), up to 286 literals and lengths and 30 distances (counts below 30).
+/// Returns a word in which each of the first 48 bits is set if a header may begin at this bit of `word`: not
+/// the last block (0), dynamic (10, lowest first), up to 286 literals and lengths and 30 distances (counts
+/// below 30).
 fn may_begin(word: u64) -> u64 {
     let kind = !word & !(word >> 1) & (word >> 2);
     // A count of five bits is 30 or 31 if its upper four are set.
@@ -80,20 +81,20 @@ fn may_begin(word: u64) -> u64 {
     kind & !count(4) & !count(9) & ((1 << (8 * STRIDE)) - 1)
 }
 
-/// Whether the lengths of the precode's codes make a complete code.
+/// True if the code lengths of the precode make a complete code.
 fn precode_is_complete(bytes: &[u8], bit: usize) -> bool {
     const COUNT_AT: usize = 13;
     let codes = low(super::bits::peek(bytes, bit + COUNT_AT), 4) as u32 + 4;
-    // 57 bits at most: what a peek gives.
+    // At most 57 bits, which one peek gives.
     let lengths = low(super::bits::peek(bytes, bit + COUNT_AT + 4), 3 * codes);
     let shares = (0..5).map(|group| SHARES[low(lengths >> (12 * group), 12) as usize]);
     shares.map(u32::from).sum::<u32>() == WHOLE
 }
 
-/// What a complete code adds up to, if a code of `length` bits counts `WHOLE >> length`.
+/// The sum of a complete code, if a code of `length` bits counts `WHOLE >> length`.
 const WHOLE: u32 = 128;
 
-/// What four lengths of three bits each add up to, the lowest first; 255 for anything above.
+/// Sums of four lengths of three bits each, the first length lowest; 255 for any higher sum.
 static SHARES: [u8; 4096] = shares();
 
 const fn shares() -> [u8; 4096] {

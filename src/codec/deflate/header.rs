@@ -1,26 +1,26 @@
-//! The header of a block (RFC 1951, section 3.2.3): which kind it is, and its codes.
+//! The header of a block (RFC 1951, section 3.2.3): its kind and its codes.
 //!
-//! What a set of code lengths may be is decided as zlib decides it, the reference that other
-//! readers follow: a complete code, or a single code of one bit, or, for distances, none.
+//! Code lengths are accepted as by zlib, the reference that other readers follow: a complete code, or a
+//! single code of one bit, or, for distances, none.
 
 use super::alphabet::{END_OF_BLOCK, EXCEPTION, MAX_DISTANCES, MAX_LITERALS, PRECODE, code_bits, total_bits};
 use super::bits::{Bits, low, peek};
 use super::fault::{Reason, Wrong};
 use super::huffman::{self, Lenience, PRECODE_BITS, PRECODE_TABLE};
 
-/// How many bytes a header takes at most, from the byte its first bit lies in.
+/// Maximum size of a header in bytes, from the byte of its first bit.
 ///
 /// Three bits, three counts of 14 bits together, 19 lengths of three bits, and 316 code lengths of
 /// seven bits and seven extra bits: 4498 bits.
 pub(super) const HEADER_BYTES: usize = 568;
 
-/// How many bits say which kind a block is.
+/// Number of bits for the kind of a block, with the flag of the last block.
 pub(super) const KIND_BITS: u32 = 3;
 
-/// The order in which the lengths of the precode's codes come.
+/// The order in which the precode's code lengths are stored.
 const PRECODE_ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/// The lengths of a block's codes.
+/// The code lengths of a block.
 #[derive(Clone, Debug)]
 pub(super) struct Lengths {
     all: [u8; MAX_LITERALS + MAX_DISTANCES],
@@ -29,17 +29,17 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Of the literals and lengths.
+    /// Returns the code lengths of literals and lengths.
     pub(super) fn literals(&self) -> &[u8] {
         &self.all[..self.literals]
     }
 
-    /// Of the distances.
+    /// Returns the code lengths of distances.
     pub(super) fn distances(&self) -> &[u8] {
         &self.all[self.literals..self.literals + self.distances]
     }
 
-    /// Reads them from where a dynamic block's kind ends.
+    /// Reads the code lengths of a dynamic block; `bits` begins after the block's kind.
     pub(super) fn read(bits: &mut Bits<'_>) -> Result<Self, Wrong> {
         let literals = bits.take(5)? as usize + 257;
         let distances = bits.take(5)? as usize + 1;
@@ -91,7 +91,7 @@ fn read_lengths(bits: &mut Bits<'_>, table: &[u32; PRECODE_TABLE], lengths: &mut
     Ok(())
 }
 
-/// The codes of a block of the fixed kind.
+/// Returns the code lengths of a fixed block.
 pub(super) fn fixed() -> ([u8; 288], [u8; 32]) {
     let mut literals = [8; 288];
     literals[144..256].fill(9);
@@ -99,11 +99,11 @@ pub(super) fn fixed() -> ([u8; 288], [u8; 32]) {
     (literals, [5; 32])
 }
 
-/// Whether a dynamic block that is not the last one could begin at `bit` of `bytes`.
+/// True if a dynamic block that is not the last could begin at `bit` of `bytes`.
 ///
-/// True for each such block that any encoder is known to write, and for about one in 10^10 other
-/// bits. `bytes` must hold [`HEADER_BYTES`] from there on unless the stream ends before; a header that
-/// is cut off is none.
+/// True for every such block that any known encoder writes, and for about one in 10^10 other bits. `bytes`
+/// must hold [`HEADER_BYTES`] from there on unless the stream ends before; a header that is cut off is not
+/// plausible.
 pub(super) fn is_plausible(bytes: &[u8], bit: usize) -> bool {
     // Not the last (0), dynamic (10, lowest bit first).
     if low(peek(bytes, bit), KIND_BITS) != 0b100 {
@@ -116,7 +116,7 @@ pub(super) fn is_plausible(bytes: &[u8], bit: usize) -> bool {
     }
 }
 
-/// Whether the lengths of distance codes are complete, a single code of one bit, or none.
+/// True if the lengths of distance codes are complete, a single code of one bit, or none.
 fn is_usual(lengths: &[u8]) -> bool {
     huffman::is_complete(lengths) || lengths.iter().map(|&length| u32::from(length)).sum::<u32>() <= 1
 }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_no_header_may_say_is_refused() {
-        // Counts of 30 + 257 and 31 + 1 codes; then a precode of no code at all.
+        // 287 literal and length codes, one too many; then a precode without codes.
         let many = u32::to_le_bytes(30 | 3 << 5);
         let none = [0; 16];
         let read = |bytes: &[u8]| Lengths::read(&mut Bits::new(bytes, 0)).unwrap_err();

@@ -1,56 +1,56 @@
-//! From the lengths of codes to tables in which a code is looked up by the bits it begins with.
+//! Huffman tables, which look a code up by its leading bits.
 //!
-//! A table of `2^bits` entries takes every code of up to `bits` bits, each as often as there are ways
-//! to go on after it; a longer code has a pointer there to a subtable behind the first `2^bits`
-//! entries. Codes come lowest bit first, so that the numbers here are the standard's codes with their
-//! bits reversed.
+//! A table of `2^bits` entries holds every code of up to `bits` bits, repeated for all bits that may follow
+//! it. A longer code has a pointer there to a subtable behind the first `2^bits` entries. Codes come lowest
+//! bit first, so the numbers here are the standard's codes with their bits reversed.
 
 use super::alphabet::{self, END_OF_BLOCK, EXCEPTION, INVALID, SUBTABLE, joined, with_code};
 use super::fault::Reason;
 
-/// The longest code.
+/// Number of bits of the longest code.
 const MAX_BITS: usize = 15;
 
-/// Bits that are looked up at once for a literal or length.
+/// Number of bits looked up at once for a literal or length.
 pub(super) const LITERAL_BITS: u32 = 11;
-/// Bits that are looked up at once for a distance.
+/// Number of bits looked up at once for a distance.
 pub(super) const DISTANCE_BITS: u32 = 8;
-/// Bits of the longest code in which code lengths are written.
+/// Number of bits of the precode's longest code.
 pub(super) const PRECODE_BITS: u32 = 7;
 
-/// The table with its subtables: 2342 entries at most; a power of two so that an index can be cut to it.
+/// Size of the literal table: with its subtables at most 2342 entries. A power of two, so that an index can
+/// be masked.
 pub(super) const LITERAL_TABLE: usize = 4096;
-/// The same for distances: 402 entries at most.
+/// Size of the distance table: with its subtables at most 402 entries. This, too, is a power of two.
 pub(super) const DISTANCE_TABLE: usize = 512;
-/// The same for the precode, which has no subtables.
+/// Size of the precode's table, which has no subtables.
 pub(super) const PRECODE_TABLE: usize = 1 << PRECODE_BITS;
 
-/// What a set of code lengths may lack.
+/// The kinds of incomplete codes that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lenience {
-    /// Nothing: each bit pattern is some code's.
+    /// None: each bit pattern belongs to a code.
     Complete,
-    /// It may be a single code of one bit.
+    /// A single code of one bit.
     One,
-    /// It may be a single code of one bit, or no code at all.
+    /// A single code of one bit, or no code at all.
     OneOrNone,
 }
 
-/// The tables by which a block's symbols are decoded.
+/// The Huffman tables of a block.
 #[derive(Debug)]
 pub(super) struct Codes {
     /// Literals and lengths.
     pub(super) literals: [u32; LITERAL_TABLE],
     /// Distances.
     pub(super) distances: [u32; DISTANCE_TABLE],
-    /// How many bits the code of each literal has: what an entry of several symbols doesn't say.
+    /// Number of bits of each literal's code, which an entry of several symbols does not tell.
     pub(super) literal_bits: [u8; 256],
-    /// Whether fewer than one in eight symbols is a length, if they come as often as their codes are short.
+    /// True if lengths take less than an eighth of the code space.
     pub(super) mostly_literals: bool,
 }
 
 impl Codes {
-    /// Tables in which nothing is valid.
+    /// Returns tables without valid codes.
     pub(super) fn new() -> Box<Self> {
         Box::new(Self {
             literals: [INVALID | 1; LITERAL_TABLE],
@@ -60,7 +60,7 @@ impl Codes {
         })
     }
 
-    /// Makes the tables of a block whose codes have these lengths, 0 for a symbol without a code.
+    /// Builds the tables from the code lengths of a block; 0 is a symbol without a code.
     pub(super) fn build(&mut self, literals: &[u8], distances: &[u8]) -> Result<(), Reason> {
         for (to, &bits) in self.literal_bits.iter_mut().zip(literals) {
             *to = bits;
@@ -77,10 +77,10 @@ impl Codes {
     }
 }
 
-/// How many codes there are of each length.
+/// Number of codes of each length.
 type Counts = [u16; MAX_BITS + 1];
 
-/// Fills `table` for codes of these `lengths`; `symbols` has the entry of each.
+/// Fills `table` for codes of these `lengths`; `symbols` has the entry of each symbol.
 pub(super) fn build(
     lengths: &[u8],
     symbols: &[u32],
@@ -91,7 +91,7 @@ pub(super) fn build(
     fill(lengths, symbols, table, bits, lenience, |filler, table, bits| filler.short(table, bits))
 }
 
-/// The same, with this way to place the codes that the table itself takes.
+/// Fills `table` as [`build`] does; `short` places the codes that the table itself holds.
 #[inline]
 fn fill(
     lengths: &[u8],
@@ -137,7 +137,7 @@ fn count(lengths: &[u8]) -> Counts {
     counts
 }
 
-/// How many codes of [`MAX_BITS`] bits would still fit; `None` if there are too many codes already.
+/// Returns how many more codes of [`MAX_BITS`] bits would fit; `None` if there are too many codes already.
 fn unused(counts: &Counts) -> Option<u32> {
     let mut left = 1 << MAX_BITS;
     for (length, &count) in counts.iter().enumerate().skip(1) {
@@ -146,12 +146,12 @@ fn unused(counts: &Counts) -> Option<u32> {
     u32::try_from(left).ok()
 }
 
-/// Whether codes of these lengths use each bit pattern exactly once.
+/// True if codes of these lengths use each bit pattern exactly once.
 pub(super) fn is_complete(lengths: &[u8]) -> bool {
     unused(&count(lengths)) == Some(0)
 }
 
-/// The symbols that have a code, shorter codes first, then in their own order.
+/// Returns the symbols that have a code, sorted by code length, then by symbol.
 fn sort(lengths: &[u8], counts: &Counts) -> [u16; 288] {
     let mut next = [0u16; MAX_BITS + 2];
     for length in 1..=MAX_BITS {
@@ -166,32 +166,32 @@ fn sort(lengths: &[u8], counts: &Counts) -> [u16; 288] {
     sorted
 }
 
-/// The table of one code of one bit, 0; a 1 is no code.
+/// Fills the table for a single code of one bit, 0; a 1 is invalid.
 fn single(entry: u32, table: &mut [u32]) {
     for pair in table.chunks_exact_mut(2) {
         pair.copy_from_slice(&[entry, INVALID | 1]);
     }
 }
 
-/// Goes through the codes of a complete set in their order.
+/// An iterator over a complete set of codes, in their order.
 struct Filler<'a> {
     counts: Counts,
     sorted: &'a [u16; 288],
     symbols: &'a [u32],
-    /// The next code, reversed.
+    /// The next code, bit-reversed.
     code: u32,
-    /// How many of `sorted` have been placed.
+    /// Number of symbols in `sorted` that have been placed.
     taken: usize,
 }
 
 impl Filler<'_> {
-    /// Takes the next code, of `length` bits: the code, reversed, and its entry.
+    /// Takes the next code, of `length` bits. Returns it bit-reversed, with its entry.
     fn next(&mut self, length: u32) -> (usize, u32) {
         let code = self.code;
         let entry = with_code(self.symbols[usize::from(self.sorted[self.taken])], length);
         self.taken += 1;
-        // The code's lowest bit is the highest here: clear the ones from there down, set the zero
-        // below them. After the last code of all there is no zero.
+        // Increments a bit-reversed code: the highest ones are cleared, and the zero below them is set. After
+        // the last code there is no such zero.
         let ones = (1 << length) - 1;
         if code != ones {
             let zero = 1 << (code ^ ones).ilog2();
@@ -200,7 +200,8 @@ impl Filler<'_> {
         (code as usize, entry)
     }
 
-    /// Places the codes of up to `bits` bits: a table for codes of one bit, doubled for each more.
+    /// Places the codes of up to `bits` bits. The table begins with one bit and doubles with each further
+    /// bit.
     fn short(&mut self, table: &mut [u32], bits: u32) {
         for length in 1..=bits {
             let table = doubled(table, length);
@@ -211,12 +212,12 @@ impl Filler<'_> {
         }
     }
 
-    /// The same for literals and lengths, with an entry for each two of them whose codes together have
-    /// up to `bits` bits, if the first one is a literal.
+    /// Places literals and lengths as `short` does. Adds an entry for each literal and next symbol whose
+    /// codes have up to `bits` bits together.
     fn short_joined(&mut self, table: &mut [u32], bits: u32) {
-        // The codes that have been placed, shorter ones first, and among as long ones literals first.
+        // The codes placed so far: shorter ones first; among codes of one length, literals first.
         let mut placed = [(0, 0); 288];
-        // Of each length: where its codes begin, where those of literals end, where all of them end.
+        // For each length: where its codes begin, where its literals end, where all of its codes end.
         let mut spans = [(0, 0, 0); MAX_BITS + 1];
         for length in 1..=bits {
             let table = doubled(table, length);
@@ -266,7 +267,7 @@ impl Filler<'_> {
         }
     }
 
-    /// How many bits choose in a subtable whose first code has `least` bits more than the table.
+    /// Returns the index bits of a subtable whose first code has `least` bits more than the table.
     fn subtable_bits(&self, least: u32, bits: u32) -> u32 {
         let mut choose = least;
         let mut used = u32::from(self.counts[(bits + choose) as usize]);
@@ -278,7 +279,7 @@ impl Filler<'_> {
     }
 }
 
-/// The part of a table that codes of `length` bits take: what is there for shorter ones, twice.
+/// Returns the part of a table for codes of `length` bits: the part for shorter codes, twice.
 fn doubled(table: &mut [u32], length: u32) -> &mut [u32] {
     let table = &mut table[..1 << length];
     if length > 1 {
@@ -306,7 +307,7 @@ mod tests {
         table[(entry >> 16) as usize + (code >> bits & ((1 << choosing_bits(entry)) - 1))]
     }
 
-    /// Code lengths of a complete code, by splitting codes at random.
+    /// Returns the code lengths of a complete code, made by random splits.
     fn complete() -> impl Strategy<Value = Vec<u8>> {
         prop::collection::vec(any::<prop::sample::Index>(), 1..285).prop_map(|splits| {
             let mut lengths = vec![1u8, 1];
@@ -326,7 +327,7 @@ mod tests {
             let mut table = vec![0; LITERAL_TABLE];
             build(&lengths, &LITERALS, &mut table, LITERAL_BITS, Lenience::Complete).unwrap();
             prop_assert!(is_complete(&lengths));
-            // The standard's way of giving out codes (RFC 1951, section 3.2.2).
+            // The standard's assignment of codes (RFC 1951, section 3.2.2).
             let mut code = 0u32;
             for length in 1..=15u8 {
                 for symbol in (0..lengths.len()).filter(|&symbol| lengths[symbol] == length) {

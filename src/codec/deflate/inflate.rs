@@ -1,4 +1,4 @@
-//! The decoder: from any place of a stream, as far as there is room.
+//! The decoder, which starts at any position of a stream and decodes as far as there is room.
 
 use super::alphabet::MAX_LENGTH;
 use super::bits::Bits;
@@ -11,84 +11,84 @@ use super::input::Input;
 use super::unit::Unit;
 use crate::content::Content;
 
-/// How many bytes of input the symbols are given at least, unless the input ends before.
+/// Minimum of input bytes that the loops are given, unless the input ends before.
 const SYMBOLS_BYTES: usize = 256;
 
-/// What kind of block a place lies in.
+/// The kind of block that a position lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
-    /// In none: the next bits are a block's header, or the stream has ended.
+    /// No block: the next bits are a block's header, or the stream has ended.
     Between,
-    /// Bytes as they are.
+    /// Bytes that are not compressed.
     Stored,
-    /// The standard's own codes.
+    /// The fixed codes of the standard.
     Fixed,
-    /// Codes of its own.
+    /// Codes defined in the block's header.
     Dynamic,
 }
 
-/// A place in a stream where a decoder can stand.
+/// A position in a stream at which a decoder can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The bit where the header of its block begins; between blocks, where the next one begins.
+    /// The first bit of the block's header; between blocks, of the next block's header.
     pub header: u64,
-    /// The bit where the next symbol begins, or the next stored byte, or the next header.
+    /// The first bit of the next symbol, the next stored byte, or the next header.
     pub bit: u64,
-    /// How many bytes of output come before it.
+    /// Number of output bytes before the position.
     pub offset: u64,
     /// The kind of block.
     pub block: Block,
-    /// Whether the block is the stream's last.
+    /// True if the block is the stream's last.
     pub last: bool,
 }
 
 impl Position {
-    /// The place in front of a block whose header begins at `bit`.
+    /// Returns the position before a block whose header begins at `bit`.
     pub fn block_at(bit: u64, offset: u64) -> Self {
         Self { header: bit, bit, offset, block: Block::Between, last: false }
     }
 }
 
-/// Why a decoder stopped, if nothing is wrong.
+/// The reason why a decoder stopped without a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The room is full, and there is more output: at least a byte, or a byte that can't be had.
+    /// The room is full, and the stream goes on: with at least another byte, or with a fault.
     Full,
-    /// A block ended that is not the last one, and one block was asked for.
+    /// A block ended that is not the last, and the caller asked for one block.
     Block,
     /// The stream ended.
     End,
 }
 
-/// What the decoder is in.
+/// The kind of block that the decoder is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Between,
-    /// So many bytes are still to come.
+    /// A stored block, with the number of bytes still to come.
     Stored(u16),
     Fixed,
     Dynamic,
     Ended,
 }
 
-/// Decodes raw deflate from any place, never more than asked for.
+/// A decoder of raw deflate, from any position and never beyond what was asked for.
 ///
-/// It holds no output: the caller's buffer has the last 32 KiB of it in front of the room. It keeps
-/// some of the input, so that each call must be given the same content until the next [`start`].
-/// After the input was cut off, decoding goes on where it stopped if there is more of it.
+/// It holds no output: the caller's buffer has the last 32 KiB of output in front of the room. It keeps some
+/// of the input, so each call must be given the same content until the next [`start`]. After the input was
+/// cut off, decoding goes on where it stopped once there is more input.
 ///
 /// [`start`]: Self::start
 #[derive(Debug)]
 pub struct Inflate {
     input: Input,
     codes: Box<Codes>,
-    /// Whether `codes` are those of fixed blocks.
+    /// True if `codes` are the fixed ones.
     fixed: bool,
     state: State,
     last: bool,
     header: u64,
     bit: u64,
-    /// Output before what was decoded last, without what `rest` still has to give.
+    /// Number of output bytes of all finished calls; the pending part of a match is not counted.
     offset: u64,
     rest: Rest,
 }
@@ -100,7 +100,7 @@ impl Default for Inflate {
 }
 
 impl Inflate {
-    /// A decoder in front of a block that begins at bit 0.
+    /// Returns a decoder in front of a block that begins at bit 0.
     pub fn new() -> Self {
         Self {
             input: Input::default(),
@@ -115,8 +115,8 @@ impl Inflate {
         }
     }
 
-    /// Goes to `place` of `stored`, of which only the bits and the offset are believed: inside a
-    /// block its header is read again.
+    /// Moves to `place` of `stored`. Only the bits and the offset of `place` are trusted: inside a block, the
+    /// header is read again.
     pub fn start(&mut self, stored: &dyn Content, place: Position) -> Result<(), Fault> {
         self.input.clear();
         (self.state, self.last, self.rest) = (State::Between, false, Rest::default());
@@ -128,7 +128,7 @@ impl Inflate {
         self.skip_to(place.bit).map_err(|reason| self.fault(reason.into(), place.offset))
     }
 
-    /// Goes to a bit inside the block that was just opened.
+    /// Moves to a bit inside the block that was just opened.
     fn skip_to(&mut self, bit: u64) -> Result<(), Reason> {
         let ahead = bit.checked_sub(self.bit).ok_or(Reason::Position)?;
         if let State::Stored(length) = self.state {
@@ -139,7 +139,8 @@ impl Inflate {
         Ok(())
     }
 
-    /// Where it stands: after the symbol that gave the last byte, whether all of it was given or not.
+    /// Returns the position after the symbol that gave the last byte, even if part of that match is still
+    /// pending.
     ///
     /// Decoding can start again here only if nothing is [`pending`](Self::pending).
     pub fn place(&self) -> Position {
@@ -153,23 +154,23 @@ impl Inflate {
         Position { header, bit: self.bit, offset: self.offset, block, last: self.last }
     }
 
-    /// How many bytes of the last match are still to be given, 257 at most. With room for just these,
-    /// the decoder stops between two symbols.
+    /// Returns how many bytes of the last match are still to be given, at most 257. With room for just these
+    /// bytes, the decoder stops between two symbols.
     pub fn pending(&self) -> usize {
         self.rest.length
     }
 
-    /// Whether the stream has ended.
+    /// True if the stream has ended.
     pub fn has_ended(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// Decodes into `out[filled..]` until it is full or the stream ends, and says how much of `out` is
-    /// filled then, and why it stopped.
+    /// Decodes into `out[filled..]` until it is full or the stream ends. Returns how much of `out` is filled
+    /// then, and why decoding stopped.
     ///
-    /// `out[..filled]` is the output before, the last 32 KiB of it or all. Behind what is filled,
-    /// bytes of `out` may have been changed. It stops before the first symbol for which there is no
-    /// room, so that a block's end, and the stream's, is seen even where there is none at all.
+    /// `out[..filled]` is the output before, its last 32 KiB or all of it. Bytes of `out` after the filled
+    /// part may be overwritten. Decoding stops before the first symbol that has no room. The end of a block
+    /// or of the stream is therefore seen even without any room.
     pub fn decode(
         &mut self,
         stored: &dyn Content,
@@ -179,7 +180,7 @@ impl Inflate {
         self.run(stored, out, filled, false)
     }
 
-    /// The same, but it stops also where a block ends.
+    /// Decodes as [`decode`](Self::decode) does, but stops also where a block ends.
     pub fn decode_block(
         &mut self,
         stored: &dyn Content,
@@ -189,7 +190,7 @@ impl Inflate {
         self.run(stored, out, filled, true)
     }
 
-    /// The same for any kind of output; `one_block` says whether to stop where a block ends.
+    /// Decodes into any kind of output; `one_block` says whether to stop where a block ends.
     pub(super) fn run<S: Unit>(
         &mut self,
         stored: &dyn Content,
@@ -274,7 +275,7 @@ impl Inflate {
         Ok(())
     }
 
-    /// Copies the bytes of a stored block; whether the block ended.
+    /// Copies the bytes of a stored block; true if the block ended.
     fn stored_bytes<S: Unit>(
         &mut self,
         stored: &dyn Content,
@@ -300,7 +301,7 @@ impl Inflate {
         Ok(left == 0)
     }
 
-    /// Decodes the symbols of a block; whether the block ended.
+    /// Decodes the symbols of a block; true if the block ended.
     fn symbols<S: Unit>(
         &mut self,
         stored: &dyn Content,
@@ -327,8 +328,7 @@ impl Inflate {
         }
     }
 
-    /// Whether the decoder stands in front of what may be a dynamic block that is not the last: what a
-    /// [`Finder`](super::Finder) would find here.
+    /// True if a dynamic block that is not the last may begin here, as for a [`Finder`](super::Finder).
     pub(super) fn at_plausible_block(&mut self, stored: &dyn Content) -> bool {
         let bytes = self.input.from(stored, self.bit >> 3, HEADER_BYTES);
         self.state == State::Between && header::is_plausible(bytes, (self.bit & 7) as usize)
@@ -344,5 +344,5 @@ impl Inflate {
     }
 }
 
-/// How much room lets the decoder finish the symbol it is in, wherever that is.
+/// Room in which the decoder can always finish the current symbol.
 pub(super) const SYMBOL_ROOM: usize = MAX_LENGTH;

@@ -5,22 +5,22 @@ use std::fmt;
 use crate::content::Content;
 use crate::error::Error;
 
-/// How many compressed bytes are read at a time. Enough that a read costs nothing beside decoding
-/// it, little enough that a short read somewhere in the block doesn't wait for what it won't use.
+/// Compressed bytes read at a time: enough that a read costs little compared with decoding, and few enough
+/// that a short read in the block does not wait for bytes it won't use.
 const PIECE: usize = 64 << 10;
 
-/// A window on the compressed bytes that moves along with the decoder.
+/// A window of the compressed bytes that moves with the decoder.
 ///
-/// It keeps bytes from one call to the next: each call must be given the same content.
+/// It keeps bytes between calls, so each call must be given the same content.
 #[derive(Default)]
 pub(super) struct Input {
     /// Empty before the first use, then of fixed length.
     buffer: Vec<u8>,
-    /// Where in the content the buffer begins.
+    /// Offset of the buffer in the content.
     start: u64,
-    /// How many bytes of the buffer are filled.
+    /// Number of bytes of the buffer that are filled.
     filled: usize,
-    /// Why there are no more.
+    /// The error of the last read, if it failed.
     trouble: Option<Error>,
 }
 
@@ -30,8 +30,8 @@ impl Input {
         (self.start, self.filled, self.trouble) = (0, 0, None);
     }
 
-    /// The bytes at hand from `at` on: `wanted` of them at least, or all up to the end of what there
-    /// is. `wanted` is at most a page.
+    /// Returns the buffered bytes from `at` on: at least `wanted` of them, or all up to the end of the
+    /// content. `wanted` is at most a page.
     #[inline]
     pub(super) fn from(&mut self, stored: &dyn Content, at: u64, wanted: usize) -> &[u8] {
         let ahead = at.checked_sub(self.start).and_then(|skip| usize::try_from(skip).ok());
@@ -73,7 +73,8 @@ impl Input {
         &self.buffer[..self.filled]
     }
 
-    /// Why the last call gave fewer bytes than wanted, if not because the content ends there.
+    /// Takes the error because of which the last call gave fewer bytes than wanted; `None` if the content
+    /// ends there.
     pub(super) fn trouble(&mut self) -> Option<Error> {
         self.trouble.take()
     }

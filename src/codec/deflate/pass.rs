@@ -1,4 +1,4 @@
-//! A stream from a place on, piece by piece, with checkpoints on the way.
+//! A stream decoded from a position on, step by step, with checkpoints on the way.
 
 use super::WINDOW;
 use super::checkpoint::Checkpoint;
@@ -7,33 +7,33 @@ use super::inflate::{Inflate, Position, SYMBOL_ROOM, Stop};
 use super::probe::{PROBE, Probe};
 use crate::content::Content;
 
-/// How many bytes a step gives at most: few enough that they stay in the processor's cache until the
-/// caller has used them, and enough that moving the window before each step costs little.
+/// Maximum number of bytes in a step: few enough that they stay in the processor's cache until the caller has
+/// used them, and enough that moving the window before each step costs little.
 const STEP: usize = 128 << 10;
 
-/// Decodes a stream in steps, and makes a [`Checkpoint`] every so many bytes.
+/// A decoder that takes a stream in steps and makes a [`Checkpoint`] every so many bytes.
 #[derive(Debug)]
 pub struct Pass {
     inflate: Inflate,
-    /// The window, then what the last step gave.
+    /// The window, then the output of the last step.
     buffer: Vec<u8>,
     filled: usize,
     marks: Option<Marks>,
 }
 
-/// What making checkpoints needs.
+/// The state for making checkpoints.
 #[derive(Debug)]
 struct Marks {
     spacing: u64,
-    /// From this offset on the next one is due.
+    /// Offset from which on the next checkpoint is due.
     due: u64,
     probe: Probe,
     made: Option<Checkpoint>,
 }
 
 impl Pass {
-    /// A pass that goes on from `place` of `stored`; `window` is the output before it, its last 32 KiB
-    /// or all.
+    /// Returns a pass from `place` of `stored` on; `window` is the output before it, its last 32 KiB or all
+    /// of it.
     pub fn new(stored: &dyn Content, place: Position, window: &[u8]) -> Result<Self, Fault> {
         let mut inflate = Inflate::new();
         inflate.start(stored, place)?;
@@ -43,15 +43,15 @@ impl Pass {
         Ok(Self { inflate, buffer, filled: window.len(), marks: None })
     }
 
-    /// The same with a checkpoint here and every `spacing` bytes of output from here on (32 KiB at
-    /// least), each at the next place between two symbols.
+    /// Adds checkpoints: one here, and one every `spacing` bytes of output from here on (at least 32 KiB),
+    /// each at the next position between two symbols.
     #[must_use]
     pub fn with_checkpoints(self, spacing: u64) -> Self {
         let here = self.place().offset;
         self.with_checkpoints_from(here, spacing)
     }
 
-    /// The same with the first one at the decoded offset `first`, or here if that lies behind.
+    /// Adds checkpoints, the first at the decoded offset `first`, or here if `first` is already passed.
     #[must_use]
     pub fn with_checkpoints_from(mut self, first: u64, spacing: u64) -> Self {
         self.marks = Some(Marks {
@@ -63,8 +63,8 @@ impl Pass {
         self
     }
 
-    /// The next bytes, and why there aren't more. Bytes that come with a fault, or with the end, are
-    /// as good as any; after the end there are none.
+    /// Returns the next bytes, and why there are no more. Bytes that come with a fault or with the end are
+    /// valid; after the end there are none.
     pub fn step(&mut self, stored: &dyn Content) -> (&[u8], Result<Stop, Fault>) {
         let window = self.filled.min(WINDOW);
         if self.filled > WINDOW {
@@ -79,7 +79,7 @@ impl Pass {
         (&self.buffer[window..self.filled], stop)
     }
 
-    /// Makes the checkpoint that is due here, which decodes what comes after it.
+    /// Makes the checkpoint that is due here, which decodes the output after it.
     fn mark(&mut self, stored: &dyn Content) -> Result<Stop, Fault> {
         let Some(marks) = &mut self.marks else { return Ok(Stop::Full) };
         let end = self.filled + PROBE;
@@ -95,14 +95,14 @@ impl Pass {
         self.settle(stored, stop)
     }
 
-    /// Decodes a step, or up to where a checkpoint is due.
+    /// Decodes a step, or up to the next checkpoint that is due.
     fn decode(&mut self, stored: &dyn Content, due: Option<u64>) -> Result<Stop, Fault> {
         let room = due.and_then(|due| usize::try_from(due).ok()).map_or(STEP, |due| due.min(STEP));
         let stop = self.fill(stored, room);
         self.settle(stored, stop)
     }
 
-    /// Goes on to the next place between two symbols.
+    /// Decodes up to the next position between two symbols.
     fn settle(&mut self, stored: &dyn Content, stop: Result<Stop, Fault>) -> Result<Stop, Fault> {
         match self.inflate.pending() {
             0 => stop,
@@ -117,17 +117,17 @@ impl Pass {
         stop
     }
 
-    /// The checkpoint that the last step made, if it made one. It is lost with the next step.
+    /// Takes the checkpoint that the last step made, if any. The next step discards it.
     pub fn take_checkpoint(&mut self) -> Option<Checkpoint> {
         self.marks.as_mut()?.made.take()
     }
 
-    /// The output before where it stands, its last 32 KiB or all.
+    /// Returns the output before the current position, its last 32 KiB or all of it.
     pub fn window(&self) -> &[u8] {
         &self.buffer[self.filled.saturating_sub(WINDOW)..self.filled]
     }
 
-    /// Where the pass stands.
+    /// Returns the current position.
     pub fn place(&self) -> Position {
         self.inflate.place()
     }

@@ -1,15 +1,17 @@
 //! A piece of a stream that is decoded before the output in front of it is known.
 //!
-//! First stage, on any thread: from a bit where a block may begin, decode into symbols of 16 bits, with
-//! a marker for each byte of the unknown 32 KiB before it. Once the last 32 KiB hold no marker, go on
-//! in bytes. Then, in the stream's order and quickly: [`Resolver::window_at`](super::resolver::Resolver::window_at) gives the window after a
-//! piece from the one before it. Second stage, on any thread again: [`Resolver::write`](super::resolver::Resolver::write) replaces the markers.
+//! The first stage runs on any thread. It decodes from a bit where a block may begin into symbols of 16 bits,
+//! with a marker for each byte of the unknown 32 KiB before that bit. Once the last 32 KiB hold no marker, it
+//! goes on in bytes. Then, in the stream's order and quickly,
+//! [`Resolver::window_at`](super::resolver::Resolver::window_at) gives the window after a piece from the
+//! window before it. The second stage, on any thread again, replaces the markers:
+//! [`Resolver::write`](super::resolver::Resolver::write).
 //!
-//! On the way places are marked where decoding can start again; [`Piece::checkpoints`] makes checkpoints
+//! On the way, positions are marked where decoding can start again. [`Piece::checkpoints`] makes checkpoints
 //! of them once the piece's bytes are known.
 //!
-//! Whether there was a block at that bit is known when decoding up to there ends at just that bit. A
-//! piece holds a bounded amount of output; where it had to stop within a block, it says the place.
+//! A block began at that bit if decoding of the data before it ends exactly there. A piece holds a bounded
+//! amount of output; if it had to stop within a block, it gives the position.
 
 use super::WINDOW;
 use super::checkpoint::Checkpoint;
@@ -19,37 +21,37 @@ use super::probe::{PROBE, Probe, Probed, Used};
 use super::unit::MARKER;
 use crate::content::Content;
 
-/// By how many items the buffers grow, and after how many it is looked whether markers are gone.
+/// Items by which the buffers grow. After as many items, the piece is checked for markers.
 const GROWTH: usize = 128 << 10;
 
-/// Why a piece ends where it does.
+/// The reason why a piece ends where it does.
 #[derive(Clone, Debug)]
 pub enum Ending {
     /// A block begins there that a [`Finder`](super::Finder) finds.
     Block,
-    /// The cap is reached; perhaps within a block.
+    /// The cap is reached, possibly within a block.
     Full,
     /// The stream ends.
     End,
-    /// Nothing can be decoded any further; or there was no block at the start.
+    /// Decoding failed there, or no block begins at the start.
     Fault(Fault),
 }
 
-/// What of a stream a piece is to hold.
+/// The part of a stream that a piece is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceRequest {
-    /// Where it begins. Its offset may be anything as long as it isn't known: places and faults count
-    /// from it.
+    /// Start of the piece. Its offset may be arbitrary while it is unknown: positions and faults count from
+    /// it.
     pub start: Position,
-    /// It ends at the first block at or after this bit that a [`Finder`](super::Finder) finds.
+    /// The bit from which on the piece ends at the first block that a [`Finder`](super::Finder) finds.
     pub until: u64,
-    /// It ends before, between two symbols, when it holds so many bytes of output, or 257 more.
+    /// Maximum number of output bytes; up to 257 more are decoded to end between two symbols.
     pub cap: usize,
-    /// After how many bytes of output, counted from its start, a place is marked; 0 for never.
+    /// Output bytes between marked positions, counted from the start of the piece; 0 marks none.
     pub spacing: usize,
 }
 
-/// A piece of output, some of it perhaps as markers. Its buffers are used again by the next one.
+/// A piece of output, some of it perhaps as markers. The next piece reuses its buffers.
 #[derive(Debug)]
 pub struct Piece {
     stretch: PieceRequest,
@@ -57,12 +59,12 @@ pub struct Piece {
     ending: Ending,
     probe: Probe,
     marks: Vec<Probed>,
-    /// The markers of a window, then output that may have markers.
+    /// The markers of a window, then output that may contain markers.
     symbols: Vec<u16>,
     symbols_end: usize,
-    /// Whether output goes to `bytes` now.
+    /// True if output goes to `bytes` now.
     in_bytes: bool,
-    /// A window, then output that comes after that in `symbols`.
+    /// A window, then the output that follows the symbols.
     bytes: Vec<u8>,
     bytes_start: usize,
     bytes_end: usize,
@@ -75,7 +77,7 @@ impl Default for Piece {
 }
 
 impl Piece {
-    /// An empty piece.
+    /// Returns an empty piece.
     pub fn new() -> Self {
         let nowhere = Position::block_at(0, 0);
         Self {
@@ -95,7 +97,7 @@ impl Piece {
 
     /// Decodes the piece: the first stage.
     ///
-    /// With the `window` before it (32 KiB, or all there is) the output is all bytes.
+    /// If the `window` before it is given (32 KiB, or all there is), the output is all bytes.
     pub fn decode(
         &mut self,
         inflate: &mut Inflate,
@@ -147,7 +149,7 @@ impl Piece {
         }
     }
 
-    /// Decodes `room` items at most, or to the end of a block.
+    /// Decodes at most `room` items, or to the end of a block.
     fn fill_some(&mut self, inflate: &mut Inflate, stored: &dyn Content, room: usize) -> Result<Stop, Fault> {
         let stop;
         if self.in_bytes {
@@ -160,7 +162,7 @@ impl Piece {
         stop
     }
 
-    /// Marks this place, which decodes what comes after it.
+    /// Marks the current position, which decodes the output after it.
     fn mark(&mut self, inflate: &mut Inflate, stored: &dyn Content) -> Result<Stop, Fault> {
         let until = self.stretch.until;
         let go_on = |inflate: &mut Inflate| !meets(inflate, stored, until);
@@ -176,14 +178,14 @@ impl Piece {
         stop
     }
 
-    /// Whether the last 32 KiB hold no marker.
+    /// True if the last 32 KiB hold no marker.
     fn is_clear(&self) -> bool {
         let last =
             self.symbols_end.checked_sub(WINDOW).and_then(|from| self.symbols.get(from..self.symbols_end));
         self.symbols_end >= 2 * WINDOW && last.is_some_and(|last| last.iter().all(|&symbol| symbol < MARKER))
     }
 
-    /// Goes on in bytes, with these before.
+    /// Switches to bytes; `window` is the output before them.
     fn begin_bytes(&mut self, window: impl ExactSizeIterator<Item = u8>) {
         let len = window.len();
         for (to, byte) in grown(&mut self.bytes, len.max(1)).iter_mut().zip(window) {
@@ -192,48 +194,48 @@ impl Piece {
         (self.in_bytes, self.bytes_start, self.bytes_end) = (true, len, len);
     }
 
-    /// Where it begins.
+    /// Returns where it begins.
     pub fn start(&self) -> Position {
         self.stretch.start
     }
 
-    /// Where it ends: where the next one has to begin, if anything comes after it.
+    /// Returns where it ends. The next piece, if any, has to begin there.
     pub fn end(&self) -> Position {
         self.end
     }
 
-    /// Why it ends there.
+    /// Returns why it ends there.
     pub fn ending(&self) -> &Ending {
         &self.ending
     }
 
-    /// Bytes of output.
+    /// Returns the number of output bytes.
     pub fn len(&self) -> usize {
         self.symbols().len() + self.bytes().len()
     }
 
-    /// Whether there is no output.
+    /// True if there is no output.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory that its buffers take up.
+    /// Returns the size of its buffers in bytes.
     pub fn weight(&self) -> usize {
         2 * self.symbols.capacity() + self.bytes.capacity()
     }
 
-    /// The output of the first part, with markers.
+    /// Returns the first part of the output, which may contain markers.
     pub(super) fn symbols(&self) -> &[u16] {
         &self.symbols[WINDOW..self.symbols_end]
     }
 
-    /// The output after that.
+    /// Returns the output after the symbols.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[self.bytes_start..self.bytes_end]
     }
 
-    /// Exchanges `out` for the output, if all of it was decoded behind a window that was known: the first bytes
-    /// of `out` are of that window then, as many as it says. The piece has no output from there on.
+    /// Swaps `out` for the buffer with the output, if all of it was decoded after a known window. `out` then
+    /// begins with that window, whose length is returned. The piece has no output from there on.
     pub fn exchange(&mut self, out: &mut Vec<u8>) -> Option<usize> {
         if !self.symbols().is_empty() {
             return None;
@@ -245,8 +247,8 @@ impl Piece {
         Some(start)
     }
 
-    /// The checkpoints within the piece, one at its start if that isn't the stream's and the piece was
-    /// decoded without the window before it. Its output begins at `offset`; `window_at` gives the window so many
+    /// Returns the checkpoints within the piece. One is at its start if it was decoded without the window
+    /// before it. `offset` is where its output begins in the stream; `window_at(n)` gives the window `n`
     /// bytes after that.
     pub fn checkpoints(&self, offset: u64, window_at: impl Fn(usize) -> Option<Vec<u8>>) -> Vec<Checkpoint> {
         let symbols = self.symbols();
@@ -264,12 +266,12 @@ impl Piece {
     }
 }
 
-/// Whether the decoder stands where a piece up to bit `until` ends and the next one begins.
+/// True if a piece up to bit `until` ends at the decoder's position, where the next piece begins.
 fn meets(inflate: &mut Inflate, stored: &dyn Content, until: u64) -> bool {
     inflate.place().bit >= until && inflate.at_plausible_block(stored)
 }
 
-/// The first `len` items of a buffer that is made longer if need be.
+/// Returns the first `len` items of a buffer, which grows if need be.
 fn grown<S: Copy + Default>(buffer: &mut Vec<S>, len: usize) -> &mut [S] {
     if buffer.len() < len {
         buffer.resize(len.next_multiple_of(GROWTH), S::default());
@@ -279,7 +281,7 @@ fn grown<S: Copy + Default>(buffer: &mut Vec<S>, len: usize) -> &mut [S] {
 
 #[cfg(test)]
 impl Piece {
-    /// Whether some of the output isn't known without the window.
+    /// True if some of the output is unknown without the window.
     pub(super) fn has_markers(&self) -> bool {
         self.symbols().iter().any(|&symbol| symbol >= MARKER)
     }

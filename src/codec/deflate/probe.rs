@@ -1,8 +1,8 @@
-//! What of the 32 KiB before a place the output after it refers to.
+//! A search for the bytes before a position that the output after it refers to, within 32 KiB.
 //!
-//! The next 32 KiB are decoded as symbols, with a marker for each byte before the place; the markers
-//! that come out are the bytes that are referred to. Then they are replaced by what they stand for, so
-//! that nothing is decoded twice. No match that comes later reaches back before the place.
+//! The next 32 KiB are decoded as symbols, with a marker for each byte before the position. The markers in
+//! the output are the bytes that are referred to. They are then replaced by these bytes, so that nothing is
+//! decoded twice. No later match reaches back before the position.
 
 use super::WINDOW;
 use super::fault::Fault;
@@ -10,15 +10,16 @@ use super::inflate::{Inflate, Position, Stop};
 use super::unit::{MARKER, Unit};
 use crate::content::Content;
 
-/// How much room a probe needs: what it decodes.
+/// Room that a probe needs, in items: it decodes as many.
 pub(super) const PROBE: usize = WINDOW;
 
-/// Which bytes of the 32 KiB before a place are referred to: a bit each, lowest first; or all.
+/// The bytes of the 32 KiB before a position that are referred to: a bit each, lowest first; `None` means
+/// all.
 #[derive(Clone, Debug)]
 pub(super) struct Used(Option<Box<[u8; WINDOW / 8]>>);
 
 impl Used {
-    /// Those whose markers are among `symbols`.
+    /// Returns the bytes whose markers are among `symbols`.
     pub(super) fn by(symbols: &[u16]) -> Self {
         let mut seen = vec![0; 1 << 16];
         for &symbol in symbols {
@@ -27,7 +28,7 @@ impl Used {
         Self::of(&seen[usize::from(MARKER)..])
     }
 
-    /// Those for whose marker there is a 1 and not a 0.
+    /// Returns the bytes whose markers have a 1 in `seen`, not a 0.
     fn of(seen: &[u8]) -> Self {
         let mut used = Box::new([0; WINDOW / 8]);
         for (bits, eight) in used.iter_mut().zip(seen.chunks_exact(8)) {
@@ -36,7 +37,7 @@ impl Used {
         Self(Some(used))
     }
 
-    /// `window` with zeros for what isn't used. One of less than 32 KiB stays as it is.
+    /// Returns `window` with unused bytes zeroed. A window of less than 32 KiB stays as it is.
     pub(super) fn sparse(&self, mut window: Vec<u8>) -> Vec<u8> {
         let used = self.0.as_ref().filter(|_| window.len() == WINDOW);
         for (eight, &bits) in window.chunks_exact_mut(8).zip(used.iter().flat_map(|used| used.iter())) {
@@ -47,34 +48,34 @@ impl Used {
     }
 }
 
-/// The lowest bit of each of eight bytes, the first byte's lowest; the other bits are zero.
+/// Collects the lowest bit of each of eight bytes, the first byte's lowest; the other bits must be zero.
 fn gather(eight: &[u8; 8]) -> u8 {
     // Moves bit 8 i to bit 56 + i: by 56 - 7 i.
     const MOVES: u64 = 0x0102_0408_1020_4080;
     (u64::from_le_bytes(*eight).wrapping_mul(MOVES) >> 56) as u8
 }
 
-/// Eight bytes, 255 for each bit that is set.
+/// Returns eight bytes, one for each bit, 255 if the bit is set.
 fn spread(bits: u8) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // Byte i keeps bit i of its copy; adding 127 then sets its highest bit if there is anything.
+    // Byte i keeps bit i of its copy; adding 127 then sets its highest bit if the byte is not zero.
     let own = (u64::from(bits) * EACH) & 0x8040_2010_0804_0201;
     (((own + 0x7f * EACH) >> 7) & EACH) * 0xff
 }
 
-/// A place where decoding can start again, and what it needs of the output before it.
+/// A position where decoding can start again, and the bytes before it that this needs.
 #[derive(Clone, Debug)]
 pub(super) struct Probed {
     pub(super) place: Position,
     pub(super) used: Used,
 }
 
-/// The buffers that probing needs.
+/// The buffers for probing.
 #[derive(Debug)]
 pub(super) struct Probe {
-    /// The markers of a window, then room.
+    /// The markers of a window, then room for output.
     symbols: Vec<u16>,
-    /// For each symbol 1 if it occurs.
+    /// 1 for each symbol that occurs, else 0.
     seen: Box<[u8; 1 << 16]>,
 }
 
@@ -84,11 +85,10 @@ impl Probe {
         Self { symbols: markers.collect(), seen: Box::new([0; 1 << 16]) }
     }
 
-    /// Marks the place where `inflate` stands, with nothing pending, and decodes up to [`PROBE`] items
-    /// from there into `out[filled..]`, as [`Inflate::run`] does. Where a block ends it stops unless it
-    /// is to `go_on`.
+    /// Marks the position of `inflate`, with nothing pending, and decodes up to [`PROBE`] items from there
+    /// into `out[filled..]`, as [`Inflate::run`] does. Stops where a block ends unless `go_on` returns true.
     ///
-    /// There is no mark if it stopped before what is used was known.
+    /// Makes no mark if decoding stopped before the used bytes were known.
     pub(super) fn mark<S: Unit>(
         &mut self,
         inflate: &mut Inflate,
@@ -101,7 +101,7 @@ impl Probe {
         let place = inflate.place();
         let (window, room) = out.split_at_mut(filled);
         let Some(window) = window.last_chunk::<WINDOW>() else {
-            // Near the start of a stream little comes before the place: all of it is kept.
+            // Near the start of a stream little output comes before the position: all of it is kept.
             let (filled, stop) = inflate.run(stored, out, filled, true);
             return (Some(Probed { place, used: Used(None) }), filled, stop);
         };
@@ -117,7 +117,7 @@ impl Probe {
         let symbols = &self.symbols[WINDOW..end];
         self.seen[usize::from(MARKER)..].fill(0);
         for (to, &symbol) in room.iter_mut().zip(symbols) {
-            // Both ways without a branch: which one it is can't be predicted.
+            // Both values are computed, without a branch: the choice can't be predicted.
             self.seen[usize::from(symbol)] = 1;
             let (known, literal) = (window[usize::from(symbol) % WINDOW], S::from_byte(symbol as u8));
             *to = if symbol >= MARKER { known } else { literal };

@@ -1,15 +1,16 @@
-//! What the markers of a piece stand for, once the window before it is known: the second stage.
+//! The second stage of a piece, which replaces its markers once the window before it is known.
 
 use super::WINDOW;
 use super::piece::Piece;
 use super::unit::MARKER;
 
-/// Gives the output of a piece. It is used again for the next one.
+/// A table that replaces the markers of a piece. It is reused for the next piece.
 #[derive(Debug)]
 pub struct Resolver {
-    /// What each of the 2^16 symbols stands for.
+    /// The byte for each of the 2^16 symbols.
     table: Box<[u8; 1 << 16]>,
-    /// Bytes that a window has fewer than 32 KiB: so many of the first markers stand for nothing.
+    /// Number of bytes by which the window is shorter than 32 KiB: as many of the first markers stand for no
+    /// byte.
     missing: usize,
 }
 
@@ -20,7 +21,7 @@ impl Default for Resolver {
 }
 
 impl Resolver {
-    /// A resolver that knows no window yet.
+    /// Returns a resolver without a window.
     pub fn new() -> Self {
         let mut table = Box::new([0; 1 << 16]);
         for (byte, to) in (0..=u8::MAX).zip(&mut table[..]) {
@@ -29,15 +30,16 @@ impl Resolver {
         Self { table, missing: WINDOW }
     }
 
-    /// Takes the window before a piece: 32 KiB, or all there is.
+    /// Sets the window before a piece: 32 KiB, or all there is.
     pub fn know(&mut self, window: &[u8]) {
         let window = &window[window.len().saturating_sub(WINDOW)..];
         self.missing = WINDOW - window.len();
         self.table[usize::from(MARKER) + self.missing..].copy_from_slice(window);
     }
 
-    /// Writes the output of a piece from its byte `from` on to `out`, and says how many bytes these are: as
-    /// many as there is room for, or up to its end, or up to a match that begins before the stream's first byte.
+    /// Writes the output of a piece from its byte `from` on to `out`, and returns the number of bytes. It
+    /// ends where `out` is full, where the piece ends, or at a match that begins before the stream's first
+    /// byte.
     pub fn write(&self, piece: &Piece, from: usize, out: &mut [u8]) -> usize {
         let symbols = piece.symbols().get(from..).unwrap_or_default();
         let symbols = &symbols[..symbols.len().min(out.len())];
@@ -54,8 +56,8 @@ impl Resolver {
         known.len() + len
     }
 
-    /// The window so many bytes after the start of a piece: 32 KiB, or all there is. `None` if a match in it
-    /// begins before the stream's first byte.
+    /// Returns the window `passed` bytes after the start of a piece: 32 KiB, or all there is. `None` if a
+    /// match in it begins before the stream's first byte.
     pub fn window_at(&self, piece: &Piece, passed: usize) -> Option<Vec<u8>> {
         let from = passed.saturating_sub(WINDOW);
         let of_piece = passed - from;
@@ -65,12 +67,12 @@ impl Resolver {
         (self.write(piece, from, &mut window[before..]) == of_piece).then_some(window)
     }
 
-    /// Whether all of a piece is known.
+    /// True if all output of a piece is known.
     pub fn is_whole(&self, piece: &Piece) -> bool {
         self.known(piece.symbols()) == piece.symbols().len()
     }
 
-    /// How many symbols come before the first that stands for nothing.
+    /// Returns the number of symbols before the first that stands for no byte.
     fn known(&self, symbols: &[u16]) -> usize {
         let nothing = MARKER..MARKER + (self.missing as u16).min(MARKER - 1);
         // Only a piece within the first 32 KiB of a stream has a short window.
@@ -83,7 +85,7 @@ impl Resolver {
     }
 }
 
-/// Puts what `table` has for each of the `symbols` into `out`, eight at a time.
+/// Writes the byte of each of the `symbols` to `out`, eight at a time.
 fn replace(symbols: &[u16], table: &[u8; 1 << 16], out: &mut [u8]) {
     let known = |&symbol: &u16| table[usize::from(symbol)];
     let ((eights, rest), (to, last)) = (symbols.as_chunks::<8>(), out.as_chunks_mut::<8>());

@@ -1,4 +1,4 @@
-//! The decoder against zlib-rs, libdeflate and a writer of its own.
+//! Comparisons of the decoder with zlib-rs, libdeflate and the tests' own writer.
 
 mod damage;
 mod joined;
@@ -18,7 +18,7 @@ use crate::content::Content;
 use crate::error::{Error, Result};
 use writer::{Dice, Kind, Writer};
 
-/// The output of a piece behind a window, as far as it can be known.
+/// Returns the output of a piece after `window`, as far as it can be known.
 fn resolved(resolver: &mut Resolver, piece: &Piece, window: &[u8]) -> Vec<u8> {
     resolver.know(window);
     let mut out = vec![7; piece.len() + 5];
@@ -27,12 +27,12 @@ fn resolved(resolver: &mut Resolver, piece: &Piece, window: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Bytes in memory that are read at most so many at a time.
+/// Bytes in memory, with a limit for each read.
 #[derive(Debug)]
 struct Bytes {
     bytes: Vec<u8>,
     sip: usize,
-    /// From here on reading is an error.
+    /// The offset from which on reads fail.
     bad: Option<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Content for Bytes {
     }
 }
 
-/// A stream: where its deflate begins, and what it decodes to.
+/// A stream, the start of its deflate data, and its decoded bytes.
 struct Stream {
     name: String,
     stored: Bytes,
@@ -67,7 +67,7 @@ struct Stream {
     plain: Vec<u8>,
 }
 
-/// Values of an image: noise over a slope, as bytes.
+/// Returns the values of an image as bytes: noise over a slope.
 pub(super) fn image(count: u32) -> Vec<u8> {
     let mut dice = Dice::new(7);
     let noise = |dice: &mut Dice| (0..4).map(|_| dice.below(12)).sum::<usize>() as u32;
@@ -80,8 +80,8 @@ pub(super) fn zlib(plain: &[u8], level: u32) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// How zlib-rs decodes raw deflate: the output, and whether it ended (`Ok(true)`), wants more input, or
-/// found it broken.
+/// Decodes raw deflate with zlib-rs. Returns the output and the verdict: ended (`Ok(true)`), cut off
+/// (`Ok(false)`), or broken.
 fn reference(raw: &[u8]) -> (Vec<u8>, std::result::Result<bool, ()>) {
     let mut decoder = Decompress::new(false);
     let (mut out, mut room) = (Vec::new(), vec![0; 1 << 16]);
@@ -100,7 +100,7 @@ fn reference(raw: &[u8]) -> (Vec<u8>, std::result::Result<bool, ()>) {
     }
 }
 
-/// Every kind of stream that there is.
+/// Returns streams of every kind.
 fn streams() -> Vec<Stream> {
     let mut streams = Vec::new();
     let mut add = |name: String, bytes: Vec<u8>, start: u64, plain: Option<Vec<u8>>| {
@@ -144,7 +144,7 @@ fn streams() -> Vec<Stream> {
     streams
 }
 
-/// Decodes from the start with room for `room` bytes at a time, all output kept.
+/// Decodes from the start with room for `room` bytes at a time, and keeps all output.
 fn decode(
     stored: &dyn Content,
     start: u64,

@@ -1,12 +1,12 @@
-//! What the output is made of: bytes, or symbols that are bytes or markers.
+//! Items of the output: bytes, or symbols that are bytes or markers.
 
-/// The first marker. `MARKER + i` stands for byte `i` of the 32 KiB before the place where decoding
-/// began; what is below 256 is a byte; nothing else occurs.
+/// The first marker. `MARKER + i` stands for byte `i` of the 32 KiB before the position where decoding began.
+/// Symbols below 256 are bytes. No other values occur.
 pub(super) const MARKER: u16 = 0x8000;
 
 /// An item of the output.
 pub(super) trait Unit: Copy + Default + 'static {
-    /// The item that a literal stands for.
+    /// Returns the item for a literal.
     fn from_byte(byte: u8) -> Self;
 }
 

@@ -1,8 +1,8 @@
-//! The output before a checkpoint, kept small.
+//! The compressed output before a checkpoint.
 //!
-//! Of the 32 KiB before a place the output after it refers to a fifth or so. The rest is set to zero
-//! (`probe.rs`), and deflate makes 5 to 7 KB of what is left. That takes longer than all else that a
-//! checkpoint costs, so it is a step of its own, for whatever thread has the time.
+//! The output after a position refers to about a fifth of the 32 KiB before it. The rest is set to zero
+//! (`probe.rs`), and deflate compresses the window to 5 to 7 KB. Compression takes longer than all other work
+//! for a checkpoint, so it is a separate step that any idle thread can take.
 
 use std::io::Read;
 
@@ -11,14 +11,14 @@ use flate2::{Compress, Compression, FlushCompress, Status};
 use super::WINDOW;
 use crate::error::{Error, Result};
 
-/// The output before a place, as far as the output after it refers to it, compressed.
+/// The window before a position, with unused bytes zeroed, compressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedWindow {
     len: usize,
     packed: Vec<u8>,
 }
 
-/// Compresses windows one after the other.
+/// A compressor for windows, one after the other.
 #[derive(Debug)]
 pub struct Packer(Compress);
 
@@ -29,16 +29,16 @@ impl Default for Packer {
 }
 
 impl Packer {
-    /// A packer. It takes some 300 KB of memory.
+    /// Returns a packer, which takes some 300 KB of memory.
     pub fn new() -> Self {
         Self(Compress::new(Compression::fast(), false))
     }
 
-    /// Compresses a window; of one that is longer than 32 KiB the last 32 KiB.
+    /// Compresses a window, or the last 32 KiB of a longer one.
     pub fn pack(&mut self, window: &[u8]) -> PackedWindow {
         let window = &window[window.len().saturating_sub(WINDOW)..];
         self.0.reset();
-        // Room for bytes that can't be compressed, so that one call does it.
+        // Enough for incompressible bytes, so that one call suffices.
         let mut packed = Vec::with_capacity(window.len() + window.len() / 8 + 64);
         let status = self.0.compress_vec(window, &mut packed, FlushCompress::Finish);
         debug_assert!(matches!(status, Ok(Status::StreamEnd)));
@@ -48,28 +48,28 @@ impl Packer {
 }
 
 impl PackedWindow {
-    /// Puts together what [`len`](Self::len) and [`packed`](Self::packed) gave. Both may be anything:
-    /// [`unpack`](Self::unpack) looks at them.
+    /// Returns the window with this [`len`](Self::len) and these [`packed`](Self::packed) bytes. Both may be
+    /// invalid: [`unpack`](Self::unpack) checks them.
     pub fn from_parts(len: usize, packed: Vec<u8>) -> Self {
         Self { len, packed }
     }
 
-    /// How many bytes it unpacks to.
+    /// Returns the size of the uncompressed window in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing comes before the place.
+    /// True if nothing comes before the position.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The compressed bytes: raw deflate.
+    /// Returns the compressed bytes: raw deflate.
     pub fn packed(&self) -> &[u8] {
         &self.packed
     }
 
-    /// Replaces all of `out` by the window; an error leaves it empty.
+    /// Replaces all of `out` by the uncompressed window; an error leaves `out` empty.
     pub fn unpack(&self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         let mut decoder = flate2::read::DeflateDecoder::new(&self.packed[..]).take(WINDOW as u64 + 1);

@@ -1,4 +1,4 @@
-//! The wrapper around a deflate stream (RFC 1950): two bytes in front, an Adler-32 behind.
+//! The zlib wrapper of a deflate stream (RFC 1950): two bytes in front, an Adler-32 behind.
 
 use super::fault::{Cause, Fault};
 use super::inflate::Position;
@@ -6,30 +6,30 @@ use super::input::Input;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// Where the deflate stream begins: its first bit.
+/// The first bit of the deflate stream.
 pub const FIRST_BIT: u64 = 16;
 
-/// How many bytes the checksum takes.
+/// Size of the checksum in bytes.
 const CHECKSUM: usize = 4;
 
-/// What the two bytes in front say.
+/// The two bytes in front, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// How far matches reach back, as the writer says: 256 bytes to 32 KiB.
+    /// Maximum distance of a match, as declared by the writer: 256 bytes to 32 KiB.
     ///
-    /// No reader holds writers to it, zlib included.
+    /// No reader enforces it, zlib included.
     pub window: usize,
 }
 
 impl Header {
-    /// Reads them from `stored`.
+    /// Reads the header from `stored`.
     pub fn read(stored: &dyn Content) -> Result<Self> {
         let mut bytes = [0; 2];
         crate::content::read_exact_at(stored, 0, &mut bytes)?;
         Self::parse(bytes)
     }
 
-    /// Makes sense of them.
+    /// Parses the two bytes of a header.
     pub fn parse(bytes: [u8; 2]) -> Result<Self> {
         let [method, flags] = bytes;
         if !u16::from_be_bytes(bytes).is_multiple_of(31) || method & 15 != 8 || method >> 4 > 7 {
@@ -45,7 +45,7 @@ impl Header {
     }
 }
 
-/// The checksum behind a deflate stream that ends at `end`.
+/// Returns the checksum behind a deflate stream that ends at `end`.
 pub fn stored_checksum(stored: &dyn Content, end: Position) -> std::result::Result<u32, Fault> {
     let mut input = Input::default();
     let bytes = input.from(stored, end.bit.div_ceil(8), CHECKSUM);
@@ -63,26 +63,26 @@ pub fn stored_checksum(stored: &dyn Content, end: Position) -> std::result::Resu
 pub struct Adler {
     /// The checksum of these bytes alone.
     pub sum: u32,
-    /// How many bytes they are.
+    /// Number of bytes.
     pub len: u64,
 }
 
 impl Adler {
-    /// Of no bytes.
+    /// Checksum of no bytes.
     pub const EMPTY: Self = Self { sum: 1, len: 0 };
 
-    /// Of these bytes.
+    /// Returns the checksum of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self { sum: simd_adler32::adler32(&bytes), len: bytes.len() as u64 }
     }
 
-    /// Of these bytes and those that `next` is of, which come after them.
+    /// Returns the checksum of these bytes followed by the bytes of `next`.
     #[must_use]
     pub fn then(self, next: Self) -> Self {
         /// The largest prime below 2^16.
         const MODULUS: u64 = 65521;
         let (low, high) = (|sum: u32| u64::from(sum & 0xffff), |sum: u32| u64::from(sum >> 16));
-        // `low` is one more than the sum of the bytes, `high` the sum of `low` after each byte.
+        // `low` is one more than the sum of the bytes; `high` is the sum of `low` after each byte.
         let gained = low(self.sum) + MODULUS - 1;
         let a = (gained + low(next.sum)) % MODULUS;
         let b = (high(self.sum) + high(next.sum) + (next.len % MODULUS) * gained) % MODULUS;

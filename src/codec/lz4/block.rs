@@ -1,39 +1,39 @@
-//! An LZ4 block (the raw format, without a frame) decoded piecemeal.
+//! An incremental decoder for an LZ4 block (the raw format, without a frame).
 //!
-//! [`super::whole`] is quicker, but needs all of a block and room for all that it decodes to, and says nothing of
-//! how far it came. This decoder holds the 64 KiB that matches may reach back and a little more, whatever
+//! [`super::whole`] is faster, but needs the whole block and room for all of its output, and does not tell
+//! how far it got. This decoder holds the 64 KiB that matches may reach back and a little more, whatever
 //! sizes the block claims, and gives every byte before the damage.
 //!
-//! A block is sequences of a token (literal length in the high half, match length - 4 in the low
-//! one), more length bytes while they are 255, the literals, the match's offset (u16, little endian),
-//! more length bytes. The last sequence ends after its literals.
+//! A block is a series of sequences. A sequence is a token (literal length in the high half, match length - 4
+//! in the low half), more length bytes while they are 255, the literals, the match's offset (u16,
+//! little-endian), and more length bytes. The last sequence ends after its literals.
 
 use super::super::input::Input;
 use crate::decode::Decoder;
 use crate::error::{Error, Result};
 
-/// How far back a match may reach.
+/// Maximum distance of a match.
 const WINDOW: usize = 64 << 10;
 
-/// Bytes decoded ahead of what is handed out.
+/// Bytes decoded ahead of those given out.
 const AHEAD: usize = 64 << 10;
 
-/// Decodes one block.
+/// A decoder of one block.
 pub(super) struct Block {
     input: Input,
-    /// Bytes that it decodes to, by its header.
+    /// Decoded size by the block's header.
     size: u64,
-    /// Bytes of them still to come.
+    /// Number of decoded bytes still to come.
     left: u64,
-    /// The last bytes decoded, at least those of the window; those from `given` on are to be handed out.
+    /// The last decoded bytes, at least a window of them; those from `given` on are not given out yet.
     bytes: Vec<u8>,
     given: usize,
     next: Next,
-    /// How it ended.
+    /// The end of the block, once known.
     end: Option<Result<()>>,
 }
 
-/// What comes next.
+/// The next element of the block.
 #[derive(Clone, Copy)]
 enum Next {
     Token,
@@ -42,12 +42,12 @@ enum Next {
 }
 
 impl Block {
-    /// The block in `input`, which decodes to `size` bytes.
+    /// Returns the block in `input`, which decodes to `size` bytes.
     pub(super) fn new(input: Input, size: u64) -> Self {
         Self { input, size, left: size, bytes: Vec::new(), given: 0, next: Next::Token, end: None }
     }
 
-    /// Decodes on until there is enough, or it ends.
+    /// Decodes until the buffer is full or the block ends.
     fn go_on(&mut self) {
         if self.bytes.len() > WINDOW {
             self.bytes.drain(..self.bytes.len() - WINDOW);
@@ -99,7 +99,7 @@ impl Block {
                 let mut count = self.room(left)?;
                 let rest = left - count as u64;
                 self.left -= count as u64;
-                // What was copied repeats itself, so each round can take twice as much.
+                // Copied bytes repeat, so each round can copy twice as much.
                 let from = self.bytes.len() - offset;
                 while count > 0 {
                     let run = count.min(self.bytes.len() - from);
@@ -112,7 +112,7 @@ impl Block {
         Ok(())
     }
 
-    /// How many of `wanted` bytes may be decoded now, at least one.
+    /// Returns how many of `wanted` bytes may be decoded now, at least one.
     fn room(&self, wanted: u64) -> Result<usize> {
         if self.left == 0 {
             let size = self.size;
@@ -134,7 +134,7 @@ impl Block {
         }
     }
 
-    /// A length that begins with the 4 bits of a token.
+    /// Reads a length that begins with the 4 bits of a token.
     fn length(&mut self, code: u8) -> Result<u64> {
         let mut length = u64::from(code);
         if code == 15 {
@@ -177,7 +177,7 @@ impl Decoder for Block {
     }
 }
 
-/// Decodes the block in `input` to the end of `out`; what came before the damage stays there.
+/// Appends the decoded block in `input` to `out`; after an error `out` ends with the bytes before the damage.
 pub(in crate::codec) fn decode(input: Input, size: u64, out: &mut Vec<u8>) -> Result<()> {
     let mut block = Block::new(input, size);
     loop {
@@ -189,8 +189,8 @@ pub(in crate::codec) fn decode(input: Input, size: u64, out: &mut Vec<u8>) -> Re
     }
 }
 
-/// What the block in `input` decodes to before something is wrong with it, `most` bytes at most; `window` is
-/// what was decoded before it.
+/// Returns the output of the block in `input` before any error, at most `most` bytes; `window` is the output
+/// before the block.
 pub(super) fn prefix(input: Input, window: &[u8], most: u64) -> Vec<u8> {
     let mut block = Block::new(input, most);
     block.bytes.extend_from_slice(window);
@@ -202,13 +202,13 @@ pub(super) fn prefix(input: Input, window: &[u8], most: u64) -> Vec<u8> {
     out
 }
 
-/// Whether a block of `stored` bytes can decode to `size` ones.
+/// True if a block of `stored` bytes can decode to `size` bytes.
 pub(super) fn is_possible(stored: u64, size: u64) -> bool {
-    // The second is what a compressor needs at most: LZ4_COMPRESSBOUND.
+    // The second bound is the maximum of a compressor: LZ4_COMPRESSBOUND.
     size <= stored.saturating_mul(super::RATIO) && stored <= size + size / 255 + 16
 }
 
-/// An error of a block that can't be what its header says.
+/// Returns the error for a block that can't have the size in its header.
 pub(super) fn impossible(stored: u64, size: u64) -> Error {
     Error::damaged(format!("a piece of {stored} bytes can't decode to the {size} bytes that its header says"))
 }

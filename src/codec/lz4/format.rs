@@ -1,52 +1,52 @@
-//! LZ4 frames in the words of their specification (lz4_Frame_format.md, version 1.6.4).
+//! The format of LZ4 frames, with the names of its specification (lz4_Frame_format.md, version 1.6.4).
 //!
 //! ```text
 //! frame:  [ magic: u32 ][ FLG ][ BD ][ content size: u64 ]? [ dictionary: u32 ]? [ HC ] blocks [ 0: u32 ][ content checksum: u32 ]?
-//! block:  [ size: u32, highest bit: stored as it is ][ data ][ block checksum: u32 ]?
+//! block:  [ size: u32, highest bit: uncompressed ][ data ][ block checksum: u32 ]?
 //! ```
 //!
-//! All numbers are little endian; all checksums are XXH32 with the seed 0, HC its second byte.
+//! All numbers are little-endian. All checksums are XXH32 with seed 0; HC is the second byte of one.
 
 use twox_hash::XxHash32;
 
 use crate::codec::input::Input;
 use crate::error::{Error, Result};
 
-/// What a frame begins with.
+/// Magic of a frame.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(super::FRAME);
-/// The frame of `lz4 -l`, which has no end mark.
+/// Magic of a frame by `lz4 -l`, which has no end mark.
 pub(super) const LEGACY: u32 = 0x184C_2102;
-/// Frames that are to be passed over; their length follows.
+/// Magics of skippable frames; their length follows.
 pub(super) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
 
-/// Bytes of the longest frame header.
+/// Maximum size of a frame header in bytes.
 const LONGEST: usize = 19;
 
-/// What the blocks of a frame are like; what stands in a cut between two of them.
+/// The kind of a frame's blocks; it is the state of a cut between two blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Blocks {
-    /// Matches may reach into the blocks before.
+    /// Matches may reach into earlier blocks.
     pub(super) linked: bool,
-    /// Each is followed by its checksum.
+    /// A checksum follows each block.
     pub(super) checked: bool,
-    /// The end mark is followed by the checksum of the content.
+    /// A checksum of the content follows the end mark.
     pub(super) content_checked: bool,
-    /// 4 to 7, for 64 KiB, 256 KiB, 1 MiB, 4 MiB.
+    /// Code of the maximum block size: 4 to 7 for 64 KiB, 256 KiB, 1 MiB, 4 MiB.
     code: u8,
 }
 
 impl Blocks {
-    /// Bytes that a block decodes to at most.
+    /// Returns the maximum decoded size of a block.
     pub(super) fn longest(self) -> usize {
         1 << (2 * self.code + 8)
     }
 
-    /// Bytes behind a block's data.
+    /// Returns the number of bytes after a block's data.
     pub(super) fn after(self) -> u64 {
         if self.checked { 4 } else { 0 }
     }
 
-    /// As the state of a cut, never 0.
+    /// Returns the state of a cut, never 0.
     pub(super) fn to_state(self) -> u32 {
         u32::from(self.code) << 4
             | u32::from(self.linked) << 2
@@ -54,7 +54,7 @@ impl Blocks {
             | u32::from(self.content_checked)
     }
 
-    /// The state of a cut; `None` between two frames.
+    /// Returns the blocks for the state of a cut; `None` between two frames.
     pub(super) fn from_state(state: u32) -> Option<Self> {
         let code = u8::try_from(state >> 4).ok().filter(|code| (4..=7).contains(code))?;
         let is = |bit: u32| state >> bit & 1 == 1;
@@ -69,19 +69,19 @@ pub(super) struct Header {
     pub(super) content_size: Option<u64>,
 }
 
-/// What stands where a frame may begin.
+/// The data at a position where a frame may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Frame(Header),
-    /// It was passed over.
+    /// A skippable frame, which was skipped.
     Skipped,
-    /// A frame whose end does not show.
+    /// A frame without an end mark.
     Legacy,
     Nothing,
 }
 
 impl Next {
-    /// Takes what stands where a frame may begin.
+    /// Reads the data at a position where a frame may begin.
     pub(super) fn read(input: &mut Input) -> Result<Self> {
         let magic = u32::from_le_bytes(input.magic()?);
         match magic {
@@ -124,17 +124,17 @@ impl Header {
     }
 }
 
-/// The word before a block.
+/// The size field of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlockSize {
-    /// Bytes of data.
+    /// Number of data bytes.
     pub(super) stored: usize,
-    /// They are what they decode to.
+    /// True if the data are stored uncompressed.
     pub(super) raw: bool,
 }
 
 impl BlockSize {
-    /// Takes the word that stands before a block; `None` is the end mark.
+    /// Reads the size field of a block; `None` is the end mark.
     pub(super) fn read(input: &mut Input, blocks: Blocks) -> Result<Option<Self>> {
         if input.at_least(4)?.len() < 4 {
             return Err(input.cut_off());
@@ -149,7 +149,7 @@ impl BlockSize {
     }
 }
 
-/// A length that begins with the 4 bits of a token.
+/// Reads a length that begins with the 4 bits of a token.
 fn length(bytes: &mut std::slice::Iter<'_, u8>, code: u8) -> Option<u64> {
     let mut length = u64::from(code);
     if code == 15 {
@@ -164,7 +164,7 @@ fn length(bytes: &mut std::slice::Iter<'_, u8>, code: u8) -> Option<u64> {
     Some(length)
 }
 
-/// How many bytes a block decodes to, as far as its lengths say; it is not looked at otherwise.
+/// Returns the decoded size of a block by its lengths, without decoding it; `None` if they are invalid.
 pub(super) fn decoded_len(block: &[u8]) -> Option<u64> {
     let mut bytes = block.iter();
     let mut len = 0_u64;

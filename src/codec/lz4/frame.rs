@@ -1,10 +1,9 @@
-//! LZ4 frames, one after the other: cut between their blocks.
+//! LZ4 frames, one after the other, cut into parts between their blocks.
 //!
-//! A block of an independent frame needs nothing of what is before it; a linked one needs the last 64 KiB.
-//! How much a block decodes to does not show, but each decodes to no more than its frame allows, and
-//! all but the last of a frame to just that if the writer had enough to write. The last one of each is
-//! measured ([`decoded_len`]). When what that makes is exactly what there is, then every block decodes
-//! to what was supposed.
+//! A block of an independent frame needs no earlier output; a linked block needs the last 64 KiB. The decoded
+//! size of a block is not stored. The frame limits it, and all blocks but the last of a frame have just that
+//! size if the writer had enough data. The last block of each frame is measured ([`decoded_len`]). If the
+//! resulting sum equals the actual data size, each assumed block size is right.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,33 +16,33 @@ use crate::codec::parts::{Hop, PartStart, Parts};
 use crate::content::Content;
 use crate::error::Result;
 
-/// Bytes read to get at a header, and at those of small blocks behind it.
+/// Bytes read to get a header, with those of small blocks after it.
 const HOP: usize = 4 << 10;
 
-/// Stored bytes that a part of frames has at most, should they all be empty.
+/// Maximum of stored bytes in a part of frames, which may all be empty.
 const MOST_STORED: u64 = 1 << 20;
 
-/// Decoded bytes that a part has, as a rule.
+/// Usual number of decoded bytes in a part.
 const PART: u64 = 1 << 20;
 
-/// Parts that a block is cut into, as a rule at most.
+/// Usual maximum number of parts of a stream.
 const PARTS: u64 = 1 << 16;
-/// The same where each needs a window, of which there is room for so many in a temporary file.
+/// Usual maximum number of parts of a linked stream: each needs a window in a temporary file.
 const LINKED_PARTS: u64 = 1 << 12;
 
-/// Bytes of a decoder: a block, compressed and not, and room to read.
+/// Memory of a decoder: a block, compressed and not, and a read buffer.
 const WEIGHT: u64 = 9 << 20;
 
-/// LZ4 frames, and what they are cut into.
+/// A stream of LZ4 frames that is cut into parts.
 pub(super) struct Frames {
     stored: Arc<dyn Content>,
     data_size: u64,
-    /// The checksum of a frame that has been decoded in order up to a part start.
+    /// Checksum and length of a frame that was decoded in order up to a part start.
     running: Mutex<Option<(PartStart, Running)>>,
 }
 
 impl Frames {
-    /// The frames in `stored`, of `data_size` bytes together as the header says.
+    /// Returns the frames in `stored`, which together decode to `data_size` bytes.
     pub(super) fn new(stored: Arc<dyn Content>, data_size: u64) -> Self {
         Self { stored, data_size, running: Mutex::default() }
     }
@@ -52,7 +51,7 @@ impl Frames {
         (self.data_size / parts).next_power_of_two().max(PART)
     }
 
-    /// What is known of the frame that is cut here, if it was decoded in order up to here.
+    /// Returns checksum and length of the frame up to `cut`, if it was decoded in order up to there.
     fn running_at(&self, cut: PartStart) -> Option<Running> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.as_ref().filter(|(at, _)| *at == cut && cut.state != 0).map(|(_, running)| running.clone())
@@ -62,7 +61,7 @@ impl Frames {
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((cut, running));
     }
 
-    /// The number of bytes that the block behind `size` decodes to.
+    /// Returns the decoded size of the block after `size`; `None` if its lengths are invalid.
     fn measure(&self, size: BlockSize, at: u64) -> Result<Option<u64>> {
         if size.raw {
             return Ok(Some(size.stored as u64));
@@ -80,7 +79,7 @@ impl fmt::Debug for Frames {
     }
 }
 
-/// A hop from one cut to the next.
+/// The state of a hop from one cut to the next.
 struct Hopping<'a> {
     frames: &'a Frames,
     input: Input,
@@ -89,7 +88,7 @@ struct Hopping<'a> {
     least: u64,
     most: u64,
     len: Option<u64>,
-    /// The last block, while it is not known whether it is the last of its frame.
+    /// The last block, until it is known to be the last of its frame or not.
     last: Option<(BlockSize, u64)>,
 }
 
@@ -98,7 +97,7 @@ impl Hopping<'_> {
         Hop::To { next, most: self.most, len: self.len.filter(|_| self.far) }
     }
 
-    /// Hops over blocks up to behind the end mark, or up to the first part start that may be.
+    /// Hops over blocks to the end mark and past it, or to the first possible part start.
     fn blocks(&mut self, blocks: Blocks) -> Result<Option<PartStart>> {
         loop {
             let stored = self.input.position();
@@ -112,7 +111,7 @@ impl Hopping<'_> {
                 self.input.skip(if blocks.content_checked { 4 } else { 0 });
                 return Ok(None);
             };
-            // Those before it are not the last of their frame: all of them may be full.
+            // A block before another one is not the last of its frame and may be full.
             if self.last.take().is_some() {
                 self.len = self.len.map(|all| all.saturating_add(blocks.longest() as u64));
             }
@@ -130,7 +129,8 @@ impl Hopping<'_> {
             if blocks.linked {
                 return Ok(Hop::Unknown);
             }
-            // A frame that is cut ends with a part, so that its checksum is that of the last one.
+            // A part that begins within a frame ends with the frame, so the frame's checksum is that of its
+            // last part.
             let cut = self.blocks(blocks)?;
             return Ok(self.to(cut.unwrap_or(PartStart { stored: self.input.position(), state: 0 })));
         }
@@ -187,7 +187,7 @@ impl Parts for Frames {
 
     fn follow(&self, from: PartStart, bytes: &[u8], decoder: &Unframing) -> Result<()> {
         if from.state == 0 {
-            // It has followed each frame from its start on.
+            // The decoder has followed each frame from its start.
             return Ok(());
         }
         let Some(mut running) = self.running_at(from) else { return Ok(()) };

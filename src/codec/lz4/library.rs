@@ -1,9 +1,8 @@
 //! LZ4 frames through lz4_flex, from the start of a stream: the second opinion.
 //!
-//! lz4_flex hands out whole blocks (of at most 4 MiB), so a broken block is damaged from its start.
-//! It takes the end of its input before a block for the end of the frame; whether the frame really
-//! ended is known from whether it looked for more input in vain. What follows the last frame and is
-//! not a frame is not looked at.
+//! lz4_flex gives whole blocks (of at most 4 MiB), so a broken block is damaged from its start. It takes an
+//! end of input before a block for the end of the frame. The frame really ended only if lz4_flex did not try
+//! to read more input. Bytes after the last frame that are not a frame are ignored.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::codec::library::{Library, Steps};
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// The LZ4 frames in `stored`, one after the other.
+/// Returns the LZ4 frames in `stored`, decoded by lz4_flex.
 pub(super) fn library(stored: Arc<dyn Content>) -> Library {
     Library::new(stored, |stored| {
         let input = Watched { input: Input::new(stored), in_vain: false };
@@ -33,7 +32,7 @@ pub(super) fn library(stored: Arc<dyn Content>) -> Library {
     })
 }
 
-/// The input, and whether more was wanted than there is.
+/// The input, with a flag that is set once a read found no more bytes.
 struct Watched {
     input: Input,
     in_vain: bool,
@@ -49,20 +48,20 @@ impl Read for Watched {
 
 struct Unframing {
     decoder: FrameDecoder<Watched>,
-    /// Frames that were ended in order.
+    /// Number of frames that ended in order.
     frames: u64,
-    /// Bytes given out, and those of them before the frame.
+    /// Output bytes in all, and those before the current frame.
     given: u64,
     begun: u64,
-    /// The magic of the frame that is being decoded.
+    /// The magic of the current frame.
     within: Option<u32>,
-    /// How it ended.
+    /// The end of the stream, once known.
     end: Option<Result<()>>,
     suspect: Option<u64>,
 }
 
 impl Unframing {
-    /// Begins with the next frame, if there is one.
+    /// Begins the next frame, if there is one.
     fn begin(&mut self) -> Result<()> {
         let input = &mut self.decoder.get_mut().input;
         let magic = u32::from_le_bytes(input.magic()?);
@@ -89,7 +88,7 @@ impl Unframing {
             return self.input().cut_off();
         }
         let within = error.get_ref();
-        // An error of the file below comes through as it is.
+        // An error of the underlying file is passed on unchanged.
         if let Some(error) = within.and_then(|error| error.downcast_ref::<Error>()) {
             return error.clone();
         }
@@ -153,7 +152,7 @@ impl Steps for Unframing {
     }
 
     fn weight(&self) -> u64 {
-        // Two blocks out and one in, of 4 MiB each as a rule.
+        // Usually two blocks of output and one of input, of 4 MiB each.
         12 << 20
     }
 }

@@ -4,9 +4,9 @@
 //! repeated: [ n: u32 BE ][ n bytes: [ size: u32 LE ][ LZ4 block of n - 4 bytes ] ]
 //! ```
 //!
-//! Where the pieces lie is found by hopping from header to header, as far as was asked for. Python
-//! writes pieces of 4 MiB; smaller ones are taken together into chunks of 64 KiB or more, so that
-//! the table stays small whatever the file holds.
+//! The positions of the pieces are found by hopping from header to header, only as far as needed. Python
+//! writes pieces of 4 MiB. Smaller ones are joined into chunks of 64 KiB or more, so that the table stays
+//! small for any file.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,39 +19,39 @@ use crate::decode::Decoder;
 use crate::decode::{Chunk, Chunks};
 use crate::error::{Error, Kind, Result};
 
-/// A header: `n` and `size`.
+/// Size of a header: `n` and `size`.
 const HEADER: u64 = 8;
 
-/// Bytes read to get at a header, and at those of small pieces behind it.
+/// Bytes read to get a header, with those of small pieces after it.
 const HOP: usize = 4 << 10;
 
-/// Bounds of the decoded length that is gathered into a chunk.
+/// Bounds for the decoded length of joined pieces.
 const LEAST: u64 = 64 << 10;
 const MOST: u64 = 1 << 20;
 
-/// Chunks that a block is cut into at most, while they are shorter than [`MOST`].
+/// Maximum number of chunks of a stream, while they are shorter than [`MOST`].
 const CHUNKS: u64 = 1 << 16;
 
-/// Buffers for longer ones that are kept.
+/// Number of buffers for longer pieces that are kept.
 const SPARES: usize = 4;
 
-/// Bytes of memory for a piece that is decoded as a stream.
+/// Memory for decoding a piece as a stream, in bytes.
 const STREAM: u64 = 1 << 20;
 
-/// Compressed pieces up to this length are decoded from where they were read to.
+/// Compressed pieces up to this length are decoded directly from the read buffer.
 const AT_HAND: usize = 32 << 10;
 
 /// LZ4 pieces in ASDF's framing.
 pub(in crate::codec) struct Pieces {
     stored: Arc<dyn Content>,
-    /// Decoded bytes that a chunk has at least, unless it is the last.
+    /// Minimum of decoded bytes in a chunk other than the last.
     least: u64,
     table: Mutex<Table>,
-    /// Buffers for compressed pieces, to be used again.
+    /// Reusable buffers for compressed pieces.
     spare: Mutex<Vec<Vec<u8>>>,
 }
 
-/// A place that is known in both: in the decoded bytes and in the stored ones.
+/// A position both in the decoded and in the stored bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PieceStart {
     offset: u64,
@@ -59,28 +59,28 @@ struct PieceStart {
 }
 
 struct Table {
-    /// Where each chunk begins.
+    /// The start of each chunk.
     chunks: Vec<PieceStart>,
-    /// Where the one after them does.
+    /// The end of the last known chunk, where the next one begins.
     next: PieceStart,
-    /// Whether that is the end, and in order.
+    /// Set if `next` is the end of the stream: `Ok`, or the error there.
     end: Option<Result<()>>,
     headers: Input,
-    /// Where `headers` stands.
+    /// Offset of `headers`.
     at: u64,
 }
 
-/// What a header says.
+/// The header of a piece.
 #[derive(Clone, Copy)]
 struct Piece {
-    /// Bytes of the LZ4 block.
+    /// Size of the LZ4 block in bytes.
     stored: u64,
-    /// Bytes that it decodes to.
+    /// Decoded size in bytes.
     size: u64,
 }
 
 impl Pieces {
-    /// The pieces in `stored`, of `data_size` bytes together.
+    /// Returns the pieces in `stored`, which together decode to `data_size` bytes.
     pub(in crate::codec) fn new(stored: Arc<dyn Content>, data_size: u64) -> Self {
         let table = Table {
             chunks: Vec::new(),
@@ -117,7 +117,7 @@ impl Pieces {
                     break;
                 }
                 Err(error) => {
-                    // Tried again at the next call, from the start of the chunk.
+                    // The next call tries again, from the start of the chunk.
                     table.headers = Input::range(&self.stored, start.stored, u64::MAX).in_reads_of(HOP);
                     table.at = start.stored;
                     return Err(error);
@@ -131,7 +131,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// The stored bytes from where a chunk begins.
+    /// Returns the stored bytes of a chunk.
     fn input(&self, chunk: Chunk) -> Result<Input> {
         let table = self.table();
         let index = usize::try_from(chunk.index).unwrap_or(usize::MAX);
@@ -144,8 +144,8 @@ impl Pieces {
         }
     }
 
-    /// Decodes the piece that `input` stands at, behind its header, to byte `at` of `out`, where there is
-    /// room for it. On an error `out` ends with what comes before the damage.
+    /// Decodes the next piece of `input`, whose header has been taken, into `out` at byte `at`; `out` has
+    /// room for it. After an error `out` ends with the bytes before the damage.
     fn decode_piece(&self, input: &mut Input, piece: Piece, out: &mut Vec<u8>, at: usize) -> Result<()> {
         let impossible = || block::impossible(piece.stored, piece.size);
         let len = usize::try_from(piece.stored).map_err(|_| impossible())?;
@@ -156,7 +156,7 @@ impl Pieces {
             let there = match input.at_least(len) {
                 Ok(there) => there,
                 Err(error) => {
-                    // What there was room for did not come.
+                    // The room that was made for the piece holds no data.
                     out.truncate(at);
                     return Err(error);
                 }
@@ -177,7 +177,7 @@ impl Pieces {
         if done {
             return Ok(());
         }
-        // Slower, but it gives what comes before the damage, and the reason.
+        // Slower, but it gives the bytes before the damage, and the reason.
         out.truncate(at);
         block::decode(Input::range(&self.stored, begin, begin.saturating_add(piece.stored)), piece.size, out)
     }
@@ -187,7 +187,7 @@ impl Pieces {
     }
 }
 
-/// Reads the header that `input` stands at, which stays at hand; `None` at the end.
+/// Reads the header at `input` without taking it; `None` at the end.
 fn header(input: &mut Input) -> Result<Option<Piece>> {
     let &[a, b, c, d, e, f, g, h, ..] = input.at_least(HEADER as usize)? else {
         return if input.is_exactly_at_end() { Ok(None) } else { Err(input.cut_off()) };
@@ -203,7 +203,7 @@ fn header(input: &mut Input) -> Result<Option<Piece>> {
     Ok(Some(Piece { stored, size }))
 }
 
-/// Decodes a block into `room`; whether it fills it.
+/// Decodes a block into `room`; true if it fills the room.
 fn decode_whole(bytes: &[u8], room: &mut [u8]) -> bool {
     whole::decode(bytes, room, 0) == Some(room.len())
 }
@@ -257,7 +257,7 @@ impl Chunks for Pieces {
         loop {
             let piece = header(&mut input)?.ok_or_else(|| input.cut_off())?;
             input.take(HEADER as usize);
-            // A long piece is a chunk by itself, save for empty ones before it.
+            // A long piece is a chunk of its own, except for empty ones before it.
             if piece.size > 0 {
                 let begin = input.position();
                 let block = Input::range(&self.stored, begin, begin.saturating_add(piece.stored));

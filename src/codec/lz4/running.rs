@@ -1,4 +1,4 @@
-//! The checksum and the length of an LZ4 frame, taken while it is decoded in order.
+//! The checksum and the length of an LZ4 frame, computed while it is decoded in order.
 
 use std::hash::Hasher;
 
@@ -8,7 +8,7 @@ use super::format::Header;
 use crate::codec::input::Input;
 use crate::error::Result;
 
-/// What is known at a place within a frame of all of it before.
+/// Checksum and length of a frame up to a position.
 #[derive(Clone)]
 pub(super) struct Running {
     hash: Option<XxHash32>,
@@ -17,7 +17,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// At the start of a frame.
+    /// Returns the state at the start of a frame.
     pub(super) fn new(header: Header) -> Self {
         let hash = header.blocks.content_checked.then(|| XxHash32::with_seed(0));
         Self { hash, len: 0, content_size: header.content_size }

@@ -1,4 +1,4 @@
-//! Decodes LZ4 frames from a part start on.
+//! Decoding of LZ4 frames from the start of a part on.
 
 use twox_hash::XxHash32;
 
@@ -9,34 +9,34 @@ use crate::codec::input::Input;
 use crate::codec::parts::{PartDecoder, PartStart, Stopped};
 use crate::error::{Error, Result};
 
-/// How far back a match may reach.
+/// Maximum distance of a match.
 const WINDOW: usize = 64 << 10;
 
-/// Decodes frames from a part start on.
+/// A decoder of frames from the start of a part on.
 pub(super) struct Unframing {
     input: Input,
-    /// Those of the frame that it stands in.
+    /// The blocks of the current frame.
     blocks: Option<Blocks>,
     /// The last output of a linked frame.
     window: Vec<u8>,
     until: Option<PartStart>,
-    /// What is known of the frame, if it was followed from its start on.
+    /// Checksum and length of the frame so far, if it was followed from its start on.
     running: Option<Running>,
-    /// The content checksum of a frame that was not.
+    /// The stored checksum of the last frame's content, if there is one.
     sum: Option<u32>,
-    /// Without an end it stops after so many bytes.
+    /// Without `until`, decoding stops after this many bytes.
     part: u64,
     made: u64,
-    /// The stream has ended in order.
+    /// True if the stream has ended in order.
     ended: bool,
-    /// A block that is not at hand in one piece.
+    /// Buffer for a block that is not contiguous in the read buffer.
     block: Vec<u8>,
-    /// What comes after the good bytes of a broken block.
+    /// The error after the good bytes of a broken block.
     broken: Option<Error>,
 }
 
 impl Unframing {
-    /// From a part start up to another, or up to one of its own choice behind `part` bytes.
+    /// Returns a decoder from a part start to another (`until`), or to one of its choice after `part` bytes.
     pub(super) fn new(
         input: Input,
         from: PartStart,
@@ -51,17 +51,17 @@ impl Unframing {
         Self { input, blocks, window, until, running, sum, part, made, ended, block, broken }
     }
 
-    /// What is known of the frame that it stands in.
+    /// Returns checksum and length of the current frame so far, if known.
     pub(super) fn into_running(self) -> Option<Running> {
         self.running
     }
 
-    /// Holds what others know of the frame that has ended against its checksum.
+    /// Compares the checksum of the frame that has ended with `running`, which other decoders have computed.
     pub(super) fn check(&self, running: &Running) -> Result<()> {
         running.check(self.sum, &self.input)
     }
 
-    /// Where it stands.
+    /// Returns the current position as a part start.
     pub(super) fn cut(&self) -> PartStart {
         PartStart { stored: self.input.position(), state: self.blocks.map_or(0, Blocks::to_state) }
     }
@@ -74,7 +74,7 @@ impl Unframing {
         }
     }
 
-    /// Begins with the next frame, if there is one.
+    /// Begins the next frame, if there is one.
     fn begin(&mut self) -> Result<()> {
         let position = self.input.position();
         match Next::read(&mut self.input)? {
@@ -90,7 +90,7 @@ impl Unframing {
         Ok(())
     }
 
-    /// Behind the end mark.
+    /// Ends a frame, after its end mark.
     fn finish(&mut self, blocks: Blocks) -> Result<()> {
         self.blocks = None;
         self.sum = None;
@@ -107,7 +107,7 @@ impl Unframing {
         }
     }
 
-    /// Decodes a block into `out` from `end` on; what is before it down to `floor` is of the same frame.
+    /// Decodes a block into `out` from `end` on; the bytes before, back to `floor`, are of the same frame.
     fn block(
         &mut self,
         blocks: Blocks,
@@ -134,7 +134,7 @@ impl Unframing {
         if out.len() < end + longest {
             out.resize(end + longest, 0);
         }
-        // What matches may reach back to.
+        // Start of the bytes to which matches may reach back.
         let known = if blocks.linked { floor.max(end.saturating_sub(WINDOW)) } else { end };
         let decoded = if size.raw {
             out.get_mut(end..end + len).map(|after| {
@@ -154,7 +154,7 @@ impl Unframing {
         Err(self.input.damaged("a block of the LZ4 frame is broken"))
     }
 
-    /// What is good of a block that begins at `begin` and is broken, into `out` from `end` on.
+    /// Decodes the good bytes of the broken block at `begin` into `out` from `end` on.
     fn prefix(
         &mut self,
         blocks: Blocks,
@@ -165,12 +165,12 @@ impl Unframing {
         let stop = begin.saturating_add(size.stored as u64);
         let mut input = self.input.again(begin, stop);
         if blocks.after() > 0 && !input.ends_early(stop) {
-            // Its own checksum is wrong, and does not tell where.
+            // Its own checksum is wrong, which does not tell where the damage is.
             return 0;
         }
         let good = if size.raw {
             let mut raw = Vec::new();
-            // What came before an error stays.
+            // The bytes before an error are kept.
             let _ = std::io::Read::read_to_end(&mut input, &mut raw);
             raw
         } else {
@@ -184,7 +184,7 @@ impl Unframing {
         good.len()
     }
 
-    /// Decodes blocks until `out` is `least` bytes longer than `start`; says where it ends then.
+    /// Decodes blocks until `out` is `least` bytes longer than `start`; returns the end of the output.
     fn decode(&mut self, out: &mut Vec<u8>, start: usize, least: usize) -> (usize, Result<()>) {
         let (mut end, mut floor) = (start, 0);
         while end - start < least && !self.ended && self.broken.is_none() {

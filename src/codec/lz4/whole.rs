@@ -1,41 +1,40 @@
-//! An LZ4 block decoded whole, into room that is there.
+//! An LZ4 block decoded as a whole, into a given buffer.
 //!
-//! What a block looks like is told in [`super::block`], which decodes it piecemeal. Nearly every sequence of one is
-//! short: its lengths stand in its token, that of the literals perhaps in a byte more, and its match does not
-//! overlap what it repeats. Such a sequence is decoded in copies of a fixed length, which need no loop and few
-//! checks; what they write too much, the next ones write over. All others, and those near either end, go
-//! the slower way.
+//! [`super::block`], the incremental decoder, describes the format. Nearly every sequence is short: both
+//! lengths are in the token, or the literals need one byte more, and the match does not overlap its source. A
+//! short sequence is decoded in copies of fixed length, which need no loop and few checks; the next copies
+//! overwrite the excess. All other sequences, and those near either end, take the slower path.
 //!
-//! What the fast loop waits for is the way from one token to the next, and branches that were guessed wrong.
-//! Hence it reads the next token by itself, with nothing but the number of literals between the two, and has
-//! branches only for what is rare.
+//! The fast loop is limited by the latency from one token to the next, and by mispredicted branches. It
+//! therefore loads the next token early, with only the number of literals between the two tokens, and
+//! branches only on rare cases.
 
 /// Bytes of a copy.
 const STEP: usize = 16;
 
-/// Literals of a short sequence at most.
+/// Maximum number of literals in a short sequence.
 const LITERALS: usize = 2 * STEP;
 
-/// What the 4 bits of a length stand for if more bytes follow.
+/// The value of a 4-bit length that is followed by more bytes.
 const MORE: usize = 15;
 
-/// The shortest match.
+/// Length of the shortest match.
 const SHORTEST: usize = 4;
 
-/// The longest match whose length is all in the token.
+/// Length of the longest match that the token encodes alone.
 const MATCH: usize = MORE - 1 + SHORTEST;
 
-/// Bytes of a short sequence behind its token at most: a length byte, literals, an offset; and the next token.
+/// Maximum size of a short sequence after its token: a length byte, literals, an offset; and the next token.
 const WINDOW: usize = 1 + LITERALS + 2 + 1;
 
-/// What a short sequence may write over.
+/// Bytes that a short sequence may overwrite.
 const ROOM: usize = LITERALS + MATCH;
 
-/// Decodes `block` into `out` from `start` on and says how many bytes came; `None` for a block that makes no
-/// sense or has more than `out` holds.
+/// Decodes `block` into `out` from `start` on and returns the number of bytes; `None` for a block that is
+/// invalid or does not fit in `out`.
 ///
-/// Matches may reach back to the start of `out`. What is in `out` behind the bytes that came, and after
-/// `None` from `start` on, means nothing.
+/// Matches may reach back to the start of `out`. Bytes of `out` behind the output are undefined; after
+/// `None`, all bytes from `start` on are.
 pub(in crate::codec) fn decode(block: &[u8], out: &mut [u8], start: usize) -> Option<usize> {
     let mut rest = block;
     let mut done = start;
@@ -65,8 +64,8 @@ pub(in crate::codec) fn decode(block: &[u8], out: &mut [u8], start: usize) -> Op
     }
 }
 
-/// Decodes sequences for as long as they are short and far from both ends. The one that is not stays, from behind
-/// its token on; says whether its literals are done, so that its offset is next.
+/// Decodes sequences while they are short and far from both ends. Stops after the token of the first other
+/// one. Returns true if the literals of that one are decoded, so that its offset is next.
 #[inline(always)]
 fn short_ones(token: &mut usize, rest: &mut &[u8], out: &mut [u8], done: &mut usize) -> bool {
     let Some(last) = out.len().checked_sub(ROOM) else { return false };
@@ -89,8 +88,8 @@ fn short_ones(token: &mut usize, rest: &mut &[u8], out: &mut [u8], done: &mut us
         let offset = usize::from(u16::from_le_bytes([window[end], window[end + 1]]));
         let count = (*token & MORE) + SHORTEST;
         let here = *done + literals;
-        // Where the match is shorter than its offset, the bytes that it repeats are there before it begins;
-        // what else a copy takes along need not be right.
+        // If the match is not longer than its offset, its source exists before it begins. Further bytes of a
+        // copy may be wrong.
         if count <= MATCH
             && offset >= count
             && let Some(from) = here.checked_sub(offset)
@@ -115,13 +114,13 @@ fn short_ones(token: &mut usize, rest: &mut &[u8], out: &mut [u8], done: &mut us
     false
 }
 
-/// What a sequence at `done` may write over.
+/// Returns the bytes that a sequence at `done` may overwrite.
 #[inline(always)]
 fn room_at(out: &mut [u8], done: usize) -> Option<&mut [u8; ROOM]> {
     out.split_at_mut_checked(done)?.1.first_chunk_mut()
 }
 
-/// Copies the first `N` bytes, if both have so many.
+/// Copies the first `N` bytes, if both slices have that many.
 #[inline(always)]
 fn copy<const N: usize>(from: &[u8], to: &mut [u8]) {
     if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
@@ -129,7 +128,7 @@ fn copy<const N: usize>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// A length that begins with the 4 bits of a token.
+/// Reads a length that begins with the 4 bits of a token.
 #[inline]
 fn length(code: usize, rest: &mut &[u8]) -> Option<usize> {
     let mut length = code;
@@ -137,7 +136,7 @@ fn length(code: usize, rest: &mut &[u8]) -> Option<usize> {
         loop {
             let (&more, after) = rest.split_first()?;
             *rest = after;
-            // Bounded by 255 times the stored size: can't overflow.
+            // At most 255 times the stored size, so no overflow.
             length += usize::from(more);
             if more != 255 {
                 break;
@@ -147,8 +146,8 @@ fn length(code: usize, rest: &mut &[u8]) -> Option<usize> {
     Some(length)
 }
 
-/// For each offset of less than a step: what makes a step of that many bytes when they are multiplied by it, and
-/// how many bytes of that step are whole repetitions.
+/// For each offset below a step: the factor that repeats that many bytes over a whole step, and the number of
+/// bytes in whole repetitions.
 const REPEAT: [(u128, usize); STEP] = {
     let mut repeat = [(0, 0); STEP];
     let mut offset = 1;
@@ -164,12 +163,12 @@ const REPEAT: [(u128, usize); STEP] = {
     repeat
 };
 
-/// Copies `count` bytes from `offset` back to `at`; where they overlap, the bytes repeat. `None` never comes if
-/// both ends lie within `out`, as the caller has checked, and `offset` is not 0.
+/// Copies `count` bytes from `offset` back to `at`. If the ranges overlap, the bytes repeat. Never returns
+/// `None` if both ranges lie within `out`, as the caller has checked, and `offset` is not 0.
 #[inline]
 fn copy_match(out: &mut [u8], at: usize, offset: usize, count: usize) -> Option<()> {
     let from = at - offset;
-    // In whole steps, where the bytes behind the match may be written over: they come later.
+    // In whole steps, if the bytes behind the match may be overwritten: they are decoded later.
     if offset >= STEP && count <= 4 * STEP && out.len() - at >= 4 * STEP {
         copy_step(out, from, at)?;
         copy_step(out, from + STEP, at + STEP)?;
@@ -190,7 +189,7 @@ fn copy_match(out: &mut [u8], at: usize, offset: usize, count: usize) -> Option<
         let byte = *out.get(from)?;
         out.get_mut(at..at + count)?.fill(byte);
     } else {
-        // What was copied can be copied again: each turn doubles the reach.
+        // Copied bytes can be copied again, so each turn doubles the reach.
         let mut done = 0;
         while done < count {
             let step = (offset + done).min(count - done);

@@ -1,4 +1,4 @@
-//! Decodes the parts of a stream in order, and more of them ahead.
+//! A reader that decodes the parts of a stream in order, with further parts ahead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::decode::Depth;
 use crate::decode::{UNIT, WHOLE};
 use crate::error::Result;
 
-/// Decodes parts in order, from any of them on.
+/// A decoder of parts in order, from any part on.
 pub(super) struct PartReader<P: Parts> {
     table: Arc<Parted<P>>,
-    /// The part that is being given, or is next.
+    /// The current part, or the next one.
     n: usize,
-    /// Where it begins.
+    /// The decoded offset at which it begins.
     begun: u64,
     /// The decoded offset of the next byte.
     offset: u64,
@@ -25,11 +25,11 @@ pub(super) struct PartReader<P: Parts> {
     ended: bool,
 }
 
-/// A part decoded ahead: its bytes from where on, and the decoder.
+/// A part decoded ahead: its bytes, their start in the buffer, and the decoder.
 type Decoded<P> = (Result<(Vec<u8>, usize, <P as Parts>::Decoder)>, Reservation);
 
 impl<P: Parts> PartReader<P> {
-    /// A reader from the start of part `n` on, which is at that decoded offset.
+    /// Returns a reader from the start of part `n` on, which has the decoded offset `offset`.
     pub(super) fn new(table: Arc<Parted<P>>, n: usize, offset: u64) -> Self {
         Self {
             table,
@@ -43,7 +43,7 @@ impl<P: Parts> PartReader<P> {
         }
     }
 
-    /// Starts more parts, as many as the depth allows and the cache has room for.
+    /// Starts decoding further parts, as many as the depth allows and the cache has room for.
     fn fill(&mut self) -> Result<()> {
         let depth = self.depth.get(self.offset, self.table.cache.threads());
         while self.ahead.len() < depth {
@@ -64,7 +64,7 @@ impl<P: Parts> PartReader<P> {
         Ok(())
     }
 
-    /// The part that is next, if it was decoded ahead and nothing was wrong with it.
+    /// Takes the next part, if it was decoded ahead without an error.
     fn take_ahead(&mut self, part: Part, out: &mut Vec<u8>) -> Result<Option<usize>> {
         while self.ahead.front().is_some_and(|(n, _)| *n < self.n) {
             self.ahead.pop_front();
@@ -91,7 +91,7 @@ impl<P: Parts> PartReader<P> {
         Ok(Some(start))
     }
 
-    /// The decoder has come to the end of its part.
+    /// Handles a decoder that has come to the end of its part.
     fn stop(&mut self, mut decoder: P::Decoder) {
         let stopped = decoder.stopped();
         let ended = stopped.ended;
@@ -101,7 +101,7 @@ impl<P: Parts> PartReader<P> {
         } else if ended {
             self.ended = true;
         } else {
-            // There is no room for one more cut: it goes on as if there were none.
+            // The table has no room for another part start: the decoder continues as if there were none.
             self.current = Some(decoder);
         }
     }

@@ -58,7 +58,7 @@ fn frames(bytes: &[u8], len: usize, encode: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8
 
 const LEN: usize = 14_300_000;
 
-/// Streams in parts, with what of them a first read near the end may take, in hundredths.
+/// Returns streams in parts, with the share of each (in percent) that a first read near the end may read.
 fn streams(bytes: &[u8]) -> Vec<(&'static str, Codec, Vec<u8>, u64)> {
     let checked = independent().block_checksums(true).content_checksum(true);
     let tiny = frames(&bytes[..bytes.len() / 3], 5000, |part| zstd(part, true));
@@ -138,7 +138,7 @@ fn a_read_near_the_end_takes_little_and_one_anywhere_after_that_less() {
 
 #[test]
 fn lengths_that_are_not_what_the_headers_let_suppose_are_not_believed() {
-    // Blocks that make up for each other: a short one, and a last one that is longer for it.
+    // Two errors that cancel out: one block is short, and the last one is longer by as much.
     let truth = truth(40 * 65_536 + 1000);
     let mut info = independent();
     info.content_size = Some(truth.len() as u64);

@@ -1,4 +1,4 @@
-//! An index: a seek table as it is stored between mounts. Its file layout, and its key.
+//! The file layout and the key of a seek table that is stored between mounts (in the code: an *index*).
 //!
 //! All numbers are little-endian:
 //!
@@ -10,30 +10,30 @@
 //! 32  used_size        u64: bytes of the stream as stored
 //! 40  data_size        u64: bytes that it decodes to
 //! 48  end              u64: the bit behind its last block
-//! 56  checksum         u32: the stream's own over all it decodes to (zlib); that of the last frame (zstd); 0
+//! 56  checksum         u32: the stream's own, of all output (zlib); that of the last frame (zstd); 0 (bzip2)
 //! 60  flags            u32: 1, sound to the end
-//! 64  unit             u64: bytes from one sum to the next (zlib), or that it is over at least (zstd); 0
-//! 72  count            u64: places
-//! 80  crc              u32: CRC-32 of bytes 0..80 and of the places
+//! 64  unit             u64: bytes between two sums (zlib); minimum of bytes for a sum (zstd); 0 (bzip2)
+//! 72  count            u64: number of entries
+//! 80  crc              u32: CRC-32 of bytes 0..80 and of the entries
 //! 84                   u32 = 0
-//! 88  places           count × so many u64 as the codec has for one
-//!     records          whatever the places point to; each has a CRC of its own
+//! 88  entries          count × the codec's number of u64 for an entry
+//!     records          data to which the entries point; each record has a CRC of its own
 //! ```
 //!
-//! An index is written only after a pass that reached the end of the stream, and found its checksum right and its
-//! length as the header says. The flag records that, since reading with an index does not repeat the pass. The
-//! key is an MD5 of everything that identifies the stream: its name, which the format gives, its length, and its
-//! first and last bytes. The key does not show whether bytes between them have changed. Therefore all output that
-//! is decoded with an index is compared with a CRC in the index before a reader gets it. Where they differ, the
-//! index is removed and the stream is decoded without it. The stream's own checksum decides which of the two was
-//! wrong; a stream without a checksum is not trusted any more.
+//! A table is stored only after a pass that reached the end of the stream, and found its checksum right and
+//! its length equal to the header's. The flag records this, since reading with a stored table does not repeat
+//! the pass. The key is an MD5 of everything that identifies the stream: its name, which the format gives,
+//! its length, and its first and last bytes. The key does not show if bytes between them have changed.
+//! Therefore all output that is decoded with a stored table is compared with a CRC in the table before a
+//! reader gets it. If they differ, the table is removed and the stream is decoded without it. The stream's
+//! own checksum then decides which of the two was wrong; a stream without a checksum is no longer trusted.
 //!
-//! The CRCs are those of the stream that made the index. A forged stream could make one for another stream with the
-//! same ends. Therefore an index belongs to one file, unless the MD5 that the stream claims proves to be right
-//! ([`StreamName`]).
+//! The CRCs are those of the stream that made the table. A forged stream could make a table for another
+//! stream with equal ends. Therefore a stored table belongs to one file, unless the MD5 that the stream
+//! claims proves right ([`StreamName`]).
 //!
-//! The bytes of an index are trusted no more than those of a source: every number is checked before use, and
-//! nothing is allocated on a number's word.
+//! The bytes of a stored table are trusted no more than those of a source: every number is checked before
+//! use, and no memory is allocated from an unchecked number.
 
 use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
@@ -49,23 +49,23 @@ use crate::error::Result;
 const MAGIC: [u8; 8] = *b"asdfseek";
 const VERSION: u32 = 1;
 
-/// Bytes before the places, and those of them before the CRC.
+/// Size of the header, and of its part before the CRC.
 const HEADER: usize = 88;
 const BEFORE_CRC: usize = 80;
 
-/// The pass that made the table found the stream sound to its end.
+/// Flag: the pass that made the table found the stream sound to its end.
 const SOUND: u32 = 1;
 
-/// Bytes of each end of a stream that are part of its key.
+/// Number of bytes of each end of a stream that are part of its key.
 const EDGE: u64 = 4096;
 
-/// Bytes that are hashed at a time.
+/// Bytes hashed at a time.
 const PIECE: usize = 256 << 10;
 
-/// Places that are read at a time.
+/// Entries read at a time.
 const AT_ONCE: usize = 2048;
 
-/// The codec of an index.
+/// The codec of a stored table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::codec) enum IndexKind {
     Zlib = 1,
@@ -74,7 +74,7 @@ pub(in crate::codec) enum IndexKind {
 }
 
 impl IndexKind {
-    /// Numbers for each place.
+    /// Returns the number of u64 in each entry.
     fn numbers(self) -> usize {
         match self {
             Self::Zlib | Self::Zstd => 4,
@@ -83,33 +83,34 @@ impl IndexKind {
     }
 }
 
-/// What an index says of its stream as a whole.
+/// A table's data about the whole stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::codec) struct Summary {
     /// The bit behind its last block.
     pub(in crate::codec) end: u64,
-    /// Its own checksum.
+    /// The stream's own checksum.
     pub(in crate::codec) checksum: u32,
-    /// Bytes from one sum to the next.
+    /// Bytes between two sums.
     pub(in crate::codec) unit: u64,
 }
 
-/// When an index is written: once the stream was decoded to its sound end, and all its checkpoints are stored.
+/// The conditions for storing a table: the stream was decoded to its sound end, and all checkpoints are
+/// stored.
 #[derive(Debug, Default)]
 pub(in crate::codec) struct Completion {
-    /// Checkpoints that are being stored.
+    /// Number of checkpoints that are being stored.
     storing: usize,
     has_ended: bool,
     end: Option<(Summary, PendingWrite)>,
 }
 
 impl Completion {
-    /// A checkpoint is being stored.
+    /// Notes that a checkpoint is being stored.
     pub(in crate::codec) fn begin(&mut self) {
         self.storing += 1;
     }
 
-    /// It is stored, or that failed.
+    /// Notes that a checkpoint is stored, or could not be stored.
     pub(in crate::codec) fn done(&mut self) {
         self.storing -= 1;
     }
@@ -122,18 +123,18 @@ impl Completion {
         self.has_ended
     }
 
-    /// The stream has ended, and its index will be written to the slot.
+    /// Notes that the stream has ended, and that its table will be stored in the slot.
     pub(in crate::codec) fn end(&mut self, summary: Summary, slot: &IndexSlot) {
         (self.has_ended, self.end) = (true, Some((summary, slot.pending_write())));
     }
 
-    /// What was noted at the end, once, when no checkpoint is being stored.
+    /// Takes the data noted at the end, once; `None` while a checkpoint is being stored.
     pub(in crate::codec) fn take(&mut self) -> Option<(Summary, PendingWrite)> {
         if self.is_storing() { None } else { self.end.take() }
     }
 }
 
-/// Where the index of a stream is stored.
+/// The slot in the store for the table of a stream.
 #[derive(Debug)]
 pub(in crate::codec) struct IndexSlot {
     store: Arc<Store>,
@@ -144,12 +145,12 @@ pub(in crate::codec) struct IndexSlot {
     keys: OnceLock<Option<Keys>>,
 }
 
-/// The keys under which the index of a stream may lie.
+/// The keys under which the table of a stream may be stored.
 #[derive(Clone, Copy, Debug)]
 struct Keys {
-    /// The key of the file itself.
+    /// The key of the stream in this file.
     own: Key,
-    /// The key of all streams with the same MD5, once that has proven right.
+    /// The key of all streams with the same MD5, used once the MD5 has proven right.
     shared: Option<Key>,
 }
 
@@ -160,8 +161,8 @@ impl Keys {
 }
 
 impl IndexSlot {
-    /// The slot for the stream in `stored`, which decodes to `data_size` bytes; `name` is what else tells
-    /// it from others. There is none where nothing is stored.
+    /// Returns the slot for the stream in `stored`, which decodes to `data_size` bytes; `name` identifies it
+    /// further. `None` if the store keeps nothing.
     pub(in crate::codec) fn new(
         store: &Arc<Store>,
         of: IndexKind,
@@ -174,17 +175,17 @@ impl IndexSlot {
         Some(Self { store, of, name, stored, data_size, keys })
     }
 
-    /// How many bytes the stream has, stored.
+    /// Returns the size of the stored stream in bytes.
     pub(in crate::codec) fn used_size(&self) -> u64 {
         self.stored.len()
     }
 
-    /// How many bytes the stream should decode to.
+    /// Returns the expected decoded size of the stream.
     pub(in crate::codec) fn data_size(&self) -> u64 {
         self.data_size
     }
 
-    /// The keys of the index; `None` if the ends of the stream can't be read.
+    /// Returns the keys of the table; `None` if the ends of the stream can't be read.
     fn keys(&self) -> Option<Keys> {
         *self.keys.get_or_init(|| {
             let used_size = self.stored.len();
@@ -204,7 +205,7 @@ impl IndexSlot {
         })
     }
 
-    /// The index, if there is one that fits: its places of `N` numbers each, `most` of them at most.
+    /// Returns the stored table, if one fits: at most `most` entries of `N` numbers each.
     pub(in crate::codec) fn find<const N: usize>(&self, most: u64) -> Option<StoredIndex<N>> {
         self.keys()?.all().find_map(|key| {
             let table = self.read(self.store.find(key)?, key, most);
@@ -249,7 +250,7 @@ impl IndexSlot {
         (crc == short(80)?).then_some(StoredIndex { file, whole, places, records: end })
     }
 
-    /// The bytes before the places.
+    /// Returns the bytes before the entries.
     fn header(&self, key: Key, whole: Summary, count: u64, crc: u32) -> [u8; HEADER] {
         let mut header = [0; HEADER];
         let mut at = 0;
@@ -272,7 +273,7 @@ impl IndexSlot {
         header
     }
 
-    /// Stores an index: its places, and then what `records` writes. `pass` decodes the stream from its start.
+    /// Stores a table: its entries, then the output of `records`. `pass` decodes the stream from its start.
     pub(in crate::codec) fn keep<const N: usize>(
         &self,
         whole: Summary,
@@ -297,7 +298,7 @@ impl IndexSlot {
         if self.md5_of_stored().is_ok_and(|md5| md5 == claimed) {
             return keep(shared);
         }
-        // Only a second pass shows the MD5 of the decoded bytes. Meanwhile the mount may end.
+        // Only a second pass shows the MD5 of the decoded bytes. The mount may end before it is done.
         keep(keys.own);
         if self.md5_of_decoded(pass).is_ok_and(|md5| md5 == claimed) {
             keep(shared);
@@ -325,7 +326,7 @@ impl IndexSlot {
         while let Some(start) = pass.next(&mut bytes)? {
             let piece = bytes.get(start..).unwrap_or_default();
             md5.update(piece);
-            // A file that is changed meanwhile may have no end.
+            // A file that changes meanwhile may have no end.
             let Some(rest) = left.checked_sub(piece.len() as u64) else { break };
             left = rest;
         }
@@ -333,7 +334,7 @@ impl IndexSlot {
         Ok(md5.finalize().into())
     }
 
-    /// Removes the index.
+    /// Removes the stored table.
     pub(in crate::codec) fn remove(&self) {
         for key in self.keys().into_iter().flat_map(Keys::all) {
             tracing::info!("the seek table {key} does not fit its stream, and is removed");
@@ -341,7 +342,7 @@ impl IndexSlot {
         }
     }
 
-    /// Announces that the index will be written.
+    /// Announces that the table will be stored.
     pub(in crate::codec) fn pending_write(&self) -> PendingWrite {
         self.store.pending_write()
     }
@@ -369,7 +370,7 @@ impl IndexSlot {
 
 #[cfg(test)]
 impl IndexSlot {
-    /// All bytes that are stored.
+    /// Returns all stored bytes.
     pub(in crate::codec) fn bytes(&self) -> Option<Vec<u8>> {
         let file = self.keys()?.all().find_map(|key| self.store.find(key))?;
         let mut bytes = vec![0; usize::try_from(file.len()).ok()?];
@@ -382,23 +383,23 @@ impl IndexSlot {
     }
 }
 
-/// An index that was found.
+/// A stored table that was found.
 #[derive(Debug)]
 pub(in crate::codec) struct StoredIndex<const N: usize> {
-    /// Its file, for the records.
+    /// The table's file, for the records.
     pub(in crate::codec) file: Arc<dyn Content>,
     pub(in crate::codec) whole: Summary,
     pub(in crate::codec) places: Vec<[u64; N]>,
-    /// Where the records begin in the file.
+    /// Position of the records in the file.
     pub(in crate::codec) records: u64,
 }
 
-/// Where the records of so many places of `N` numbers begin.
+/// Returns the position of the records after `places` entries of `N` numbers.
 pub(in crate::codec) fn records<const N: usize>(places: usize) -> u64 {
     HEADER as u64 + places as u64 * 8 * N as u64
 }
 
-/// The CRC-32 of some bytes and those after them, by the CRC of the first.
+/// Continues a CRC-32: `before` is the CRC of the preceding bytes.
 pub(in crate::codec) fn crc_after(before: u32, bytes: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new_with_initial(before);
     crc.update(bytes);

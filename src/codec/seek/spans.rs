@@ -1,21 +1,21 @@
-//! The spans of an index whose places have records. A span lies between a place where decoding can start and the
-//! next one.
+//! The spans of a stored table whose entries have records. A span is the output from a checkpoint to the next
+//! one.
 //!
-//! Such a place is four numbers: two that say where in the stream, which are the codec's, its decoded offset,
-//! and where its record is in the index's file (40 bits) and how long (24 bits).
+//! An entry has four numbers: two for the codec's position in the stream, the decoded offset, and the
+//! position (40 bits) and length (24 bits) of the record in the table's file.
 
 use std::sync::Arc;
 
 use super::index::{IndexSlot, StoredIndex, Summary};
 use crate::content::{Content, read_exact_at};
 
-/// Bits of a record's place and length that are its length.
+/// Number of bits for the length in the number of a record.
 const LEN_BITS: u32 = 24;
 
-/// A place: where its block begins in the codec's words, offset, record.
+/// An entry: two numbers of the codec, the offset, the record.
 pub(in crate::codec) type Numbers = [u64; 4];
 
-/// The number for a record of so many bytes at `at`; none if it has no room for that.
+/// Returns the number for a record of `len` bytes at `at`; `None` if they are too large for it.
 pub(in crate::codec) fn record(at: u64, len: u64) -> Option<u64> {
     (len >> LEN_BITS == 0 && at >> (64 - LEN_BITS) == 0).then_some(at << LEN_BITS | len)
 }
@@ -24,15 +24,15 @@ pub(in crate::codec) fn record(at: u64, len: u64) -> Option<u64> {
 #[derive(Debug)]
 pub(in crate::codec) struct Spans {
     file: Arc<dyn Content>,
-    /// What the index says of the stream as a whole.
+    /// The table's data about the whole stream.
     pub(in crate::codec) whole: Summary,
     places: Vec<Numbers>,
     data_size: u64,
 }
 
 impl Spans {
-    /// The index in a slot, of `most` places at most. One that is not consistent is removed: its records lie in
-    /// its file, and `is_consistent` is what the codec knows.
+    /// Returns the table in a slot, with at most `most` entries. A table that is not consistent is removed:
+    /// all records must be in its file, and `is_consistent` is the codec's check.
     pub(in crate::codec) fn find(
         slot: &IndexSlot,
         most: u64,
@@ -50,42 +50,43 @@ impl Spans {
         None
     }
 
-    /// Whether they begin with `first`, the stream's start, and go up from there to before its end, which has
-    /// `end` in the place of a place's second number.
+    /// True if the entries begin with `first`, the stream's start, and are in ascending order before the
+    /// stream's end; `end` is compared with an entry's second number.
     pub(in crate::codec) fn are_in_order(&self, first: [u64; 3], end: u64) -> bool {
         self.places.first().is_some_and(|place| place[..3] == first)
             && self.places.is_sorted_by(|one, next| one[1] < next[1] && one[2] < next[2])
             && self.places.last().is_some_and(|place| place[1] < end && place[2] < self.data_size)
     }
 
-    /// How many there are.
+    /// Returns the number of spans.
     pub(in crate::codec) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// The decoded offset where a span begins; that of the one after the last is the end.
+    /// Returns the decoded offset at which a span begins; for the number after the last span, the stream's
+    /// end.
     pub(in crate::codec) fn start(&self, span: usize) -> u64 {
         self.places.get(span).map_or(self.data_size, |place| place[2])
     }
 
-    /// The span that holds a decoded offset.
+    /// Returns the span that holds a decoded offset.
     pub(in crate::codec) fn at(&self, offset: u64) -> usize {
         self.places.partition_point(|place| place[2] <= offset).saturating_sub(1)
     }
 
-    /// The numbers of a span's place, without its record.
+    /// Returns the numbers of a span's entry, without its record.
     pub(in crate::codec) fn place(&self, span: usize) -> Option<[u64; 3]> {
         let &[one, other, offset, _] = self.places.get(span)?;
         Some([one, other, offset])
     }
 
-    /// Reads a record from its byte `from` on; `None` if the bytes can't be read.
+    /// Reads bytes of a record from its byte `from` on; `None` if they can't be read.
     pub(in crate::codec) fn read(&self, span: usize, from: u64, bytes: &mut [u8]) -> Option<()> {
         let (at, _) = self.record(span)?;
         read_exact_at(&*self.file, at.checked_add(from)?, bytes).ok()
     }
 
-    /// Where in the file the record of a span is, and how long: their sum is no overflow.
+    /// Returns position and length of a span's record; their sum can't overflow.
     pub(in crate::codec) fn record(&self, span: usize) -> Option<(u64, u64)> {
         let record = self.places.get(span)?[3];
         Some((record >> LEN_BITS, record & ((1 << LEN_BITS) - 1)))

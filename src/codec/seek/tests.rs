@@ -1,10 +1,10 @@
-//! Streams with tables: when the library is asked.
+//! Streams with seek tables: when the library is asked.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// A stream that ours finds broken at once, and so does the library, which counts how often it is asked.
+/// A stream that both our decoder and the library find broken at once; it counts the calls of the library.
 #[derive(Debug)]
 struct Broken(Arc<AtomicUsize>);
 

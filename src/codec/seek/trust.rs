@@ -1,4 +1,4 @@
-//! The index of a stream, and whether it is trusted.
+//! The stored table of a stream, and the decision to trust it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::index::IndexSlot;
 use crate::error::{Error, Result};
 
-/// The index of a stream, if there is a slot for it and something is stored there.
+/// The stored table of a stream, if there is a slot and the slot holds a table.
 #[derive(Debug)]
 pub(in crate::codec) struct TrustedIndex<K> {
     slot: Option<IndexSlot>,
@@ -21,35 +21,36 @@ enum State<K> {
     Unknown,
     Nothing,
     Kept(Arc<K>),
-    /// The stream is damaged, and this is why. The index is still right about what the stream was.
+    /// The stream is damaged, for this reason. The table still describes the stream as it was.
     Outlived(Arc<K>, Error),
 }
 
-/// An index of any codec.
+/// The stored table of any codec.
 pub(in crate::codec) trait IndexTrust: fmt::Debug {
-    /// Whether there is an index.
+    /// True if there is a stored table.
     fn is_there(&self) -> bool;
 
-    /// How many bytes the stream should decode to.
+    /// Returns the expected decoded size of the stream.
     fn data_size(&self) -> u64;
 
-    /// Decides between index and stream after they contradicted each other. `pass` decodes the stream without the
-    /// index. If it finds the stream sound, the index is removed; otherwise its error is the result, now and later.
+    /// Decides between table and stream after they contradicted each other. `pass` decodes the stream without
+    /// the table. If it finds the stream sound, the table is removed. Otherwise its error is the result, now
+    /// and later.
     fn judge(&self, pass: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
 impl<K> TrustedIndex<K> {
-    /// The index that `look` finds in a slot.
+    /// Returns the table that `look` finds in a slot.
     pub(in crate::codec) fn new(slot: Option<IndexSlot>, look: fn(&IndexSlot) -> Option<K>) -> Self {
         Self { slot, look, state: Mutex::new(State::Unknown), removed: AtomicBool::new(false) }
     }
 
-    /// The slot, for storing an index.
+    /// Returns the slot in which a table can be stored.
     pub(in crate::codec) fn slot(&self) -> Option<&IndexSlot> {
         self.slot.as_ref()
     }
 
-    /// The index; it is looked for at the first call.
+    /// Returns the table, which is looked for at the first call.
     pub(in crate::codec) fn get(&self) -> Option<Arc<K>> {
         let slot = self.slot.as_ref()?;
         let mut state = self.state();
@@ -82,7 +83,7 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
             State::Outlived(_, error) => return Err(error.clone()),
             State::Unknown | State::Nothing => return Ok(()),
         }
-        // Before the pass, which stores a new index.
+        // Removed before the pass, because the pass stores a new table.
         if !self.removed.swap(true, Ordering::Relaxed) {
             self.slot.iter().for_each(IndexSlot::remove);
         }
@@ -91,7 +92,7 @@ impl<K: fmt::Debug> IndexTrust for TrustedIndex<K> {
             found => found,
         };
         let mut state = self.state();
-        // Another reader may have decided meanwhile.
+        // Meanwhile another reader may have decided.
         let State::Kept(kept) = &*state else { return found };
         *state = match &found {
             Ok(()) => State::Nothing,

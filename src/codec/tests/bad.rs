@@ -1,20 +1,20 @@
-//! Bad zlib and bzip2 streams by the thousand.
+//! Thousands of damaged zlib and bzip2 streams.
 
 use super::*;
 use crate::cache::store::Store;
 
-/// Opens as a mount does that keeps tables.
+/// Opens a content as a mount does that stores seek tables.
 fn mounted(codec: Codec, stored: &[u8], data_size: usize, cache: &Arc<Cache>) -> Result<Arc<dyn Content>> {
     open_named(codec, Arc::new(Text::new(stored)), data_size as u64, cache, Some(&b"name".into()))
 }
 
-/// What can be read from the start on, and the error that ends it.
+/// Returns the bytes that can be read from the start on, and the error that ends them.
 fn read(content: &dyn Content, step: usize) -> (Vec<u8>, Option<Error>) {
     let (bytes, error) = prefix(content, step);
     let at = bytes.len() as u64;
     if let Some(error) = &error {
         assert_eq!(error.errno(), libc::EIO);
-        // It stays so.
+        // Later reads fail as well.
         for beyond in [at, at + 1, content.len().saturating_sub(1)] {
             let again = content.read_at(beyond.max(at), &mut [0; 10]);
             assert!(again.is_err() || beyond < at, "{again:?} at {beyond} of {}", content.len());
@@ -50,7 +50,7 @@ fn give_no_more_than_promised_and_then_an_error_with_its_place() {
     for (codec, good) in [(Codec::Zlib, zlib(&truth)), (Codec::Bzip2, bzip2(&truth))] {
         for round in 0..2000 {
             let bad = spoil(&good, round, &mut dice);
-            // The size of the header is right, a little wrong, or a lie.
+            // The size in the header is right, slightly wrong, or random.
             let size = match dice.roll(8) {
                 0 => truth.len() + 1 + dice.roll(3),
                 1 => truth.len() - 1 - dice.roll(truth.len() - 1),

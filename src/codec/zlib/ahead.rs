@@ -1,11 +1,13 @@
 //! The segments of a stream that other threads decode ahead of a reader.
 //!
-//! Between two checkpoints a segment is decoded as it is. Beyond the last checkpoint the stream is cut by
-//! compressed bits: behind each cut a block is searched and decoded, with markers for the unknown window, up to
-//! the first block behind the next cut. Whether it was a block is known when the reader gets there ([`Piece`]).
+//! Between two checkpoints a segment is decoded directly. Past the last checkpoint the stream is cut at
+//! compressed bits: after each cut a block is searched and decoded, with markers for the unknown window, up
+//! to the first block after the next cut. Only when the reader gets there is it known that a block began
+//! there ([`Piece`]).
 //!
-//! Decoding with markers and replacing them costs a fifth more than decoding behind a known window, as the reader
-//! itself does. Where threads are few the reader therefore decodes a share ([`Threads`]): a gap is left for it.
+//! Decoding with markers and replacing them costs a fifth more than decoding with a known window, as the
+//! reader does. With few threads the reader therefore decodes a share itself ([`Threads`]): a gap is left for
+//! it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,35 +18,36 @@ use crate::cache::{Reservation, Task};
 use crate::codec::deflate::{Ending, Finder, Inflate, Piece, PieceRequest, Position, WINDOW};
 use crate::decode::Depth;
 
-/// With up to so many threads the reader decodes a share itself. With more it is busy with replacing markers.
+/// Up to this number of threads the reader decodes a share itself. With more it is busy replacing markers.
 const FEW: usize = 4;
 
-/// How much more output than it should have a piece may have, which is known only afterwards.
+/// Maximum output of a piece, as a multiple of the intended output; the size is known only after decoding.
 const CAP: u64 = 3;
 
-/// Bytes that a piece takes up for each byte of output it should have: symbols of two bytes, and room.
+/// Memory of a piece per byte of intended output: symbols of two bytes, and room.
 const PIECE_WEIGHT: u64 = 6;
 
-/// The most compressed bits of a piece, for streams that hardly decode to anything.
+/// Maximum number of compressed bits in a piece, for streams that hardly compress.
 const MOST_BITS: u64 = 8 << 22;
 
-/// Bytes of a decoder.
+/// Memory of a decoder in bytes.
 pub(super) const INFLATE: u64 = 128 << 10;
 
-/// Bytes of a piece beside its output.
+/// Memory of a piece besides its output, in bytes.
 const PIECE: u64 = 320 << 10;
 
-/// How many threads work for a reader, its own included.
+/// Number of threads that work for a reader, its own included.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Threads(pub(super) usize);
 
 impl Threads {
-    /// Whether the reader decodes a share too. With more threads it only replaces markers.
+    /// True if the reader decodes a share too. With more threads it only replaces markers.
     fn are_few(self) -> bool {
         self.0 <= FEW
     }
 
-    /// How many segments may be in work: one more where the reader's own share lies between them.
+    /// Returns the number of segments decoded at a time: one more if the reader's own share lies between
+    /// them.
     fn depth(self, depth: &Depth, at: u64) -> usize {
         match depth.get(at, self.0) {
             0 => 0,
@@ -53,28 +56,28 @@ impl Threads {
     }
 }
 
-/// SegmentReader in work, in the order of the stream.
+/// The segments being decoded, in stream order.
 #[derive(Default)]
 pub(super) struct SegmentQueue {
     entries: VecDeque<QueuedSegment>,
-    /// Pieces since the last gap.
+    /// Number of pieces since the last gap.
     in_row: usize,
 }
 
 pub(super) type SpanTask = Task<(Option<Output>, Reservation)>;
 
-/// A segment in work.
+/// A segment that is being decoded.
 pub(super) enum QueuedSegment {
-    /// From a checkpoint up to the next.
+    /// From a checkpoint to the next.
     Span { start: PackedCheckpoint, end: PackedCheckpoint, task: SpanTask },
-    /// From a block behind `cut` up to one behind `until`.
+    /// From a block after `cut` to a block after `until`.
     Piece { cut: u64, until: u64, task: Task<(Option<Box<Piece>>, Reservation)> },
 }
 
-/// Output with the window before it.
+/// Output, with the window before it.
 pub(super) struct Output {
     pub(super) bytes: Vec<u8>,
-    /// Where the output begins.
+    /// Start of the output in `bytes`.
     pub(super) start: usize,
 }
 
@@ -87,8 +90,7 @@ impl SegmentQueue {
         self.entries.pop_front()
     }
 
-    /// Starts more segments, as many as `depth` allows on so many threads and the cache has
-    /// room for.
+    /// Starts further segments, as many as `depth` allows on so many threads and the cache has room for.
     pub(super) fn fill(&mut self, zlib: &Arc<ZlibTable>, here: Position, depth: &Depth, threads: Threads) {
         let depth = threads.depth(depth, here.offset);
         while self.entries.len() < depth {
@@ -108,7 +110,7 @@ impl SegmentQueue {
         }
     }
 
-    /// How many bits are left to the reader behind the last piece, where a piece has so many.
+    /// Returns the number of bits left to the reader after the last piece; `bits` is the size of a piece.
     fn gap(&mut self, threads: Threads, bits: u64) -> u64 {
         self.in_row += 1;
         if !threads.are_few() || self.in_row + 1 < threads.0 {
@@ -119,7 +121,7 @@ impl SegmentQueue {
     }
 }
 
-/// The next segment behind `place`, for a reader at `here`.
+/// Returns the next segment after `place`, for a reader at `here`.
 fn from(zlib: &Arc<ZlibTable>, place: Position, here: Position) -> Option<QueuedSegment> {
     match zlib.next_two(place.offset) {
         (Some(start), Some(end)) => span(zlib, start, end),
@@ -131,7 +133,7 @@ fn from(zlib: &Arc<ZlibTable>, place: Position, here: Position) -> Option<Queued
     }
 }
 
-/// How many compressed bits a piece should have.
+/// Returns the intended number of compressed bits in a piece.
 fn bits(zlib: &ZlibTable, here: Position) -> u64 {
     let ratio = here.bit as f64 / here.offset.max(1) as f64;
     let bits = (zlib.scale.stretch as f64 * ratio) as u64;

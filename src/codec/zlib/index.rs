@@ -1,17 +1,18 @@
-//! A zlib stream's table as it is stored between mounts ([`seek::index`](crate::codec::seek::index)).
+//! The seek table of a zlib stream as it is stored between mounts
+//! ([`seek::index`](crate::codec::seek::index)).
 //!
-//! A place is where decoding can start: the bit of its block's header, its own bit, its decoded offset, and
-//! where its record is in the file (40 bits) and how long (24 bits). The first place is the stream's start.
-//! A record is what is needed from its place up to the next, which together are a span:
+//! Each entry is a checkpoint: the bit of its block's header, its own bit, its decoded offset, and the
+//! position (40 bits) and length (24 bits) of its record in the file. The first entry is the stream's start.
+//! The output from a checkpoint to the next is a span. A record holds what its span needs:
 //!
 //! ```text
 //! crc       u32       CRC-32 of the rest
-//! sums      n × u32   CRC-32 of all output from the stream's start up to the place; up to each multiple
-//!                     of the table's unit within the span; up to the span's end
-//! window              the output before the place, packed
+//! sums      n × u32   CRC-32 of all output from the stream's start to: the checkpoint; each multiple of
+//!                     the table's unit within the span; the span's end
+//! window              the output before the checkpoint, compressed
 //! ```
 //!
-//! So the output between two such offsets is right if the first sum, continued over it, gives the second.
+//! The output between two of these offsets is right if the first sum, continued over it, gives the second.
 
 use std::io;
 
@@ -23,45 +24,45 @@ use crate::codec::seek::index::{IndexSlot, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Numbers, Spans};
 use crate::error::Result;
 
-/// Bytes of a packed window at most: one that can't be packed, and room.
+/// Maximum size of a packed window: an incompressible one, with some room.
 const PACKED: u64 = WINDOW as u64 + WINDOW as u64 / 8 + 64;
 
-/// Bytes of a record at most.
+/// Maximum size of a record in bytes.
 const RECORD: u64 = 1 << 20;
 
-/// Places of a table at most: many more than the spacing gives.
+/// Maximum number of checkpoints in a table: many more than the spacing gives.
 const PLACES: u64 = 1 << 17;
 
-/// An index whose numbers are consistent.
+/// A stored seek table whose numbers are consistent.
 #[derive(Debug)]
 pub(super) struct ZlibIndex {
     pub(super) spans: Spans,
 }
 
-/// What is needed to decode a span.
+/// The data needed to decode a span.
 #[derive(Debug)]
 pub(super) struct Record {
-    /// Up to the span's start, the multiples of the unit within it, and its end.
+    /// Sums up to the span's start, to the multiples of the unit within the span, and to its end.
     sums: Vec<u32>,
     window: PackedWindow,
 }
 
 impl ZlibIndex {
-    /// The index in a slot, if it is consistent.
+    /// Returns the table in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
         let bits = slot.used_size().checked_mul(8);
         let is_consistent = |spans: &Spans| bits.is_some_and(|bits| is_consistent(spans, bits));
         Some(Self { spans: Spans::find(slot, PLACES, is_consistent)? })
     }
 
-    /// Where decoding a span starts.
+    /// Returns the position at which decoding of a span starts.
     pub(super) fn place(&self, span: usize) -> Option<Position> {
         let [header, bit, offset] = self.spans.place(span)?;
         let block = if header == bit { Block::Between } else { Block::Dynamic };
         Some(Position { header, bit, offset, block, last: false })
     }
 
-    /// Where in a span, which holds `at`, the next sum is: its number, and the decoded offset.
+    /// Returns the number and the decoded offset of the next sum after `at`, which is in `span`.
     pub(super) fn next_sum(&self, span: usize, at: u64) -> (usize, u64) {
         let (start, end, unit) = (self.spans.start(span), self.spans.start(span + 1), self.spans.whole.unit);
         let number = at / unit - start / unit + 1;
@@ -69,7 +70,7 @@ impl ZlibIndex {
         (usize::try_from(number).unwrap_or(usize::MAX), next)
     }
 
-    /// What is needed to decode a span, if it is there and undamaged.
+    /// Returns the record of a span, if it is there and undamaged.
     pub(super) fn record(&self, span: usize) -> Option<Record> {
         let (_, len) = self.spans.record(span)?;
         let mut bytes = vec![0; usize::try_from(len).ok()?];
@@ -104,35 +105,35 @@ fn is_consistent(spans: &Spans, bits: u64) -> bool {
         && spans.whole.unit == Scale::of(spans.start(spans.len())).unit()
 }
 
-/// How many sums a record has.
+/// Returns the number of sums in a record.
 fn sums_of(spans: &Spans, span: usize) -> Option<u64> {
     let (start, end, unit) = (spans.start(span), spans.start(span + 1), spans.whole.unit);
     Some((end.checked_sub(1)?.checked_div(unit)?).checked_sub(start.checked_div(unit)?)? + 2)
 }
 
 impl Record {
-    /// The output before the span.
+    /// Returns the output before the span.
     pub(super) fn window(&self) -> Option<Vec<u8>> {
         let mut window = Vec::new();
-        // Before the first span there is none, and nothing was packed.
+        // The first span has no output before it, so no window was packed.
         let unpacked = self.window.is_empty() || self.window.unpack(&mut window).is_ok();
         unpacked.then_some(window)
     }
 
-    /// Whether `bytes` lead from the sum before number `next` to that one.
+    /// True if the sum before number `next`, continued over `bytes`, gives sum number `next`.
     pub(super) fn vouches(&self, next: usize, bytes: &[u8]) -> bool {
         let before = next.checked_sub(1).and_then(|before| self.sums.get(before));
         before.is_some_and(|&before| self.sums.get(next) == Some(&crc_after(before, bytes)))
     }
 }
 
-/// The sums of a stream's output at the multiples of a unit, and at its end.
+/// The sums of a stream's output up to the multiples of a unit, and up to its end.
 #[derive(Clone, Debug)]
 pub(super) struct Sums {
     pub(super) unit: u64,
-    /// Up to 0, up to the first multiple, …
+    /// Sums up to 0, up to the first multiple, …
     pub(super) at: Vec<u32>,
-    /// Up to where the output was summed.
+    /// The sum of all output so far.
     pub(super) now: u32,
 }
 
@@ -141,19 +142,19 @@ impl Sums {
         Self { unit: scale.unit(), at: vec![0], now: 0 }
     }
 
-    /// Sums that continue from here, and have only what follows.
+    /// Returns sums that continue from here, without the earlier ones.
     pub(super) fn tip(&self) -> Self {
         Self { unit: self.unit, at: Vec::new(), now: self.now }
     }
 
-    /// Adds what a [`tip`](Self::tip) of it has gathered.
+    /// Adds the sums that a [`tip`](Self::tip) has gathered.
     pub(super) fn add(&mut self, tip: Self) {
         self.at.extend(tip.at);
         self.now = tip.now;
     }
 
-    /// Goes on with `bytes`, which begin at `offset`; gives the sums up to each of `places`, which are in
-    /// order and among them.
+    /// Continues with `bytes`, which begin at `offset`. Returns the sums up to each of `places`, which are in
+    /// order and within the bytes.
     pub(super) fn go_on(&mut self, mut offset: u64, mut bytes: &[u8], places: &[u64]) -> Vec<u32> {
         let mut places = places.iter().copied().peekable();
         let mut given = Vec::new();
@@ -166,7 +167,7 @@ impl Sums {
             let until = places.peek().map_or(multiple, |place| multiple.min(*place));
             let len = usize::try_from(until - offset).map_or(bytes.len(), |len| len.min(bytes.len()));
             if len == 0 {
-                // Places behind the bytes have no sum.
+                // Offsets behind the bytes have no sum.
                 break;
             }
             let (part, rest) = bytes.split_at(len);
@@ -180,7 +181,7 @@ impl Sums {
         given
     }
 
-    /// The sums of a span: up to its start, the multiples within it, its end.
+    /// Returns the sums of a span: up to its start, to the multiples within it, and to its end.
     fn of_span(&self, start: (u64, u32), end: (u64, u32)) -> Option<Vec<u32>> {
         let multiples = usize::try_from(start.0 / self.unit + 1).ok()?
             ..usize::try_from((end.0 - 1) / self.unit + 1).ok()?;
@@ -191,17 +192,17 @@ impl Sums {
     }
 }
 
-/// An index that is to be stored.
+/// A seek table that is to be stored.
 #[derive(Debug)]
 pub(super) struct NewIndex {
-    /// Those with a sum.
+    /// The checkpoints that have a sum.
     pub(super) marks: Vec<PackedCheckpoint>,
     pub(super) sums: Sums,
     pub(super) whole: Summary,
 }
 
 impl NewIndex {
-    /// Stores it; `packed` gives a checkpoint's packed window.
+    /// Stores it; `packed` returns the packed window of a checkpoint.
     pub(super) fn keep(
         &self,
         slot: &IndexSlot,
@@ -224,7 +225,7 @@ impl NewIndex {
         slot.keep(self.whole, &places, &mut records, pass);
     }
 
-    /// The places, and the sums of each span.
+    /// Returns the entries of the table, and the sums of each span.
     fn places(&self, data_size: u64) -> Option<(Vec<Numbers>, Vec<Vec<u32>>)> {
         let count = self.marks.len() + 1;
         let mut at = records::<4>(count);

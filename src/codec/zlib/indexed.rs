@@ -1,7 +1,8 @@
-//! Decodes a stream with its index, and compares all output with the index's sums before a reader gets it.
+//! A reader that uses the stored table of a stream. All output is compared with the table's sums before it is
+//! given.
 //!
-//! SpanDecoder the reader decodes from one sum to the next. For sequential reads and far seeks other threads decode
-//! whole spans ahead.
+//! By itself the reader decodes from one sum to the next. For sequential reads and far seeks other threads
+//! decode whole spans ahead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,11 +19,11 @@ use crate::error::{Error, Result};
 pub(super) struct IndexedReader {
     zlib: Arc<ZlibTable>,
     kept: Arc<ZlibIndex>,
-    /// The span in which it stands.
+    /// The current span.
     span: usize,
     at: u64,
     decoder: Option<SpanDecoder>,
-    /// Spans in work, in order.
+    /// Spans that are being decoded, in order.
     ahead: VecDeque<(usize, Work)>,
     depth: Depth,
 }
@@ -32,19 +33,19 @@ type Work = Task<(Option<Output>, Reservation)>;
 /// A decoder at the reader's position.
 struct SpanDecoder {
     inflate: Box<Inflate>,
-    /// Of the span in which it stands.
+    /// The record of the current span.
     record: Record,
     window: Vec<u8>,
 }
 
 impl IndexedReader {
-    /// A reader from the start of a span on.
+    /// Returns a reader from the start of a span on.
     pub(super) fn new(zlib: Arc<ZlibTable>, kept: Arc<ZlibIndex>, span: usize) -> Self {
         let at = kept.spans.start(span);
         Self { zlib, kept, span, at, decoder: None, ahead: VecDeque::new(), depth: Depth::default() }
     }
 
-    /// Starts more spans, as many as the depth allows and the cache has room for.
+    /// Starts further spans, as many as the depth allows and the cache has room for.
     fn fill(&mut self) {
         let depth = self.depth.get(self.at, self.zlib.cache.threads());
         while self.ahead.front().is_some_and(|(span, _)| self.kept.spans.start(*span) < self.at) {
@@ -148,7 +149,7 @@ fn decode_span(zlib: &ZlibTable, kept: &ZlibIndex, span: usize) -> Result<Output
     Ok(Output { bytes, start: window.len() })
 }
 
-/// Puts the `window` and the `len` bytes after it into `out`, which may hold anything.
+/// Writes the `window` and the `len` bytes after it to `out`, whose old contents do not matter.
 fn decode(
     zlib: &ZlibTable,
     inflate: &mut Inflate,
@@ -156,7 +157,7 @@ fn decode(
     out: &mut Vec<u8>,
     len: usize,
 ) -> Result<()> {
-    // Zeros are written only where `out` was shorter.
+    // Only growth of `out` has to write zeros.
     out.resize(window.len() + len, 0);
     out[..window.len()].copy_from_slice(window);
     let (filled, stop) = inflate.decode(&*zlib.stored, out, window.len());
@@ -167,7 +168,7 @@ fn decode(
     }
 }
 
-/// Behind the last byte: whether the stream ends there, and with the checksum that the pass found right.
+/// Fails unless the stream ends after its last byte, at the bit and with the checksum in the table.
 fn finish(zlib: &ZlibTable, kept: &ZlibIndex, inflate: &mut Inflate, out: &mut [u8]) -> Result<()> {
     let filled = out.len();
     let ends = matches!(inflate.decode(&*zlib.stored, out, filled), (_, Ok(Stop::End)));

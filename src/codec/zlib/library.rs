@@ -9,11 +9,11 @@ use crate::codec::library::{Library, Steps};
 use crate::content::Content;
 use crate::error::Result;
 
-/// What the library says of a wrong checksum. Neither flate2 nor zlib-rs has a type that tells this from other
-/// damage. The tests of damaged streams fail if the text changes.
+/// The library's message for a checksum mismatch. Neither flate2 nor zlib-rs has a type that tells it from
+/// other damage. The tests of damaged streams fail if the text changes.
 const WRONG_CHECKSUM: &str = "incorrect data check";
 
-/// The zlib stream in `stored`.
+/// Returns the zlib stream in `stored`, decoded by the library.
 pub(super) fn library(stored: Arc<dyn Content>) -> Library {
     Library::new(stored, |stored| {
         let input = Input::new(stored);
@@ -24,7 +24,7 @@ pub(super) fn library(stored: Arc<dyn Content>) -> Library {
 struct Inflating {
     input: Input,
     inflate: Decompress,
-    /// How it ended.
+    /// The end of the stream, once known.
     end: Option<Result<()>>,
     suspect: Option<u64>,
 }

@@ -1,8 +1,9 @@
-//! Decodes a zlib stream from a position on.
+//! A reader that decodes a zlib stream from a position on.
 //!
-//! Alone the reader decodes with a [`Pass`], in small steps. When segments are decoded ahead of it, it decodes up
-//! to the first of them and takes them in order as long as they fit. Where one does not fit, it decodes up to the
-//! next one itself. The markers of a segment are replaced when its bytes are copied out.
+//! By itself the reader decodes with a [`Pass`], in small steps. If segments are decoded ahead, it decodes up
+//! to the first of them and then takes them in order while each begins where the last one ends. If one does
+//! not, the reader decodes up to the next one itself. The markers of a segment are replaced when its bytes
+//! are copied out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,46 +18,46 @@ use crate::decode::Depth;
 use crate::decode::UNIT;
 use crate::error::{Error, Result};
 
-/// Bytes of a pass.
+/// Memory of a pass in bytes.
 const PASS: u64 = 640 << 10;
 
-/// Bytes of a resolver.
+/// Memory of a resolver in bytes.
 const RESOLVER: u64 = 1 << 16;
 
-/// What making a checkpoint decodes behind it.
+/// Output bytes decoded after a checkpoint to make it.
 const PROBE: usize = WINDOW;
 
 pub(super) struct ZlibReader {
     zlib: Arc<ZlibTable>,
-    /// Where the next segment begins.
+    /// Start of the next segment.
     here: Position,
-    /// The output before it, unless the pass has it.
+    /// The output before it, unless `pass` holds it.
     window: Vec<u8>,
     pass: Option<Pass>,
-    /// The pass makes no checkpoints, for there are some up to this offset.
+    /// The offset up to which checkpoints exist, so that the pass makes none.
     known_to: Option<u64>,
-    /// A block begins here that a finder finds.
+    /// True if a block begins here that a finder finds.
     at_block: bool,
     ahead: SegmentQueue,
     depth: Depth,
-    /// Where the last checkpoint lies that it knows of.
+    /// Offset of the last checkpoint that the reader knows.
     marked: u64,
     /// The piece that is being copied out.
     copying: Option<PieceCopy>,
-    /// What comes after the last segment.
+    /// The next step after the last segment.
     then: NextStep,
-    /// Its number in [`FairShare`](crate::cache::FairShare).
+    /// The reader's number in [`FairShare`](crate::cache::FairShare).
     number: u64,
 }
 
-/// A piece at the reader's position, copied out bit by bit.
+/// A piece at the reader's position that is copied out in parts.
 struct PieceCopy {
     piece: Box<Piece>,
     resolver: Box<Resolver>,
-    /// The decoded offset of what comes next, and how much of the piece came before it.
+    /// The decoded offset of the next byte, and the number of the piece's bytes before it.
     offset: u64,
     given: usize,
-    /// Those that lie there or behind.
+    /// The piece's checkpoints from `offset` on.
     checkpoints: VecDeque<Checkpoint>,
 }
 
@@ -69,7 +70,7 @@ enum NextStep {
 }
 
 impl ZlibReader {
-    /// A reader at a position, with the window before it.
+    /// Returns a reader that starts at `here`; `window` is the output before it.
     pub(super) fn new(zlib: Arc<ZlibTable>, here: Position, window: Vec<u8>) -> Self {
         let number = zlib.cache.fair_share().number();
         Self {
@@ -88,7 +89,7 @@ impl ZlibReader {
         }
     }
 
-    /// Decodes the next segment; returns where it begins in `out`, or `None` for a piece that is copied out later.
+    /// Decodes the next segment; returns its start in `out`, or `None` for a piece that is copied out later.
     fn stretch(&mut self, out: &mut Vec<u8>) -> Result<Option<usize>> {
         let threads = self.threads();
         self.ahead.fill(&self.zlib, self.here, &self.depth, threads);
@@ -111,7 +112,7 @@ impl ZlibReader {
                         return Ok(Some(start));
                     }
                 }
-                // No thread has begun with it: decoding it here, behind a known window, costs less.
+                // No thread has begun this piece. Decoding it here, with the window known, costs less.
                 Some(QueuedSegment::Piece { task, .. }) if !task.has_begun() => {}
                 Some(QueuedSegment::Piece { task, .. }) => {
                     if let Some((Some(piece), _reservation)) = task.take()
@@ -126,8 +127,8 @@ impl ZlibReader {
         self.step(out).map(Some)
     }
 
-    /// How many threads work for this reader: concurrent streams divide them. What its own thread decodes needs
-    /// no markers.
+    /// Returns the number of threads for this reader: concurrent streams divide them. The reader's own thread
+    /// decodes without markers.
     fn threads(&self) -> Threads {
         let (cache, at) = (&self.zlib.cache, self.here.offset);
         // A reader without read-ahead takes no share from sequential readers.
@@ -139,7 +140,7 @@ impl ZlibReader {
         Threads(((cache.threads() + walks / 2) / walks).max(1))
     }
 
-    /// Takes a span that was decoded ahead, if it begins here; where in `out` it does.
+    /// Takes a span that was decoded ahead, if it begins here; returns its start in `out`.
     fn take_span(
         &mut self,
         start: PackedCheckpoint,
@@ -156,12 +157,13 @@ impl ZlibReader {
         Some(span.start)
     }
 
-    /// Takes a piece, to be given, if it begins here.
+    /// Takes a piece to be copied out, if it begins here.
     fn take_piece(&mut self, piece: Box<Piece>) -> bool {
         let mut resolver = self.zlib.cache.scratch::<Resolver>();
         resolver.know(&self.window);
         let fits = piece.start().bit == self.here.bit && self.here.block == Block::Between;
-        // Where a match reaches too far back, the reader alone finds it too, and the bytes before it.
+        // If a match reaches too far back, decoding without the piece finds the error, and the bytes before
+        // it.
         let after =
             if fits && resolver.is_whole(&piece) { resolver.window_at(&piece, piece.len()) } else { None };
         let Some(after) = after else {
@@ -183,7 +185,7 @@ impl ZlibReader {
         true
     }
 
-    /// Moves behind a piece of so many bytes.
+    /// Moves behind a piece of `len` bytes.
     fn go_behind(&mut self, piece: &Piece, len: usize) {
         self.here = Position { offset: self.here.offset.saturating_add(len as u64), ..piece.end() };
         self.at_block = matches!(piece.ending(), Ending::Block);
@@ -194,7 +196,7 @@ impl ZlibReader {
         };
     }
 
-    /// Copies out more of the current piece, as much as there is room for.
+    /// Copies out more of the current piece, as far as there is room.
     fn give(&mut self, out: &mut [u8]) -> Option<usize> {
         let copying = self.copying.as_mut()?;
         let len = copying.resolver.write(&copying.piece, copying.given, out);
@@ -218,13 +220,13 @@ impl ZlibReader {
         self.zlib.cache.keep_scratch(resolver, RESOLVER);
     }
 
-    /// Decodes up to the first block behind a bit, or `len` bytes, or a segment at most.
+    /// Decodes up to the first block behind bit `until`, up to `len` bytes, or up to the size of a segment.
     fn alone(&mut self, until: u64, len: u64, out: &mut Vec<u8>) -> Result<usize> {
         let mut inflate = self.zlib.cache.scratch::<Inflate>();
         let mut piece = self.zlib.cache.scratch::<Piece>();
         let mut cap = usize::try_from(len.min(self.zlib.scale.stretch)).unwrap_or(usize::MAX);
-        // Counted from the last one: the pieces begin with one each, wherever that is, and two that are too near
-        // to each other would be one, with a gap behind it.
+        // Counted from the last checkpoint. Each piece that is decoded ahead begins with a checkpoint at any
+        // offset. Of two checkpoints too close together only one would be kept, and a gap would follow.
         let due = self.marked.saturating_add(self.zlib.scale.spacing).saturating_sub(self.here.offset).max(1);
         let due = usize::try_from(due).ok().filter(|due| *due < cap && len == u64::MAX);
         if let Some(due) = due {
@@ -246,7 +248,7 @@ impl ZlibReader {
         Ok(start)
     }
 
-    /// Decodes a step, alone.
+    /// Decodes a step, without segments from other threads.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<usize> {
         if self.known_to.is_some_and(|known_to| known_to < self.here.offset)
             && let Some(pass) = self.pass.take()
@@ -289,7 +291,7 @@ impl ZlibReader {
         Ok(0)
     }
 
-    /// Adds what was decoded at `offset` to the table.
+    /// Adds the output at `offset`, with its checkpoints, to the table.
     fn note(&mut self, checkpoints: Vec<Checkpoint>, offset: u64, bytes: &[u8]) {
         let places: Vec<_> = checkpoints.iter().map(|checkpoint| checkpoint.place.offset).collect();
         self.marked = places.last().map_or(self.marked, |last| self.marked.max(*last));
@@ -299,7 +301,7 @@ impl ZlibReader {
         }
     }
 
-    /// At the end of the stream: whether its checksum is right.
+    /// Compares the checksum at the end of the stream.
     fn finish(&self) -> Result<()> {
         let stored = zlib::stored_checksum(&*self.zlib.stored, self.here)?;
         let summed = self.zlib.summed();
@@ -336,10 +338,10 @@ impl SegmentReader for ZlibReader {
                 }
                 NextStep::More => {
                     let Some(start) = self.stretch(out)? else {
-                        // A piece of empty blocks is behind it already.
+                        // A piece of empty blocks is already passed.
                         let Some(copying) = &self.copying else { continue };
                         self.depth.took(copying.piece.len(), self.here.offset);
-                        // It is read.
+                        // `read` gives its bytes.
                         return Ok(Some(out.len()));
                     };
                     let len = out.len().saturating_sub(start);

@@ -1,4 +1,4 @@
-//! The checkpoints of a stream, and its checksum as far as it is known.
+//! The checkpoints of a stream, and its checksum as far as known.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +13,11 @@ use crate::codec::seek::index::{Completion, IndexSlot, Summary};
 use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
 
-/// How far before a multiple of the spacing a checkpoint is due: it is made between two symbols, which
-/// are up to 258 bytes apart, and should not come after the start of a unit.
+/// Distance before a multiple of the spacing at which a checkpoint is due. It is made between two symbols,
+/// which are up to 258 bytes apart, and should not come after the start of a unit.
 const EARLY: u64 = 512;
 
-/// Bytes of memory of a packer.
+/// Memory of a packer in bytes.
 const PACKER: u64 = 300 << 10;
 
 /// A zlib stream and its table.
@@ -26,25 +26,25 @@ pub(super) struct ZlibTable {
     pub(super) cache: Arc<Cache>,
     pub(super) scale: Scale,
     state: Mutex<State>,
-    /// The index.
+    /// The stored table.
     pub(super) found: TrustedIndex<ZlibIndex>,
 }
 
 #[derive(Default)]
 struct State {
-    /// In order of both the bits and the offsets.
+    /// Checkpoints in ascending order, both of their bits and of their offsets.
     marks: Vec<PackedCheckpoint>,
     /// The packed windows.
     windows: SegmentList,
-    /// Of everything from the start on that was decoded without a gap.
+    /// Checksum of the output from the start on that was decoded without a gap.
     sum: Option<zlib::Adler>,
-    /// The same in parts, if an index will be stored.
+    /// CRCs of that output up to several offsets, if a table will be stored.
     sums: Option<Sums>,
     completion: Completion,
 }
 
 impl State {
-    /// The marks that are less than a distance from an offset.
+    /// Returns the checkpoints less than `distance` away from an offset.
     fn near(&self, offset: u64, distance: u64) -> &[PackedCheckpoint] {
         let from = self.marks.partition_point(|mark| mark.offset.saturating_add(distance) <= offset);
         let to = self.marks.partition_point(|mark| mark.offset < offset.saturating_add(distance));
@@ -68,26 +68,26 @@ impl ZlibTable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first checkpoint at or after a decoded offset, and the one after it.
+    /// Returns the first checkpoint at or after a decoded offset, and the one after it.
     pub(super) fn next_two(&self, offset: u64) -> (Option<PackedCheckpoint>, Option<PackedCheckpoint>) {
         let state = self.state();
         let at = state.marks.partition_point(|mark| mark.offset < offset);
         (state.marks.get(at).copied(), state.marks.get(at + 1).copied())
     }
 
-    /// The last checkpoint up to a decoded offset.
+    /// Returns the last checkpoint at or before a decoded offset.
     pub(super) fn before(&self, offset: u64) -> Option<PackedCheckpoint> {
         let state = self.state();
         let after = state.marks.partition_point(|mark| mark.offset <= offset);
         state.marks.get(after.checked_sub(1)?).copied()
     }
 
-    /// The decoded offset from which the next checkpoint is due, seen from `offset`.
+    /// Returns the decoded offset from which the next checkpoint is due, for a reader at `offset`.
     pub(super) fn due(&self, offset: u64) -> u64 {
         let spacing = self.scale.spacing;
         let after = (offset.saturating_add(EARLY) / spacing).saturating_add(1).saturating_mul(spacing);
         match self.before(offset) {
-            // Places found ahead don't lie where they are due.
+            // Checkpoints of pieces found ahead are not at the due offsets.
             Some(mark) if after - mark.offset < spacing / 2 => after.saturating_add(spacing) - EARLY,
             _ => after - EARLY,
         }
@@ -104,7 +104,7 @@ impl ZlibTable {
         if self.cache.threads() > 1 { self.cache.run(note) } else { note() }
     }
 
-    /// Notes that the stream ends at a bit, and that its checksum is right. Stores the index.
+    /// Notes that the stream ends at `bit` with a right checksum. Stores the table.
     pub(super) fn ended(self: &Arc<Self>, bit: u64, checksum: zlib::Adler) {
         let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == checksum.len) else { return };
         {
@@ -119,7 +119,7 @@ impl ZlibTable {
         self.cache.run(move || zlib.keep());
     }
 
-    /// Stores the index once the stream has ended and all checkpoints are noted.
+    /// Stores the table once the stream has ended and all checkpoints are noted.
     fn keep(self: &Arc<Self>) {
         let (complete, _pending) = {
             let mut state = self.state();
@@ -134,8 +134,8 @@ impl ZlibTable {
         }
     }
 
-    /// Adds a checkpoint, unless another one is near that is as good, or its window can't be stored. A checkpoint
-    /// with a sum replaces those without: an index needs the sums.
+    /// Adds a checkpoint, unless an equally good one is near, or its window can't be stored. A checkpoint
+    /// with a sum replaces those without one: a stored table needs the sums.
     fn add(&self, checkpoint: &Checkpoint, sum: Option<u32>) {
         let (place, least) = (checkpoint.place, self.scale.spacing / 4 * 3);
         let is_near = |mark: &PackedCheckpoint| match place.offset.checked_sub(mark.offset) {
@@ -168,19 +168,19 @@ impl ZlibTable {
         }
     }
 
-    /// The window of a checkpoint, into `out`; `None` if it can't be had.
+    /// Unpacks the window of a checkpoint into `out`; `None` if it can't be read.
     pub(super) fn window(&self, mark: &PackedCheckpoint, out: &mut Vec<u8>) -> Option<()> {
         let len = mark.offset.min(WINDOW as u64) as usize;
         PackedWindow::from_parts(len, self.packed(mark)?).unpack(out).ok()
     }
 
-    /// The same, packed.
+    /// Returns the packed window of a checkpoint.
     fn packed(&self, mark: &PackedCheckpoint) -> Option<Vec<u8>> {
         self.state().windows.get(mark.window)
     }
 
-    /// Takes these bytes at `offset` into the checksum, if nothing is missing before them. Gives the sums
-    /// before each of `places`, which are in order and among the bytes, if they are known.
+    /// Adds the bytes at `offset` to the checksum, unless earlier bytes are missing. Returns the sums up to
+    /// each of `places`, which are in order and within the bytes, as far as known.
     pub(super) fn sum(&self, offset: u64, bytes: &[u8], places: &[u64]) -> Vec<Option<u32>> {
         loop {
             let (before, mut sums) = {
@@ -193,7 +193,7 @@ impl ZlibTable {
                 return Vec::new();
             };
             let sum = before.then(zlib::Adler::of(new));
-            // Another reader has noted the sums before the places that it passed.
+            // Another reader has noted the sums up to the places that it passed.
             let (passed, places) = places.split_at(places.partition_point(|place| *place < before.len));
             let given = sums.as_mut().map(|sums| sums.go_on(before.len, new, places)).unwrap_or_default();
             let mut state = self.state();
@@ -207,12 +207,12 @@ impl ZlibTable {
         }
     }
 
-    /// The checksum as far as it is known.
+    /// Returns the checksum as far as known.
     pub(super) fn summed(&self) -> zlib::Adler {
         self.state().sum.unwrap_or(zlib::Adler::EMPTY)
     }
 
-    /// Where the checkpoints lie, once all are noted.
+    /// Returns the offsets of all checkpoints, after the pending ones are noted.
     #[cfg(test)]
     pub(super) fn offsets(&self) -> Vec<u64> {
         while self.state().completion.is_storing() {
@@ -222,7 +222,7 @@ impl ZlibTable {
     }
 }
 
-/// Checkpoints are being noted; the index may wait for them.
+/// Checkpoints that are being noted; a finished stream stores its table only after them.
 struct PendingCheckpoints(Arc<ZlibTable>);
 
 impl Drop for PendingCheckpoints {

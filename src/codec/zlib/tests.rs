@@ -11,7 +11,7 @@ use crate::decode::{Decoded, UNIT};
 
 const SMALL: Scale = Scale { spacing: 40_000, stretch: 100_000, least_bits: 8 << 13 };
 
-/// Bytes of which some repeat, some run, some come from far before and some do neither.
+/// Returns bytes with repeats, runs, distant matches and noise.
 fn truth(len: usize, seed: u64) -> Vec<u8> {
     let mut dice = Dice(seed | 1);
     let mut bytes = Vec::with_capacity(len + 40_000);
@@ -103,7 +103,7 @@ fn behind_the_frontier_a_read_decodes_only_from_the_checkpoint_before_it() {
         let before = stored.read();
         check(&content, &truth, at, 100);
         let read = stored.read() - before;
-        // Two units at most, and what the decoder reads ahead.
+        // Two units at most, and the decoder's read-ahead.
         assert!(read < 2 * UNIT + (256 << 10), "{read} bytes for 100 at {at}");
     }
 }
@@ -151,7 +151,7 @@ fn damage_anywhere_gives_what_the_library_gives() {
             let _ = ours.read_at(dice.roll(truth.len()) as u64, &mut [0; 99]);
         }
         let (theirs, ours) = (prefix(&theirs), prefix(&ours));
-        // A wrong checksum that was met before leaves nothing.
+        // After an early wrong checksum our decoder has no output.
         let nothing = ours.0.is_empty() && theirs.2 == Soundness::Broken(0);
         let (our, their) = (ours.0.len(), theirs.0.len());
         assert!(ours.0 == theirs.0 || nothing, "round {round}: {our} bytes, the library {their}");
@@ -178,7 +178,7 @@ fn many_readers_under_pressure_read_the_truth_within_the_budget() {
                             1 => check(content, truth, dice.roll(truth.len()), 5000),
                             _ => check(content, truth, n * 100_000, 100_000),
                         }
-                        // One alone that a reader waits for may take more than there is.
+                        // A single reservation may exceed the budget if a reader waits for it.
                         let most = cache.budget().max(9 << 20) + budget / 2;
                         assert!(cache.held() + cache.reserved() <= most);
                     }

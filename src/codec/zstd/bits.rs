@@ -1,6 +1,6 @@
-//! Bits of a block, in both directions in which zstd reads them.
+//! Bit readers for both directions in which zstd reads a block.
 
-/// Reads bits from the first byte on, the lowest of a byte first.
+/// A bit reader from the first byte on, the lowest bit of a byte first.
 pub(super) struct Forwards<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -11,7 +11,7 @@ impl<'a> Forwards<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The next `count` bits, 16 at most; `None` if there are not so many.
+    /// Takes the next `count` bits, at most 16; `None` if fewer are left.
     pub(super) fn take(&mut self, count: u32) -> Option<u32> {
         let end = self.at.checked_add(count as usize).filter(|end| *end <= self.bytes.len() * 8)?;
         let bits = bits_at(self.bytes, self.at, count);
@@ -19,44 +19,44 @@ impl<'a> Forwards<'a> {
         u32::try_from(bits).ok()
     }
 
-    /// Bytes of which something was taken.
+    /// Returns the number of bytes taken, with a partly taken one.
     pub(super) fn bytes_taken(&self) -> usize {
         self.at.div_ceil(8)
     }
 }
 
-/// Reads bits from the last byte back, the highest of what is left first.
+/// A bit reader from the last byte back, the highest bit first.
 pub(super) struct Backwards<'a> {
     bytes: &'a [u8],
     left: usize,
 }
 
 impl<'a> Backwards<'a> {
-    /// What lies before the highest bit of the last byte; `None` if that byte is 0, or missing.
+    /// Reads the bits below the highest set bit of the last byte; `None` if that byte is 0 or missing.
     pub(super) fn new(bytes: &'a [u8]) -> Option<Self> {
         let last = bytes.last()?.checked_ilog2()?;
         Some(Self { bytes, left: (bytes.len() - 1) * 8 + last as usize })
     }
 
-    /// The next `count` bits, 32 at most; `None` if there are not so many.
+    /// Takes the next `count` bits, at most 32; `None` if fewer are left.
     pub(super) fn take(&mut self, count: u32) -> Option<u32> {
         self.left = self.left.checked_sub(count as usize)?;
         u32::try_from(bits_at(self.bytes, self.left, count)).ok()
     }
 
-    /// Passes the next `count` bits; `None` if there are not so many.
+    /// Skips the next `count` bits; `None` if fewer are left.
     pub(super) fn skip(&mut self, count: u32) -> Option<()> {
         self.left = self.left.checked_sub(count as usize)?;
         Some(())
     }
 
-    /// Whether nothing is left.
+    /// True if no bits are left.
     pub(super) fn is_at_end(&self) -> bool {
         self.left == 0
     }
 }
 
-/// Up to 32 bits from a bit on; those behind the end are 0.
+/// Returns up to 32 bits from `bit` on, with zeros behind the end.
 fn bits_at(bytes: &[u8], bit: usize, count: u32) -> u64 {
     let rest = bytes.get(bit / 8..).unwrap_or_default();
     let word = match rest.first_chunk::<8>() {

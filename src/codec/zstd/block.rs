@@ -1,4 +1,4 @@
-//! What lies in a compressed block (RFC 8878, 3.1.1.3), as far as later blocks depend on it.
+//! The parts of a compressed block (RFC 8878, 3.1.1.3) on which later blocks depend.
 //!
 //! ```text
 //! literals:  [ header: 1-5 bytes ][ Huffman tree ]? [ literals ]
@@ -20,27 +20,27 @@ pub(super) struct Sections<'a> {
 #[derive(Debug)]
 pub(super) struct Sequences<'a> {
     pub(super) count: usize,
-    /// How the tables of literal lengths, of offsets and of match lengths are found.
+    /// Modes of the tables of literal lengths, of offsets and of match lengths.
     pub(super) modes: [Mode<'a>; 3],
     pub(super) bits: &'a [u8],
 }
 
-/// How a table is found.
+/// The source of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode<'a> {
     Predefined,
-    /// There is one code only.
+    /// A single code.
     One(u8),
     Described(&'a [u8]),
-    /// It is that of the block before.
+    /// The table of the block before.
     Repeat,
 }
 
-/// The tables in the order in which a block has them.
+/// The tables, in the order in which a block describes them.
 pub(super) const TABLES: [Of; 3] = [Of::LiteralLengths, Of::Offsets, Of::MatchLengths];
 
 impl<'a> Sections<'a> {
-    /// What is in the block's bytes; `None` if it is broken.
+    /// Returns the sections in the bytes of a block; `None` if the block is broken.
     pub(super) fn read(block: &'a [u8]) -> Option<Self> {
         let literals = Literals::read(block)?;
         let rest = block.get(literals.end..)?;
@@ -52,7 +52,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// Where the literals end, and where the description of their tree begins.
+/// The end of the literals section, and the start of its tree's description.
 struct Literals {
     end: usize,
     tree: Option<usize>,
@@ -70,7 +70,7 @@ impl Literals {
             _ => 5,
         };
         let word = block.get(..header)?.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte));
-        // Of raw literals the size, of compressed ones the sizes decoded and stored.
+        // Raw literals have one size; compressed ones have the decoded and the stored size.
         let stored = match (kind, header) {
             (0, 1) => word >> 3,
             (0, _) => word >> 4,
@@ -84,10 +84,10 @@ impl Literals {
     }
 }
 
-/// The bytes of a Huffman tree's description (RFC 8878, 4.2.1), with which `bytes` begin.
+/// Returns the description of a Huffman tree (RFC 8878, 4.2.1) at the start of `bytes`.
 fn described_tree(bytes: &[u8]) -> Option<&[u8]> {
     let first = usize::from(*bytes.first()?);
-    // Weights that are compressed are so many bytes; otherwise they have half a byte each.
+    // The first byte is the size of compressed weights; plain weights take half a byte each.
     let len = if first < 128 { first } else { (first - 127).div_ceil(2) };
     bytes.get(..1 + len)
 }
@@ -107,7 +107,7 @@ fn sequences(section: &[u8]) -> Option<Option<Sequences<'_>>> {
         }
     };
     if count == 0 {
-        // libzstd takes this too for no sequences.
+        // libzstd accepts this too as no sequences.
         return rest.is_empty().then_some(None);
     }
     let (&modes, mut rest) = rest.split_first()?;

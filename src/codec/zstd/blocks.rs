@@ -1,9 +1,8 @@
-//! zstd frames, decoded block by block by libzstd, from a frame's start or from between two of its blocks.
+//! zstd frames decoded block by block by libzstd, from a frame's start or from between two of its blocks.
 //!
-//! libzstd is shown a frame of our own making: its header says the window and nothing else, and its blocks
-//! are those of the stream, from the place on. What it would remember at such a place it is told by a
-//! [dictionary](super::memory). The checksum and the length of the frame are left to the reader
-//! that decodes all of it.
+//! libzstd reads a frame of our own making. Its header gives the window and nothing else, and its blocks are
+//! those of the stream from the position on. A [dictionary](super::memory) gives libzstd the state that it
+//! would have there. The checksum and the length of the frame are left to the reader that decodes all of it.
 
 use zstd::zstd_safe::{InBuffer, OutBuffer};
 
@@ -12,17 +11,17 @@ use super::library::Context;
 use crate::codec::input::Input;
 use crate::error::{Error, Result};
 
-/// Bytes read at a time: two blocks with their headers, so that one is at hand in one piece.
+/// Bytes read at a time: two blocks with their headers, so that a whole block is buffered.
 const READ: usize = 2 * (132 << 10);
 
-/// Bytes of a block's header.
+/// Size of a block header in bytes.
 const HEADER: usize = 3;
 
-/// Decodes frames block by block.
+/// A decoder of frames, block by block.
 pub(super) struct Blocks {
     input: Input,
     context: Box<Context>,
-    /// The frame in which it stands.
+    /// The current frame.
     frame: Option<Header>,
 }
 
@@ -31,17 +30,17 @@ pub(super) struct Blocks {
 pub(super) struct Block {
     pub(super) last: bool,
     compressed: bool,
-    /// Bytes with the header.
+    /// Number of bytes, with the header.
     len: usize,
 }
 
 impl Blocks {
-    /// Before a frame.
+    /// Returns a decoder in front of a frame.
     pub(super) fn new(input: Input, context: Box<Context>) -> Self {
         Self { input: input.in_reads_of(READ), context, frame: None }
     }
 
-    /// Between two blocks of a frame, as `dictionary` says.
+    /// Returns a decoder between two blocks of a frame; `dictionary` holds the state there.
     pub(super) fn within(
         input: Input,
         context: Box<Context>,
@@ -53,32 +52,32 @@ impl Blocks {
         Ok(blocks)
     }
 
-    /// The frame in which it stands.
+    /// Returns the header of the current frame.
     pub(super) fn frame(&self) -> Option<Header> {
         self.frame
     }
 
-    /// Where in the stored bytes it stands.
+    /// Returns the current position in the stored bytes.
     pub(super) fn position(&self) -> u64 {
         self.input.position()
     }
 
-    /// Whether more was to be skipped than there is.
+    /// True if a skip went past the end.
     pub(super) fn is_cut_off(&self) -> bool {
         self.input.is_at_end() && !self.input.is_exactly_at_end()
     }
 
-    /// What it decodes with.
+    /// Returns its libzstd context.
     pub(super) fn into_context(self) -> Box<Context> {
         self.context
     }
 
-    /// Bytes of memory that it takes up.
+    /// Returns its memory in bytes.
     pub(super) fn weight(&self) -> u64 {
         self.context.weight().saturating_add(READ as u64)
     }
 
-    /// Passes what is to be skipped; whether a frame follows.
+    /// Skips skippable frames; true if a frame follows.
     pub(super) fn skip(&mut self) -> Result<bool> {
         loop {
             match u32::from_le_bytes(self.input.magic()?) {
@@ -93,7 +92,7 @@ impl Blocks {
         }
     }
 
-    /// Begins with the frame before which it stands.
+    /// Begins the next frame.
     pub(super) fn begin(&mut self) -> Result<Header> {
         let header = Header::read(&mut self.input)?;
         self.enter(header, &[])?;
@@ -111,7 +110,7 @@ impl Blocks {
         self.context.feed(&shown, &mut Vec::new()).map_err(|code| self.broken(code))
     }
 
-    /// The next block of the frame, which is at hand then.
+    /// Reads the header of the next block; the whole block is buffered then.
     pub(super) fn block(&mut self) -> Result<Block> {
         let Some(&[low, middle, high]) = self.input.at_least(HEADER)?.first_chunk::<HEADER>() else {
             return Err(self.input.cut_off());
@@ -128,19 +127,19 @@ impl Blocks {
         Ok(Block { last: word & 1 == 1, compressed: kind == 2, len })
     }
 
-    /// The bytes of the block that is at hand, if it is a compressed one.
+    /// Returns the bytes of the buffered block, if it is compressed.
     pub(super) fn content(&mut self, block: Block) -> Result<Option<&[u8]>> {
         let there = self.input.at_least(block.len)?;
         Ok(there.get(HEADER..block.len).filter(|_| block.compressed))
     }
 
-    /// Whether a compressed block follows the one that is at hand.
+    /// True if a compressed block follows the buffered one.
     pub(super) fn is_compressed_next(&mut self, block: Block) -> Result<bool> {
         let there = self.input.at_least(block.len + HEADER)?;
         Ok(there.get(block.len).is_some_and(|low| !block.last && low >> 1 & 3 == 2))
     }
 
-    /// Decodes the block that is at hand, behind what `out` holds.
+    /// Decodes the buffered block and appends its output to `out`.
     pub(super) fn decode(&mut self, block: Block, out: &mut Vec<u8>) -> Result<()> {
         let there = self.input.at_least(block.len)?;
         let Some(bytes) = there.get(..block.len) else { return Err(self.input.cut_off()) };
@@ -153,7 +152,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Decodes the block that is at hand into `out`. Where that is filled more of it may [follow](Self::more).
+    /// Decodes the buffered block into `out`. If `out` is filled, [`more`](Self::more) gives the rest.
     pub(super) fn decode_into(&mut self, block: Block, out: &mut [u8]) -> Result<usize> {
         let there = self.input.at_least(block.len)?;
         let Some(bytes) = there.get(..block.len) else { return Err(self.input.cut_off()) };
@@ -162,12 +161,12 @@ impl Blocks {
         Ok(given)
     }
 
-    /// The rest of the block that was decoded last, as far as `out` has room.
+    /// Gives the rest of the last block, as far as `out` has room.
     pub(super) fn more(&mut self, out: &mut [u8]) -> Result<usize> {
         self.context.feed_into(&[], out).map_err(|code| self.broken(code))
     }
 
-    /// Behind the last block of a frame: its checksum, if it has one.
+    /// Ends a frame after its last block and returns its checksum, if it has one.
     pub(super) fn end(&mut self) -> Result<Option<u32>> {
         let checked = self.frame.take().is_some_and(|frame| frame.checked);
         if !checked {
@@ -185,14 +184,14 @@ impl Blocks {
         self.input.damaged(format!("the zstd stream is broken: {name}"))
     }
 
-    /// An error of the stream at the place where it stands.
+    /// Returns a damage error at the current position.
     pub(super) fn damaged(&self, message: &str) -> Error {
         self.input.damaged(message)
     }
 }
 
 impl Context {
-    /// Makes it ready for a frame that goes on from a dictionary; from none if that is empty.
+    /// Prepares for a frame that continues from `dictionary`, or from no state if that is empty.
     fn enter(&mut self, dictionary: &[u8]) -> Result<()> {
         let context = self.ready()?;
         if !dictionary.is_empty() {
@@ -202,7 +201,8 @@ impl Context {
         Ok(())
     }
 
-    /// Gives it all of `bytes`, a block or nothing, and says how much it made of them in `out`; it holds the rest.
+    /// Feeds all of `bytes`, a block or nothing, and returns the number of bytes written to `out`. libzstd
+    /// holds the rest.
     fn feed_into(&mut self, bytes: &[u8], out: &mut [u8]) -> std::result::Result<usize, usize> {
         let Some(context) = self.get() else { return Ok(0) };
         let (mut input, mut given) = (InBuffer::around(bytes), 0);
@@ -215,13 +215,14 @@ impl Context {
                 return Ok(given);
             }
             if input.pos() == taken && given == before {
-                // It wants no more of the block, or has no room for it: this one is not what it says.
+                // libzstd wants no more of the block, or has no room for it: the block contradicts its
+                // header.
                 return Err(0);
             }
         }
     }
 
-    /// Gives it all of `bytes`, and appends to `out` all that it makes of them; or its code of an error.
+    /// Feeds all of `bytes` and appends all output to `out`. An error is libzstd's code.
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), usize> {
         let Some(context) = self.get() else { return Ok(()) };
         let mut input = InBuffer::around(bytes);
@@ -235,7 +236,7 @@ impl Context {
                 return Ok(());
             }
             if input.pos() == taken && output.pos() == given {
-                // It wants no more of a block than it has taken: this one is not what it says.
+                // libzstd wants no more of the block than it has taken: the block contradicts its header.
                 return Err(0);
             }
         }

@@ -2,10 +2,10 @@
 
 use crate::cache::{Cache, SegmentList, Stored};
 
-/// Bytes that are put into a segment at a time.
+/// Bytes put into a segment at a time.
 const PART: usize = 256 << 10;
 
-/// The level at which a dictionary is packed for an index: a fast one.
+/// Compression level of a dictionary in a stored table: a fast one.
 const LEVEL: i32 = 1;
 
 /// A dictionary in the temporary file.
@@ -13,14 +13,14 @@ const LEVEL: i32 = 1;
 pub(super) struct StoredDictionary {
     segments: SegmentList,
     parts: Vec<Stored>,
-    /// Bytes as stored, and of the dictionary.
+    /// Number of stored bytes, and of bytes in the dictionary.
     len: usize,
     unpacked: usize,
     packed: bool,
 }
 
 impl StoredDictionary {
-    /// Stores the bytes of a dictionary: its head, and the output behind it.
+    /// Stores a dictionary: its head, and the output behind it.
     pub(super) fn put(head: &[u8], content: &[u8], cache: &Cache) -> Option<Self> {
         let len = head.len() + content.len();
         let mut aside = Self::new(len, len, false);
@@ -40,7 +40,7 @@ impl StoredDictionary {
         Some(())
     }
 
-    /// The same, packed.
+    /// Stores the dictionary again, compressed.
     pub(super) fn pack(&self, cache: &Cache) -> Option<Self> {
         let packed = zstd::bulk::compress(&self.stored()?, LEVEL).ok()?;
         let mut aside = Self::new(packed.len(), self.unpacked, true);
@@ -52,12 +52,12 @@ impl StoredDictionary {
         self.packed
     }
 
-    /// How many bytes are stored.
+    /// Returns the number of stored bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The stored bytes.
+    /// Returns the stored bytes.
     pub(super) fn stored(&self) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.len);
         for part in &self.parts {
@@ -66,14 +66,14 @@ impl StoredDictionary {
         Some(bytes)
     }
 
-    /// The dictionary.
+    /// Returns the dictionary.
     pub(super) fn dictionary(&self) -> Option<Vec<u8>> {
         let stored = self.stored()?;
         if self.packed { unpack(&stored, self.unpacked) } else { Some(stored) }
     }
 }
 
-/// A dictionary that was packed, of `most` bytes at most.
+/// Decompresses a packed dictionary of at most `most` bytes.
 pub(super) fn unpack(packed: &[u8], most: usize) -> Option<Vec<u8>> {
     zstd::bulk::decompress(packed, most).ok()
 }

@@ -1,4 +1,4 @@
-//! Decoding from every place between two blocks where that can begin: for tests, and for the fuzzer.
+//! Decoding from every position between two blocks where it can begin: for tests and the fuzzer.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use crate::codec::input::Input;
 use crate::content::Content;
 use crate::error::Result;
 
-/// What a frame decodes to.
+/// The output of a frame.
 #[derive(Debug, Default)]
 pub struct Everywhere {
-    /// From its start on.
+    /// Output from the start of the frame.
     pub whole: Vec<u8>,
-    /// From places on, each with its offset in that.
+    /// Output from positions within the frame, each with its offset in `whole`.
     pub places: Vec<(usize, Vec<u8>)>,
-    /// Its blocks.
+    /// Number of blocks.
     pub blocks: usize,
-    /// Between how many of them there is such a place.
+    /// Number of blocks before which decoding can begin.
     pub entries: usize,
 }
 
-/// A place: where it is in the stored bytes and in the decoded ones, and its dictionary.
+/// A position in the stored bytes, its decoded offset, and its dictionary.
 type EntryDictionary = (u64, usize, Vec<u8>);
 
 impl Everywhere {
-    /// Decodes the first frame in `stored` from its start and from some `most` places. What decodes to more than
-    /// `limit` bytes, or is broken, is an error.
+    /// Decodes the first frame in `stored` from its start and from about `most` positions. Fails if it
+    /// decodes to more than `limit` bytes or is broken.
     pub fn of(stored: &Arc<dyn Content>, limit: usize, most: usize) -> Result<Self> {
         let mut all = Self::default();
         let mut blocks = Blocks::new(Input::new(stored), Box::<Context>::default());

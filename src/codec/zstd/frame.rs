@@ -1,4 +1,4 @@
-//! How a stream of several zstd frames is cut at their boundaries.
+//! A stream of several zstd frames, cut at frame boundaries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,40 +13,40 @@ use crate::content::Content;
 use crate::decode::{Decoder, UNIT, WHOLE};
 use crate::error::Result;
 
-/// Bytes read to get at a header, and at those of small blocks behind it.
+/// Bytes read to get a header, with those of small blocks after it.
 const HOP: usize = 4 << 10;
 
-/// Decoded bytes that a part has at least, if there is more than one frame.
+/// Minimum of decoded bytes in a part, if there are several frames.
 const PART: u64 = 1 << 20;
 
-/// Stored bytes that a part of several frames has at most, should they all be empty.
+/// Maximum of stored bytes in a part of several frames, which may all be empty.
 const MOST_STORED: u64 = 1 << 20;
 
-/// Parts that a block is cut into, as a rule at most.
+/// Usual maximum number of parts of a stream.
 const PARTS: u64 = 1 << 16;
 
-/// Bytes of a decoder beside its window.
+/// Memory of a decoder without its window, in bytes.
 const WEIGHT: u64 = 1 << 20;
 
-/// zstd frames, and what they are cut into.
+/// A stream of zstd frames that is cut into parts.
 pub(super) struct Frames {
     stored: Arc<dyn Content>,
     data_size: u64,
     cache: Arc<Cache>,
-    /// The largest window that was met.
+    /// The largest window seen so far.
     window: AtomicU64,
 }
 
 impl Frames {
-    /// The frames in `stored`, of `data_size` bytes together as the header says.
+    /// Returns the frames in `stored`, which together decode to `data_size` bytes.
     pub(super) fn new(stored: Arc<dyn Content>, data_size: u64, cache: &Arc<Cache>) -> Self {
         Self { stored, data_size, cache: cache.clone(), window: AtomicU64::new(0) }
     }
 }
 
 impl Frames {
-    /// The header of the first frame, if it can be read and nothing shows that the frame decodes to no more
-    /// than `limit` bytes.
+    /// Returns the header of the first frame, unless it can't be read or its blocks show that the frame
+    /// decodes to `limit` bytes at most.
     pub(super) fn begin_longer_than(&self, limit: u64) -> Option<Header> {
         let input = Input::new(&self.stored).in_reads_of(HOP);
         let mut hopping = Hopping { frames: self, input, limit, most: 0, len: Some(0) };
@@ -71,18 +71,18 @@ impl fmt::Debug for Frames {
     }
 }
 
-/// The frames that a hop passes over.
+/// The state of a hop over frames.
 struct Hopping<'a> {
     frames: &'a Frames,
     input: Input,
-    /// The bytes that a frame may decode to before it is too long.
+    /// Decoded size from which on a frame is too long.
     limit: u64,
     most: u64,
     len: Option<u64>,
 }
 
 impl Hopping<'_> {
-    /// Hops over a frame that is to be skipped.
+    /// Skips a skippable frame.
     fn skip(&mut self) -> Result<()> {
         self.input.take(4);
         let len = u32::from_le_bytes(self.input.magic()?);
@@ -90,7 +90,7 @@ impl Hopping<'_> {
         Ok(())
     }
 
-    /// Hops over the blocks of a frame; `None` if it is too long to do that by the way.
+    /// Skips the blocks of a frame, from header to header; `None` if the frame is too long for that.
     fn frame(&mut self) -> Result<Option<()>> {
         let header = Header::read(&mut self.input)?;
         self.frames.window.fetch_max(header.window, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl Hopping<'_> {
             };
             let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]);
             let (size, kind, last) = (u64::from(word >> 3), word >> 1 & 3, word & 1 == 1);
-            // Of a run only the byte is there.
+            // A run is stored as one byte.
             let (stored, longest) = match kind {
                 0 => (size, size),
                 1 => (1, size),
@@ -175,14 +175,14 @@ impl Parts for Frames {
 
     fn weight(&self) -> u64 {
         if self.window.load(Ordering::Relaxed) == 0 {
-            // Decoding meets the damage.
+            // Errors are ignored here: decoding reports them.
             let _ = self.hop(PartStart::default(), false);
         }
         WEIGHT.saturating_add(self.window.load(Ordering::Relaxed).min(1 << WINDOW_LOG))
     }
 }
 
-/// Decodes the frames of a part.
+/// A decoder for the frames of a part.
 pub(super) struct Decoding(Unpacking);
 
 impl PartDecoder for Decoding {

@@ -1,14 +1,14 @@
-//! FSE tables of a sequences section (RFC 8878, 4.1): their descriptions, and the states that they decode to.
+//! FSE tables of a sequences section (RFC 8878, 4.1): their descriptions and their decoded states.
 
 use super::bits::Forwards;
 
-/// Accuracies are at least this.
+/// Minimum accuracy of a table, in bits.
 const LEAST_LOG: u32 = 5;
 
-/// States of a table at most: the accuracy of literal and match lengths is 9 bits at most.
+/// Maximum number of states: literal and match lengths have an accuracy of at most 9 bits.
 const STATES: usize = 1 << 9;
 
-/// What a table is of.
+/// The kind of codes in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     LiteralLengths,
@@ -17,7 +17,7 @@ pub(super) enum Of {
 }
 
 impl Of {
-    /// The codes that there are.
+    /// Returns the number of codes.
     pub(super) fn codes(self) -> usize {
         match self {
             Self::LiteralLengths => 36,
@@ -26,7 +26,7 @@ impl Of {
         }
     }
 
-    /// Bits of the accuracy at most.
+    /// Returns the maximum accuracy in bits.
     fn most_log(self) -> u32 {
         match self {
             Self::LiteralLengths | Self::MatchLengths => 9,
@@ -34,7 +34,7 @@ impl Of {
         }
     }
 
-    /// The description of the table that a decoder knows without one (RFC 8878, 3.1.1.3.2.2).
+    /// Returns the description of the predefined table (RFC 8878, 3.1.1.3.2.2).
     pub(super) fn predefined(self) -> &'static [u8] {
         match self {
             Self::LiteralLengths => &[
@@ -52,7 +52,7 @@ impl Of {
     }
 }
 
-/// How often each code comes, of `1 << log` in all; -1 is "less than once".
+/// The frequency of each code, out of `1 << log`; -1 is "less than once".
 pub(super) struct Counts {
     log: u32,
     of: [i16; 64],
@@ -62,7 +62,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Reads the description that `bytes` begin with; `None` if it is broken.
+    /// Reads the description at the start of `bytes`; `None` if it is broken.
     pub(super) fn read(bytes: &[u8], of: Of) -> Option<Self> {
         let mut bits = Forwards::new(bytes);
         let log = bits.take(4)? + LEAST_LOG;
@@ -78,7 +78,7 @@ impl Counts {
             *counts.get_mut(codes)? = count;
             codes += 1;
             left = left.checked_sub(u32::from(count.unsigned_abs()))?;
-            // A code that never comes is followed by how many more there are.
+            // A code of frequency 0 is followed by the number of further ones.
             let mut more = if count == 0 { 3 } else { 0 };
             while more == 3 {
                 more = bits.take(2)?;
@@ -89,7 +89,7 @@ impl Counts {
     }
 }
 
-/// A count, where `left` are left.
+/// Reads a count; `left` is the rest of the total.
 fn read_count(bits: &mut Forwards<'_>, left: u32) -> Option<i16> {
     let most = left + 1;
     let width = 32 - most.leading_zeros();
@@ -100,7 +100,7 @@ fn read_count(bits: &mut Forwards<'_>, left: u32) -> Option<i16> {
     i16::try_from(value).ok()?.checked_sub(1)
 }
 
-/// A state: the code it stands for, and how the next one is found.
+/// A state: its code, and how the next state is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) code: u8,
@@ -115,14 +115,14 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// The table of one code.
+    /// Returns the table of a single code.
     pub(super) fn of_one(code: u8) -> Self {
         let mut states = [State::default(); STATES];
         states[0].code = code;
         Self { log: 0, states }
     }
 
-    /// The table that counts describe; `None` if there is none.
+    /// Returns the table for `counts`; `None` if they are invalid.
     pub(super) fn new(counts: &Counts) -> Option<Self> {
         let size = 1_usize << counts.log;
         let mut states = [State::default(); STATES];
@@ -140,7 +140,7 @@ impl Table {
             for _ in 0..count {
                 states_used.get_mut(at)?.code = code;
                 at = (at + step) % size;
-                // Those at the end are taken. All are only if there is nothing left to spread.
+                // States at the end are taken. All are taken only if nothing is left to spread.
                 while end > 0 && at >= end {
                     at = (at + step) % size;
                 }
@@ -155,7 +155,7 @@ impl Table {
         Some(Self { log: counts.log, states })
     }
 
-    /// A state by its number.
+    /// Returns a state by its number.
     pub(super) fn state(&self, number: u32) -> Option<State> {
         self.states.get(number as usize).copied()
     }
@@ -211,7 +211,7 @@ mod tests {
     fn broken_descriptions_are_refused() {
         let good = Of::Offsets.predefined();
         assert!((0..good.len() - 1).all(|len| Counts::read(&good[..len], Of::Offsets).is_none()));
-        // An accuracy of 20 bits, and one of 9 where 8 is the most.
+        // An accuracy of 20 bits, and one of 9 with a maximum of 8.
         assert!(Counts::read(&[0xff; 9], Of::MatchLengths).is_none());
         assert!(Counts::read(&[0x04; 99], Of::Offsets).is_none());
     }

@@ -1,39 +1,39 @@
-//! The headers of zstd frames, in the words of RFC 8878.
+//! The headers of zstd frames, with the names of RFC 8878.
 //!
 //! ```text
 //! frame:  [ magic: u32 ][ descriptor ][ window ]? [ dictionary: 0-4 ] [ content size: 0-8 ] blocks [ checksum: u32 ]?
 //! block:  [ header: u24, last: 1 bit, type: 2, size: 21 ][ data ]
 //! ```
 //!
-//! All numbers are little endian.
+//! All numbers are little-endian.
 
 use crate::codec::input::Input;
 use crate::error::Result;
 
-/// What a frame begins with.
+/// Magic of a frame.
 pub(super) const MAGIC: u32 = 0xFD2F_B528;
-/// Frames that are to be passed over; their length follows.
+/// Magics of skippable frames; their length follows.
 pub(in crate::codec) const SKIPPABLE: std::ops::RangeInclusive<u32> = 0x184D_2A50..=0x184D_2A5F;
 
-/// Bytes of the longest frame header.
+/// Maximum size of a frame header in bytes.
 const LONGEST: usize = 18;
 
-/// What a block decodes to at most.
+/// Maximum decoded size of a block.
 pub(super) const BLOCK: u64 = 128 << 10;
 
-/// What a frame's header says.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// How far back a match may reach: what a decoder holds.
+    /// Maximum distance of a match, which is what a decoder holds.
     pub(super) window: u64,
     pub(super) content_size: Option<u64>,
     pub(super) checked: bool,
-    /// It needs a dictionary, or something that is not known yet.
+    /// True if the frame needs a dictionary, or sets a reserved bit.
     pub(super) needs_more: bool,
 }
 
 impl Header {
-    /// The byte that says the least window that is as large.
+    /// Returns the byte that describes the smallest window of at least this size.
     pub(super) fn described_window(self) -> u8 {
         let described = |byte: &u8| described_window(*byte) >= self.window;
         (0..=u8::MAX).find(described).unwrap_or(u8::MAX)
@@ -65,7 +65,7 @@ impl Header {
     }
 }
 
-/// The window that a byte of a header says.
+/// Returns the window that a header byte describes.
 fn described_window(byte: u8) -> u64 {
     let base = 1_u64 << (10 + (byte >> 3));
     base + base / 8 * u64::from(byte & 7)

@@ -1,20 +1,20 @@
-//! The table of zstd frames as it is stored between mounts ([`seek::index`](crate::codec::seek::index)).
+//! The seek table of zstd frames as it is stored between mounts ([`seek::index`](crate::codec::seek::index)).
 //!
-//! A place is where decoding can start: where its frame begins, where its block begins (bytes of the stream),
-//! its decoded offset, and where its record is in the file (40 bits) and how long (24 bits). The first place
-//! is the stream's start. A record is what is needed from its place up to the next, which together are a
-//! span:
+//! Each entry is a checkpoint: where its frame begins and where its block begins (bytes of the stream), its
+//! decoded offset, and the position (40 bits) and length (24 bits) of its record in the file. The first entry
+//! is the start of the stream. The output from a checkpoint to the next is a span. A record holds what its
+//! span needs:
 //!
 //! ```text
 //! crc         u32      CRC-32 of the next two
 //! count       u32
 //! sums        count × u32   CRC-32 of each piece of the span's output
 //! crc         u32      CRC-32 of the rest
-//! dictionary  what libzstd has to know at the place, packed by zstd; nothing at the stream's start
+//! dictionary  the decoder state at the checkpoint, packed by zstd; empty at the stream's start
 //! ```
 //!
-//! A piece ends with the first block with which it has 256 KiB, or with the span. The header's checksum is
-//! that of the last frame, or 0; its end is behind that.
+//! A piece ends with the block that brings it to 256 KiB, or with the span. The checksum in the header of the
+//! table is that of the last frame, or 0; the end in that header is the end of the last frame.
 
 use std::io;
 use std::sync::Arc;
@@ -26,42 +26,42 @@ use crate::codec::seek::index::{IndexSlot, Summary, crc_after, records};
 use crate::codec::seek::spans::{self, Spans};
 use crate::error::Result;
 
-/// Places of a table at most: many more than the scale gives.
+/// Maximum number of checkpoints in a table: many more than the scale gives.
 const PLACES: u64 = 1 << 16;
 
-/// Bytes of a record beside its sums and its dictionary.
+/// Bytes of a record without its sums and its dictionary.
 const BESIDE: u64 = 12;
 
-/// An index whose numbers are consistent.
+/// A stored seek table whose numbers are consistent.
 #[derive(Debug)]
 pub(super) struct ZstdIndex {
     pub(super) spans: Spans,
 }
 
-/// Where decoding can start.
+/// A position where decoding can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockPosition {
-    /// Where the frame begins, and the block: the same, if it is a frame's start.
+    /// Start of the frame and of the block; both are equal at a frame's start.
     pub(super) frame: u64,
     pub(super) block: u64,
-    /// Where what it decodes to begins.
+    /// Offset of the block's output.
     pub(super) offset: u64,
 }
 
 impl ZstdIndex {
-    /// The index in a slot, if it is consistent.
+    /// Returns the table in a slot, if it is consistent.
     pub(super) fn find(slot: &IndexSlot) -> Option<Self> {
         let is_consistent = |spans: &Spans| is_consistent(spans, slot.used_size());
         Some(Self { spans: Spans::find(slot, PLACES, is_consistent)? })
     }
 
-    /// Where decoding a span starts.
+    /// Returns the checkpoint at the start of a span.
     pub(super) fn place(&self, span: usize) -> Option<BlockPosition> {
         let [frame, block, offset] = self.spans.place(span)?;
         Some(BlockPosition { frame, block, offset })
     }
 
-    /// The sums of a span, if they are there and undamaged.
+    /// Returns the CRCs of a span, if they are there and undamaged.
     pub(super) fn sums(&self, span: usize) -> Option<Vec<u32>> {
         let (_, len) = self.spans.record(span)?;
         let mut head = [0; 8];
@@ -79,7 +79,8 @@ impl ZstdIndex {
         sums.chunks_exact(4).map(|four| short(four, 0)).collect()
     }
 
-    /// The dictionary of a span that has `sums` sums, of `most` bytes at most, if it is undamaged.
+    /// Returns the dictionary of a span that has `sums` CRCs, if it is undamaged and has at most `most`
+    /// bytes.
     pub(super) fn dictionary(&self, span: usize, sums: usize, most: usize) -> Option<Vec<u8>> {
         let (_, len) = self.spans.record(span)?;
         let before = 8 + 4 * sums as u64;
@@ -111,16 +112,16 @@ fn short(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// A span of a new index.
+/// A span of a new table.
 #[derive(Debug)]
 pub(super) struct Span {
     pub(super) place: BlockPosition,
     pub(super) sums: Vec<u32>,
-    /// Packed; none at the stream's start.
+    /// The packed dictionary; `None` at the stream's start.
     pub(super) dictionary: Option<Arc<StoredDictionary>>,
 }
 
-/// Stores an index.
+/// Stores a table.
 pub(super) fn keep(
     slot: &IndexSlot,
     whole: Summary,

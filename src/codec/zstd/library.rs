@@ -1,9 +1,9 @@
-//! zstd through libzstd, from the start of a frame on; several in a row are one content.
+//! zstd through libzstd, from the start of a frame on; several frames in a row are one content.
 //!
-//! libzstd does not say how much it gave out in a call that ends in an error. It is therefore given
-//! one block at a time, and only when the block before has been given out. What it asks for is a block
-//! and the header of the next one; that header may be what is wrong, and is given in a call of its own.
-//! What follows the last frame and is not a frame is not looked at.
+//! libzstd does not report its output in a call that ends with an error. It therefore gets one block at a
+//! time, and only once the output of the block before is complete. It asks for a block with the header of the
+//! next one. The next header may be broken, so it is given in a call of its own. Bytes after the last frame
+//! that are not a frame are ignored.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use crate::codec::library::{Library, Steps};
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// A frame that needs a window of more than 2^27 bytes is refused, as by `zstd -d`.
+/// Maximum window: frames that need more than 2^27 bytes are refused, as by `zstd -d`.
 pub(super) const WINDOW_LOG: u32 = 27;
 
-/// Bytes read at a time: two blocks with their headers, so that one is at hand in one piece.
+/// Bytes read at a time: two blocks with their headers, so that a whole block is buffered.
 const READ: usize = 2 * (132 << 10);
 
-/// Bytes of a block's header.
+/// Size of a block header in bytes.
 const BLOCK_HEADER: usize = 3;
 
-/// The error codes (`zstd_errors.h`; their numbers stay) on which more is known than their text says.
+/// Error codes (`zstd_errors.h`; the numbers are stable) with more meaning than their text.
 const WINDOW_TOO_LARGE: usize = 16;
 const CHECKSUM_WRONG: usize = 22;
 
-/// The zstd frames in `stored`, one after the other.
+/// Returns the zstd frames in `stored`, decoded by libzstd.
 pub(super) fn library(stored: Arc<dyn Content>) -> Library {
     Library::new(stored, |stored| {
         Ok(Box::new(Unpacking::new(Input::new(stored), Context::default(), false)?))
     })
 }
 
-/// What libzstd needs to decode; made when it is first used.
+/// A libzstd context, created at its first use.
 #[derive(Default)]
 pub(super) struct Context(Option<DCtx<'static>>);
 
@@ -62,30 +62,31 @@ impl Context {
     }
 }
 
-/// Decodes frames.
+/// A decoder of frames.
 pub(super) struct Unpacking {
     input: Input,
     context: Box<Context>,
-    /// Only one.
+    /// True if only one frame is decoded.
     single: bool,
-    /// Frames that were ended in order.
+    /// Number of frames that ended in order.
     frames: u64,
-    /// Bytes given out, and those of them before the frame.
+    /// Output bytes in all, and those before the current frame.
     given: u64,
     begun: u64,
-    /// Bytes of input that it asks for; 0 between frames.
+    /// Input bytes that libzstd asks for; 0 between frames.
     wants: usize,
-    /// The bytes that it took last: within a block, its header.
+    /// The last bytes that libzstd took: within a block, the block's header.
     last: [u8; BLOCK_HEADER],
-    /// There may be bytes of a decoded block to give out.
+    /// True if output of a block may still come.
     giving: bool,
-    /// How it ended.
+    /// The end of the stream, once known.
     end: Option<Result<()>>,
     suspect: Option<u64>,
 }
 
 impl Unpacking {
-    /// The frames in `input`, or only the first one and what is to be skipped before it.
+    /// Returns a decoder of the frames in `input`, or (`single`) of the first one and the skippable ones
+    /// before it.
     pub(super) fn new(input: Input, context: impl Into<Box<Context>>, single: bool) -> Result<Self> {
         let mut context = context.into();
         context.ready()?;
@@ -104,18 +105,18 @@ impl Unpacking {
         })
     }
 
-    /// Where in the stored bytes it stands.
+    /// Returns the current position in the stored bytes.
     pub(super) fn position(&self) -> u64 {
         self.input.position()
     }
 
-    /// Keeps what it decoded with for the next one.
+    /// Keeps the context for the next decoder.
     pub(super) fn give_back(self, cache: &Cache) {
         let weight = self.context.weight();
         cache.keep_scratch(self.context, weight);
     }
 
-    /// Begins with the next frame, if there is one.
+    /// Begins the next frame, if there is one.
     fn begin(&mut self) -> Result<bool> {
         let magic = u32::from_le_bytes(self.input.magic()?);
         if self.single && self.frames > 0 {
@@ -139,7 +140,7 @@ impl Unpacking {
         Ok(false)
     }
 
-    /// Bytes of input that it is given: what it wants without the header of the next block, if one follows.
+    /// Returns the number of input bytes to give: as many as wanted, less the header of a following block.
     fn portion(&self) -> usize {
         let is_last = self.last[0] & 1 == 1;
         match self.wants.checked_sub(BLOCK_HEADER) {
@@ -178,7 +179,7 @@ impl Steps for Unpacking {
         let Some(context) = &mut self.context.0 else { return Err(Error::damaged("there is no decoder")) };
         let asked = context.decompress_stream(&mut output, &mut input);
         let (taken, given) = (input.pos(), output.pos());
-        // Of a block that is not compressed it may take a part; the rest is still behind the same header.
+        // libzstd may take part of a block that is not compressed; the header is then still the current one.
         if taken == wanted {
             for byte in &portion[taken.saturating_sub(BLOCK_HEADER)..] {
                 self.last = [self.last[1], self.last[2], *byte];
@@ -188,7 +189,7 @@ impl Steps for Unpacking {
         self.given += given as u64;
         match asked {
             Ok(wants) => {
-                // Having taken input it may hold output; having given none it holds none.
+                // After taking input, libzstd may hold output. After a call without output it holds none.
                 self.giving = wants > 0 && (taken > 0 || given > 0);
                 self.wants = wants;
                 self.frames += u64::from(wants == 0);

@@ -1,63 +1,65 @@
-//! What a zstd decoder remembers from block to block, and a dictionary that says it to libzstd.
+//! The state that a zstd decoder keeps from block to block, and a dictionary that gives it to libzstd.
 //!
-//! A block may be decoded with the Huffman tree and the FSE tables of blocks before it, with the last three
-//! offsets, and with the output before it, as far as the window reaches. A dictionary (RFC 8878, 5) has just
-//! that, its tables described in the same words as in a block:
+//! A block may refer to the Huffman tree and the FSE tables of earlier blocks, to the last three offsets, and
+//! to the preceding output within the window. A dictionary (RFC 8878, 5) holds just this state, and describes
+//! the tables in the format that blocks use:
 //!
 //! ```text
 //! [ magic: u32 ][ id: u32 ][ Huffman tree ][ offsets ][ match lengths ][ literal lengths ]
 //! [ repeated offsets: 3 × u32 ][ content: the output ]
 //! ```
 //!
-//! So the descriptions are copied from the blocks. The offsets have to be followed through the sequences of
-//! the blocks (`sequences.rs`); that is done for a few blocks before a place only, for after three real
-//! offsets it is the same whatever was before.
+//! The descriptions are therefore copied from the blocks. The offsets have to be followed through the
+//! sequences of the blocks (`sequences.rs`). This is done only for a few blocks before a checkpoint: after
+//! three new offsets, earlier ones no longer matter.
 //!
-//! Whatever is found broken here makes it forget all up to the next frame: what is broken indeed libzstd
-//! says.
+//! If anything is found broken here, all state is dropped up to the next frame. The verdict on damage is
+//! libzstd's.
 
 use super::block::{Mode, Sections, Sequences};
 use super::fse::{Counts, Of, Table};
 use super::sequences::{self, Offsets};
 
-/// What a dictionary begins with, and an id.
+/// Magic of a dictionary, and our id.
 const MAGIC: u32 = 0xEC30_A437;
 const ID: u32 = 1;
 
-/// Sequences of a block that cost next to nothing to follow. Where there are no more, many blocks may have none.
+/// Up to this number, the sequences of a block are always followed, at next to no cost. Blocks with so few
+/// may be followed by many blocks without sequences, which leave the offsets unchanged.
 const FEW: usize = 200;
 
-/// A Huffman tree for two literals, where no block has given one: it is never used.
+/// A Huffman tree for two literals, for dictionaries before the first block with a tree. No block refers to
+/// it.
 const ANY_TREE: &[u8] = &[0x80, 0x10];
 
-/// What is remembered at a place between two blocks.
+/// The decoder state between two blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
-    /// Something was not understood.
+    /// True if something was not understood.
     lost: bool,
-    /// The description of the last tree.
+    /// Description of the last Huffman tree.
     tree: Option<Box<[u8]>>,
     /// The last tables: literal lengths, offsets, match lengths.
     tables: [TableDescription; 3],
     offsets: Offsets,
-    /// The last block with sequences, if those were left for later; the offsets are those before it.
+    /// The last block with sequences, if they are still to be followed; `offsets` are those before it.
     unread: Option<Box<[u8]>>,
 }
 
-/// What is done about the offsets of a block's sequences.
+/// The treatment of the offsets of a block's sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follow {
     Now,
-    /// When they are asked for, if no other block with sequences comes before.
+    /// When they are asked for, unless another block with sequences comes first.
     Later,
-    /// Not at all, unless they are so few that it costs nothing.
+    /// Skipped, unless the sequences are few.
     Not,
 }
 
-/// What is known of a table.
+/// The description of a table.
 #[derive(Clone, Debug)]
 enum TableDescription {
-    /// It was not used yet.
+    /// Not used yet.
     Unused,
     Predefined,
     One(u8),
@@ -65,7 +67,7 @@ enum TableDescription {
 }
 
 impl Default for Memory {
-    /// What is known at the start of a frame.
+    /// Returns the state at the start of a frame.
     fn default() -> Self {
         let tables = [const { TableDescription::Unused }; 3];
         Self { lost: false, tree: None, tables, offsets: Offsets::FIRST, unread: None }
@@ -73,7 +75,7 @@ impl Default for Memory {
 }
 
 impl Memory {
-    /// Goes on over a compressed block.
+    /// Updates the state after a compressed block.
     pub(super) fn pass(&mut self, block: &[u8], follow: Follow) {
         if !self.lost {
             self.lost = self.pass_sections(block, follow).is_none();
@@ -106,7 +108,8 @@ impl Memory {
         Some(())
     }
 
-    /// Follows the sequences that were left; the tables are still theirs, as only such a block has others.
+    /// Follows the postponed sequences. The tables are still theirs: only a block with sequences changes
+    /// them.
     fn read_later(&mut self) -> Option<()> {
         let Some(block) = self.unread.take() else { return Some(()) };
         self.pass_sequences(&Sections::read(&block)?.sequences?)
@@ -123,9 +126,9 @@ impl Memory {
         Some(())
     }
 
-    /// The head of a dictionary with which libzstd decodes on from here, its content being the output before
-    /// it; `next` is the compressed block that follows, if it is one. `None` where there is no such
-    /// dictionary.
+    /// Returns the head of a dictionary with which libzstd can decode from here on. Its `content` is the
+    /// preceding output; `next` is the next block, if it is a compressed one. `None` if no dictionary can
+    /// give this state.
     pub(super) fn head(&mut self, content: &[u8], next: Option<&[u8]>) -> Option<Vec<u8>> {
         self.lost |= self.read_later().is_none();
         let offsets = self.offsets.known().filter(|_| !self.lost)?;
@@ -150,7 +153,7 @@ impl Memory {
     }
 }
 
-/// Whether no table of one code, which a dictionary can't have, can be used again behind a block.
+/// True if a block reuses no table. A table of a single code can't be in a dictionary.
 fn redefines(block: &[u8]) -> Option<bool> {
     let sequences = Sections::read(block)?.sequences?;
     Some(!sequences.modes.contains(&Mode::Repeat))
@@ -166,7 +169,7 @@ impl TableDescription {
         }
     }
 
-    /// Its description; any description for a table that is never used.
+    /// Returns its description, or any description for a table that is never used.
     fn description(&self, of: Of) -> &[u8] {
         match self {
             Self::Described(bytes) => bytes,

@@ -1,7 +1,7 @@
-//! Decodes frames from a checkpoint on.
+//! A reader that decodes frames from a checkpoint on.
 //!
-//! Beyond the table's last checkpoint the reader adds more of them, and adds its output to the table's sums. Before
-//! that, and with an index, it compares its output with the sums.
+//! Past the table's last checkpoint the reader adds more of them, and adds its output to the table's sums.
+//! Before that checkpoint, and with a stored table, it compares its output with the sums.
 
 use std::sync::Arc;
 
@@ -15,75 +15,76 @@ use crate::codec::seek::SegmentReader;
 use crate::codec::seek::index::crc_after;
 use crate::error::{Error, Result};
 
-/// Blocks that begin so far before a checkpoint is due are looked at closely.
+/// Blocks that begin this close before a due checkpoint have their sequences followed.
 const CLOSE: u64 = BLOCK;
 
-/// A checkpoint that can't be made is given up so far behind where it was due.
+/// A checkpoint that can't be made is given up this far after it was due.
 const LATE: u64 = 4 << 20;
 
-/// Blocks of output that are held with a window, so that not each makes it move.
+/// Blocks of output that are held besides a window, so that not every block moves the window.
 const BLOCKS: usize = 4;
 
 pub(super) struct FrameReader {
     zstd: Arc<Zstd>,
-    /// The index; where there is one, the table is not used.
+    /// The stored table. If there is one, the table in memory is not used.
     kept: Option<Arc<ZstdIndex>>,
-    /// The index that the output contradicted, while this reader finds out which of the two is wrong.
+    /// The stored table that the output contradicted, while this reader finds out which of the two is wrong.
     witness: Option<Arc<ZstdIndex>>,
-    /// Some of the piece is of a frame that has no checksum.
+    /// True if part of the piece belongs to a frame without a checksum.
     unchecked: bool,
-    /// Where it is with that before it has begun.
+    /// The span of the stored table in which it begins.
     span: usize,
     blocks: Option<Blocks>,
     at: u64,
-    /// Frames that were ended in order.
+    /// Number of frames that ended in order.
     frames: u64,
-    /// The checksum of the last of them, and where it ends.
+    /// Checksum of the last of these frames, and the stored offset behind it.
     checksum: u32,
     end: u64,
     making: Making,
     checking: Option<Checking>,
-    /// The last of a block's output may still be to come; whether the block is its frame's last.
+    /// Set if output of the current block may still come; true if that block is its frame's last.
     giving: Option<bool>,
     ended: bool,
 }
 
-/// What is needed to make checkpoints in the current frame.
+/// The state for making checkpoints in the current frame.
 #[derive(Default)]
 struct Making {
-    /// Where the frame begins, in the stored and in the decoded bytes.
+    /// Start of the frame, in the stored and in the decoded bytes.
     frame: u64,
     begun: u64,
     memory: Memory,
     due: u64,
-    /// The output before here, as far as it may become a window.
+    /// The preceding output, as far as it may become a window.
     window: Vec<u8>,
 }
 
 /// The sums of a span with which the output is compared.
 struct Checking {
     sums: Arc<[u32]>,
-    /// The piece that is next.
+    /// Number of the next piece.
     piece: usize,
-    /// Where the span ends.
+    /// Decoded offset at which the span ends.
     end: u64,
 }
 
 impl FrameReader {
-    /// A reader from the start of the stream that ignores the index.
+    /// Returns a reader from the start of the stream that ignores the stored table.
     pub(super) fn from_start(zstd: Arc<Zstd>) -> Self {
         let blocks = zstd.blocks();
         Self::new(zstd, Some(blocks), 0, Making::default())
     }
 
-    /// A reader from the start that decodes without the index, but compares frames without a checksum with it.
+    /// Returns a reader from the start that decodes without the stored table, but compares frames without a
+    /// checksum with it.
     pub(super) fn against(zstd: Arc<Zstd>, kept: Option<Arc<ZstdIndex>>) -> Self {
         let mut walk = Self::from_start(zstd);
         walk.witness = kept;
         walk
     }
 
-    /// A reader from a checkpoint within a frame on.
+    /// Returns a reader from a checkpoint within a frame on.
     pub(super) fn from_within(zstd: Arc<Zstd>, within: EntryPoint, blocks: Blocks) -> Self {
         let EntryPoint { place, header, begun, memory } = within;
         let due = zstd.due(place.offset, header);
@@ -91,7 +92,7 @@ impl FrameReader {
         Self::new(zstd, Some(blocks), place.offset, making)
     }
 
-    /// A reader from the start of a span of the index on.
+    /// Returns a reader from the start of a span of the stored table on.
     pub(super) fn of_kept(zstd: Arc<Zstd>, kept: Arc<ZstdIndex>, span: usize) -> Self {
         let mut walk = Self::new(zstd, None, kept.spans.start(span), Making::default());
         (walk.kept, walk.span) = (Some(kept), span);
@@ -107,7 +108,7 @@ impl FrameReader {
             span: 0,
             blocks,
             at,
-            // EntryPoint a frame there is one already.
+            // Within a frame, a first frame has been seen.
             frames: u64::from(at > 0),
             checksum: 0,
             end: 0,
@@ -118,7 +119,7 @@ impl FrameReader {
         }
     }
 
-    /// Decodes a piece: blocks up to a sum's end, or the end of the stream.
+    /// Decodes a piece: blocks up to the end of a sum, or to the end of the stream.
     fn piece(&mut self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         self.unchecked = false;
@@ -145,14 +146,14 @@ impl FrameReader {
         if self.kept.is_some() && self.ended { self.compare_end() } else { Ok(()) }
     }
 
-    /// Chooses what the next piece is compared with.
+    /// Chooses the sums with which the next piece is compared.
     fn choose_sums(&mut self) -> Result<()> {
         if self.checking.as_ref().is_some_and(|checking| self.at < checking.end) {
             return Ok(());
         }
         if let Some(kept) = &self.witness {
             let span = kept.spans.at(self.at);
-            // What is damaged says nothing.
+            // Damaged sums prove nothing.
             let sums = kept.sums(span).filter(|_| kept.spans.start(span) == self.at).unwrap_or_default();
             let end = kept.spans.start(span + 1);
             self.checking =
@@ -176,7 +177,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// At the end of the stream: compares the end with the index.
+    /// Compares the end of the stream with the stored table.
     fn compare_end(&mut self) -> Result<()> {
         let Some(kept) = &self.kept else { return Ok(()) };
         let is_same = self.at == self.zstd.scale.data_size()
@@ -185,7 +186,7 @@ impl FrameReader {
         if is_same { Ok(()) } else { Err(wrong()) }
     }
 
-    /// Goes a block further, or a frame.
+    /// Decodes the next block, or begins the next frame.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<()> {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
         let Some(header) = blocks.frame() else { return self.begin() };
@@ -198,7 +199,7 @@ impl FrameReader {
         self.took(out.get(before..).unwrap_or_default(), header, Some(block.last))
     }
 
-    /// Goes so far as one call of libzstd goes, whose output is written to `out`.
+    /// Decodes into `out` as far as one call of libzstd goes.
     fn step_into(&mut self, out: &mut [u8]) -> Result<usize> {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
         let Some(header) = blocks.frame() else { return self.begin().map(|()| 0) };
@@ -216,7 +217,8 @@ impl FrameReader {
         Ok(given)
     }
 
-    /// Takes what was decoded into account; `ends`: a block ended with it, and whether that was its frame's last.
+    /// Accounts for decoded bytes. `ends` is set if a block ended with them, and true if it was its frame's
+    /// last.
     fn took(&mut self, decoded: &[u8], header: Header, ends: Option<bool>) -> Result<()> {
         if self.kept.is_none() {
             self.zstd.sum(self.at, decoded, ends.is_some());
@@ -227,7 +229,7 @@ impl FrameReader {
         if ends == Some(true) { self.end(header) } else { Ok(()) }
     }
 
-    /// Begins with the next frame, if there is one.
+    /// Begins the next frame, if there is one.
     fn begin(&mut self) -> Result<()> {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
         self.end = blocks.position();
@@ -252,7 +254,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// Behind the last block of a frame.
+    /// Ends a frame after its last block.
     fn end(&mut self, header: Header) -> Result<()> {
         let Some(blocks) = &mut self.blocks else { return Err(wrong()) };
         let checksum = blocks.end()?;
@@ -272,7 +274,7 @@ impl FrameReader {
 }
 
 impl Making {
-    /// Before the block that is at hand: makes a place if one is due, and notes what the block leaves behind.
+    /// Makes a checkpoint before the current block if one is due, and notes the state that the block leaves.
     fn look(
         &mut self,
         zstd: &Arc<Zstd>,
@@ -306,7 +308,7 @@ impl Making {
                 content,
                 match at.saturating_add(CLOSE) >= self.due {
                     true => Follow::Now,
-                    // Blocks that are not compressed may be many, and leave the offsets as they are.
+                    // Blocks that are not compressed may be many, and do not change the offsets.
                     false if !is_compressed_next && self.due < u64::MAX => Follow::Later,
                     false => Follow::Not,
                 },
@@ -315,7 +317,7 @@ impl Making {
         Ok(())
     }
 
-    /// Notes the output of a block at `at`, as far as a place may need it.
+    /// Notes the output of a block at `at`, as far as a checkpoint may need it.
     fn took(&mut self, zstd: &Zstd, decoded: &[u8], at: u64, window: u64) {
         if at.saturating_add(decoded.len() as u64 + window) < self.due {
             return;
@@ -337,7 +339,7 @@ fn wrong() -> Error {
     Error::damaged("the index does not fit the stream")
 }
 
-/// The stream has changed, or the index was forged: nothing else makes both valid and different.
+/// Returns the error for a stream that changed, or a forged table: both are valid, and they differ.
 fn changed() -> Error {
     Error::damaged("the data has changed since a table of it was kept, and no checksum says that it is right")
 }
@@ -358,7 +360,7 @@ impl SegmentReader for FrameReader {
             return None;
         }
         if self.giving.is_none() {
-            // What is compared with sums is not given before that.
+            // Output that is compared with sums is given only after the comparison.
             if let Err(error) = self.choose_sums() {
                 return Some(Err(error));
             }

@@ -2,22 +2,22 @@
 
 use super::header::Header;
 
-/// Bytes of output from one place to the next, at least.
+/// Minimum of output bytes between checkpoints.
 const SPACING: u64 = 16 << 20;
 
-/// Windows of output from one place to the next, at least: of each a window is kept.
+/// Minimum of output between checkpoints, in windows: each checkpoint keeps a window.
 const WINDOWS: u64 = 8;
 
-/// Bytes of all the windows of a table.
+/// Bytes of all windows of a table together.
 const ALL_WINDOWS: u64 = 128 << 20;
 
-/// So far before the end of the stream is the last place due.
+/// Distance of the last checkpoint from the end of the stream, in output bytes.
 const TAIL: u64 = 1 << 20;
 
-/// With a larger window there is no place.
+/// Frames with a larger window get no checkpoints.
 const MOST_WINDOW: u64 = 8 << 20;
 
-/// How finely a stream is cut.
+/// The granularity at which a stream is cut.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     data_size: u64,
@@ -26,36 +26,36 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// That of a stream of so many bytes, decoded.
+    /// Returns the scale of a stream of `data_size` decoded bytes.
     pub(super) fn of(data_size: u64) -> Self {
         Self { data_size, least: SPACING, tail: TAIL }
     }
 
-    /// One that is so fine that little streams have many places.
+    /// Returns a scale so fine that short streams have many checkpoints.
     #[cfg(test)]
     pub(super) fn fine(data_size: u64, least: u64) -> Self {
         Self { data_size, least, tail: least / 4 }
     }
 
-    /// How many bytes the stream should decode to.
+    /// Returns the expected decoded size of the stream.
     pub(super) fn data_size(self) -> u64 {
         self.data_size
     }
 
-    /// Whether places are worth while in a frame.
+    /// True if checkpoints pay off in a frame.
     pub(super) fn is_for(self, frame: Header) -> bool {
         self.data_size > self.least && frame.window <= MOST_WINDOW.min(self.data_size / 4)
     }
 
-    /// Bytes of output from one place in a frame to the next.
+    /// Returns the output bytes between checkpoints in a frame.
     pub(super) fn spacing(self, frame: Header) -> u64 {
         let all = (u128::from(self.data_size) * u128::from(frame.window)).div_ceil(ALL_WINDOWS.into());
         let all = u64::try_from(all).unwrap_or(u64::MAX);
         self.least.max(frame.window.saturating_mul(WINDOWS)).max(all)
     }
 
-    /// The decoded offset from which the next place is due, after one at `offset`: they are counted from
-    /// the end, so that the last one is near it.
+    /// Returns the decoded offset from which the next checkpoint is due, after one at `offset`. Checkpoints
+    /// are counted from the end of the stream, so that the last one is near it.
     pub(super) fn due(self, offset: u64, frame: Header) -> u64 {
         let (spacing, last) = (self.spacing(frame), self.data_size.saturating_sub(self.tail));
         let earliest = offset.saturating_add(spacing / 2);
@@ -81,10 +81,10 @@ mod tests {
     fn places_are_counted_from_the_end_and_bounded() {
         const MIB: u64 = 1 << 20;
         assert_eq!(dues(50 * MIB, 2 * MIB), [17 * MIB, 33 * MIB, 49 * MIB]);
-        // Not so near to the start that it would be of no use.
+        // A checkpoint too close to the start would be of no use.
         assert_eq!(dues(36 * MIB, MIB), [19 * MIB, 35 * MIB]);
         assert_eq!((dues(16 * MIB, 1024), dues(17 * MIB, 1024)), (vec![], vec![16 * MIB]));
-        // Windows that are too large, at all or for so little.
+        // Windows that are too large, in general or for this data size.
         assert_eq!((dues(1 << 40, 9 * MIB), dues(30 * MIB, 8 * MIB)), (vec![], vec![]));
         for (data_size, window) in [(1 << 29, 1 << 21), (1 << 40, 1 << 23), (1 << 50, 1), (u64::MAX, 1 << 20)]
         {

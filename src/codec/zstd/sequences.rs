@@ -1,36 +1,37 @@
-//! The three offsets that a block's sequences leave to the next block (RFC 8878, 3.1.1.4 and 3.1.1.5).
+//! The three repeated offsets that a block's sequences leave to the next block (RFC 8878, 3.1.1.4 and
+//! 3.1.1.5).
 
 use super::bits::Backwards;
 use super::block::Sequences;
 use super::fse::{State, Table};
 
-/// Bits behind each code of a match length.
+/// Number of extra bits of each match length code.
 const MATCH_BITS: [u8; 53] = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1,
     1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 ];
 
-/// Bits behind each code of a literal length.
+/// Number of extra bits of each literal length code.
 const LITERAL_BITS: [u8; 36] = [
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13,
     14, 15, 16,
 ];
 
-/// The offsets of the last matches, the latest first; 0 is one that is not known.
+/// The offsets of the last three matches, the latest first; 0 is an unknown one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offsets([u32; 3]);
 
 impl Offsets {
-    /// Those at the start of a frame.
+    /// The offsets at the start of a frame.
     pub(super) const FIRST: Self = Self([1, 4, 8]);
     pub(super) const UNKNOWN: Self = Self([0; 3]);
 
-    /// All of them, if they are known.
+    /// Returns the offsets if all are known.
     pub(super) fn known(self) -> Option<[u32; 3]> {
         (!self.0.contains(&0)).then_some(self.0)
     }
 
-    /// Those after a match, by the value that its sequence has for the offset.
+    /// Returns the offsets after a match; `value` is the offset value of its sequence.
     fn after(self, value: u32, without_literals: bool) -> Option<Self> {
         let [first, second, third] = self.0;
         if value > 3 {
@@ -40,14 +41,14 @@ impl Offsets {
             1 => self.0,
             2 => [second, first, third],
             3 => [third, first, second],
-            // The one before the latest offset; there is none before 1.
+            // The latest offset less 1, which must not be 0.
             _ if first == 1 => return None,
             _ => [first.saturating_sub(1), first, second],
         }))
     }
 }
 
-/// The offsets after a block's sequences; `None` if those are broken.
+/// Returns the offsets after a block's sequences; `None` if the sequences are broken.
 pub(super) fn follow(
     sequences: &Sequences<'_>,
     tables: &[Table; 3],
@@ -74,7 +75,7 @@ pub(super) fn follow(
     bits.is_at_end().then_some(offsets)
 }
 
-/// The state after one, by the bits that it has for that.
+/// Returns the state after `state`; `bits` are the bits read for it.
 fn following(table: &Table, state: State, bits: u32) -> Option<State> {
     table.state(u32::from(state.base) + bits)
 }

@@ -1,4 +1,5 @@
-//! Sums over the output of a stream, from its start on: CRCs for the index, and the checksum of a frame.
+//! Checksums over the output of a stream, from its start on: CRCs for the seek table, and the checksum of a
+//! frame.
 
 use std::hash::Hasher;
 
@@ -7,30 +8,31 @@ use twox_hash::XxHash64;
 use crate::codec::seek::index::crc_after;
 use crate::decode::UNIT;
 
-/// Bytes that a sum of a table is over at least, unless a place comes before; it ends with a block.
+/// Minimum number of bytes for each CRC of a table, unless a checkpoint comes before. Each ends with a block.
 pub(super) const PIECE: u64 = UNIT;
 
-/// The sums of all output up to an offset.
+/// The checksums of all output up to an offset.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    /// The decoded offset up to which there are sums.
+    /// The decoded offset up to which the output is summed.
     pub(super) at: u64,
-    /// Of the pieces since the last place.
+    /// CRCs of the pieces since the last checkpoint.
     pieces: Vec<u32>,
-    /// Of the piece that has begun.
+    /// CRC and length of the current piece.
     crc: u32,
     len: u64,
-    /// Where the frame begins that is being summed, and the checksum of it.
+    /// The start of the current frame, and its running checksum.
     frame: Option<(u64, XxHash64)>,
 }
 
 impl Sums {
-    /// Begins with a frame, which lies there.
+    /// Begins a frame at stored offset `frame`; `checked` if it has a checksum.
     pub(super) fn begin(&mut self, frame: u64, checked: bool) {
         self.frame = checked.then(|| (frame, XxHash64::with_seed(0)));
     }
 
-    /// Goes on over what of `bytes`, which begin at `offset`, is new; `ends`: a block ends with them.
+    /// Adds the bytes that are not summed yet; `bytes` begin at `offset`. `ends` says that a block ends with
+    /// them.
     pub(super) fn add(&mut self, offset: u64, bytes: &[u8], ends: bool) {
         let skip = self.at.checked_sub(offset).and_then(|skip| usize::try_from(skip).ok());
         let Some(bytes) = skip.and_then(|skip| bytes.get(skip..)) else { return };
@@ -50,7 +52,7 @@ impl Sums {
         (self.crc, self.len) = (0, 0);
     }
 
-    /// Ends the span at a place: the sums of its pieces.
+    /// Ends the span at a checkpoint and returns the CRCs of its pieces.
     pub(super) fn cut(&mut self) -> Vec<u32> {
         if self.len > 0 {
             self.end_piece();
@@ -58,7 +60,7 @@ impl Sums {
         std::mem::take(&mut self.pieces)
     }
 
-    /// The checksum of the frame that lies there, if it is this one that was summed.
+    /// Returns the checksum of the frame at `frame`; `None` if another frame was summed.
     pub(super) fn checksum(&self, frame: u64) -> Option<u32> {
         let (_, checksum) = self.frame.as_ref().filter(|(at, _)| *at == frame)?;
         Some(checksum.finish() as u32)

@@ -1,7 +1,7 @@
-//! The checkpoints of a stream, and its sums as far as they are known.
+//! The checkpoints of a stream, and the sums of the output up to the last one.
 //!
-//! A reader that decodes beyond the last checkpoint adds more of them. Only one reader at a time can do so, as
-//! all output before a checkpoint has to be summed without a gap.
+//! A reader that decodes past the last checkpoint adds more of them. Only one reader at a time can do so: all
+//! output before a checkpoint has to be summed without a gap.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::codec::seek::trust::TrustedIndex;
 use crate::content::Content;
 use crate::error::{Error, Result};
 
-/// Bytes of a dictionary beside the output in it, at most: a tree, three tables, three offsets.
+/// Maximum size of a dictionary without the output in it: a tree, three tables, three offsets.
 const HEAD: u64 = 1 << 10;
 
 /// A stream of frames and its table.
@@ -30,22 +30,22 @@ pub(super) struct Zstd {
     stored: Arc<dyn Content>,
     pub(super) cache: Arc<Cache>,
     pub(super) scale: Scale,
-    /// The window of its first frame.
+    /// The window of the first frame.
     pub(super) window: u64,
     state: Mutex<State>,
-    /// The index.
+    /// The stored table.
     pub(super) found: TrustedIndex<ZstdIndex>,
 }
 
 struct State {
-    /// In order; the first is the stream's start.
+    /// In order of their offsets; the first is the stream's start.
     marks: Vec<ZstdCheckpoint>,
     sums: Sums,
     completion: Completion,
 }
 
 impl State {
-    /// The last mark up to a decoded offset that has a dictionary.
+    /// Returns the last checkpoint at or before a decoded offset that has a dictionary.
     fn before(&self, offset: u64) -> Option<&ZstdCheckpoint> {
         let after = self.marks.partition_point(|mark| mark.place.offset <= offset);
         let is_there = |mark: &&ZstdCheckpoint| matches!(mark.dictionary, Dictionary::There(_));
@@ -53,20 +53,20 @@ impl State {
     }
 }
 
-/// A place.
+/// A checkpoint in the table.
 struct ZstdCheckpoint {
     place: BlockPosition,
-    /// The frame, and where in the decoded bytes it begins.
+    /// The header of the frame, and the decoded offset at which the frame begins.
     frame: Option<(Header, u64)>,
     memory: Memory,
     dictionary: Dictionary,
-    /// Those of the span, once the next place is there.
+    /// The sums of the span that begins here, once the next checkpoint exists.
     sums: Option<Arc<[u32]>>,
 }
 
 #[derive(Clone)]
 enum Dictionary {
-    /// At the stream's start.
+    /// None is needed: the stream's start.
     None,
     Coming,
     There(Arc<StoredDictionary>),
@@ -74,11 +74,11 @@ enum Dictionary {
     Lost,
 }
 
-/// A place within a frame, and all that is known there.
+/// A checkpoint within a frame, with the state of the decoder.
 pub(super) struct EntryPoint {
     pub(super) place: BlockPosition,
     pub(super) header: Header,
-    /// Where in the decoded bytes the frame begins.
+    /// The decoded offset at which the frame begins.
     pub(super) begun: u64,
     pub(super) memory: Memory,
 }
@@ -107,17 +107,17 @@ impl Zstd {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The stored bytes from there on.
+    /// Returns the stored bytes from `from` on.
     fn input(&self, from: u64) -> Input {
         Input::range(&self.stored, from, u64::MAX)
     }
 
-    /// The blocks from the start on.
+    /// Returns the blocks from the start on.
     pub(super) fn blocks(&self) -> Blocks {
         Blocks::new(self.input(0), self.cache.scratch::<Context>())
     }
 
-    /// The blocks from a checkpoint on, with its dictionary.
+    /// Returns the blocks from a checkpoint on, with its dictionary.
     pub(super) fn blocks_at(
         &self,
         place: BlockPosition,
@@ -128,7 +128,7 @@ impl Zstd {
         Blocks::within(self.input(place.block), context, header, dictionary)
     }
 
-    /// The blocks from the start of a span of the index on, which has so many sums.
+    /// Returns the blocks from the start of a span of the stored table on; the span has `sums` CRCs.
     pub(super) fn blocks_of(&self, kept: &ZstdIndex, span: usize, sums: usize) -> Result<Blocks> {
         let lost = || Error::damaged("the index does not fit the stream");
         let place = kept.place(span).ok_or_else(lost)?;
@@ -144,13 +144,13 @@ impl Zstd {
         self.blocks_at(place, header, &dictionary)
     }
 
-    /// The decoded offset from which the next place is due in a frame, seen from `offset`.
+    /// Returns the decoded offset from which the next checkpoint in a frame is due, for a reader at `offset`.
     pub(super) fn due(&self, offset: u64, frame: Header) -> u64 {
         let last = self.state().marks.last().map_or(0, |mark| mark.place.offset);
         self.scale.due(last.max(offset), frame)
     }
 
-    /// Notes that a frame begins there, seen from `offset`.
+    /// Notes that a frame begins at `frame` in the stored and at `offset` in the decoded bytes.
     pub(super) fn begin(&self, frame: u64, header: Header, offset: u64) {
         let mut state = self.state();
         if state.sums.at == offset {
@@ -158,18 +158,19 @@ impl Zstd {
         }
     }
 
-    /// Takes a block's output at `offset`, or a part of it, into the sums; `ends`: the block ends with it.
+    /// Adds output at `offset` to the sums: a block or part of one. `ends` says that the block ends with it.
     pub(super) fn sum(&self, offset: u64, bytes: &[u8], ends: bool) {
         self.state().sums.add(offset, bytes, ends);
     }
 
-    /// Whether the checksum of a frame which ends at `offset` is right, as far as it was summed.
+    /// True if the checksum of a frame that ends at `offset` is right, or if the frame was not summed.
     pub(super) fn is_right(&self, frame: u64, offset: u64, checksum: u32) -> bool {
         let state = self.state();
         state.sums.at != offset || state.sums.checksum(frame).is_none_or(|summed| summed == checksum)
     }
 
-    /// The sums of the span that begins at a decoded offset, if they are known, and where it ends.
+    /// Returns the sums of the span that begins at a decoded offset, if known, and the offset at which it
+    /// ends.
     pub(super) fn span_from(&self, offset: u64) -> Option<(Arc<[u32]>, u64)> {
         let state = self.state();
         let at = state.marks.binary_search_by_key(&offset, |mark| mark.place.offset).ok()?;
@@ -177,7 +178,7 @@ impl Zstd {
         Some((state.marks.get(at)?.sums.clone()?, end))
     }
 
-    /// Adds a checkpoint, unless another reader has come further. Its dictionary is `head` and what is in `content`
+    /// Adds a checkpoint, unless another reader is further. Its dictionary is `head` followed by `content`
     /// from `start` on.
     pub(super) fn add(self: &Arc<Self>, within: EntryPoint, head: Vec<u8>, content: Vec<u8>, start: usize) {
         let number = {
@@ -213,7 +214,8 @@ impl Zstd {
         if on_another_thread { self.cache.run(note) } else { note() }
     }
 
-    /// Notes that the stream ends at a byte and a decoded offset, its last frame with that checksum. Stores the index.
+    /// Notes the end of the stream: its stored and its decoded offset, and the checksum of the last frame.
+    /// Stores the table.
     pub(super) fn ended(self: &Arc<Self>, at: u64, offset: u64, checksum: u32) {
         let Some(slot) = self.found.slot().filter(|slot| slot.data_size() == offset) else { return };
         {
@@ -232,14 +234,14 @@ impl Zstd {
         self.cache.run(move || zstd.keep());
     }
 
-    /// Stores the index once the stream has ended and all dictionaries are stored.
+    /// Stores the table once the stream has ended and all dictionaries are stored.
     fn keep(self: &Arc<Self>) {
         let Some((whole, _pending)) = self.state().completion.take() else { return };
         let (Some(slot), Some(spans)) = (self.found.slot(), self.spans()) else { return };
         index::keep(slot, whole, &spans, &|| self.clone().read_without_index());
     }
 
-    /// What a table has of all spans, the dictionaries being packed; `None` if one is not there.
+    /// Returns all spans for the stored table, with packed dictionaries; `None` if a dictionary is missing.
     fn spans(&self) -> Option<Vec<Span>> {
         let count = self.state().marks.len();
         let mut spans = Vec::with_capacity(count);
@@ -266,12 +268,13 @@ impl Zstd {
         Some(spans)
     }
 
-    /// The decoded offset of the last place up to `wanted` that has a dictionary; 0 is the start.
+    /// Returns the decoded offset of the last checkpoint up to `wanted` that has a dictionary; 0 if it is the
+    /// start.
     pub(super) fn offset_before(&self, wanted: u64) -> u64 {
         self.state().before(wanted).map_or(0, |mark| mark.place.offset)
     }
 
-    /// The last place up to a decoded offset that has a dictionary, if it is not the start.
+    /// Returns the last checkpoint up to a decoded offset that has a dictionary, unless it is the start.
     pub(super) fn before(&self, offset: u64) -> Option<(EntryPoint, Arc<StoredDictionary>)> {
         let state = self.state();
         let mark = state.before(offset)?;
@@ -282,7 +285,7 @@ impl Zstd {
     }
 }
 
-/// A dictionary is being stored; the index may wait for it.
+/// A dictionary that is being stored. A finished stream stores its table only after it.
 struct PendingDictionary {
     zstd: Arc<Zstd>,
     number: usize,

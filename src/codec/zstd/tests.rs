@@ -8,10 +8,10 @@ use crate::codec::samples::{Counted, Dice, check, harmed, prefix, read_in, say_t
 use crate::content::{Soundness, Text};
 use crate::decode::{Decoded, UNIT};
 
-/// Bytes from one place to the next in these tests, or eight windows.
+/// Output bytes between checkpoints in these tests, unless eight windows are more.
 const FINE: u64 = 100_000;
 
-/// Bytes of which some repeat, some run, some come from far before and some do neither.
+/// Returns bytes with repeats, runs, distant matches and noise.
 fn truth(len: usize, seed: u64) -> Vec<u8> {
     let mut dice = Dice(seed | 1);
     let mut bytes = Vec::with_capacity(len + 40_000);
@@ -39,7 +39,7 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| dice.roll(256) as u8).collect()
 }
 
-/// A frame, flushed here and there, which makes small blocks.
+/// Encodes one frame; flushes make small blocks.
 fn encode(bytes: &[u8], level: i32, window_log: u32, checked: bool, flush_every: usize) -> Vec<u8> {
     let mut encoder = ::zstd::Encoder::new(Vec::new(), level).unwrap();
     encoder.window_log(window_log).unwrap();
@@ -53,7 +53,7 @@ fn encode(bytes: &[u8], level: i32, window_log: u32, checked: bool, flush_every:
     encoder.finish().unwrap()
 }
 
-/// A frame that says how long it is.
+/// Encodes one frame that gives its content size.
 fn encode_sized(bytes: &[u8], level: i32, window_log: u32) -> Vec<u8> {
     let mut encoder = ::zstd::Encoder::new(Vec::new(), level).unwrap();
     encoder.window_log(window_log).unwrap();
@@ -79,7 +79,7 @@ fn streams() -> Vec<(Vec<u8>, Vec<u8>)> {
     streams.push((long.clone(), encode(&long, 3, 15, true, 10_000)));
     streams.push((zeros.clone(), encode(&zeros, 3, 16, true, usize::MAX)));
     streams.push((noise.clone(), encode(&noise, 3, 16, true, usize::MAX)));
-    // Between others, and with more frames behind it.
+    // Between other frames, and followed by more.
     let (first, second) = mixed.split_at(1_900_000);
     let frames = [
         skippable(70),
@@ -131,7 +131,7 @@ fn behind_the_frontier_a_read_decodes_only_from_the_place_before_it() {
         let before = stored.read();
         check(&content, &truth, at, 100);
         let read = stored.read() - before;
-        // From eight windows before the unit, two units at most, and what is read ahead.
+        // The read begins at most eight windows before its unit, and takes two units and the read-ahead.
         assert!(read < (8 << 14) + (1 << 20), "{read} bytes for 100 at {at}");
     }
 }
@@ -153,7 +153,7 @@ fn damage_anywhere_gives_what_the_library_gives() {
                 let _ = ours.read_at(dice.roll(truth.len()) as u64, &mut [0; 99]);
             }
             let (theirs, ours) = (prefix(&theirs), prefix(&ours));
-            // A wrong checksum that was met before leaves nothing.
+            // After an early wrong checksum our decoder has no output.
             let nothing = ours.0.is_empty() && theirs.2 == Soundness::Broken(0);
             let (our, their) = (ours.0.len(), theirs.0.len());
             assert!(ours.0 == theirs.0 || nothing, "{which}, {round}: {our} bytes, the library {their}");
@@ -166,7 +166,7 @@ fn damage_anywhere_gives_what_the_library_gives() {
 fn a_frame_that_needs_a_dictionary_is_refused_as_by_the_library() {
     let truth = truth(600_000, 16);
     let sound = encode(&truth, 3, 14, true, usize::MAX);
-    // An id of one byte behind the window, or the bit that is reserved; an id of 0 is none.
+    // A dictionary id of one byte after the window, and the reserved bit. An id of 0 means none.
     let mut ids = [1, 0].map(|id| [&sound[..6], &[id], &sound[6..]].concat());
     ids.iter_mut().for_each(|stored| stored[4] |= 1);
     let mut reserved = sound.clone();

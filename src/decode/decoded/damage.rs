@@ -1,4 +1,4 @@
-//! Which bytes of a content cannot be decoded, and why.
+//! The bytes of a content that can't be decoded, and why.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,22 +7,23 @@ use super::{Decoded, Encoded, Span};
 use crate::content::Soundness;
 use crate::error::Error;
 
-/// Damaged pieces remembered at most. One that is forgotten is decoded again, and found damaged again.
+/// Maximum number of damaged chunks that are remembered. A forgotten one is decoded again, with the same
+/// error.
 const PIECES: usize = 4096;
 
-/// What is known not to be had.
+/// The known damage.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
-    /// From here on nothing, and why.
+    /// Start of the damage that extends to the end, and its error.
     whole: Option<(u64, Error)>,
-    /// Of pieces that stand alone: from where on, up to where, and why.
+    /// Damage within independent chunks: start, end and error.
     pieces: BTreeMap<u64, (u64, Error)>,
-    /// What is wrong there, or was found wrong besides.
+    /// The first error found, including errors that cost no data.
     pub(super) trouble: Option<Error>,
 }
 
 impl Damage {
-    /// Why byte `at` can't be had, if it is known that it can't.
+    /// Returns why byte `at` can't be read, if it is known to be damaged.
     pub(super) fn error_at(&self, at: u64) -> Option<&Error> {
         let whole = self.whole.as_ref().filter(|(from, _)| *from <= at).map(|(_, error)| error);
         whole.or_else(|| {
@@ -31,7 +32,7 @@ impl Damage {
         })
     }
 
-    /// The first lost byte from `start` up to `end`.
+    /// Returns the first damaged byte from `start` up to `end`.
     fn first_in(&self, start: u64, end: u64) -> Option<u64> {
         if start >= end || self.error_at(start).is_some() {
             return Some(start).filter(|_| start < end);
@@ -40,13 +41,13 @@ impl Damage {
         whole.into_iter().chain(self.pieces.range(start..end).next().map(|(from, _)| *from)).min()
     }
 
-    /// The first byte that is lost.
+    /// Returns the first damaged byte.
     pub(super) fn first(&self) -> Option<u64> {
         let whole = self.whole.as_ref().map(|(from, _)| *from);
         whole.into_iter().chain(self.pieces.first_key_value().map(|(from, _)| *from)).min()
     }
 
-    /// The error of what begins at the end of the content, or behind it.
+    /// Returns the error of damage that starts at the end of the content or after it.
     pub(super) fn behind(&self, end: u64) -> Option<&Error> {
         self.whole.as_ref().filter(|(from, _)| *from >= end).map(|(_, error)| error)
     }
@@ -54,7 +55,7 @@ impl Damage {
     fn broken(&mut self, limit: &AtomicU64, from: u64, error: &Error) {
         limit.fetch_min(from, Ordering::AcqRel);
         if self.whole.as_ref().is_none_or(|(before, _)| from < *before) {
-            // Read-ahead may find damage before a reader finds an earlier one.
+            // Read-ahead may find later damage before a reader finds this one.
             self.trouble = Some(error.clone());
             self.whole = Some((from, error.clone()));
         }
@@ -69,19 +70,19 @@ impl Damage {
 }
 
 impl Decoded {
-    /// Notes that nothing can be had from `from` on, and gives the error back.
+    /// Records that no byte from `from` on can be read, and returns the error.
     pub(super) fn broken(&self, from: u64, error: Error) -> Error {
         self.state().damage.broken(&self.limit, from, &error);
         error
     }
 
-    /// The same of what was found in a span.
+    /// Records damage that was found in a span, and returns the error.
     pub(super) fn broken_in(&self, span: Span, from: u64, error: Error) -> Error {
         self.note(&mut self.state().damage, span, from, &error);
         error
     }
 
-    /// Notes that nothing can be had from `from` on: of the span, if it stands alone.
+    /// Records that no byte from `from` on can be read: up to the end of the chunk if chunks are independent.
     pub(super) fn note(&self, damage: &mut Damage, span: Span, from: u64, error: &Error) {
         match (span.piece, &self.encoded) {
             (Some(piece), Encoded::Pieces(pieces)) if self.stand_alone => {
@@ -91,7 +92,7 @@ impl Decoded {
         }
     }
 
-    /// Whether all bytes of a range can be read, as far as is known; `Broken` counts from its start.
+    /// Returns the known soundness of a range; `Broken` counts from its start.
     pub(crate) fn soundness_of(&self, start: u64, end: u64) -> Soundness {
         let state = self.state();
         match state.damage.first_in(start, end) {
@@ -101,17 +102,17 @@ impl Decoded {
         }
     }
 
-    /// Why byte `at` can't be read, if it is known that it can't.
+    /// Returns why byte `at` can't be read, if it is known to be damaged.
     pub(crate) fn error_at(&self, at: u64) -> Option<Error> {
         self.state().damage.error_at(at).cloned()
     }
 
-    /// The error of reading at `at`, where nothing can be had.
+    /// Returns the error for a read at `at` that failed.
     pub(super) fn why_not(&self, at: u64) -> Error {
         self.error_at(at).unwrap_or_else(|| Error::damaged(format!("byte {at} can't be decoded")))
     }
 
-    /// The lost bytes that are known: from where on, and why.
+    /// Returns the known damage: start offsets and errors.
     pub(crate) fn lost(&self) -> Vec<(u64, Error)> {
         let damage = &self.state().damage;
         let pieces = damage.pieces.iter().map(|(from, (_, error))| (*from, error.clone()));

@@ -1,10 +1,10 @@
-//! Decoding for readers: which thread decodes, which ones wait, and which units are kept.
+//! Decoding jobs: which thread decodes, which readers wait, and which units are cached.
 //!
 //! A job is one thread that decodes from the position of a decoder up to the unit that its reader wants. A
-//! reader whose unit lies between the two waits, and gets the unit when the job reaches it, whether or not the
-//! cache has room for it. A reader whose unit lies a little behind waits for the decoder, since the requests of
-//! one reader come slightly out of order. Any other reader takes the nearest idle decoder before its unit, or
-//! starts a new one.
+//! reader whose unit is in between waits, and gets the unit when the job reaches it, even if the cache has
+//! no room. A reader whose unit is slightly beyond the job's target waits for the decoder, since the
+//! requests of one reader arrive slightly out of order. Any other reader takes the nearest idle decoder
+//! before its unit, or starts a new one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -19,29 +19,29 @@ use crate::decode::{Chunk, Decoder, IdleDecoders, UNIT};
 use crate::error::{Error, Result};
 use crate::sync::Awaited;
 
-/// How far before the nearest checkpoint an idle decoder is as good as a new one there.
+/// Maximum distance before the nearest checkpoint at which an idle decoder is preferred to a new one.
 const LITTLE: u64 = 4 * UNIT;
 
-/// The state that the readers of a content share.
+/// The state shared by all readers of a content.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) jobs: Vec<Job>,
     last_number: u64,
-    /// What is waited for, by the unit's start.
+    /// The awaited units, by their start.
     wanted: HashMap<u64, Wanted>,
     pub(super) damage: Damage,
     pub(super) covered: RangeSet,
     pub(super) sequences: Sequences,
-    /// The end was reached, and it is where the header says.
+    /// True if the data end where the header says.
     pub(super) ended: bool,
 }
 
 pub(super) struct Job {
     number: u64,
     span: u64,
-    /// The start of the unit that is being decoded.
+    /// Start of the unit that is being decoded.
     at: u64,
-    /// The end of the unit that it is for.
+    /// End of the unit that the job's reader wants.
     until: u64,
 }
 
@@ -51,26 +51,26 @@ struct Wanted {
     bytes: Option<Bytes>,
 }
 
-/// How decoding a unit ended.
+/// The result of decoding a unit.
 enum Outcome {
     /// More of the span follows.
     Good,
-    /// The end of the span was reached, and is where it should be.
+    /// The end of the span was reached, at the expected offset.
     Ended,
-    /// Nothing can be had from there on.
+    /// No byte from this offset on can be decoded.
     Broken(u64, Error),
-    /// The system refused; the next try may succeed.
+    /// A system error; a retry may succeed.
     Transient(Error),
 }
 
 enum Route {
     Wait,
-    /// From there, with the decoder that stands there, or a new one.
+    /// Start at this offset with an idle decoder there, or a new one.
     Go(u64, Option<Box<dyn Decoder>>),
 }
 
 impl State {
-    /// How many readers wait.
+    /// Returns the number of waiting readers.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.wanted.values().map(|wanted| wanted.readers).sum()
@@ -80,7 +80,7 @@ impl State {
         self.wanted.entry(start).or_default().readers += 1;
     }
 
-    /// A unit that was decoded and that not all waiting readers have taken yet.
+    /// Returns a decoded unit that some waiting reader has not taken yet.
     fn handed_over(&self, start: u64) -> Option<Bytes> {
         self.wanted.get(&start)?.bytes.clone()
     }
@@ -94,18 +94,18 @@ impl State {
 }
 
 impl Decoded {
-    /// A unit that is not in the cache: its bytes, fewer than it should have if something stopped
-    /// the decoding, and the reason if that is not for ever.
+    /// Decodes a unit that is not in the cache. Returns its bytes, fewer than a full unit if decoding
+    /// stopped, and the error if a retry may succeed.
     pub(super) fn obtain(&self, unit: Unit) -> Result<(Bytes, Option<Error>)> {
         if let Encoded::Stream(stream) = &self.encoded {
-            // It may look into the stream under a lock.
+            // Looking into the stream may need a lock.
             let _awaited = Awaited::begin();
             stream.look_ahead(unit.start);
         }
         let mut room = None;
         let mut state = self.state();
         let (at, decoder, _room) = loop {
-            // It may have been decoded since this reader looked.
+            // Another thread may have decoded the unit meanwhile.
             if let Some(bytes) = state.handed_over(unit.start).or_else(|| self.cache.get(self.id, unit.start))
             {
                 return Ok((bytes, None));
@@ -119,7 +119,7 @@ impl Decoded {
                     match room.take().or_else(|| self.cache.demand_at_once(weight)) {
                         Some(room) => break (at, decoder, room),
                         None => {
-                            // Other readers wait for a job, so a job waits for nothing.
+                            // Other readers wait for a job, so a job must not wait itself.
                             self.park(unit.span, decoder.map(|decoder| (at, decoder)));
                             drop(state);
                             room = Some(self.cache.demand(weight));
@@ -148,27 +148,28 @@ impl Decoded {
         }
     }
 
-    /// Bytes of memory that decoding a unit takes up; `decoder` is the one that does it, if it is there already.
+    /// Returns the memory in bytes that decoding a unit needs; `decoder` is the idle decoder to be used, if
+    /// any.
     fn weight_with(&self, unit: Unit, decoder: Option<&dyn Decoder>) -> u64 {
         match (decoder, &self.encoded) {
-            // It holds what it needs already.
+            // The decoder has its memory already.
             (Some(decoder), Encoded::Pieces(_)) => decoder.weight().saturating_add(UNIT),
             _ => self.weight(unit),
         }
     }
 
-    /// Keeps a decoder for the next read at its place.
+    /// Keeps a decoder for the next read at its position.
     fn park(&self, span: Span, decoder: Option<(u64, Box<dyn Decoder>)>) {
         if let Some((at, decoder)) = decoder {
             self.cache.idle::<IdleDecoders>().park((self.id, span.start), at, decoder);
         }
     }
 
-    /// Bytes of memory that decoding a unit with a new decoder takes up.
+    /// Returns the memory in bytes that decoding a unit with a new decoder needs.
     pub(super) fn weight(&self, unit: Unit) -> u64 {
         match (&self.encoded, unit.span.piece) {
             (Encoded::Stream(stream), _) => stream.weight().saturating_add(UNIT),
-            // What is compressed may be as long as what it decodes to.
+            // The stored bytes may be as many as the decoded ones.
             (Encoded::Pieces(_), Some(piece)) if unit.span.is_whole() => 2 * piece.len + UNIT,
             (Encoded::Pieces(pieces), Some(piece)) => pieces.weight(piece).saturating_add(UNIT),
             (Encoded::Pieces(_), None) => UNIT,
@@ -199,7 +200,7 @@ impl Decoded {
             return Route::Wait;
         }
         let start = self.startable(unit);
-        // A decoder that stands only a little before has work in flight, or needs no window from the table.
+        // A decoder only slightly before has work in flight, or needs no sliding window from the seek table.
         if let Some(at) = nearest.filter(|at| at.saturating_add(LITTLE) >= start)
             && let Some(decoder) = parked.take(stream, at)
         {
@@ -208,7 +209,7 @@ impl Decoded {
         if state.jobs.len() >= PER_CONTENT { Route::Wait } else { Route::Go(start, None) }
     }
 
-    /// The start of the last unit up to this one at which a new decoder can start.
+    /// Returns the start of the last unit, up to this one, at which a new decoder can start.
     fn startable(&self, unit: Unit) -> u64 {
         let nearest = match &self.encoded {
             Encoded::Stream(stream) => stream.nearest(unit.start),
@@ -217,7 +218,7 @@ impl Decoded {
         nearest.saturating_add(UNIT - 1).min(unit.start) / UNIT * UNIT
     }
 
-    /// Decodes a piece in one go.
+    /// Decodes a chunk as a whole.
     fn run_whole(&self, running: &Running<'_>, unit: Unit, piece: Chunk) -> Result<(Bytes, Option<Error>)> {
         let Encoded::Pieces(pieces) = &self.encoded else {
             return Err(Error::damaged("a stream has no pieces"));
@@ -237,7 +238,7 @@ impl Decoded {
         Ok((bytes, transient))
     }
 
-    /// Decodes from `at` up to a unit of a stream.
+    /// Decodes a stream from `at` up to a unit.
     fn run_to(
         &self,
         running: &Running<'_>,
@@ -277,7 +278,7 @@ impl Decoded {
                     return Err(error);
                 }
                 Outcome::Transient(error) => return Err(error),
-                // The wanted unit lies before the end.
+                // The span ended before the wanted unit.
                 Outcome::Ended => return Err(self.broken_in(unit.span, end, self.too_short(end))),
             }
             at = end;
@@ -292,7 +293,7 @@ impl Decoded {
         }
     }
 
-    /// Fills `out` with the unit at `at`; says how many bytes came, and how it ended.
+    /// Fills `out` with the unit at `at`; returns the number of bytes and the result.
     fn decode_unit(
         &self,
         decoder: &mut dyn Decoder,
@@ -316,7 +317,7 @@ impl Decoded {
         (filled, outcome)
     }
 
-    /// At the end of a span: whether the decoder ends there too, and finds all in order.
+    /// Checks at the end of a span that the decoder ends there, too, without an error.
     fn finish(&self, decoder: &mut dyn Decoder, span: Span) -> Outcome {
         if span.piece.is_some_and(|piece| piece.len > span.end - span.start) {
             return Outcome::Broken(span.end, self.too_long());
@@ -332,7 +333,7 @@ impl Decoded {
         }
     }
 
-    /// At the end of a piece that is right: if it is the last one, whether it ends the content.
+    /// Checks, if a sound chunk is the last one, that no data follow it.
     fn finish_piece(&self, span: Span) -> Outcome {
         let Encoded::Pieces(pieces) = &self.encoded else { return Outcome::Ended };
         if span.piece.is_some_and(|piece| piece.len > span.end - span.start) {
@@ -354,7 +355,7 @@ impl Decoded {
         }
     }
 
-    /// The wanted unit is decoded: keeps it, hands it to the readers that wait, and ends the job.
+    /// Completes the wanted unit: caches it, passes it to waiting readers, and ends the job.
     fn turn(
         &self,
         running: &Running<'_>,
@@ -388,14 +389,15 @@ impl Decoded {
                 wanted.bytes = Some(bytes.clone());
             }
         }
-        // Before the job is gone: a reader that waits for this decoder must find it.
+        // Done before the job is removed: a reader that waits for this decoder must find it.
         self.park(unit.span, on);
         state.jobs.retain(|job| job.number != running.number);
         self.turned.notify_all();
         (bytes, transient)
     }
 
-    /// A unit before the wanted one: hands it to the readers that wait, keeps it if it may be asked for soon.
+    /// Completes a unit before the wanted one: passes it to waiting readers, and caches it if it may be
+    /// wanted soon.
     fn pass(
         &self,
         running: &Running<'_>,
@@ -423,12 +425,12 @@ impl Decoded {
             self.turned.notify_all();
             return Vec::new();
         }
-        // When the cache does not hold it, the buffer serves for the next unit.
+        // If the cache does not hold the buffer, it is reused for the next unit.
         Arc::into_inner(bytes).unwrap_or_default()
     }
 }
 
-/// Where an error that came at `here` leaves the content.
+/// Returns the result of an error at decoded offset `here`.
 fn place(decoder: &dyn Decoder, error: Error, span: Span, here: u64) -> Outcome {
     if !error.lasts() {
         return Outcome::Transient(error);
@@ -440,7 +442,7 @@ fn place(decoder: &dyn Decoder, error: Error, span: Span, here: u64) -> Outcome 
     Outcome::Broken(from, error)
 }
 
-/// Ends a job however it is left, so that no reader waits for it in vain.
+/// Ends a job on all paths, including panics, so that no reader waits for it forever.
 struct Running<'a> {
     decoded: &'a Decoded,
     number: u64,

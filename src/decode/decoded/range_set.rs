@@ -1,11 +1,11 @@
-//! A set of byte ranges: those of a content that were decoded and found right.
+//! The set of byte ranges of a content that were decoded without error.
 
 use std::collections::BTreeMap;
 
-/// Ranges remembered at most; beyond it one is forgotten, and the content's soundness stays unknown.
+/// Maximum number of ranges. Beyond it one is dropped, and the content's soundness stays unknown.
 const RANGES: usize = 4096;
 
-/// A set of ranges that grow together.
+/// A set of ranges in which adjacent ranges merge.
 #[derive(Debug, Default)]
 pub(super) struct RangeSet(BTreeMap<u64, u64>);
 
@@ -15,7 +15,7 @@ impl RangeSet {
         if start >= end {
             return;
         }
-        // Those that touch it are those that begin up to its end, from the back, while they reach it.
+        // Ranges that touch the new one start at or before its end; merges them from the back.
         while let Some((&from, &to)) = self.0.range(..=end).next_back() {
             if to < start {
                 break;
@@ -30,7 +30,7 @@ impl RangeSet {
         self.0.insert(start, end);
     }
 
-    /// Whether `start..end` is covered.
+    /// True if `start..end` is covered.
     pub(super) fn holds(&self, start: u64, end: u64) -> bool {
         start >= end || self.0.range(..=start).next_back().is_some_and(|(_, &to)| to >= end)
     }

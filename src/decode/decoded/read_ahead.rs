@@ -1,9 +1,9 @@
 //! Read-ahead: decodes units before a sequential reader asks for them.
 //!
-//! Sequential readers are detected from their offsets. After a few units in a row, further units are decoded on
-//! the cache's threads: as many as [`depth`] says, and no more than fit in half of the cache's budget. Pieces
-//! are decoded apart, each by a thread; the units of a stream by one thread, in order. A read elsewhere drops
-//! the work that has not begun.
+//! Sequential readers are detected from their offsets. After a few consecutive units, further units are
+//! decoded on the cache's threads: as many as [`depth`] allows, and no more than fit in half of the cache's
+//! budget. Chunks are decoded in parallel, the units of a stream by one thread in order. A read elsewhere
+//! cancels the work that has not started.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::cache::Reservation;
 use crate::decode::depth::{IN_A_ROW, depth};
 use crate::decode::{Chunk, UNIT, WHOLE};
 
-/// Units of a stream that are decoded ahead at most.
+/// Maximum units of a stream that are decoded ahead.
 const UNITS: u64 = 16;
 
-/// Sequential readers of one content that are distinguished.
+/// Maximum number of sequential readers of one content that are distinguished.
 const READERS: usize = 8;
 
 /// The sequential readers of a content, the most recent last.
@@ -23,32 +23,32 @@ const READERS: usize = 8;
 pub(super) struct Sequences {
     readers: Vec<Sequence>,
     last_number: u64,
-    /// Counts the units that were read.
+    /// Number of units read so far.
     turn: u64,
 }
 
-/// A sequential reader, and how far was decoded for it.
+/// A sequential reader, and the extent of its read-ahead.
 #[derive(Debug, Default)]
 struct Sequence {
-    /// The unit that was read last.
+    /// The last unit that was read.
     start: u64,
     end: u64,
-    /// Units before it that were read in a row.
+    /// Number of consecutive units read.
     row: u32,
-    /// Where the last unit ends that was read out of order: the kernel's requests are slightly reordered.
+    /// End of the last unit that was read out of order; the kernel's requests are slightly reordered.
     aside: u64,
-    /// Up to here units are decoded, in work or planned.
+    /// End of the units that are decoded, being decoded or scheduled.
     ahead: u64,
-    /// When it was read.
+    /// Value of the units counter at its last read.
     turn: u64,
-    /// A thread decodes the units of a stream.
+    /// True while a thread decodes the units of a stream.
     busy: bool,
-    /// Distinguishes it from earlier readers.
+    /// Distinguishes the reader from earlier ones.
     number: u64,
 }
 
 impl Sequences {
-    /// Notes that a unit is read; returns its reader if more may be decoded ahead of it now.
+    /// Records the read of a unit; returns its reader if more may be decoded ahead now.
     fn read(&mut self, start: u64, end: u64) -> Option<&mut Sequence> {
         let exactly = self.readers.iter().rposition(|reader| reader.is_at(start));
         let at = exactly.or_else(|| self.readers.iter().rposition(|reader| reader.is_near(start)));
@@ -72,7 +72,7 @@ impl Sequences {
         reader.read(start, end).then_some(reader)
     }
 
-    /// A reader, unless the others have read so much since that it has gone elsewhere.
+    /// Returns a reader, unless it has been inactive for so many reads of others that it counts as gone.
     fn find(&mut self, number: u64) -> Option<&mut Sequence> {
         let turn = self.turn;
         let reader = self.readers.iter_mut().find(|reader| reader.number == number)?;
@@ -83,7 +83,7 @@ impl Sequences {
         None
     }
 
-    /// The start of the piece that holds a decoded offset, if a reader is in it or just before it.
+    /// Returns the start of the chunk that contains a decoded offset, if a reader is in it or just before it.
     pub(super) fn start_near(&self, at: u64) -> Option<u64> {
         let holds = |reader: &&Sequence| reader.start <= at && at <= reader.end;
         let reader = self.readers.iter().rev().find(holds)?;
@@ -92,17 +92,17 @@ impl Sequences {
 }
 
 impl Sequence {
-    /// Whether a unit is the last one of this reader, or the next.
+    /// True if a unit is the last one of this reader, or the next.
     fn is_at(&self, start: u64) -> bool {
         [self.start, self.end, self.aside].contains(&start)
     }
 
-    /// Whether this reader may want it.
+    /// True if a unit is near the reader's position.
     fn is_near(&self, start: u64) -> bool {
         start.saturating_add(NEAR) >= self.start && start <= self.end.saturating_add(NEAR)
     }
 
-    /// Notes that it reads a unit; returns whether that is the next one in a row.
+    /// Records the read of a unit; true if it is the next one in sequence.
     fn read(&mut self, start: u64, end: u64) -> bool {
         if start != self.end && start != self.aside {
             self.aside = end;
@@ -113,14 +113,14 @@ impl Sequence {
         u64::from(self.row) >= IN_A_ROW
     }
 
-    /// How many units to decode ahead, of `most`.
+    /// Returns the number of units to decode ahead, up to `most`.
     fn depth(&self, most: u64) -> u64 {
         depth(u64::from(self.row), most)
     }
 }
 
 impl Decoded {
-    /// Starts read-ahead if this unit is read in a row.
+    /// Starts read-ahead if this unit continues a sequence.
     pub(super) fn read_ahead(&self, unit: Unit) {
         let (true, Some(me)) = (self.cache.threads() > 1, self.me.get().and_then(std::sync::Weak::upgrade))
         else {
@@ -164,22 +164,22 @@ impl Decoded {
         }
     }
 
-    /// Decodes a piece into the cache, unless its reader has gone elsewhere.
+    /// Decodes a chunk into the cache, unless its reader has gone elsewhere.
     fn piece_ahead(&self, piece: Chunk, number: u64, reservation: Reservation) {
         let is_wanted = self.state().sequences.find(number).is_some();
         if is_wanted
             && self.cache.get(self.id, piece.offset).is_none()
             && let Ok(unit) = self.locate(piece.offset)
         {
-            // An error comes again for the reader.
+            // The reader will get the error itself.
             let _ = self.obtain(unit);
         }
         drop(reservation);
     }
 
     fn units_ahead(self: &Arc<Self>, unit: Unit) {
-        // A wrong checksum at the end puts all bytes in doubt. No reader should learn of it before it has come
-        // so far: the last unit is not decoded ahead.
+        // A checksum mismatch at the end puts all bytes in doubt. A reader must not be affected before it
+        // gets there, so the last unit is not decoded ahead.
         let last = unit.span.end.saturating_sub(1);
         let last = last - last.saturating_sub(unit.span.start) % UNIT;
         let most = UNITS.min(self.cache.budget() / 2 / UNIT);
@@ -209,7 +209,7 @@ impl Decoded {
         });
     }
 
-    /// Decodes the units of a stream before a reader into the cache, until there are enough.
+    /// Decodes the units of a stream ahead of a reader into the cache, up to the scheduled extent.
     fn follow(&self, number: u64) {
         let mut next = 0;
         loop {
@@ -228,7 +228,7 @@ impl Decoded {
                 continue;
             }
             if self.locate(at).and_then(|unit| self.obtain(unit)).is_err() {
-                // The error comes again for the reader, which may read on where there is none.
+                // The reader will get the error itself, or read on elsewhere.
                 if let Some(reader) = self.state().sequences.find(number) {
                     reader.busy = false;
                 }

@@ -6,11 +6,11 @@ use crate::decode::Decoder;
 use crate::decode::idle::PER_CONTENT;
 use crate::error::Kind;
 
-/// A stream whose byte at `n` is a function of `n`, which counts what is asked of it.
+/// A stream whose byte at `n` is a function of `n`, and which counts starts and decoded bytes.
 #[derive(Debug, Default)]
 struct Counted {
     len: u64,
-    /// From here on the system refuses, so many times.
+    /// Offset from which on reads fail with EIO; `refusals` counts down.
     refuse: Option<u64>,
     refusals: AtomicUsize,
     starts: AtomicUsize,
@@ -82,7 +82,7 @@ fn reading_on_decodes_each_byte_once_even_without_a_cache() {
 #[test]
 fn requests_out_of_order_and_readers_in_several_places_begin_anew_only_once_each() {
     let (counted, content, _) = counted(Counted { len: 400 * UNIT, ..Counted::default() }, 16 * UNIT);
-    // Each of three readers, in turn, asks for the second of two units first.
+    // Three readers in turn, each of which asks for the second of two units first.
     for step in 0..20 {
         for place in [0, 100, 200] {
             for next in [1, 0] {
@@ -105,13 +105,13 @@ fn what_many_readers_want_at_once_is_decoded_once() {
             });
         }
     });
-    // Without a cache a reader that comes after the others have gone decodes again: that takes a
-    // start, so that there are never more bytes than starts account for.
+    // Without a cache, a reader that comes after the others decodes again. It needs a start of its own, so
+    // the number of decoded bytes never exceeds what the starts account for.
     let starts = counted.starts.load(Ordering::Relaxed) as u64;
     assert!(counted.bytes.load(Ordering::Relaxed) <= starts * 30 * UNIT);
 }
 
-/// A stream whose decoder stops at its second unit until it is let go.
+/// A stream whose decoder stops at its second unit until it is released.
 #[derive(Debug)]
 struct Gated(Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>);
 
@@ -149,7 +149,7 @@ fn a_run_serves_readers_on_its_way_without_a_cache() {
     std::thread::scope(|scope| {
         scope.spawn(move || read(content, 3 * UNIT, 10));
         is_here.recv().unwrap();
-        // The run stands in the second unit: these lie on its way.
+        // The job has reached the second unit; these readers want units that it will pass.
         scope.spawn(move || read(content, UNIT, 20));
         scope.spawn(move || read(content, 2 * UNIT, 30));
         scope.spawn(move || read(content, 3 * UNIT, 40));
@@ -166,7 +166,7 @@ fn a_refusal_of_the_system_is_not_damage() {
     let counts = Counted { len: 4 * UNIT, refuse, refusals: AtomicUsize::new(3), ..Counted::default() };
     let (_, content, _) = counted(counts, 1 << 30);
     let mut buf = vec![0; UNIT as usize];
-    // This read meets it twice: it tries the byte after those it has got.
+    // This read fails twice, as it retries at the byte after those it got.
     assert_eq!(content.read_at(2 * UNIT, &mut buf).unwrap(), 100);
     assert_eq!(content.read_at(3 * UNIT, &mut buf).unwrap_err().kind(), Kind::System(libc::EIO));
     assert_eq!((content.soundness(), content.trouble().is_none()), (Soundness::Unknown, true));
@@ -253,14 +253,14 @@ fn what_is_shared_is_what_is_read() {
             assert_eq!(shared[..], copied);
         }
     }
-    // What lies in two buffers, or nowhere.
+    // Ranges in two buffers, or beyond the end, are not lent.
     assert!(content.share(UNIT - 5, 6, true).is_none());
     assert!([counted.len, counted.len + 1, u64::MAX].iter().all(|at| content.share(*at, 9, true).is_none()));
     assert!(content.share(5, 0, true).is_none());
     assert_eq!(cache.reserved(), 0);
 }
 
-/// A stream that is another one's bytes. Its decoder says that it begins, and waits before it reads.
+/// A stream of the bytes of another stream. Its decoder signals its start, and waits before it reads.
 #[derive(Debug)]
 struct Over {
     inner: Arc<Decoded>,
@@ -287,7 +287,7 @@ impl Decoder for OverDecoder {
     }
 }
 
-/// A reader that waits for memory must not be one for which the holder of that memory waits.
+/// A reader that waits for memory must not block the reader that holds the memory.
 #[test]
 fn a_stream_within_a_stream_is_read_while_others_wait_for_memory() {
     let (_, inner, cache) = counted(Counted { len: 4 * UNIT, ..Counted::default() }, 0);
@@ -301,7 +301,7 @@ fn a_stream_within_a_stream_is_read_while_others_wait_for_memory() {
         finished.send("outer").unwrap();
     });
     begins.recv().unwrap();
-    // The outer stream holds memory. This reader wants the unit that the outer one is going to read.
+    // The outer stream holds memory. This reader wants the unit that the outer stream is about to read.
     let wanted = inner.clone();
     std::thread::spawn(move || {
         read(&wanted, 0, 100);

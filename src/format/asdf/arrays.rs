@@ -62,6 +62,11 @@ impl Arrays {
     }
 }
 
+/// True if there are arrays in other files.
+pub(super) fn has_externals(found: &Found) -> bool {
+    !found.externals.is_empty()
+}
+
 /// Returns the defects of arrays in other files.
 pub(super) fn defects_of_externals(file: &AsdfFile, found: &Found) -> Vec<Defect> {
     let defect = |external: &survey::ExternalArray| {

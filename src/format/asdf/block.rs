@@ -1,9 +1,9 @@
-//! Where the blocks are: the chain of headers, from the first block on.
+//! Finds the blocks of a file by following the chain of headers from the first block on.
 //!
-//! Each block ends where the next begins; the chain ends at the end of the file, at the block index,
-//! or at bytes that are neither. Only what the chain reaches is a block. The index helps in two ways:
-//! its offsets are asked for ahead of the walk, and behind a damaged header the walk goes on where
-//! the index and a chain from there agree. So a block with a damaged header keeps its number (`lost.rs`).
+//! Each block ends where the next begins. The chain ends at the end of the file, at the block index, or at
+//! other bytes. Only the chain determines the blocks. The index helps in two ways: its offsets are read
+//! ahead, and after a damaged header the walk continues where the index and a chain from there agree. A block
+//! with a damaged header thus keeps its number (`lost.rs`).
 
 use super::defect::Defect;
 use super::header::{Generation, Header, LONGEST_FIELDS, PREFIX};
@@ -18,26 +18,26 @@ mod shifted;
 
 use first::first_block;
 
-/// The longest gap of zeros or spaces that is searched for the next block. The first edition of
-/// the standard's 1.0.0 allowed such gaps.
+/// The longest gap of zeros or spaces that is searched for the next block. The first edition of the
+/// standard's 1.0.0 allowed such gaps.
 const LONGEST_GAP: u64 = 64 << 20;
-/// The bound of the table of offsets (8 bytes each), against hostile files.
+/// The most blocks of a file. Bounds the table of offsets (8 bytes each) against hostile files.
 const MOST_BLOCKS: usize = 1 << 24;
-/// How far the end of an index is looked for if other bytes follow it.
+/// The bytes searched for the end of an index that other bytes follow.
 const SHORT_INDEX: u64 = 64 << 10;
-/// How many blocks are followed before an index is looked for.
+/// The number of blocks followed before the index is looked for.
 const FEW: usize = 8;
-/// How many headers are read ahead.
+/// The number of headers read ahead.
 const AHEAD: usize = 64;
 
 /// The blocks of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Where each one's magic begins (or should begin, where that is damaged).
+    /// The offset of each block's magic, or of its place if the magic is damaged.
     pub offsets: Vec<u64>,
-    /// What is wrong with the chain and the index.
+    /// The defects of the chain and the index.
     pub defects: Vec<format::Defect>,
-    /// The offsets of blocks whose `header_size` is damaged, so that their data are not where it says.
+    /// The offsets of blocks with a damaged `header_size`, whose data are not where it says.
     pub distrusted: Vec<u64>,
 }
 
@@ -65,7 +65,7 @@ pub fn find(source: &dyn Source, size: u64, generation: Generation, head_end: u6
     Ok(chain.blocks)
 }
 
-/// What comes after a block.
+/// The bytes that follow a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Block(u64),
@@ -74,12 +74,12 @@ enum Next {
     Neither(u64),
 }
 
-/// How the chain ended.
+/// The end of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct End {
-    /// Where the last block ends.
+    /// The end of the last block.
     offset: u64,
-    /// Whether its data reach to the end of the file.
+    /// True if the last block is streamed: its data reach to the end of the file.
     streamed: bool,
 }
 
@@ -90,9 +90,9 @@ struct Chain<'a> {
     generation: Generation,
     window: Window<'a>,
     index: Option<Index>,
-    /// Whether the index names nothing behind the current position.
+    /// True if the index lists no blocks after the current position.
     index_is_spent: bool,
-    /// How often a shifted block was searched.
+    /// The number of searches for a shifted block so far.
     searches: usize,
     blocks: Blocks,
 }
@@ -107,8 +107,8 @@ impl Chain<'_> {
         Header::parse(self.generation, offset, bytes)
     }
 
-    /// Whether a few sound blocks reach to the very end of the file, so that there is no index, nor a
-    /// need of one: looking for it takes longer than all else.
+    /// True if a few sound blocks reach to the very end of the file. Then there is no index and none is
+    /// needed; looking for one would take longer than all else.
     fn is_short(&mut self, head_end: u64) -> Result<bool> {
         let Some(mut offset) = first::next_magic(self, head_end)? else { return Ok(false) };
         for _ in 0..FEW {
@@ -165,7 +165,7 @@ impl Chain<'_> {
                 Next::Neither(from) => match self.by_index(n, end, from)? {
                     Some(Next::Block(next)) => next,
                     Some(_) => return Ok(End { offset: self.size, streamed: false }),
-                    // Only its magic is damaged.
+                    // Only the next block's magic is damaged.
                     None if end.is_some() && first::likely_end(self, from)?.is_some() => from,
                     None => {
                         self.trailing_bytes(n, end)?;
@@ -176,14 +176,14 @@ impl Chain<'_> {
         }
     }
 
-    /// Notes that block `n` has flags of unknown meaning.
+    /// Notes a defect if block `n` has flags of unknown meaning.
     fn judge_flags(&mut self, n: usize, header: &Header) {
         if header.unknown_flags() != 0 {
             self.note(header.offset, Some(n), Defect::UnknownFlags(header.flags));
         }
     }
 
-    /// Notes whether the sizes of block `n`, which is streamed, contradict that.
+    /// Notes a defect if the sizes of the streamed block `n` contradict its flag.
     fn judge_streamed(&mut self, n: usize, header: &Header) -> Result<()> {
         self.judge_flags(n, header);
         if let Some(end) = header.end().filter(|end| header.allocated_size > 0 && *end < self.size)
@@ -195,11 +195,11 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Notes what is wrong with the flags and sizes of block `n`; returns its end, if that is trustworthy.
+    /// Notes defects in the flags and sizes of block `n`. Returns its end, if that can be trusted.
     fn judge(&mut self, n: usize, header: &Header) -> Result<Option<u64>> {
         let offset = header.offset;
         self.judge_flags(n, header);
-        // Before 1.0.0 each of the usual sizes has a layout of its own.
+        // Before 1.0.0 each of the usual header sizes meant another layout.
         let doubtful =
             self.generation != Generation::One || !first::USUAL_HEADERS.contains(&header.header_size);
         if doubtful
@@ -231,7 +231,8 @@ impl Chain<'_> {
             let lost = there < header.used_size || header.data_offset() > self.size;
             let (size, lost) = match lost {
                 true => (header.used_size, true),
-                // All data are there, only unused space is missing. Python asdf can't seek beyond any file.
+                // All data are there, only unused space is missing. Python asdf can't seek past the end of
+                // any possible file.
                 false if end.is_none() => (header.allocated_size, true),
                 false => (header.allocated_size, false),
             };
@@ -241,7 +242,7 @@ impl Chain<'_> {
         Ok(end)
     }
 
-    /// What begins at `end`, or behind zeros or spaces there.
+    /// Returns what begins at `end`, or after zeros or spaces there.
     fn next(&mut self, end: u64) -> Result<Next> {
         let mut at = end;
         while at < self.size && at - end < LONGEST_GAP {
@@ -261,10 +262,9 @@ impl Chain<'_> {
         Ok(if at >= self.size { Next::EndOfFile } else { Next::Neither(end) })
     }
 
-    /// Where the chain goes on by the index, if nothing fits at `from`.
+    /// Returns where the chain continues according to the index, if nothing at `from` continues it.
     ///
-    /// Asked again and again behind one damaged header after another, it must not look at all of the
-    /// index each time.
+    /// After many damaged headers this is called for each. It must not scan the whole index each time.
     fn by_index(&mut self, n: usize, end: Option<u64>, from: u64) -> Result<Option<Next>> {
         if let Some(next) = self.by_shifted_index(n, end)? {
             return Ok(Some(Next::Block(next)));
@@ -280,7 +280,7 @@ impl Chain<'_> {
         Ok(self.lost_behind(from)?.then_some(Next::EndOfFile))
     }
 
-    /// The first offset of the index, from `from` on, at which a block begins whose end fits.
+    /// Returns the first offset in the index, not before `from`, at which a block begins whose end fits.
     fn behind_damage(&mut self, from: u64) -> Result<Option<u64>> {
         let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return Ok(None) };
         let mut n = offsets.partition_point(|offset| *offset < from);
@@ -293,12 +293,12 @@ impl Chain<'_> {
         Ok(None)
     }
 
-    /// Entry `n` of the index.
+    /// Returns entry `n` of the index.
     fn listed(&self, n: usize) -> Option<u64> {
         self.index.as_ref()?.offsets.as_ref().ok()?.get(n).copied()
     }
 
-    /// Whether a block stands at `offset` whose end fits what comes there.
+    /// True if a block at `offset` ends where a block, the index or the end of the file follows.
     fn is_chained(&mut self, offset: u64) -> Result<bool> {
         let Ok(header) = self.header(offset) else { return Ok(false) };
         Ok(match header.end() {
@@ -308,15 +308,15 @@ impl Chain<'_> {
         })
     }
 
-    /// Block `n` is followed by something that is no block, and the chain goes on at `next`: keeps the
-    /// numbers of the blocks between that the index lists, though they can't be read.
+    /// Continues the chain at `next` after other bytes behind block `n`. Blocks between that the index lists
+    /// keep their numbers, although they can't be read.
     fn bridge(&mut self, n: usize, end: Option<u64>, next: u64) {
         let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return };
         let from = end.unwrap_or_else(|| self.blocks.offsets[n].saturating_add(1));
         let first = offsets.partition_point(|offset| *offset < from);
         let lost: Vec<u64> = offsets[first..].iter().copied().take_while(|offset| *offset < next).collect();
         if end.is_none() {
-            // Sizes that seemed to be those of a file cut short are wrong: the file goes on.
+            // The sizes looked like those of a truncated file, but the file continues, so they are wrong.
             let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
             of_block.for_each(|defect| defect.severity = Severity::Damage);
         } else if lost.is_empty() {
@@ -329,7 +329,7 @@ impl Chain<'_> {
         }
     }
 
-    /// Notes what follows the last block, `n`.
+    /// Notes the bytes that follow the last block, `n`.
     fn trailing_bytes(&mut self, n: usize, end: Option<u64>) -> Result<()> {
         let Some(end) = end else { return Ok(()) };
         let rest = self.size - end;
@@ -349,8 +349,8 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Says what follows the index at `offset`, and takes that one for the file's: of two files in one the
-    /// last index is that of the second.
+    /// Checks whether another ASDF file follows the index at `offset`. If so, the last index in the file
+    /// belongs to that file, and is not used.
     fn behind_index(&mut self, offset: u64) -> Result<()> {
         let end = match &self.index {
             Some(index) if index.offset == offset => index.end,
@@ -368,7 +368,7 @@ impl Chain<'_> {
         Ok(())
     }
 
-    /// Announces the headers that will be read soon, if an index names them.
+    /// Announces the headers that will be read soon, if the index lists them.
     fn ask_ahead(&self, offset: u64) {
         let n = self.blocks.offsets.len();
         let Some(Index { offsets: Ok(offsets), .. }) = &self.index else { return };
@@ -394,13 +394,13 @@ impl Chain<'_> {
         self.note(index.offset, None, defect);
     }
 
-    /// Whether the index that was found lies within a block's data.
+    /// True if the index that was found lies in a block's data.
     fn only_looks_like_an_index(&mut self, end: End) -> bool {
         let Some(offset) = self.index.as_ref().map(|index| index.offset) else { return false };
         offset < end.offset && (end.streamed || self.covers(offset))
     }
 
-    /// Whether `offset` lies within the last block that begins before it.
+    /// True if `offset` lies in the last block that begins before it.
     fn covers(&mut self, offset: u64) -> bool {
         let n = self.blocks.offsets.partition_point(|start| *start <= offset);
         let Some(start) = n.checked_sub(1).map(|n| self.blocks.offsets[n]) else { return false };
@@ -408,7 +408,7 @@ impl Chain<'_> {
     }
 }
 
-/// Whether a byte is padding between tree and blocks.
+/// True if a byte is padding between tree and blocks.
 pub fn is_blank(byte: u8) -> bool {
     matches!(byte, 0 | b' ' | b'\r' | b'\n')
 }

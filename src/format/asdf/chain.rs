@@ -1,8 +1,8 @@
 //! Encoding chains, as ASDF 0.1.0 had them in January 2015 (asdf-standard, pull requests 45 and 47).
 //!
-//! A block with the flag ENCODED begins with a YAML document that lists the encodings in the order in
-//! which the writer applied them; reading undoes them from last to first. The document ends in a line
-//! `...`; the encoded bytes follow it at once, and `used_size` counts both:
+//! A block with the flag ENCODED begins with a YAML document that lists the encodings in the order in which
+//! the writer applied them. Reading undoes them from last to first. The document ends with a line `...`, and
+//! the encoded bytes follow it directly. `used_size` counts both:
 //!
 //! ```text
 //! --- [[tile, {shape: [32, 32], original_shape: [99, 99], item_size: 8}], zlib]
@@ -10,8 +10,8 @@
 //! <encoded bytes>
 //! ```
 //!
-//! An entry is a name, a list of a name, or a list of a name and a mapping of arguments. Arguments that
-//! an encoding doesn't know are passed over (`quality` of `quantize` is for the writer only).
+//! An entry is a name, a list of a name, or a list of a name and a mapping of arguments. Unknown arguments
+//! are ignored (`quality` of `quantize` is for the writer only).
 //!
 //! | name | takes | gives | arguments |
 //! |---|---|---|---|
@@ -19,12 +19,14 @@
 //! | `quantize` | array | bytes | `dtype` (32 or 64), `original_shape` |
 //! | `zlib` | bytes, or an array's | bytes | |
 //!
-//! Three things go beyond the document's words. The reference implementation told every encoding the
-//! shape of the array before the first one, so `quantize` behind `tile` may name either that or the shape
-//! of the tiles. The decoded values of `quantize` are in the byte order that the tree's ndarray says;
-//! unless the caller knows it, little-endian is taken, which is what the writers' machines had. And
-//! `shape` may have fewer dimensions than the array, in the reference implementation's reading: tiles then
-//! have the rest of them whole.
+//! Three rules go beyond the text of the document:
+//!
+//! - The reference implementation gave every encoding the shape of the array before the first one. After
+//!   `tile`, the `original_shape` of `quantize` may therefore be that shape or the shape of the tiles.
+//! - The decoded values of `quantize` have the byte order of the tree's ndarray. If the caller does not know
+//!   it, they are little-endian, like the machines of the writers.
+//! - `shape` may have fewer dimensions than the array, as in the reference implementation. Tiles then span
+//!   the remaining dimensions.
 
 mod document;
 
@@ -40,16 +42,16 @@ use crate::format::asdf::quantize::{ByteOrder, Float, Quantized};
 use crate::format::asdf::tile::{Tiled, Tiling};
 pub use document::{HEAD, parse};
 
-/// More bytes than this can't come out of one byte of a zlib stream: two bits for 258 of them.
+/// The most bytes that one byte of a zlib stream can decode to: two bits for 258 bytes.
 const ZLIB_RATIO: u64 = 1032;
 
-/// One encoding with its arguments.
+/// An encoding with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Encoding {
     Tile(Tiling),
     Quantize {
         float: Float,
-        /// Values of the array that `original_shape` describes.
+        /// The number of values in an array of `original_shape`.
         values: u64,
     },
     Zlib,
@@ -67,7 +69,7 @@ impl Encoding {
 
 /// The encodings of a block, in the order in which they were applied.
 ///
-/// Shown as it stands in a block's facts: `tile+zlib`.
+/// Displayed as in a block's facts: `tile+zlib`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     encodings: Vec<Encoding>,
@@ -75,7 +77,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The same chain, for an array whose values stand in `byte_order` in memory.
+    /// Returns this chain for an array whose values have `byte_order` in memory.
     #[must_use]
     pub fn in_byte_order(mut self, byte_order: ByteOrder) -> Self {
         self.byte_order = byte_order;
@@ -93,10 +95,10 @@ impl fmt::Display for Chain {
     }
 }
 
-/// The decoded bytes, `memory_size` of them, of a block whose encoded bytes are `stored`.
+/// Opens the decoded bytes, `memory_size` of them, of a block whose encoded bytes are `stored`.
 ///
-/// `stored` begins where [`parse`] says, after the chain's document, and ends where the block's `used_size`
-/// does. Nothing is decoded yet; an error means that the chain contradicts the sizes.
+/// `stored` begins after the chain's document, at the offset that [`parse`] returns, and ends with the
+/// block's `used_size`. Nothing is decoded yet. An error means that the chain contradicts the sizes.
 pub fn open(
     chain: &Chain,
     stored: Arc<dyn Content>,
@@ -106,7 +108,7 @@ pub fn open(
     open_named(chain, stored, memory_size, cache, None)
 }
 
-/// The same for a block with a name ([`codec::open_named`]).
+/// Opens the decoded bytes of a block with a name ([`codec::open_named`]).
 pub fn open_named(
     chain: &Chain,
     stored: Arc<dyn Content>,
@@ -114,7 +116,7 @@ pub fn open_named(
     cache: &Arc<Cache>,
     name: Option<&StreamName>,
 ) -> Result<Arc<dyn Content>> {
-    // The first stream that is opened is the stored one; what lies within it has no name.
+    // The first stream that is opened is the stored one. Streams nested in it have no name.
     let name = Cell::new(name);
     open_with(chain, stored, memory_size, &|codec, stored, size| {
         codec::open_named(codec, stored, size, cache, name.take())
@@ -122,7 +124,7 @@ pub fn open_named(
     .map_err(|error| error.within(format!("the encoding chain {chain}")))
 }
 
-/// How a compressed stream is opened: codec, stored bytes, decoded size.
+/// A function that opens a compressed stream: codec, stored bytes, decoded size.
 type Decompress<'a> = &'a dyn Fn(Codec, Arc<dyn Content>, u64) -> Result<Arc<dyn Content>>;
 
 fn open_with(
@@ -132,8 +134,8 @@ fn open_with(
     decompress: Decompress<'_>,
 ) -> Result<Arc<dyn Content>> {
     let (sizes, encoded_size) = sizes(chain, memory_size)?;
-    // Missing tiles are met when they are read; what is before them is right. Bytes left over mean that
-    // the chain is not the one they were written with.
+    // Missing tiles are reported when they are read, as the tiles before them are right. Extra bytes mean
+    // that the block was written with another chain.
     let missing = |size| !chain.encodings.is_empty() && stored.len() < size;
     if let Some(size) = encoded_size
         && size != stored.len()
@@ -142,7 +144,7 @@ fn open_with(
         return Err(Error::damaged(format!("{} bytes are stored, but {size} belong to it", stored.len())));
     }
     let mut content = stored;
-    // Whether the length of `content` is right, or only more than enough.
+    // True if the length of `content` is exact, false if it is an upper bound.
     let mut ends_known = true;
     for (encoding, decoded_size) in chain.encodings.iter().zip(sizes).rev() {
         content = match encoding {
@@ -152,8 +154,8 @@ fn open_with(
                 Arc::new(Quantized::new(content, ends_known, values, *float, chain.byte_order)?)
             }
             Encoding::Zlib => {
-                // Where only the stream knows how long it is, what comes before reads no further than it
-                // needs; the rest, which isn't there, is never asked for.
+                // If only the stream itself determines its length, the next encoding reads no further than it
+                // needs. Bytes that are not there are never asked for.
                 let bound = content.len().saturating_mul(ZLIB_RATIO).min(i64::MAX as u64);
                 decompress(Codec::Zlib, content, decoded_size.unwrap_or(bound))?
             }
@@ -163,12 +165,13 @@ fn open_with(
     Ok(content)
 }
 
-/// For each encoding the size of what it was given, in bytes, where that can be known without decoding; and
-/// the same for the bytes that the last one gave.
+/// Returns the size in bytes of each encoding's input, if it can be known without decoding, and of the output
+/// of the last encoding.
 fn sizes(chain: &Chain, memory_size: u64) -> Result<(Vec<Option<u64>>, Option<u64>)> {
     let mut size = Some(memory_size);
     let mut sizes = Vec::new();
-    // What `quantize` may call its original shape: the array's values before any tiling, or now.
+    // The number of values that `quantize` may have as its `original_shape` besides the present one: those
+    // before any tiling.
     let mut whole = None;
     for encoding in &chain.encodings {
         sizes.push(size);
@@ -225,8 +228,8 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// Decompresses at once, and as the contract has it for a stream shorter than its size says: the
-    /// good prefix, then an error.
+    /// A stream decompressed at once. If it is shorter than its size says, reads return the good prefix, then
+    /// an error.
     #[derive(Debug)]
     struct Inflated(Vec<u8>, u64);
 

@@ -1,4 +1,4 @@
-//! What is wrong with the tree of a whole file, for `--check`.
+//! Checks the tree of a whole file, for `--check`.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::error::{Kind, Result};
 use crate::format::{self, Container};
 use crate::yaml::survey;
 
-/// Blocks that the tree names and that are not there: so many are reported.
+/// The most missing blocks reported.
 const MOST_MISSING: usize = 100;
 
-/// Whether the tree is YAML, and whether the blocks that it names are there.
+/// Checks that the tree is valid YAML and that the blocks that its arrays name exist.
 pub(super) fn tree(file: &AsdfFile) -> Result<Vec<format::Defect>> {
     let (blocks, mut missing) = (file.block_count()?, BTreeMap::new());
     let checked = survey::check_tree(&*file.tree(), ndarray::WANTED, &mut |_, found| {

@@ -1,9 +1,8 @@
-//! A block's checksum, by both rules.
+//! Verifies a block's checksum by both rules in use.
 //!
-//! The standard says MD5 of the used data as stored. Python asdf up to 5.2 wrote the MD5 of the
-//! decoded data instead, so files of either kind are sound, and no version stamp tells them apart
-//! reliably. Zeros mean that there is none. For the 8-byte field of the oldest layouts no rule was
-//! ever laid down.
+//! The standard defines it as the MD5 of the used data as stored. Python asdf up to 5.2 wrote the MD5 of the
+//! decoded data instead. Files of either kind are sound, and no version field reliably tells them apart.
+//! Zeros mean that there is no checksum. For the 8-byte field of the oldest layouts no rule was ever defined.
 
 use md5::{Digest, Md5};
 
@@ -12,10 +11,10 @@ use crate::content::Content;
 use crate::error::Result;
 use crate::format::Verified;
 
-/// Bytes hashed in one go.
+/// Bytes hashed at once.
 const PIECE: usize = 1 << 20;
 
-/// Checks `header`'s checksum; `decoded` is asked for only if the stored bytes do not fit it.
+/// Verifies `header`'s checksum. `decoded` is called only if the stored bytes do not match it.
 pub fn verify(
     header: &Header,
     stored: &dyn Content,
@@ -30,7 +29,7 @@ pub fn verify(
     if header.label_text().is_empty() {
         return Ok(Verified::Mismatch);
     }
-    // A stream that can't be decoded fits no checksum.
+    // A stream that can't be decoded matches no checksum.
     let fits =
         decoded().and_then(|decoded| md5_of(&*decoded)).is_ok_and(|md5| md5[..] == header.checksum[..]);
     Ok(if fits { Verified::Decoded } else { Verified::Mismatch })

@@ -1,11 +1,11 @@
-//! What may be wrong in an ASDF file, worded.
+//! The defects of ASDF files, and their messages.
 
 use std::fmt;
 
 use crate::error::Error;
 use crate::format::{self, Severity};
 
-/// Something wrong, with what there is to say about it.
+/// A defect with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// The header line names a version above 1.x.
@@ -18,45 +18,45 @@ pub enum Defect {
     EndlessComment,
     /// The tree has no end.
     EndlessTree(TreeCut),
-    /// There are more blocks than can be shown.
+    /// The file has more blocks than can be shown.
     TooManyBlocks(usize),
     /// A block's header can't be read.
     Header(Error),
     /// The data of a block can't be read.
     Data(Error),
-    /// The tree is no YAML.
+    /// The tree is not valid YAML.
     NotYaml(Error),
-    /// The tree has an array in a block that is not there.
+    /// The tree has an array in a block that does not exist.
     MissingBlock {
-        /// The block.
+        /// The number of the block.
         block: i64,
-        /// The last block that there is.
+        /// The number of the last block.
         last: Option<usize>,
     },
-    /// Flags have unknown bits.
+    /// The flags have unknown bits.
     UnknownFlags(u32),
-    /// A block is flagged as streamed, but its size ends it before something else.
+    /// A block is flagged as streamed, but its size ends it before other data.
     StreamEnds {
         /// The block's `allocated_size`.
         allocated_size: u64,
     },
-    /// `header_size` is not where the data begin.
+    /// `header_size` does not lead to the data.
     HeaderSize(u16),
     /// More bytes are used than allocated.
     UsedSize {
         /// The block's `used_size`.
         used: u64,
-        /// Its `allocated_size`.
+        /// The block's `allocated_size`.
         allocated: u64,
     },
-    /// `data_size` is not the size of what is stored uncompressed.
+    /// `data_size` is not the size of a block that is not compressed.
     DataSize {
         /// The block's `data_size`.
         data: u64,
-        /// Its `used_size`.
+        /// The block's `used_size`.
         used: u64,
     },
-    /// Something follows the data where allocated space should be.
+    /// A block or the index begins inside the allocated space.
     AllocatedSize(u64),
     /// The file ends within a block.
     CutBlock {
@@ -64,74 +64,75 @@ pub enum Defect {
         there: u64,
         /// Bytes that should be there.
         size: u64,
-        /// Whether data are missing, or the file can't be read on by other programs.
+        /// True if data are missing, or other programs can't read the file. False if only unused space is
+        /// missing.
         lost: bool,
     },
-    /// Blanks stand between two blocks.
+    /// Padding lies between two blocks.
     Padding(u64),
     /// The padding holds a block's magic.
     MagicInPadding,
-    /// Bytes of no block stand before a block that the index names.
+    /// Bytes of no block precede a block that the index lists.
     BridgedBytes,
-    /// The header of a block that the index names is damaged, and what else is wrong with it.
+    /// The header of a block that the index lists is damaged. The texts are its further defects.
     LostBlock(Vec<String>),
-    /// What follows the block is not where it should be: bytes of it are missing, or were added.
+    /// The next block or the index is not where it should be: the block has lost or gained bytes.
     Shifted {
-        /// Where that is.
+        /// Its actual offset.
         at: u64,
-        /// Where it should be, measured from the block by its header or the index.
+        /// Its expected offset, computed from the block's header or the index.
         expected: u64,
     },
     /// Another ASDF file follows.
     AnotherFile,
-    /// The header of a block behind the last one is damaged.
+    /// The header of a block after the last one is damaged.
     LostTail(u64),
-    /// Bytes of no block, and then a block, follow the last block.
+    /// Bytes of no block follow the last block, then a further block.
     JunkBeforeBlock {
-        /// How many bytes.
+        /// The number of bytes of no block.
         bytes: u64,
-        /// Where the block is.
+        /// The offset of the further block.
         at: u64,
     },
     /// Bytes of no block follow the last block.
     TrailingBytes(u64),
-    /// There is an index without blocks.
+    /// The file has an index but no blocks.
     IndexWithoutBlocks,
     /// The index can't be read.
     BadIndex(String),
     /// The index is not in ascending order.
     UnsortedIndex,
-    /// The index names another offset for a block than the chain has.
+    /// The index lists another offset for a block than the chain.
     StaleOffset {
-        /// The first such block.
+        /// The number of the first such block.
         block: usize,
-        /// Where the index says it is.
+        /// The offset in the index.
         listed: u64,
-        /// Where it is.
+        /// The actual offset.
         found: u64,
     },
-    /// The index names another number of blocks than there are.
+    /// The index lists another number of blocks than there are.
     StaleCount {
-        /// Blocks in the index.
+        /// The number of blocks in the index.
         listed: usize,
-        /// Blocks that there are.
+        /// The number of blocks in the file.
         found: usize,
     },
 }
 
-/// Where the search for the end of the tree stopped.
+/// The place where the search for the end of the tree stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeCut {
-    /// At a byte that is no text.
+    /// A byte that is not text.
     Foreign,
-    /// After 4 GiB.
+    /// The limit of 4 GiB.
     TooLong,
-    /// At the end of the file.
+    /// The end of the file.
     EndOfFile,
 }
 
 impl Defect {
-    /// The same as it is reported: at a byte of the file, of a block or of none.
+    /// Returns the defect as reported, at a byte of the file, and of a block if one is given.
     pub(super) fn at(&self, offset: u64, block: Option<usize>) -> format::Defect {
         format::Defect { severity: self.severity(), offset, block, what: self.to_string() }
     }
@@ -173,7 +174,7 @@ impl Defect {
         }
     }
 
-    /// Writes what is wrong with a block or between blocks.
+    /// Writes the message of a defect in a block or between blocks.
     fn write_of_block(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyBlocks(most) => {
@@ -220,7 +221,7 @@ impl Defect {
         }
     }
 
-    /// Writes what is wrong with head, index, or what follows the blocks.
+    /// Writes the message of a defect in the head, in the index, or after the blocks.
     fn write_of_file(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NewerVersion(version) => {
@@ -263,7 +264,7 @@ impl Defect {
         }
     }
 
-    /// The words for what has no data.
+    /// Returns the message of a defect without details.
     fn fixed_words(&self) -> &'static str {
         match self {
             Self::EndlessHeaderLine => "the header line does not end: the file is cut off, or is not text",

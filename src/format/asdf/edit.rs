@@ -1,13 +1,13 @@
-//! Saves: from a text to a file that is the old one or the new one, whatever happens.
+//! Saves a text into an ASDF file. Whatever happens, the file on disk is the old one or the new one.
 //!
-//! - `check` judges the text, before anything is written.
-//! - `session` is the [`Editor`](crate::format::editor::Editor) of one file; `support` opens sessions and looks
-//!   after interrupted saves.
-//! - [`Target`] is a file that can be written: locked, recovered, its layout known. [`Locked`] is one whose
-//!   layout was not read yet.
-//! - `plan` computes the bytes of the new file and the ways to get there; `journal` writes down what changes
-//!   within the file; `apply` carries it out.
-//! - `recover` and `settle` make the file one version after a crash.
+//! - `check` checks the text before anything is written.
+//! - `session` is the [`Editor`](crate::format::editor::Editor) of one file. `support` opens sessions and
+//!   recovers files after interrupted saves.
+//! - [`Locked`] is a file that is locked and recovered. [`Target`] is such a file with its layout read, ready
+//!   to be written.
+//! - `plan` computes the bytes of the new file and lists the ways to write it. `journal` records the changes
+//!   within the file. `apply` writes them.
+//! - `recover` and `settle` make a half-saved file one version after a crash.
 
 mod apply;
 pub mod check;
@@ -34,23 +34,23 @@ pub use locked::Locked;
 pub use support::Support;
 pub use target::Target;
 
-/// How a text gets into a file.
+/// A way to write a text into a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Plan {
-    /// It fits before the first block: text and spaces are written there.
+    /// The text fits before the first block: text and spaces are written there.
     InPlace,
-    /// A new file shares the blocks' place on the disk with the old one, and takes its name.
+    /// A new file shares the blocks' extents with the old one, and takes its name.
     Clone,
     /// The file system inserts room before the blocks, in the same file.
     Insert,
     /// The blocks are copied to a new file, which takes the old one's name.
     Copy,
-    /// The blocks are copied to another file and from there to where they belong in the same file.
+    /// The blocks are copied to another file, and from there to their new place in the same file.
     Rewrite,
 }
 
 impl Plan {
-    /// The word for it in messages.
+    /// The plan's name in messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::InPlace => "in place",
@@ -62,24 +62,24 @@ impl Plan {
     }
 }
 
-/// What may be chosen about a save.
+/// The options of a save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaveOptions {
-    /// Bytes of room left behind a text that has grown; by default a tenth of it, at least 4096.
+    /// Padding after a text that has grown, in bytes. By default a tenth of the text, at least 4096.
     pub padding: Option<u64>,
-    /// Takes this plan or none where the blocks have to move.
+    /// The only plan to try if the blocks have to move.
     pub only: Option<Plan>,
 }
 
-/// How a text got into the file.
+/// The outcome of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// How the text got into the file; `None` if it was there already and nothing was written.
+    /// The plan that was used; `None` if the file had this text already and nothing was written.
     pub plan: Option<Plan>,
-    /// By how many bytes the blocks moved.
+    /// The distance by which the blocks moved, in bytes.
     pub grew_by: u64,
-    /// What became of the block index.
+    /// The outcome for the block index.
     pub indexed: Indexed,
-    /// How many times something was made durable.
+    /// The number of fsyncs.
     pub fsyncs: u32,
 }

@@ -1,36 +1,44 @@
-//! Other files that the tree names by URI: `other.asdf`, `sub/other.asdf#/path`, `file:///data/other.asdf`.
+//! Opens other files that the tree names by URI: `other.asdf`, `sub/other.asdf#/path`,
+//! `file:///data/other.asdf`.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{AsdfFile, recognises};
+use super::{AsdfFile, arrays, recognises};
 use crate::content::{Content, Soundness};
 use crate::error::{Error, Kind, Result};
-use crate::format::HEAD;
+use crate::format::{Container, HEAD};
 use crate::source::{Source, SourceVersion, read_up_to};
 
-/// So many other files are kept open for one that names them.
+/// The number of other files kept open for one file.
 const KEPT: usize = 64;
 
-/// The other files that were opened last, by their URIs without fragment.
+/// The other files opened last, by their URIs without fragment.
 #[derive(Debug, Default)]
-pub(super) struct Externals(Mutex<HashMap<String, Arc<AsdfFile>>>);
+pub(super) struct Externals {
+    kept: Mutex<HashMap<String, Arc<AsdfFile>>>,
+    /// True once any was asked for.
+    asked: AtomicBool,
+}
 
 impl AsdfFile {
-    /// Opens the ASDF file that a URI in the tree names; what stands behind `#` in it is not looked at.
+    /// Opens the ASDF file that a URI in the tree names. The fragment of the URI is ignored.
     ///
-    /// The file has to lie in the folder of this one, or below, unless the mount allows more. Each call finds what lies
-    /// there now; while that is the same version, it is the same parsed file. An array with the URI as its `source` is
-    /// in block 0 of it. What is read of it goes through [`unchanged`], as it may change at any time.
+    /// The file must lie in the directory of this one or below, unless the mount allows more. Each call looks
+    /// for the present file, and returns the same parsed file while its version is the same. An array with
+    /// this URI as its `source` is in block 0. Contents of the file must be read through [`unchanged`], as
+    /// the file may change at any time.
     ///
     /// # Errors
-    /// EIO, with the URI and the reason: it is not there, can't be read, lies too far away, is no ASDF file, or would
-    /// have to be fetched from a server.
+    /// EIO with the URI and the reason: the file does not exist, can't be read, lies outside the allowed
+    /// directories, is not an ASDF file, or is on a server.
     pub(super) fn external(&self, uri: &str) -> Result<Arc<Self>> {
+        self.views.externals.asked.store(true, Ordering::Relaxed);
         let name = split(uri).0;
         let failed = |error: &Error| {
             Error::new(
@@ -44,6 +52,12 @@ impl AsdfFile {
         })
     }
 
+    /// True if the tree is known to name other files. They may be large, or on a server that does not answer.
+    pub(super) fn has_externals(&self) -> bool {
+        let is_named = || self.knows_arrays() && arrays::has_externals(self.found());
+        self.views.externals.asked.load(Ordering::Relaxed) || is_named()
+    }
+
     fn open_external(&self, name: &str) -> Result<Arc<Self>> {
         let path = path_of(name)?;
         let surroundings = self.source.surroundings();
@@ -51,7 +65,7 @@ impl AsdfFile {
             surroundings.ok_or_else(|| Error::unsupported("the folder of the file is not known"))?;
         let source = surroundings.open(&path, &self.context.reach)?;
         let stat = source.stat()?;
-        let mut kept = self.views.externals.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.views.externals.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = kept.get(name).filter(|file| file.source_stat.version == stat.version) {
             return Ok(file.clone());
         }
@@ -69,12 +83,12 @@ impl AsdfFile {
     }
 }
 
-/// A URI without its fragment, and the fragment.
+/// Splits a URI into the part before `#` and the fragment.
 pub(super) fn split(uri: &str) -> (&str, Option<&str>) {
     uri.split_once('#').map_or((uri, None), |(name, fragment)| (name, Some(fragment)))
 }
 
-/// The path that a URI without fragment names, from the folder of the file on.
+/// Returns the path of a URI without fragment, relative to the directory of the file.
 fn path_of(uri: &str) -> Result<PathBuf> {
     let refused = |what: &str| Error::unsupported(what.to_owned());
     let scheme = uri.split_once(':').map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
@@ -107,7 +121,7 @@ fn path_of(uri: &str) -> Result<PathBuf> {
     Ok(OsString::from_vec(path).into())
 }
 
-/// A part of a URI without its `%` escapes.
+/// Decodes the `%` escapes in a part of a URI.
 pub(super) fn unescaped(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -125,7 +139,7 @@ pub(super) fn unescaped(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A content of another file, which gives ESTALE once that file was changed.
+/// Wraps a content of another file, so that reads fail with ESTALE once that file has changed.
 pub(super) fn unchanged(content: Arc<dyn Content>, file: &AsdfFile) -> Arc<dyn Content> {
     Arc::new(Unchanged { content, source: file.source.clone(), version: file.source_stat.version })
 }
@@ -144,7 +158,7 @@ impl Content for Unchanged {
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let read = self.content.read_at(offset, buf)?;
-        // After the bytes were read: so none of another version is among them.
+        // The version is checked after the read, so no bytes of another version are returned.
         match self.source.stat()?.version == self.version {
             true => Ok(read),
             false => Err(Error::new(Kind::Changed, "another program rewrote the file: open it again")),

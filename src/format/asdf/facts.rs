@@ -1,4 +1,4 @@
-//! The facts of a block's header, in the standard's words.
+//! The facts of a block's header, named as in the standard.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use crate::format::{Fact, FactValue, Facts};
 const LABEL_SHOWN: usize = 10;
 const CHECKSUM_SHOWN: usize = 32;
 
-/// The facts of a header; `compression` is the codec's label, or the chain, `tile+zlib`.
+/// Returns the facts of a header. `compression` is the codec's label, or the encoding chain (`tile+zlib`).
 pub(super) fn of(header: &Header, compression: String) -> Facts {
     let sizes = [header.data_size, header.used_size, header.allocated_size];
     let checksum = hexadecimal(&header.checksum);
     facts(header.offset, (header.header_size, header.flags), sizes, compression, checksum)
 }
 
-/// What is known of a block whose header can't be read: only where it should be.
+/// Returns the facts of a block with an unreadable header: only its expected offset is known.
 pub(super) fn unknown(offset: u64) -> Facts {
     facts(offset, (0, 0), [0; 3], String::new(), String::new())
 }

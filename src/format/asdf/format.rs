@@ -1,4 +1,4 @@
-//! The format, as the list of formats has it.
+//! The ASDF format as an entry in the list of formats.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::format::editor::EditSupport;
 use crate::format::{Container, Context, Format};
 use crate::source::Source;
 
-/// The format.
+/// The ASDF format.
 #[derive(Clone, Copy, Debug)]
 pub struct Asdf;
 

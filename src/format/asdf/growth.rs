@@ -1,7 +1,7 @@
-//! A file whose last block is streamed: how it is known to have only grown.
+//! Recognises a file that has only grown, because its last block is streamed.
 //!
-//! A program that appends to the stream changes neither the tree nor the header of the block. So both are noted when the
-//! header is read first.
+//! A program that appends to the stream changes neither the tree nor the header of the block. Both are
+//! remembered when the header is first read.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct Growing {
 }
 
 impl AsdfFile {
-    /// Notes that the block with this header grows.
+    /// Remembers the tree and the header of a streamed block.
     pub(super) fn note_growing(&self, header: &Header) {
         self.growing.get_or_init(|| {
             let tree = TextVersion::of(&Slice::new(self.source.clone(), 0, self.head.end)).ok()?;
@@ -27,7 +27,7 @@ impl AsdfFile {
         });
     }
 
-    /// Takes over what an older generation noted, from which this one has only grown.
+    /// Takes over what an older generation remembered, of which this one is a longer version.
     pub(super) fn grow_on_from(&self, older: &Self) {
         if let Some(growing) = older.growing.get() {
             let _ = self.growing.set(growing.clone());

@@ -1,8 +1,8 @@
-//! The head of a file: header line, comments, tree. It is what `tree.yaml` shows.
+//! The head of a file: header line, comments, tree. `tree.yaml` shows it.
 //!
-//! The header line is `#ASDF 1.0.0` (`%ASDF 0.1.0` in 2014). Lines that begin with `#` may follow,
-//! then the tree, which ends with the first line `...`; both may be missing. (ASDF standard, *Low-level
-//! file layout*, Header, Comments, Tree.) What follows up to the first block is padding.
+//! The header line is `#ASDF 1.0.0` (`%ASDF 0.1.0` in 2014). Lines that begin with `#` may follow, then the
+//! tree, which ends with the first line `...`. Both may be missing. (ASDF standard, *Low-level file layout*,
+//! Header, Comments, Tree.) The bytes between the head and the first block are padding.
 
 use memchr::memmem;
 
@@ -12,30 +12,29 @@ use crate::error::Result;
 use crate::format;
 use crate::source::{Source, read_up_to};
 
-/// Bytes looked at in one go.
+/// Bytes read at once.
 const PIECE: usize = 256 << 10;
-/// Bytes looked at first: most trees are short.
+/// Bytes of the first read: most trees are short.
 const FIRST_PIECE: usize = 16 << 10;
-/// A header line is a dozen bytes; what has no end by then is not one.
+/// The longest header line that is read. A usual one has a dozen bytes.
 const LONGEST_HEADER_LINE: usize = 1 << 10;
-/// A tree that has not ended by then is not looked at further: a bound on what a file without any
-/// `...` can cost.
+/// The longest tree that is read: a bound on the cost of a file without any `...`.
 pub const LONGEST_TREE: u64 = 4 << 30;
 
 /// The head of an ASDF file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Which of the three documents the file follows.
+    /// The specification that the file follows.
     pub generation: Generation,
     /// The version of the header line, as written: `1.0.0`.
     pub version: String,
-    /// Where the tree's text ends, in bytes from the start of the file.
+    /// The offset of the end of the tree's text.
     pub end: u64,
-    /// What is wrong with it.
+    /// The defects of the head.
     pub defects: Vec<format::Defect>,
 }
 
-/// Reads the head; `source` is known to begin with `#ASDF` or `%ASDF`.
+/// Reads the head. `source` is known to begin with `#ASDF` or `%ASDF`.
 pub fn read(source: &dyn Source) -> Result<Head> {
     let mut line = vec![0; LONGEST_HEADER_LINE];
     let read = read_up_to(source, 0, &mut line)?;
@@ -44,7 +43,7 @@ pub fn read(source: &dyn Source) -> Result<Head> {
     let line = &line[..line_end.unwrap_or(line.len())];
 
     let generation = generation(line, &version_word(line));
-    // Without its end the line would take in what is no text.
+    // A line without an end would include bytes that are not text.
     let end = foreign_byte(line, generation).unwrap_or(line.len());
     let line_end = line_end.filter(|line_end| *line_end == end);
     let version = version_word(&line[..end]);
@@ -111,26 +110,26 @@ fn version_trouble(head: &Head) -> Option<Defect> {
 }
 
 enum TreeEnd {
-    /// After the line `...`.
+    /// The offset after the line `...`.
     Line(u64),
-    /// Where something begins that can't be part of a tree.
+    /// The offset of the first byte that can't be part of a tree.
     Cut(u64, TreeCut),
 }
 
-/// Looks along the head in pieces.
+/// A scan of the head in pieces.
 struct Scan<'a> {
     source: &'a dyn Source,
     generation: Generation,
-    /// Where it looks.
+    /// The current offset.
     at: u64,
     piece: Vec<u8>,
     start: u64,
-    /// Whether the piece is the file's last.
+    /// True if the piece is the file's last.
     at_end_of_file: bool,
 }
 
 impl Scan<'_> {
-    /// The bytes from `offset` on; at least `least` of them unless the file ends.
+    /// Returns the bytes from `offset` on, at least `least` of them unless the file ends.
     fn from(&mut self, offset: u64, least: usize) -> Result<&[u8]> {
         let end = self.start + self.piece.len() as u64;
         let missing = offset.saturating_add(least as u64) > end && !(self.at_end_of_file && offset <= end);
@@ -144,7 +143,7 @@ impl Scan<'_> {
         Ok(self.piece.get((offset - self.start) as usize..).unwrap_or_default())
     }
 
-    /// Moves past lines that begin with `#`; whether the last of them has an end.
+    /// Skips lines that begin with `#`. Returns false if the last of them has no end.
     fn comments(&mut self) -> Result<bool> {
         loop {
             let at = self.at;
@@ -155,7 +154,7 @@ impl Scan<'_> {
             let generation = self.generation;
             let mut next = at;
             self.at = loop {
-                // Four bytes: a magic may lie across the border of two pieces.
+                // Four bytes, as a magic may span two pieces.
                 let bytes = self.from(next, 4)?;
                 let end = memchr::memchr(b'\n', bytes);
                 let line = &bytes[..end.unwrap_or(bytes.len())];
@@ -175,7 +174,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Whether text follows, rather than padding, a block or nothing.
+    /// True if text follows, rather than padding, a block or the end of the file.
     fn tree_follows(&mut self) -> Result<bool> {
         let at = self.at;
         let generation = self.generation;
@@ -203,7 +202,7 @@ impl Scan<'_> {
                 match &text[after..] {
                     [b'\n', ..] => return Ok(TreeEnd::Line(from + after as u64 + 1)),
                     [b'\r', b'\n', ..] => return Ok(TreeEnd::Line(from + after as u64 + 2)),
-                    // At the end of the piece: look again with more of the file in sight.
+                    // The match is at the end of the piece: try again with a longer piece.
                     [] | [b'\r'] if foreign.is_none() => break,
                     _ => looked += found + 1,
                 }
@@ -218,12 +217,12 @@ impl Scan<'_> {
             if end > limit {
                 return Ok(TreeEnd::Cut(end, TreeCut::TooLong));
             }
-            // `\n...\r\n` may lie across the border of two pieces.
+            // `\n...\r\n` may span two pieces.
             from = end.saturating_sub(5).max(from + 1);
         }
     }
 
-    /// The file ends within the tree, or right after `...` without a newline.
+    /// Handles the end of the file: it is within the tree, or right after `...` without a newline.
     fn tree_at_end_of_file(&mut self, end: u64) -> Result<TreeEnd> {
         let tail_start = end.saturating_sub(5).max(self.at.saturating_sub(1));
         let mut tail = [0; 5];
@@ -236,7 +235,7 @@ impl Scan<'_> {
     }
 }
 
-/// Where the first byte is that no tree may hold: the magic of a block, or a zero byte.
+/// Returns the position of the first byte that can't be in a tree: the magic of a block, or a zero byte.
 fn foreign_byte(bytes: &[u8], generation: Generation) -> Option<usize> {
     let zero = memchr::memchr(0, bytes);
     let before = &bytes[..zero.unwrap_or(bytes.len())];
@@ -253,7 +252,7 @@ mod tests {
         read(&MemorySource(bytes.to_vec())).unwrap()
     }
 
-    /// `text` ends where the head should end.
+    /// Checks that the head ends with `text`.
     fn ends_at(text: &[u8], rest: &[u8]) -> Head {
         let head = head(&[text, rest].concat());
         assert_eq!(head.end, text.len() as u64, "{}", text.escape_ascii());
@@ -296,7 +295,7 @@ mod tests {
             assert_eq!(head.defects.len(), 1, "{}", text.escape_ascii());
             assert_eq!(head.defects[0].severity, Severity::Damage);
         }
-        // A long one, with its end or a magic across the border of what is read at once.
+        // A long comment. Its end, or a magic after it, spans two pieces.
         for len in PIECE - 20..PIECE + 3 {
             let comment = [&b"#ASDF 1.0.0\n#"[..], &vec![b'x'; len]].concat();
             assert_eq!(ends_at(&[&comment[..], b"\n"].concat(), b"\xd3BLK\0\x30").defects, []);

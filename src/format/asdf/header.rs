@@ -1,4 +1,4 @@
-//! A block's header, in the words and bytes of the three ASDF documents.
+//! A block's header, in the four layouts of the three ASDF specifications.
 //!
 //! ```text
 //!              2014 draft          0.1.0, January 2015   0.1.0, February 2015   from March 2015 on
@@ -15,26 +15,26 @@
 //! 32                                                     checksum u64           checksum 16 bytes
 //! ```
 //!
-//! All numbers are big-endian; `header_size` counts the bytes after itself, and what a larger one
-//! holds beyond the fields is skipped. The file's first line and `header_size` tell the layouts apart.
+//! All numbers are big-endian. `header_size` counts the bytes after itself. Bytes of a larger header after
+//! the known fields are skipped. The file's first line and `header_size` determine the layout.
 
 use crate::error::{Error, Result};
 
 /// Bytes of a block's magic and its `header_size` field.
 pub const PREFIX: u64 = 6;
-/// Enough bytes from the magic on to parse any header.
+/// Bytes from the magic on that suffice to parse any header.
 pub const LONGEST_FIELDS: usize = PREFIX as usize + 48;
-/// The data reach to the end of the file.
+/// The flag of a streamed block: the data reach to the end of the file.
 pub const STREAMED: u32 = 1;
-/// The data begin with a chain of encodings (0.1.0 of January 2015 only).
+/// The flag of an encoded block: the data begin with a chain of encodings (0.1.0 of January 2015 only).
 pub const ENCODED: u32 = 2;
 
-/// What a block begins with.
+/// The magic at the start of a block.
 pub const MAGIC: [u8; 4] = *b"\xd3BLK";
-/// What the document of 2014 says; its writers used [`MAGIC`].
+/// The magic in the document of 2014. Its writers used [`MAGIC`].
 const DRAFT_MAGIC: [u8; 4] = *b"\x89BLK";
 
-/// Which of the three documents a file follows, by its first line.
+/// The specification that a file follows, determined by its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// `%ASDF`, 2014.
@@ -46,12 +46,12 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// Whether a block begins here.
+    /// True if the bytes begin with a block's magic.
     pub fn is_magic(self, bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC) || (self == Self::Draft && bytes.starts_with(&DRAFT_MAGIC))
     }
 
-    /// Where the first magic is.
+    /// Returns the position of the first magic.
     pub fn find_magic(self, bytes: &[u8]) -> Option<usize> {
         let usual = memchr::memmem::find(bytes, &MAGIC);
         if self != Self::Draft {
@@ -62,21 +62,21 @@ impl Generation {
     }
 }
 
-/// Which fields a header has.
+/// The layout of a header's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// 2014: no compression field; an encoding of 16 bytes that was never defined.
+    /// 2014: no compression field. The encoding field of 16 bytes was never defined.
     Draft,
-    /// January 2015: the data begin with a chain of encodings if the flag says so.
+    /// January 2015: the data begin with a chain of encodings if the flag is set.
     Chain,
-    /// February 2015: compression, and a checksum of 8 bytes.
+    /// February 2015: compression and a checksum of 8 bytes.
     ShortChecksum,
-    /// Since March 2015: compression, and an MD5.
+    /// Since March 2015: compression and an MD5.
     Md5,
 }
 
 impl Layout {
-    /// The layout of a header of `header_size` bytes, or an error if it is too short for any.
+    /// Returns the layout of a header of `header_size` bytes. Fails if that is too short for any layout.
     fn of(generation: Generation, header_size: u16, flags: u32) -> Result<Self> {
         let layout = match (generation, header_size) {
             (Generation::Draft, 40..) => Self::Draft,
@@ -98,7 +98,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// A word for it in `status.yaml`.
+    /// Returns the layout's name in `status.yaml`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Draft => "44-byte header of 2014",
@@ -112,34 +112,34 @@ impl Layout {
 /// A block's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which fields it has.
+    /// The layout of the fields.
     pub layout: Layout,
-    /// Where its magic begins, in bytes from the start of the file.
+    /// The offset of the magic in the file.
     pub offset: u64,
-    /// Bytes of header after this field.
+    /// The number of header bytes after this field.
     pub header_size: u16,
-    /// [`STREAMED`], [`ENCODED`].
+    /// The flags: [`STREAMED`], [`ENCODED`].
     pub flags: u32,
-    /// The compression's label, or the draft's encoding; zeros for none.
+    /// The compression label, or the draft's encoding; zeros for none.
     pub label: Vec<u8>,
-    /// Bytes set aside for the data.
+    /// The number of bytes allocated for the data.
     pub allocated_size: u64,
-    /// Bytes of them in use.
+    /// The number of bytes used by the data.
     pub used_size: u64,
-    /// Bytes of the decoded data; `used_size` where the layout has no such field.
+    /// The size of the decoded data in bytes; `used_size` if the layout has no such field.
     pub data_size: u64,
-    /// 8 or 16 bytes; zeros for none.
+    /// The checksum of 8 or 16 bytes; zeros for none.
     pub checksum: Vec<u8>,
 }
 
 impl Header {
-    /// Parses a header; `bytes` begin with its magic and hold [`LONGEST_FIELDS`] bytes, fewer only
-    /// where the file ends.
+    /// Parses a header. `bytes` begin with its magic and hold [`LONGEST_FIELDS`] bytes, or fewer at the end
+    /// of the file.
     ///
     /// # Errors
     ///
-    /// If there is no magic, the header is cut off, or `header_size` is too small. Sizes are not
-    /// judged here.
+    /// Damage if there is no magic, the header is cut off, or `header_size` is too small. The sizes are not
+    /// checked here.
     pub fn parse(generation: Generation, offset: u64, bytes: &[u8]) -> Result<Self> {
         if !generation.is_magic(bytes) {
             let found = bytes.get(..4).unwrap_or(bytes).escape_ascii().to_string();
@@ -179,51 +179,52 @@ impl Header {
         self.checksum = fields.take(if self.layout == Layout::Md5 { 16 } else { 8 })?.to_vec();
         if self.layout == Layout::Draft {
             self.data_size = self.used_size;
-            // The text of the draft counts 40 bytes, its fields sum to 44: what is there is read.
+            // The draft's text gives 40 bytes, but its fields sum to 44. The label is read as far as the
+            // header reaches.
             self.label = fields.0[..fields.0.len().min(16)].to_vec();
         }
         Some(())
     }
 
-    /// Whether the data reach to the end of the file.
+    /// True if the block is streamed: its data reach to the end of the file.
     pub fn streamed(&self) -> bool {
         self.flags & STREAMED != 0
     }
 
-    /// The flags that mean nothing in any document.
+    /// Returns the flags that no specification defines.
     pub fn unknown_flags(&self) -> u32 {
         let encoded = if self.layout == Layout::Chain { ENCODED } else { 0 };
         self.flags & !(STREAMED | encoded)
     }
 
-    /// Whether the data begin with a chain of encodings.
+    /// True if the data begin with a chain of encodings.
     pub fn encoded(&self) -> bool {
         self.layout == Layout::Chain && self.flags & ENCODED != 0
     }
 
-    /// Where the data begin, in bytes from the start of the file.
+    /// Returns the offset of the data in the file.
     pub fn data_offset(&self) -> u64 {
         self.offset.saturating_add(PREFIX).saturating_add(self.header_size.into())
     }
 
-    /// Where the space set aside for the data ends, or `None` if that is beyond any file.
+    /// Returns the end of the allocated space; `None` if it exceeds any possible file.
     pub fn end(&self) -> Option<u64> {
         self.data_offset().checked_add(self.allocated_size).filter(|end| *end <= i64::MAX as u64)
     }
 
-    /// The label without the zeros that fill it up.
+    /// Returns the label without trailing NULs.
     pub fn label_text(&self) -> &[u8] {
         let len = self.label.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         &self.label[..len]
     }
 
-    /// Whether there is a checksum at all.
+    /// True if the header has a checksum.
     pub fn has_checksum(&self) -> bool {
         self.checksum.iter().any(|byte| *byte != 0)
     }
 }
 
-/// Takes big-endian fields off the front of a slice.
+/// A reader of big-endian fields from the front of a slice.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

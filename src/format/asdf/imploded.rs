@@ -1,4 +1,4 @@
-//! `imploded.asdf`: the file together with the blocks that its arrays have in other files, as one file.
+//! `imploded.asdf`: the file with the blocks of its arrays in other files included.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -15,31 +15,31 @@ use crate::format::Container;
 
 /// The name of the file.
 pub(super) const FILE: &str = "imploded.asdf";
-/// So many other files are held open for it.
+/// The most other files held open for it.
 const MOST_FILES: usize = 1000;
-/// Bytes of a text that are looked at at once.
+/// Bytes read at once.
 const PIECE: usize = 256 << 10;
 
-/// The blocks of the file, in their order.
+/// The blocks of the imploded file, in their order.
 struct Whole {
     blocks: Vec<Arc<dyn Content>>,
-    /// The number of the first block of each other file.
+    /// The number that the block of each other file gets, by the file's URI.
     others: HashMap<String, usize>,
-    /// The number of the file's own last block, if that is streamed: it comes last.
+    /// The number of the file's own last block, if that is streamed. It is moved to the end.
     streamed: Option<usize>,
-    /// What the bytes depend on.
+    /// A description of all that the bytes depend on.
     signature: String,
 }
 
 impl AsdfFile {
-    /// Whether the tree names blocks of other files. Looks for them in the text before it looks through the tree.
+    /// True if the tree names blocks of other files. Searches the text before the tree is parsed.
     pub(super) fn has_external(&self) -> bool {
         let is_external = |mention: &Mention| matches!(mention.target, Target::External(_));
         self.may_have_external()
             && self.sources().is_ok_and(|sources| sources.mentions.iter().any(is_external))
     }
 
-    /// Whether it takes long now to find that out.
+    /// True if [`has_external`](Self::has_external) is slow now.
     pub(super) fn finds_external_slowly(&self) -> bool {
         match self.views.exploded.may_be_external.get() {
             Some(may) => *may && self.views.exploded.sources.get().is_none(),
@@ -51,7 +51,7 @@ impl AsdfFile {
         *self.views.exploded.may_be_external.get_or_init(|| names_files(&*self.tree()).unwrap_or(false))
     }
 
-    /// The file `imploded.asdf`, if there is one.
+    /// Returns the file `imploded.asdf`; `None` if the tree names no other file.
     pub(super) fn imploded_file(&self) -> Option<File> {
         if !self.has_external() {
             return None;
@@ -68,7 +68,7 @@ impl AsdfFile {
         Some(File { content, claimed: 0, grows, blocks: Vec::new(), renewal, keeping, attributes: None })
     }
 
-    /// Finds all blocks.
+    /// Collects all blocks.
     fn whole(&self) -> Result<Whole> {
         let mut whole =
             Whole { blocks: Vec::new(), others: HashMap::new(), streamed: None, signature: String::new() };
@@ -110,7 +110,7 @@ impl AsdfFile {
         Ok(whole)
     }
 
-    /// The file's first block as it can lie in another file.
+    /// Returns this file's first block in a form that can lie within `file`.
     fn block_for(&self, file: &Self) -> Result<Arc<dyn Content>> {
         if self.block_count()? == 0 {
             return Err(Error::damaged("it has no block"));
@@ -127,7 +127,7 @@ impl AsdfFile {
         if header.layout != Layout::Md5 {
             return Err(Error::unsupported("its block is streamed, which only the last one may be"));
         }
-        // Elsewhere it is a block like others.
+        // In the imploded file it is no longer streamed, so its sizes are filled in.
         let before = header.data_offset() - header.offset;
         let mut bytes = vec![0; usize::try_from(before).unwrap_or(0)];
         read_exact_at(&*block, 0, &mut bytes)?;
@@ -140,7 +140,7 @@ impl AsdfFile {
         Ok(Arc::new(Pieces::new([Arc::new(Text::new(bytes)) as Arc<dyn Content>, Arc::new(data)])?))
     }
 
-    /// A block with its header, as it lies in the source.
+    /// Returns a block with its header, as stored in the source.
     pub(super) fn lent_block(&self, n: usize, header: &Header) -> Result<Arc<dyn Content>> {
         let stored = self.stored(n, header)?;
         let before = header.data_offset() - header.offset;
@@ -182,10 +182,10 @@ impl AsdfFile {
     }
 }
 
-/// Whether a text may have a key `source` with a value that is no number.
+/// True if a text may have a key `source` with a value that is not a number.
 fn names_files(text: &dyn Content) -> Result<bool> {
     let finder = memchr::memmem::Finder::new("source");
-    // A piece begins with the end of the one before it.
+    // Each piece begins with the end of the one before it.
     let (mut piece, mut at, mut kept) = (vec![0; PIECE], 0, 0);
     while at < text.len() {
         let more = (text.len() - at).min((PIECE - kept) as u64) as usize;
@@ -200,7 +200,7 @@ fn names_files(text: &dyn Content) -> Result<bool> {
                     [] => at < text.len(),
                     [first, ..] => !first.is_ascii_digit() && *first != b'-',
                 },
-                // What is cut off here is looked at again in the next piece.
+                // A match that is cut off here is found again in the next piece.
                 _ => false,
             }
         };

@@ -1,8 +1,8 @@
 //! The block index: `#ASDF BLOCK INDEX` and a YAML list of the blocks' offsets, after the last block.
 //!
-//! It is a hint and never more: blocks are where the chain of headers says. (ASDF standard,
-//! *Low-level file layout*, Block index.) A whole one lets the headers be asked for ahead of time,
-//! and says where the chain goes on behind a header that is damaged.
+//! The index is only a hint: the chain of headers determines the blocks. (ASDF standard, *Low-level file
+//! layout*, Block index.) A complete index allows headers to be read ahead, and shows where the chain
+//! continues after a damaged header.
 
 use memchr::memmem;
 
@@ -11,25 +11,25 @@ use crate::source::{Source, read_up_to};
 use crate::yaml::event::What;
 use crate::yaml::parser::Events;
 
-/// What an index begins with.
+/// The start of an index.
 pub const MARKER: &[u8] = b"#ASDF BLOCK INDEX";
 
-/// How much of the file's end is looked at for an index, in steps: a usual one is short, one of
-/// 300 000 blocks is not. Never more than the last step.
+/// The sizes of the file's tail that are searched for an index, in steps. A usual index is short, but one of
+/// 300 000 blocks is not. The last step is the limit.
 const TAILS: [u64; 3] = [64 << 10, 1 << 20, 4 << 20];
 
-/// A block index as it stands in the file, not checked against the blocks.
+/// A block index as written in the file, not compared with the blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// Where [`MARKER`] begins, in bytes from the start of the file.
+    /// The offset of [`MARKER`] in the file.
     pub offset: u64,
-    /// Where its text ends: behind the line `...`, or where the file does.
+    /// The offset of its end: after the line `...`, or the end of the file.
     pub end: u64,
-    /// The offsets it lists, or what is wrong with its text.
+    /// The listed offsets, or the fault in the text.
     pub offsets: std::result::Result<Vec<u64>, String>,
 }
 
-/// Finds the last index within a bounded tail of the file, not before `start`.
+/// Finds the last index in a bounded tail of the file, not before `start`.
 pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>> {
     let mut looked_from = size;
     for tail in TAILS {
@@ -52,7 +52,7 @@ pub fn find(source: &dyn Source, size: u64, start: u64) -> Result<Option<Index>>
     Ok(None)
 }
 
-/// Parses the text after [`MARKER`]; zero bytes may follow it.
+/// Parses the text after [`MARKER`]. Zero bytes may follow the text.
 pub fn parse(text: &[u8]) -> Result<Vec<u64>> {
     let text = &text[..memchr::memchr(0, text).unwrap_or(text.len())];
     let mut events = Events::new(&text[..end_of(text).unwrap_or(text.len())]);
@@ -78,7 +78,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<u64>> {
     Ok(offsets)
 }
 
-/// Where the text after [`MARKER`] ends, if a line `...` ends it.
+/// Returns the end of the text after [`MARKER`], if a line `...` ends it.
 pub fn end_of(text: &[u8]) -> Option<usize> {
     let ends = [&b"\n...\n"[..], b"\n...\r\n"];
     ends.iter().filter_map(|end| Some(memmem::find(text, end)? + end.len())).min()

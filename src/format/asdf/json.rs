@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::format::{Container, Defect, Severity};
 use crate::yaml::event::Event;
 use crate::yaml::parser::Events;
+use crate::yaml::read::each_event;
 use crate::yaml::survey::Commented;
 use merges::Merges;
 use writer::Writer;
@@ -118,17 +119,13 @@ fn unreadable(error: Error) -> File {
 fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
     let merges = Arc::new(Merges::of(&*tree)?);
     let commented = Commented(&*tree);
-    let mut events = Events::of(&commented);
     let mut texts = [Tags::Dropped, Tags::Kept].map(|tags| Measuring::new(Writer::new(tags, merges.clone())));
-    loop {
-        let event = events.next_event()?;
-        for text in &mut texts {
-            text.take(event)?;
-        }
-        if event.is_none() {
-            return Ok(BothMeasured { texts: texts.map(Measuring::end), merges });
-        }
-    }
+    each_event(&commented, |event| {
+        texts.iter_mut().try_for_each(|text| text.take(Some(event)))?;
+        Ok::<_, Error>(true)
+    })?;
+    texts.iter_mut().try_for_each(|text| text.take(None))?;
+    Ok(BothMeasured { texts: texts.map(Measuring::end), merges })
 }
 
 /// A text that is measured.

@@ -1,8 +1,7 @@
-//! What an ndarray node of the tree says: which block, which shape, which type; and which bytes of the
-//! block that takes.
+//! An ndarray node of the tree: its block, shape and type, and the bytes of the block that it takes.
 //!
-//! The rules are those of the standard's schema `core/ndarray-1.x`, read as Python asdf reads them, and
-//! those of the 0.1.0 forms (`core/ndarray` without a version, `dtype` for `datatype`).
+//! The rules are those of the standard's schema `core/ndarray-1.x`, read as Python asdf reads them, and those
+//! of version 0.1.0 (`core/ndarray` without a version, `dtype` for `datatype`).
 
 use crate::yaml::event::Mark;
 use crate::yaml::scalar::{self, Type};
@@ -22,102 +21,103 @@ pub use datatype::{Byteorder, Datatype, Field, Scalar};
 pub use extent::{Extent, TooLarge};
 pub use inline::Inline;
 
-/// The key below which an array is written in the tree.
+/// The key of the data of an array in the tree.
 pub const INLINE_KEY: &str = "data";
-/// The key of a mapping that stands for another node.
+/// The key of a reference, a mapping that stands for another node.
 pub const REFERENCE: &str = "$ref";
-/// Keys that an ndarray in a block has, by which it is known when its tag is gone.
+/// The keys of an ndarray in a block. They identify one that has lost its tag.
 pub const TELLING_KEYS: [&str; 2] = ["source", "shape"];
-/// More dimensions than numpy can have.
+/// The most dimensions: as many as numpy allows.
 const MOST_DIMENSIONS: usize = 64;
 
 const TAG: &str = "tag:stsci.edu:asdf/core/ndarray-";
 const OLD_TAG: &str = "tag:stsci.edu:asdf/0.1.0/core/ndarray";
-/// Files of 2014 and 2015 have this one.
+/// The version in files of 2014 and 2015.
 const OLD_VERSION: &str = "0.1.0";
 
-/// Whether a resolved tag is that of an ndarray.
+/// True if a resolved tag is that of an ndarray.
 pub fn is_tag(tag: &str) -> bool {
     tag.strip_prefix(TAG).is_some_and(|version| version.starts_with("1.")) || is_old(tag)
 }
 
-/// Whether a resolved tag is that of an ndarray in a version that was published.
+/// True if a resolved tag is that of an ndarray in a published version.
 pub fn is_known_tag(tag: &str) -> bool {
     is_old(tag) || tag.strip_prefix(TAG).is_some_and(|version| matches!(version, "1.0.0" | "1.1.0" | "1.2.0"))
 }
 
-/// Whether the node may have a `dtype`, and no byte order.
+/// True if nodes with this tag may have `dtype` for `datatype`, and no byte order.
 fn is_old(tag: &str) -> bool {
     tag == OLD_TAG || tag.strip_prefix(TAG) == Some(OLD_VERSION)
 }
 
-/// What a survey is to look for, to find all ndarrays.
+/// The search of a survey that finds all ndarrays.
 pub const WANTED: survey::Wanted<'static> =
     survey::Wanted { tag: &is_tag, telling: &TELLING_KEYS, array: INLINE_KEY, ..survey::Wanted::NOTHING };
 
 /// An ndarray.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ndarray {
-    /// Where its elements are.
+    /// The place of its elements.
     pub source: Source,
-    /// How long its dimensions are; `None` if that is not written, for an array in the tree.
+    /// The lengths of its dimensions. `None` if an array in the tree does not state them.
     pub shape: Option<Shape>,
-    /// The type of its elements; `None` if that is not written, for an array in the tree.
+    /// The type of its elements. `None` if an array in the tree does not state it.
     pub datatype: Option<Datatype>,
-    /// The order of the bytes of an element, unless a field says otherwise.
+    /// The byte order of its elements, unless a field has its own.
     pub byteorder: Option<Byteorder>,
-    /// Where in the block's data the first element is, in bytes.
+    /// The offset of the first element in the block's data, in bytes.
     pub offset: u64,
-    /// From one element to the next in each dimension, in bytes; `None` for one after the other in C
-    /// order.
+    /// The distance in bytes from one element to the next in each dimension; `None` for contiguous elements
+    /// in C order.
     pub strides: Option<Vec<i64>>,
-    /// Which elements are not to be taken for data.
+    /// The elements that are masked, which means invalid.
     pub mask: Mask,
 }
 
-/// Where an array's elements are.
+/// The place of an array's elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In the data of this block of the same file; -1 is the last one, -2 the one before it.
+    /// The data of this block in the same file; -1 is the last block, -2 the one before it.
     Block(i64),
-    /// In the first block of another file, by its URI.
+    /// The first block of another file, given by its URI.
     External(String),
-    /// Where a reference into another file leads.
+    /// The target of a reference into another file.
     Elsewhere(Box<Elsewhere>),
-    /// In the tree.
+    /// The tree.
     Inline(Inline),
 }
 
-/// Where a reference into another file leads (`$ref: other.asdf#/path`).
+/// The target of a reference into another file (`$ref: other.asdf#/path`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elsewhere {
     /// The reference.
     pub uri: String,
-    /// From the node that it leads to on to the array: the names in `arrays/`.
+    /// The path from the target node to the array, as names in `arrays/`.
     pub path: Vec<String>,
 }
 
 /// The lengths of an array's dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Whether the first dimension is `*`: as long as the block has data for.
+    /// True if the first dimension is `*`: it is as long as the block has data for.
     pub streamed: bool,
     /// The dimensions, the outermost first, without `*`.
     pub dimensions: Vec<u64>,
 }
 
-/// Which elements of an array are not to be taken for data.
+/// The mask of an array, which says which elements are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
-    /// All are data.
+    /// All elements are valid.
     None,
-    /// Those of this value, if it is a number; where it is written.
+    /// Elements with this value are masked. The value is `None` if it is not a number. The mark is its place
+    /// in the text.
     Value(Mark, Option<Number>),
-    /// Those where another ndarray is true, which has its own node.
+    /// Elements for which another ndarray is true are masked. The mark is the place of that ndarray's node.
     Ndarray(Mark),
 }
 
-/// A number that stands for elements that are not to be taken for data.
+/// A number that marks elements as masked.
 #[derive(Clone, Copy, Debug)]
 pub enum Number {
     /// An integer.
@@ -143,24 +143,24 @@ impl PartialEq for Number {
 
 impl Eq for Number {}
 
-/// What is wrong with an ndarray, and where.
+/// A fault in an ndarray.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// Where.
+    /// The place in the text.
     pub place: Mark,
-    /// What.
+    /// The message.
     pub what: String,
 }
 
 type Result<T> = std::result::Result<T, Trouble>;
 
-/// The trouble that `value` is.
+/// Returns an error at the place of `value`.
 fn trouble<T>(value: &Value, what: impl Into<String>) -> Result<T> {
     Err(Trouble { place: value.place, what: what.into() })
 }
 
 impl Ndarray {
-    /// Reads a node with this tag. If `strict`, it has to be one that Python asdf reads.
+    /// Reads a node with this tag without its mask. If `strict`, fails if Python asdf can't read the array.
     fn read_unmasked(tag: &str, node: &Value, strict: bool) -> Result<Self> {
         if let Node::Sequence(_, shape) | Node::LargeSequence(shape) = &node.target().node {
             return Self::inline(node, shape.clone(), (None, None), strict);
@@ -203,7 +203,7 @@ impl Ndarray {
         Ok(array)
     }
 
-    /// Reads a node with this tag, and what it is masked by, as strictly as Python asdf.
+    /// Reads a node with this tag and its mask. Fails if Python asdf can't read it.
     pub fn read(tag: &str, node: &Value) -> Result<Self> {
         let mut array = Self::read_unmasked(tag, node, true)?;
         if let (Node::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
@@ -213,15 +213,15 @@ impl Ndarray {
         Ok(array)
     }
 
-    /// Reads a node with this tag, whatever it is masked by, and also if Python asdf does not read it: with strides of
-    /// 0, or a table in the tree with as many rows as fields. And what is wrong with its mask.
+    /// Reads a node with this tag even if Python asdf can't: with strides of 0, with a table in the tree with
+    /// as many rows as fields, or with a faulty mask. Returns the fault of the mask as well.
     pub fn read_leniently(tag: &str, node: &Value) -> Result<(Self, Option<Trouble>)> {
         let mut array = Self::read_unmasked(tag, node, false)?;
         let mut wrong = None;
         if let (Node::Mapping(_), Some(mask)) = (&node.target().node, node.get("mask")) {
             match Mask::read(mask) {
                 Ok(mask) => array.mask = mask,
-                // Document 002 has masks that stand elsewhere.
+                // Document 002 has masks that are references.
                 Err(_) if mask.get(REFERENCE).is_some() => {}
                 Err(trouble) => wrong = Some(trouble),
             }
@@ -256,17 +256,18 @@ impl Ndarray {
             _ => {}
         }
         let mut shape = shape;
-        // With aliases of rows there may be far more of them than the text is long.
+        // Aliased rows can make far more rows than the text is long.
         if let (Some(Datatype::Structured(fields)), false) = (&datatype, lengths == survey::Shape::Unknown)
             && let Some(dimensions) = records::fit(data, shape.as_ref(), fields, strict)?
         {
             shape = Some(Shape { streamed: false, dimensions });
         }
-        let leaves = data.target().leaves.clone();
-        if let Some(leaves) = leaves.as_deref() {
+        let leaves = data.target().leaves.as_deref();
+        if let Some(leaves) = leaves {
             elements::fit(leaves, datatype.as_ref())?;
         }
-        let source = Source::Inline(Inline { shape: lengths, place: data.target().place, leaves });
+        let seen = leaves.map(|leaves| Box::new(leaves.seen.clone()));
+        let source = Source::Inline(Inline { shape: lengths, place: data.target().place, seen });
         Ok(Self { source, shape, datatype, byteorder: None, offset: 0, strides: None, mask: Mask::None })
     }
 
@@ -302,7 +303,7 @@ impl Source {
         }
     }
 
-    /// The number of the block meant, in a file of `count` blocks; `None` if there is none.
+    /// Returns the number of the block in a file of `count` blocks; `None` if there is no such block.
     pub fn block(&self, count: usize) -> Option<usize> {
         let Self::Block(n) = self else { return None };
         let n = match n {
@@ -345,7 +346,7 @@ impl Mask {
             (Node::Scalar { text, .. }, Some(Type::Float)) => {
                 Ok(Self::Value(value.place, scalar::float(text).map(Number::Float)))
             }
-            // A complex number has a tag of its own.
+            // A complex number has its own tag.
             (Node::Scalar { text, .. }, Some(Type::Other)) => {
                 let tag = target.tag.as_deref();
                 let number = if is_complex(tag) { complex(&with_j(text)) } else { None };

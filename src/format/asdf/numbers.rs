@@ -1,14 +1,15 @@
-//! Elements of arrays as numbers.
+//! Converts elements of arrays to numbers.
 
 use super::ndarray::{Byteorder, Scalar};
 use crate::content::float16;
 
-/// What makes a number of an element.
+/// A function that converts an element to a number.
 pub(super) type ToNumber = fn(&[u8]) -> f64;
 
-/// What makes a number of an element of a type; of a complex number its absolute value. `None` for a text.
+/// Returns a function that converts an element of a type to a number. A complex number becomes its absolute
+/// value. `None` for strings.
 pub(super) fn to_number(scalar: Scalar, byteorder: Byteorder) -> Option<ToNumber> {
-    /// A number from bytes; those of an element always have its length.
+    /// Reads a number from bytes, which always have its length.
     macro_rules! number {
         ($type:ty, $make:expr) => {
             match byteorder {
@@ -21,7 +22,7 @@ pub(super) fn to_number(scalar: Scalar, byteorder: Byteorder) -> Option<ToNumber
             }
         };
     }
-    /// The absolute value of two numbers.
+    /// Computes the absolute value of a complex number.
     macro_rules! absolute {
         ($type:ty, $read:ident) => {
             |bytes| {

@@ -1,5 +1,5 @@
-//! `preview/`: a small picture of each array that is an image, `PATH.png`, and `preview.png`: that of the array at the
-//! key `data` of the root, which the standard of 2014 calls the one to be displayed.
+//! `preview/`: a small picture of each array that is an image, `PATH.png`, and `preview.png`, the picture of
+//! the array at the key `data` of the root. The standard of 2014 calls that array the one to be displayed.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -24,14 +24,14 @@ mod grey;
 mod picture;
 mod plane;
 
-/// The name of the picture of the array to be displayed, and that array's key.
+/// The name of the picture of the array to be displayed, and the key of that array.
 pub(super) const FILE: &str = "preview.png";
 const KEY: &str = "data";
-/// That array in `arrays/`.
+/// The name of that array in `arrays/`.
 const ARRAY: &str = "data.npy";
 const ENDING: &str = ".png";
 
-/// The folder `preview/`.
+/// The directory `preview/`.
 #[derive(Debug)]
 pub(super) struct Previews {
     file: Arc<AsdfFile>,
@@ -73,7 +73,7 @@ fn previews(file: &AsdfFile) -> Items<Same> {
     })
 }
 
-/// Whether an array can be shown: a plane of numbers, or several of them.
+/// True if an array can be shown: one or several planes of numbers.
 fn is_image(array: &Ndarray) -> bool {
     let (Some(shape), Some(Datatype::Scalar(scalar))) = (&array.shape, &array.datatype) else { return false };
     let dimensions = shape.dimensions.len() + usize::from(shape.streamed);
@@ -81,7 +81,7 @@ fn is_image(array: &Ndarray) -> bool {
     matches!(dimensions, 2 | 3) && !shape.dimensions.contains(&0) && !is_text
 }
 
-/// The file of the picture of the array with this number.
+/// Returns the picture of the array with this number.
 fn picture_file(file: &Arc<AsdfFile>, number: usize) -> File {
     let Some(Entry::Array(array)) = file.found().items.get(number).map(|item| &item.what) else {
         return File::new(Arc::new(Text::default()), Keeping::Nothing);
@@ -93,8 +93,8 @@ fn picture_file(file: &Arc<AsdfFile>, number: usize) -> File {
     })
 }
 
-/// An array with rows and columns exchanged, if the elements of a column lie closer together than those of a row: then
-/// it is read as it lies.
+/// Returns an array with rows and columns exchanged, if the elements of a column lie closer together than
+/// those of a row. It is then read in storage order.
 fn turned(array: &Ndarray) -> Option<Ndarray> {
     let (Some(shape), Source::Block(_) | Source::External(_)) = (&array.shape, &array.source) else {
         return None;
@@ -116,8 +116,8 @@ fn exchange_last_two<T>(items: &mut [T]) {
 }
 
 impl AsdfFile {
-    /// The number of the array at the key `data` of the root, if there is one that can be shown. Looks for the key in
-    /// the text of the tree before it looks through the tree.
+    /// Returns the number of the array at the key `data` of the root, if it can be shown. Searches the text
+    /// of the tree for the key before the tree is parsed.
     pub(super) fn displayed(&self) -> Option<usize> {
         if !self.may_have_displayed() {
             return None;
@@ -130,12 +130,12 @@ impl AsdfFile {
         items.iter().position(is_it)
     }
 
-    /// The file `preview.png`.
+    /// Returns the file `preview.png`.
     pub(super) fn displayed_file(self: &Arc<Self>) -> Option<File> {
         Some(picture_file(self, self.displayed()?))
     }
 
-    /// Whether it takes long now to find out whether there is an array to be displayed.
+    /// True if it is slow now to find out whether there is an array to be displayed.
     pub(super) fn finds_displayed_slowly(&self) -> bool {
         match self.views.may_display.get() {
             Some(may) => *may && self.views.arrays.get().is_none(),
@@ -143,20 +143,19 @@ impl AsdfFile {
         }
     }
 
-    /// Whether the key may be there, by the text of the tree.
+    /// True if the text of the tree may contain the key.
     fn may_have_displayed(&self) -> bool {
         *self.views.may_display.get_or_init(|| has_line(&*self.tree()).unwrap_or(false))
     }
 }
 
-/// Bytes of a text that are looked at at once.
+/// Bytes read at once.
 const PIECE: usize = 256 << 10;
 
-/// Whether a line of a text begins with the key, in quotes or not, or the key stands where a mapping in braces may
-/// have it.
+/// True if a line of the text begins with the key, quoted or not, or the key follows `{` or `,`.
 fn has_line(text: &dyn Content) -> Result<bool> {
     let finder = memchr::memmem::Finder::new(KEY);
-    // A piece begins with the end of the one before it.
+    // Each piece begins with the end of the one before it.
     let (mut piece, mut at, mut kept) = (vec![0; PIECE], 0, 0);
     while at < text.len() {
         let more = (text.len() - at).min((PIECE - kept) as u64) as usize;

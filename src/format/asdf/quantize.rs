@@ -1,7 +1,7 @@
-//! Quantised floating-point values: integers of any bit width with a scale and an offset, in chunks.
+//! Quantized floating-point values: integers of any bit width with a scale and an offset, in chunks.
 //!
-//! The stream is one chunk after the other (document of ASDF 0.1.0, January 2015, "Built-in
-//! array-to-binary encodings"); all numbers are big-endian:
+//! The stream is a sequence of chunks (document of ASDF 0.1.0, January 2015, "Built-in array-to-binary
+//! encodings"). All numbers are big-endian:
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -11,11 +11,11 @@
 //! | 8 | `nvalues` | values of the chunk |
 //! | ⌈`encoded_bits` · `nvalues` / 8⌉ | the values | two's complement, packed without gaps, most significant bit first, zero-padded to a byte |
 //!
-//! A value decodes to `encoded · scale + offset`, here in double precision, rounded to single at the end
-//! where 32 bits are asked for. The document doesn't say in which byte order the decoded values are to
-//! stand in memory; that is the `byteorder` of the tree's ndarray, so the caller names it.
+//! A value decodes to `encoded · scale + offset`. The computation is in double precision, and rounded to
+//! single precision at the end if 32 bits are wanted. The document does not define the byte order of the
+//! decoded values in memory. It is the `byteorder` of the tree's ndarray, so the caller gives it.
 //!
-//! Nothing is decoded that is not read.
+//! Only values that are read are decoded.
 
 mod chunks;
 mod integer;
@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use chunks::{Chunk, Chunks};
 use integer::{SPARE, unpack};
 
-/// How many values are unpacked at once; 64 KiB of them at the widest.
+/// The number of values unpacked at once: at most 64 KiB of packed values.
 const BATCH: u64 = 2048;
 
 /// The floating-point type of the decoded values.
@@ -41,7 +41,7 @@ pub enum Float {
 }
 
 impl Float {
-    /// Bytes of a value.
+    /// Returns the size of a value in bytes.
     pub fn size(self) -> u64 {
         match self {
             Self::Single => 4,
@@ -50,17 +50,17 @@ impl Float {
     }
 }
 
-/// The order of the bytes of the decoded values.
+/// The byte order of the decoded values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// Least significant byte first.
+    /// Little-endian.
     #[default]
     Little,
-    /// Most significant byte first.
+    /// Big-endian.
     Big,
 }
 
-/// Values, read from their chunks.
+/// The decoded values of a stream of chunks.
 #[derive(Debug)]
 pub struct Quantized {
     chunks: Chunks,
@@ -70,10 +70,10 @@ pub struct Quantized {
 }
 
 impl Quantized {
-    /// The `values` values whose chunks are `packed`.
+    /// Returns the `values` values in the chunks `packed`.
     ///
-    /// `ends_known` says whether the length of `packed` is right; if not, it is only more than enough, as
-    /// behind a decompressor whose output was not measured, and an error past the last chunk is the end.
+    /// `ends_known` says whether the length of `packed` is exact. If not, it is an upper bound, as after a
+    /// decompressor with an unknown output size. An error after the last chunk is then the end.
     pub fn new(
         packed: Arc<dyn Content>,
         ends_known: bool,
@@ -87,8 +87,8 @@ impl Quantized {
         Ok(Self { chunks: Chunks::new(packed, ends_known, values), len, float, order })
     }
 
-    /// Reads packed values `start..start + count` of a chunk into `bits`, as many as there are, and says
-    /// how many and at which bit they begin.
+    /// Reads the packed values `start..start + count` of a chunk into `bits`. Returns the number of values
+    /// read and the bit at which they begin.
     fn fetch(&self, chunk: &Chunk, start: u64, count: u64, bits: &mut Vec<u8>) -> Result<(u64, u64)> {
         let width = u64::from(chunk.encoded_bits);
         if width == 0 {
@@ -96,7 +96,7 @@ impl Quantized {
             bits.resize(SPARE, 0);
             return Ok((count, 0));
         }
-        // A chunk's bits may be more than a u64 counts, its bytes not.
+        // The number of a chunk's bits may overflow a u64; the number of its bytes does not.
         let first_bit = u128::from(start) * u128::from(width);
         let skip = (first_bit % 8) as u64;
         let at = chunk.data + (first_bit / 8) as u64;
@@ -114,13 +114,13 @@ impl Quantized {
         }
         let there = (done as u64 * 8).saturating_sub(skip) / width;
         if there == 0 {
-            // Met anew, so that the error is the content's own.
+            // The read is repeated to get the content's own error.
             read_exact_at(&*self.chunks.packed, at, &mut bits[..len])?;
         }
         Ok((there.min(count), skip))
     }
 
-    /// A decoded value's bytes, in the first `float.size()` places.
+    /// Returns a decoded value's bytes in the first `float.size()` places.
     fn bytes(&self, value: f64) -> [u8; 8] {
         let mut bytes = [0; 8];
         match (self.float, self.order) {
@@ -165,7 +165,7 @@ impl Content for Quantized {
             let (found, count, first_bit) = match fetched {
                 Ok(fetched) => fetched,
                 Err(error) if done == 0 => return Err(error),
-                // What came before is right; a read that starts here meets the error.
+                // The values before are right. A read that starts here gets the error.
                 Err(_) => break,
             };
             for n in 0..count {
@@ -191,12 +191,12 @@ impl Content for Quantized {
     }
 
     fn soundness(&self) -> Soundness {
-        // Finding out takes a read of all of it.
+        // Only reading all of it would show this.
         Soundness::Unknown
     }
 
     fn trouble(&self) -> Option<Error> {
-        // A length that is only more than enough is met as one that is wrong.
+        // If the length is an upper bound, the content below reports the normal end as an error.
         self.chunks.packed.trouble().filter(|_| self.chunks.ends_known)
     }
 }
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::content::Text;
 
-    /// A chunk of values, each a two's complement number in an `i128`; wider ones are sign-extended.
+    /// Packs a chunk of values, each a two's complement number in an `i128`. Wider numbers are sign-extended.
     pub(super) fn chunk(bits: u8, offset: f64, scale: f64, values: &[i128]) -> Vec<u8> {
         let mut bytes = vec![bits];
         bytes.extend(offset.to_be_bytes());
@@ -230,7 +230,7 @@ mod tests {
         Quantized::new(Arc::new(Text::new(stream)), true, values, float, order).unwrap()
     }
 
-    /// The value that `bits` bits of `value` stand for.
+    /// Returns the value of the lowest `bits` bits of `value`.
     pub(super) fn cut(value: i128, bits: u8) -> i128 {
         match bits {
             0 => 0,
@@ -312,7 +312,7 @@ mod tests {
         }
         let packed = Arc::new(Text::default());
         assert!(Quantized::new(packed, true, u64::MAX / 4, Float::Double, ByteOrder::Big).is_err());
-        // Values of no bits take no room: all are the offset, however many there are.
+        // Values of 0 bits take no space. All equal the offset, however many there are.
         let mut stream = chunk(0, 2.5, 1.0, &[]);
         stream[17..25].copy_from_slice(&(1u64 << 60).to_be_bytes());
         let content = quantized(stream, 1 << 60, Float::Double, ByteOrder::Big);

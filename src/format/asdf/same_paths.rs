@@ -1,34 +1,34 @@
-//! Files of another view at the paths that arrays have in `arrays/`: `x.npy` there is `x.png` here.
+//! Files of another view at the paths of arrays in `arrays/`: `x.npy` there is `x.png` here.
 
 use super::arrays::{Entry, Found};
 use crate::content::path_folder::{Item, Items};
 
-/// The ending of the files of arrays, and of those of their masks.
+/// The endings of the files of arrays and of their masks.
 const ENDING: &str = ".npy";
 const MASK: &str = ".mask.npy";
 
-/// What lies at a path.
+/// An entry at a path.
 #[derive(Clone, Debug)]
 pub(super) enum Same {
-    /// The file of the array, or of the mask, with this number among those that were found.
+    /// The file of the array or mask with this number among those found.
     Array(usize),
     /// A symbolic link with this text.
     Link(Box<str>),
 }
 
-/// Whether an item is the mask of an array.
+/// True if an item is the mask of an array.
 pub(super) fn is_mask(item: &Item<Entry>) -> bool {
     item.file.ends_with(MASK)
 }
 
-/// The files for those arrays and masks that are `wanted`, and the links that lead to them.
+/// Returns the files for the `wanted` arrays and masks, and the links that lead to them.
 pub(super) fn with_ending(
     found: &Found,
     ending: &'static str,
     wanted: impl Fn(&Item<Entry>) -> bool,
 ) -> Items<Same> {
     let mut items = Vec::new();
-    // How many are shown before each item.
+    // The number of items shown before each item.
     let mut before = vec![0];
     for (number, item) in found.items.iter().enumerate() {
         let is_shown = !matches!(item.what, Entry::Link(_)) && wanted(item);
@@ -72,7 +72,7 @@ fn renamed(item: &Item<Entry>, ending: &str, what: Same) -> Option<Item<Same>> {
     Some(Item { path, file: format!("{}{ending}", component(stem, ending)), what })
 }
 
-/// A component in which an ending that this view gives is escaped, as `content::names` does it.
+/// Returns a component with this view's ending escaped as in `content::names`.
 pub(super) fn component(part: &str, ending: &str) -> String {
     match part.strip_suffix(ending) {
         Some(stem) => format!("{stem}%2E{}", &ending[1..]),
@@ -80,7 +80,7 @@ pub(super) fn component(part: &str, ending: &str) -> String {
     }
 }
 
-/// The path that a link in `arrays/` leads to.
+/// Returns the path that a link in `arrays/` leads to.
 fn target<'i>(item: &'i Item<Entry>, text: &'i str) -> Vec<&'i str> {
     let mut parts: Vec<&str> = item.components().collect();
     parts.pop();
@@ -93,9 +93,9 @@ fn target<'i>(item: &'i Item<Entry>, text: &'i str) -> Vec<&'i str> {
     parts
 }
 
-/// The text of a link at one path to another.
+/// Returns the text of a link at the path `from` to the path `to`.
 pub(super) fn relative(from: &[String], to: &[String]) -> String {
-    // Nothing lies below both but what they share.
+    // The last component of each path is never shared, as no entry lies below a file or a link.
     let shared = from.iter().zip(to).take_while(|(one, other)| one == other).count();
     let shared = shared.min(from.len().saturating_sub(1)).min(to.len().saturating_sub(1));
     let up = std::iter::repeat_n("..", from.len().saturating_sub(1 + shared));

@@ -1,9 +1,9 @@
-//! Tiles: an n-dimensional array whose items are stored tile by tile, in C order within and among them.
+//! Tiles: an n-dimensional array whose items are stored tile by tile, in C order within and among the tiles.
 //!
-//! Nothing is decoded into memory: a read of the array is cut into runs, each a row of one tile, and each
-//! run is read from where the tiles have it. Tiles at the far edges are padded to the full shape; the
-//! padding is never read. Where rows are so short and tiles so small that a read for each run would cost
-//! more than the bytes between them, a window of the tiles is read and the runs are copied out of it.
+//! The array is never held in memory. A read is split into runs, each from one row of one tile, and each run
+//! is read from its place in the tiles. Tiles at the far edges are padded to the full shape. The padding is
+//! never read. If rows are short and tiles small, one read for each run would cost more than reading the
+//! bytes between. Then a window of the tiles is read, and the runs are copied out of it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,35 +11,35 @@ use std::sync::Arc;
 use crate::content::{Content, Soundness};
 use crate::error::{Error, Result};
 
-/// How many dimensions an array may have; numpy's own limit at the time of such files.
+/// The most dimensions of an array: numpy's limit at the time of these files.
 pub const MAX_DIMENSIONS: usize = 32;
 
-/// Runs shorter than this are copied out of a window, if tiles are small.
+/// The length below which runs are copied out of a window, if tiles are small.
 const SHORT_RUN: u64 = 512;
 
-/// Tiles up to this many bytes are small.
+/// The largest small tile, in bytes.
 const SMALL_TILE: u64 = 4096;
 
-/// How many bytes of tiles a window holds at most.
+/// The most bytes of tiles in a window.
 const WINDOW: u64 = 64 << 10;
 
 /// One dimension of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Axis {
-    /// Items of the array.
+    /// The number of the array's items.
     len: u64,
-    /// Items of a tile.
+    /// The number of a tile's items.
     tile: u64,
-    /// How many tiles.
+    /// The number of tiles.
     tiles: u64,
 }
 
-/// How an array is cut into tiles: the arithmetic between the two orders of bytes.
+/// A partition of an array into tiles. Converts between the two orders of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
-    /// Without the trailing ones that each tile has whole: their items are part of the item.
+    /// The axes without trailing ones that each tile spans. Those are merged into the item.
     axes: Vec<Axis>,
-    /// Bytes of an item.
+    /// The size of an item in bytes.
     item_size: u64,
     items: u64,
     decoded_len: u64,
@@ -47,9 +47,9 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// Cuts an array of `original_shape` with items of `item_size` bytes into tiles of `shape`.
+    /// Divides an array of `original_shape` with items of `item_size` bytes into tiles of `shape`.
     ///
-    /// Where `shape` has fewer dimensions than the array, tiles have the last ones of the array whole.
+    /// If `shape` has fewer dimensions than the array, tiles span the array's last ones.
     pub fn new(original_shape: &[u64], shape: &[u64], item_size: u64) -> Result<Self> {
         if original_shape.len() > MAX_DIMENSIONS || shape.len() > original_shape.len() {
             return Err(Error::damaged(format!(
@@ -80,24 +80,25 @@ impl Tiling {
         Ok(Self { axes, item_size, items, decoded_len, encoded_len })
     }
 
-    /// Items of the array, padding not counted.
+    /// Returns the number of items in the array, without padding.
     pub fn items(&self) -> u64 {
         self.items
     }
 
-    /// Bytes of the array.
+    /// Returns the size of the array in bytes.
     pub fn decoded_len(&self) -> u64 {
         self.decoded_len
     }
 
-    /// Bytes of all tiles, padding included.
+    /// Returns the size of all tiles in bytes, including padding.
     pub fn encoded_len(&self) -> u64 {
         self.encoded_len
     }
 
-    /// Where in the tiles byte `offset` of the array lies, and how many bytes from it on lie there in a row.
+    /// Returns the offset in the tiles of byte `offset` of the array, and the number of contiguous bytes from
+    /// there on.
     ///
-    /// No step can overflow: each product is a part of `encoded_len`.
+    /// No step can overflow: each product is at most `encoded_len`.
     fn place(&self, offset: u64) -> (u64, u64) {
         let (mut index, within) = (offset / self.item_size, offset % self.item_size);
         let (mut number, mut tiles) = (0, 1);
@@ -118,7 +119,7 @@ impl Tiling {
         ((number * tile_items + item) * self.item_size + within, run * self.item_size - within)
     }
 
-    /// For short rows of small tiles, how many bytes of tiles there are to a byte of a row.
+    /// Returns the number of bytes of tiles for each byte of a row, if rows are short and tiles small.
     fn spread(&self) -> Option<u64> {
         let run = self.axes.last()?.tile.checked_mul(self.item_size)?;
         let tile = self.axes.iter().try_fold(self.item_size, |size, axis| size.checked_mul(axis.tile))?;
@@ -126,7 +127,7 @@ impl Tiling {
     }
 }
 
-/// An array, read from its tiles.
+/// An array that is read from its tiles.
 #[derive(Debug)]
 pub struct Tiled {
     tiles: Arc<dyn Content>,
@@ -135,7 +136,7 @@ pub struct Tiled {
 }
 
 impl Tiled {
-    /// The array whose tiles are `tiles`. Bytes that are missing at the end of `tiles` can't be read.
+    /// Returns the array stored as `tiles`. Bytes that are missing at the end of `tiles` can't be read.
     pub fn new(tiles: Arc<dyn Content>, tiling: Tiling) -> Self {
         let spread = tiling.spread();
         Self { tiles, tiling, spread }
@@ -155,7 +156,7 @@ struct Window {
 }
 
 impl Window {
-    /// Reads as `Content::read_at` does, `ahead` bytes at once.
+    /// Reads like `Content::read_at`, in pieces of `ahead` bytes.
     fn read_at(&mut self, tiles: &dyn Content, at: u64, buf: &mut [u8], ahead: usize) -> Result<usize> {
         let mut start = at.checked_sub(self.at).and_then(|start| usize::try_from(start).ok());
         if start.is_none_or(|start| start >= self.bytes.len()) {
@@ -194,7 +195,7 @@ impl Content for Tiled {
             match read {
                 Ok(0) if done == 0 => return Err(self.missing(position)),
                 Err(error) if done == 0 => return Err(error),
-                // What came before is right; a read that starts here meets the error.
+                // The bytes before are right. A read that starts here gets the error.
                 Ok(0) | Err(_) => break,
                 Ok(read) => done += read,
             }
@@ -217,7 +218,8 @@ impl Content for Tiled {
     fn soundness(&self) -> Soundness {
         match self.tiles.soundness() {
             Soundness::Sound if self.tiles.len() >= self.tiling.encoded_len => Soundness::Sound,
-            // Where the tiles break says nothing of where, in another order, the array does.
+            // The offset of a fault in the tiles does not determine the first faulty byte of the array, which
+            // has another order.
             _ => Soundness::Unknown,
         }
     }
@@ -234,7 +236,7 @@ mod tests {
     use super::*;
     use crate::content::{Text, read_exact_at};
 
-    /// The tiles of an array, built item by item: for each tile and each place in it, that item, or padding.
+    /// Returns the tiles of an array, built item by item with padding.
     pub(crate) fn tiles_of(array: &[u8], original: &[u64], shape: &[u64], item_size: u64) -> Vec<u8> {
         let shape: Vec<u64> = (0..original.len()).map(|n| *shape.get(n).unwrap_or(&original[n])).collect();
         let grid: Vec<u64> = original.iter().zip(&shape).map(|(len, tile)| len.div_ceil(*tile)).collect();
@@ -254,7 +256,7 @@ mod tests {
         tiles
     }
 
-    /// All index tuples of a shape, in C order.
+    /// Returns all index tuples of a shape, in C order.
     fn every(shape: &[u64]) -> Vec<Vec<u64>> {
         shape.iter().fold(vec![vec![]], |tuples, &len| {
             tuples.iter().flat_map(|tuple| (0..len).map(move |n| [&tuple[..], &[n]].concat())).collect()

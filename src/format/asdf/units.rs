@@ -1,11 +1,11 @@
-//! Units as FITS writes them: `erg s-1 cm-2`.
+//! Converts units to FITS notation: `erg s-1 cm-2`.
 
 use crate::yaml::survey::{Node, Value};
 
-/// The longest text of one card.
+/// The longest text of one FITS card.
 const LONGEST: usize = 68;
 
-/// The tags of nodes with a `unit` and a `value` begin so.
+/// The prefixes of the tags of nodes with a `unit` and a `value`.
 const QUANTITIES: [&str; 7] = [
     "tag:stsci.edu:asdf/unit/quantity-1.",
     "tag:astropy.org:astropy/coordinates/angle-",
@@ -21,7 +21,7 @@ pub(super) fn is_quantity(tag: &str) -> bool {
     QUANTITIES.iter().any(|known| tag.starts_with(known))
 }
 
-/// The unit of a node, as FITS writes it; `None` if there is none, or FITS can't have it.
+/// Returns the unit of a node in FITS notation; `None` if it has none, or FITS can't express it.
 pub(super) fn of(node: &Value) -> Option<String> {
     match &node.get("unit")?.target().node {
         Node::Scalar { text, .. } => fits(text),
@@ -29,8 +29,8 @@ pub(super) fn of(node: &Value) -> Option<String> {
     }
 }
 
-/// A unit of the tree, `erg.s**-1.cm**-2`, as FITS writes it. A text that is not of this form stays as it is:
-/// astropy writes units of its own so, `electron / s`.
+/// Converts a unit of the tree, `erg.s**-1.cm**-2`, to FITS notation. A text of another form is not changed:
+/// astropy writes units of its own in such forms, `electron / s`.
 fn fits(unit: &str) -> Option<String> {
     let unit = unit.trim();
     let is_plain = unit.bytes().all(|byte| matches!(byte, b' '..=b'~')) && unit.len() <= LONGEST;
@@ -38,7 +38,7 @@ fn fits(unit: &str) -> Option<String> {
         return None;
     }
     let names = unit.find(|c: char| c.is_ascii_alphabetic() && c != 'e').unwrap_or(unit.len());
-    // FITS has no numbers but powers of ten.
+    // FITS allows no numeric factors but powers of ten.
     let (scale, rest) = match unit.starts_with(|c: char| c.is_ascii_digit()) {
         false => (None, unit),
         true => {
@@ -55,9 +55,9 @@ fn fits(unit: &str) -> Option<String> {
     }
 }
 
-/// The number before the names of a unit, `1e-17erg` or `10**-17.erg`.
+/// Splits off the number before the names of a unit: `1e-17erg` or `10**-17.erg`.
 fn split_scale(unit: &str, names: usize) -> Option<(&str, &str)> {
-    // An electron or an erg may follow the exponent.
+    // The `e` of an electron or an erg may follow the exponent.
     let digits = |from: usize| {
         let rest = unit.get(from..)?;
         let sign = usize::from(rest.starts_with(['-', '+']));
@@ -70,7 +70,7 @@ fn split_scale(unit: &str, names: usize) -> Option<(&str, &str)> {
     (names >= start && !rest.is_empty()).then_some((unit.get(..end)?, rest))
 }
 
-/// A name with its exponent: `cm**-2` is `cm-2`.
+/// Converts a name with its exponent: `cm**-2` becomes `cm-2`.
 fn factor(factor: &str) -> Option<String> {
     let (name, exponent) = factor.split_once("**").unwrap_or((factor, ""));
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic());

@@ -1,4 +1,4 @@
-//! What metadata say: their value, and the numpy array that they describe.
+//! The parsed metadata, and the NumPy array that they describe.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use super::dtype::{Dtype, elements, shape};
 use super::literal::Literal;
 use crate::error::Result;
 
-/// The metadata, or why they can't be had.
+/// The metadata of a file.
 #[derive(Debug)]
 pub struct Metadata {
-    /// As they are.
+    /// The raw bytes, or the error of reading them.
     pub bytes: Result<Arc<[u8]>>,
-    /// As a value, if they are one.
+    /// The parsed value; `None` if the bytes are not a literal.
     pub value: Option<Literal>,
-    /// The array that they describe, or what is wrong with it.
+    /// The array that they describe, or why it can't be shown; `None` if they describe none.
     pub array: Option<std::result::Result<Array, String>>,
 }
 
 impl Metadata {
-    /// Looks at the bytes of metadata; at an array only if the file has one payload.
+    /// Parses metadata. An array is only looked for if the file has one payload.
     pub fn new(bytes: Result<Vec<u8>>, has_payload: bool) -> Self {
         let text = bytes.as_deref().ok().and_then(|bytes| std::str::from_utf8(bytes).ok());
         let value = text.and_then(Literal::parse);
@@ -30,18 +30,18 @@ impl Metadata {
 /// An array whose elements are the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Array {
-    /// Its type as a Python literal.
+    /// Data type as a Python literal.
     pub descr: String,
-    /// Whether the first index varies fastest.
+    /// True if the first index varies fastest.
     pub fortran_order: bool,
     /// Elements along each axis.
     pub shape: Vec<u64>,
-    /// Bytes of all elements.
+    /// Size of all elements in bytes.
     pub size: u64,
 }
 
 impl Array {
-    /// The array of these metadata. `None` if they describe none; an error says why they make no sense.
+    /// Returns the array that these metadata describe, or why it is invalid; `None` if they describe none.
     pub fn of(metadata: &Literal) -> Option<std::result::Result<Self, String>> {
         if metadata.get("container")?.text()? != "numpy" {
             return None;

@@ -1,9 +1,9 @@
-//! The payload: what all chunks decode to, one after the other.
+//! The payload: the concatenated decoded chunks.
 //!
-//! The header of the file says how long the chunks are, and so where each lies in the payload. A chunk that contradicts
-//! it can't be read; the others can. Only chunks that are right themselves, by their checksums, prove the header wrong.
-//! Where the header does not say it, the lengths of the chunks are added up: a place behind a chunk is given once that
-//! chunk's length is known to be right.
+//! The file's header has the length of the chunks, which gives the location of each in the payload. A chunk
+//! of another length can't be read; the others can. The header counts as wrong only if chunks with correct
+//! checksums contradict it. If the header does not have the length, the lengths of the chunks are added up. A
+//! location after a chunk is then used only once that chunk's length is verified.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -19,18 +19,18 @@ use crate::content::{Content, Slice};
 use crate::error::{Error, Result};
 use crate::source::Source;
 
-/// What a chunk with a wrong checksum is told as.
+/// Message for a checksum mismatch.
 pub const MISMATCH: &str = "its checksum does not fit the stored bytes";
 
-/// Chunks with wrong checksums that are remembered.
+/// Maximum number of chunks with wrong checksums that are remembered.
 const WRONG: usize = 4096;
 
-/// Which chunk holds which decoded bytes.
+/// The source of the decoded sizes of the chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sizes {
-    /// As the header says: so many in each chunk but the last, so many in that one.
+    /// The header: the size of every chunk but the last, the size of the last, and the number of chunks.
     Stated { each: u64, last: u64, chunks: u64 },
-    /// As the chunks say.
+    /// The headers of the chunks.
     Counted,
 }
 
@@ -46,17 +46,17 @@ pub struct Body {
     certain: Mutex<Certain>,
 }
 
-/// Which chunks have the right checksum.
+/// The results of checksum checks.
 #[derive(Debug, Default)]
 struct Checks {
-    /// A bit a chunk, 64 in a word.
+    /// A bitmap of chunks with the right checksum, 64 per word.
     right: HashMap<u64, u64>,
     wrong: BTreeSet<u64>,
     running: HashMap<u64, Arc<OnceLock<Result<bool>>>>,
 }
 
 impl Checks {
-    /// Whether the checksum of chunk `n` is right, if that is known.
+    /// True if the checksum of chunk `n` is right, false if it is wrong, `None` if it was not checked yet.
     fn known(&self, n: u64) -> Option<bool> {
         match self.right.get(&(n / 64)).is_some_and(|word| word >> (n % 64) & 1 == 1) {
             true => Some(true),
@@ -73,17 +73,17 @@ impl Checks {
     }
 }
 
-/// How far the lengths of the chunks are known to be right, where they are counted.
+/// The leading chunks whose lengths are verified. Used when the header does not have the lengths.
 #[derive(Debug, Default)]
 struct Certain {
-    /// Chunks from the first on.
+    /// Number of chunks, from the first on.
     chunks: u64,
-    /// What is wrong with the next one.
+    /// The error of the next chunk.
     stopped: Option<Error>,
 }
 
 impl Body {
-    /// The payload of a file with this header.
+    /// Creates the payload of a file with this header.
     pub fn new(source: &Arc<dyn Source>, size: u64, header: &Header) -> Result<Self> {
         let map = ChunkMap::new(source.clone(), size, header)?;
         let mut body = Self {
@@ -99,7 +99,7 @@ impl Body {
         Ok(body)
     }
 
-    /// The sizes of the header, unless it is proven wrong.
+    /// Returns the sizes in the header, or [`Sizes::Counted`] if the header is proven wrong.
     fn stated(&self, header: &Header) -> Result<Sizes> {
         let stated = (u64::try_from(header.chunk_size), u64::try_from(header.last_chunk), header.chunks);
         let (Ok(each), Ok(last), Some(chunks)) = stated else { return Ok(Sizes::Counted) };
@@ -132,12 +132,12 @@ impl Body {
         Ok(stated)
     }
 
-    /// Where the chunks lie.
+    /// Returns the map of chunk locations.
     pub fn map(&self) -> &ChunkMap {
         &self.map
     }
 
-    /// Bytes of the payload. Where the header does not say so, the chunks are counted.
+    /// Returns the size of the payload in bytes. If the header does not have it, the chunks are counted.
     pub fn size(&self) -> Result<u64> {
         Ok(match self.told_size() {
             Some(len) => len,
@@ -145,7 +145,7 @@ impl Body {
         })
     }
 
-    /// Bytes of the payload, if the header says so.
+    /// Returns the size of the payload in bytes, if the header has it.
     pub fn told_size(&self) -> Option<u64> {
         match self.sizes {
             Sizes::Stated { chunks: 0, .. } => Some(0),
@@ -154,7 +154,7 @@ impl Body {
         }
     }
 
-    /// Where chunk `n` begins in the payload, and how long it is, if the header says so.
+    /// Returns offset and length of chunk `n` in the payload, if the header has them.
     pub fn stated_place(&self, n: u64) -> Option<(u64, u64)> {
         match self.sizes {
             Sizes::Stated { each, last, chunks } => {
@@ -164,7 +164,7 @@ impl Body {
         }
     }
 
-    /// Chunk `n`, which is as long as the header says.
+    /// Returns chunk `n`; an error if its length differs from the header's.
     pub fn chunk(&self, n: u64) -> Result<Found> {
         let found = self.map.chunk(n)?;
         self.agrees(n, &found)?;
@@ -182,12 +182,12 @@ impl Body {
         }
     }
 
-    /// The buffer of a chunk.
+    /// Returns the Blosc buffer of a chunk.
     pub fn open(&self, found: &Found) -> Buffer<'_> {
         Buffer::new(&*self.stored, found.at, found.header)
     }
 
-    /// The stored checksum of a chunk.
+    /// Returns the stored checksum of a chunk.
     pub fn stored_sum(&self, found: &Found) -> Result<Vec<u8>> {
         self.checksum.stored(&*self.source, found.at + u64::from(found.header.cbytes()))
     }
@@ -197,7 +197,7 @@ impl Body {
         Ok(sum == self.stored_sum(found)?)
     }
 
-    /// Whether the checksum of chunk `n` is right: looked at once, by one thread, while the others wait.
+    /// True if the checksum of chunk `n` is right. It is computed by one thread while others wait.
     pub fn check(&self, n: u64, found: &Found) -> Result<bool> {
         if self.checksum == Checksum::None {
             return Ok(true);
@@ -218,7 +218,7 @@ impl Body {
         is_right
     }
 
-    /// The same as an error.
+    /// Fails if the checksum of chunk `n` is wrong.
     pub fn admit_found(&self, n: u64, found: &Found) -> Result<()> {
         match self.check(n, found)? {
             true => Ok(()),
@@ -226,7 +226,8 @@ impl Body {
         }
     }
 
-    /// Whether the checksum of a chunk that the cursor found is right, with its bytes at hand if they are few.
+    /// True if the checksum of a chunk at the cursor is right. Short chunks are summed from the cursor's
+    /// buffer.
     fn check_at(&self, n: u64, found: &Found, cursor: &mut Cursor<'_>) -> Result<bool> {
         if self.checksum == Checksum::None {
             return Ok(true);
@@ -237,7 +238,8 @@ impl Body {
         Ok(is_right)
     }
 
-    /// An error unless the lengths of all chunks before chunk `n` are right. Where no checksums tell, they are believed.
+    /// Fails unless the lengths of all chunks before chunk `n` are right. Without checksums the lengths are
+    /// trusted.
     fn count_to(&self, n: u64) -> Result<()> {
         if self.checksum == Checksum::None {
             return Ok(());
@@ -267,7 +269,7 @@ impl Body {
         self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends what chunk `n` decodes to, whose stored bytes the cursor has.
+    /// Appends the decoded bytes of chunk `n`. The cursor provides its stored bytes.
     fn decode_at(
         &self,
         n: u64,
@@ -292,7 +294,7 @@ impl Body {
         Buffer::new(&stored, 0, found.header).decode(scratch, out).map_err(|error| error.at(found.at))
     }
 
-    /// A chunk behind the last one that the header counts.
+    /// Returns a chunk after the last one that the header counts, if there is one.
     pub fn surplus(&self) -> Result<Option<Found>> {
         let last = match self.map.places().last_number() {
             Some(last) => lasting(self.map.chunk(last))?,
@@ -352,7 +354,7 @@ impl Buffers for Body {
 }
 
 impl Body {
-    /// A chunk behind the last one, at the end of the data.
+    /// Returns a surplus chunk that starts at `end`, if `end` is the end of the payload.
     fn behind_last(&self, end: u64) -> Result<Option<Run>> {
         if end != self.size()? {
             return Ok(None);
@@ -362,7 +364,7 @@ impl Body {
         Ok(surplus.map(|found| Run { n, count: 1, start: end, len: len(found) }))
     }
 
-    /// The run of up to `most` chunks that holds decoded byte `offset`, as the header says.
+    /// Returns the run of up to `most` chunks that contains decoded byte `offset`, according to the header.
     fn stated_run(&self, offset: u64, most: u64) -> Result<Option<Run>> {
         let (Sizes::Stated { each, last, chunks }, Some(len)) = (self.sizes, self.told_size()) else {
             return Ok(None);

@@ -1,43 +1,44 @@
-//! Marks of the chain of chunks.
+//! Marks along the chain of chunks.
 
 use crate::codec::blosc::{self, RUN_BUFFERS, RUN_BYTES, Run};
 use crate::error::Result;
 
-/// The most marks that are kept.
+/// Maximum number of marks that are kept.
 const MOST: usize = 1 << 16;
 
-/// A chunk that was found.
+/// A located chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Where it begins.
+    /// Offset of the chunk in the file.
     pub at: u64,
-    /// What it says of itself.
+    /// The chunk's own header.
     pub header: blosc::Header,
 }
 
-/// A place between two chunks.
+/// A boundary between two chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Chunks before it.
+    /// Number of chunks before it.
     pub n: u64,
-    /// Where the next chunk begins, if that is known.
+    /// Offset of the next chunk, if known.
     pub at: Option<u64>,
-    /// No chunk begins before this byte.
+    /// A lower bound for the offset of the next chunk.
     pub known: u64,
     /// Decoded bytes before it, as far as they are known.
     pub decoded: u64,
-    /// Whether a chunk before it is damaged.
+    /// True if a chunk before it is damaged.
     pub gap: bool,
 }
 
 impl Mark {
-    /// Whether a chunk of `len` bytes at this mark is decoded with those from `start` on.
+    /// True if a chunk of `len` decoded bytes at this mark is decoded in one run with the chunks from `start`
+    /// on.
     fn joins(&self, start: &Self, len: u64) -> bool {
         let all = (self.decoded - start.decoded).saturating_add(len);
         self.gap == start.gap && all <= RUN_BYTES && self.n - start.n < RUN_BUFFERS
     }
 
-    /// The chunks from here up to another mark.
+    /// Returns the run of chunks from this mark up to `end`.
     fn run_to(&self, end: &Self) -> Run {
         Run { n: self.n, count: end.n - self.n, start: self.decoded, len: end.decoded - self.decoded }
     }
@@ -46,20 +47,20 @@ impl Mark {
 /// A step along the chain.
 #[derive(Debug)]
 pub struct Hop {
-    /// The chunk at the mark.
+    /// The chunk at the mark, or its error.
     pub found: Result<Found>,
-    /// The mark behind it.
+    /// The mark after the chunk; `None` if the chain breaks.
     pub next: Option<Mark>,
 }
 
 impl Hop {
-    /// Decoded bytes of the chunk; none where it is damaged.
+    /// Returns the decoded bytes of the chunk; 0 if it is damaged.
     fn decoded(&self) -> u64 {
         self.found.as_ref().map_or(0, |found| found.header.nbytes().into())
     }
 }
 
-/// A run of chunks that are decoded together, as far as it was walked.
+/// A run of chunks that are decoded together, as far as it has been walked.
 #[derive(Clone, Copy, Debug)]
 pub struct Walked {
     start: Mark,
@@ -67,12 +68,12 @@ pub struct Walked {
 }
 
 impl Walked {
-    /// The run that begins at a mark.
+    /// Starts a run at a mark.
     pub fn at(start: Mark) -> Self {
         Self { start, end: start }
     }
 
-    /// Takes the step from the end of the run; returns the run before it if that one is complete.
+    /// Takes the step from the end of the run. Returns the run if the step's chunk belongs to the next one.
     pub fn step(&mut self, hop: &Hop) -> Option<Run> {
         let is_first = self.end.n == self.start.n;
         let complete = !is_first && (hop.found.is_err() || !self.end.joins(&self.start, hop.decoded()));
@@ -84,12 +85,12 @@ impl Walked {
         run
     }
 
-    /// The chunks that were walked.
+    /// Returns the chunks walked so far.
     pub fn run(&self) -> Run {
         self.start.run_to(&self.end)
     }
 
-    /// The mark behind them.
+    /// Returns the mark after the run.
     pub fn end(&self) -> Mark {
         self.end
     }
@@ -100,36 +101,36 @@ impl Walked {
 pub struct Chain {
     marks: Vec<Mark>,
     stride: u64,
-    /// Runs before the last one.
+    /// Number of completed runs.
     runs: u64,
     last: Walked,
-    /// The place that was walked to last.
+    /// The mark after the chunk that was looked up last.
     pub recent: Mark,
-    /// The run that was asked for last.
+    /// The run that was looked up last.
     pub recent_run: Option<Run>,
 }
 
 impl Chain {
-    /// A chain whose first chunk begins at `data`.
+    /// Creates a chain whose first chunk begins at `data`.
     pub fn new(data: u64) -> Self {
         let first = Mark { n: 0, at: Some(data), known: data, decoded: 0, gap: false };
         let last = Walked::at(first);
         Self { marks: vec![first], stride: 1, runs: 0, last, recent: first, recent_run: None }
     }
 
-    /// How far the chain was walked.
+    /// Returns the mark up to which the chain has been walked.
     pub fn frontier(&self) -> Mark {
         self.last.end()
     }
 
-    /// The last mark at or before chunk `n`.
+    /// Returns the last known mark at or before chunk `n`.
     pub fn before(&self, n: u64) -> Mark {
         let near = [self.frontier(), self.recent].into_iter().filter(|mark| mark.n <= n);
         let mark = self.last_mark(|mark| mark.n <= n);
         near.chain([mark]).max_by_key(|mark| mark.n).unwrap_or(mark)
     }
 
-    /// The last start of a run at or before a decoded byte.
+    /// Returns the last start of a run at or before a decoded byte.
     pub fn before_decoded(&self, offset: u64) -> Mark {
         self.last_mark(|mark| mark.decoded <= offset && !mark.gap)
     }
@@ -139,7 +140,7 @@ impl Chain {
         self.marks[after.saturating_sub(1)]
     }
 
-    /// Notes the step from a mark.
+    /// Records the step from `mark` if it extends the frontier.
     pub fn passed(&mut self, mark: Mark, hop: &Hop) {
         if hop.next.is_none() || mark != self.frontier() {
             return;

@@ -1,4 +1,4 @@
-//! What is wrong with a file, worded.
+//! Damage and notes of a file, in words.
 
 use super::array::Metadata;
 use super::body::Body;
@@ -7,15 +7,15 @@ use super::map::ChunkMap;
 use crate::error::{Error, Result};
 use crate::format::{Defect, Severity};
 
-/// Wrong offsets that are told one by one.
+/// Maximum number of wrong offsets that are reported one by one.
 const TOLD: u64 = 100;
 
-/// A file, as far as it was looked at.
+/// A file, with the parts parsed so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File<'a> {
     pub(super) header: &'a Header,
     pub(super) body: &'a Body,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub(super) size: u64,
     pub(super) metadata: Option<&'a Metadata>,
 }
@@ -29,7 +29,7 @@ fn damage(error: &Error) -> Defect {
     Defect { severity: Severity::Damage, offset, block: None, what: error.message() }
 }
 
-/// What header and metadata say wrongly. Reads no chunk.
+/// Returns the defects of header and metadata. Reads no chunk.
 pub(super) fn header(file: &File<'_>) -> Vec<Defect> {
     let mut defects = Vec::new();
     let header = file.header;
@@ -68,7 +68,7 @@ pub(super) fn header(file: &File<'_>) -> Vec<Defect> {
     defects
 }
 
-/// What is wrong with offsets and chunks: walks all of them.
+/// Returns the defects of offsets and chunks. Walks all chunks.
 pub(super) fn chunks(file: &File<'_>) -> Result<Vec<Defect>> {
     let (header, map) = (file.header, file.body.map());
     if header.kind == Kind::Variable {
@@ -86,7 +86,7 @@ pub(super) fn chunks(file: &File<'_>) -> Result<Vec<Defect>> {
     Ok(defects)
 }
 
-/// The offsets that are not those of their chunks.
+/// Returns the offsets that differ from the locations of their chunks.
 fn wrong_offsets(map: &ChunkMap, offsets: Option<u64>) -> Result<Vec<Defect>> {
     let mut defects = Vec::new();
     let Some(offsets) = offsets else { return Ok(defects) };

@@ -1,7 +1,7 @@
-//! The nine checksums that a chunk, or the metadata, may be followed by.
+//! The nine kinds of checksum that follow a chunk or the metadata.
 //!
-//! They are over the stored bytes, those of the chunk's own header among them. Adler-32 and CRC-32 are stored as
-//! little-endian numbers, the others as they come.
+//! A checksum covers the stored bytes, including the chunk's own header. Adler-32 and CRC-32 are stored as
+//! little-endian numbers, the others as their digest bytes.
 
 use md5::{Digest, Md5};
 use sha1::Sha1;
@@ -10,13 +10,13 @@ use sha2::{Sha224, Sha256, Sha384, Sha512};
 use crate::error::{Error, Result};
 use crate::source::{Source, read_up_to};
 
-/// Bytes summed up in one go.
+/// Bytes that are summed at once.
 const PIECE: usize = 256 << 10;
 
-/// Which checksum.
+/// A kind of checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// None.
+    /// No checksum.
     None,
     /// Adler-32, of zlib.
     Adler32,
@@ -37,7 +37,7 @@ pub enum Checksum {
 }
 
 impl Checksum {
-    /// All of them, by the numbers that headers have.
+    /// All kinds, by their number in headers.
     pub const ALL: [Self; 9] = [
         Self::None,
         Self::Adler32,
@@ -50,14 +50,14 @@ impl Checksum {
         Self::Sha512,
     ];
 
-    /// The checksum of a header's number.
+    /// Returns the kind with this number.
     pub fn of(number: u8) -> Result<Self> {
         Self::ALL.get(usize::from(number)).copied().ok_or_else(|| {
             Error::unsupported(format!("checksum {number} is not known: Bloscpack has the numbers 0 to 8"))
         })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -72,7 +72,7 @@ impl Checksum {
         }
     }
 
-    /// Bytes that it takes up.
+    /// Returns its size in bytes.
     pub fn size(self) -> u64 {
         match self {
             Self::None => 0,
@@ -86,7 +86,7 @@ impl Checksum {
         }
     }
 
-    /// The checksum of `len` bytes of a source, as it is stored.
+    /// Computes the checksum of `len` bytes of a source, in its stored form.
     pub fn sum(self, source: &dyn Source, start: u64, len: u64) -> Result<Vec<u8>> {
         match self {
             Self::None => Ok(Vec::new()),
@@ -109,7 +109,7 @@ impl Checksum {
         }
     }
 
-    /// True if the last bytes are the checksum of those before them.
+    /// True if `bytes` end with the checksum of the bytes before it.
     pub fn ends(self, bytes: &[u8]) -> bool {
         let Some((data, stored)) =
             bytes.len().checked_sub(self.size() as usize).map(|len| bytes.split_at(len))
@@ -129,7 +129,7 @@ impl Checksum {
         }
     }
 
-    /// The stored checksum of what ends at `at`.
+    /// Reads the stored checksum at offset `at`.
     pub fn stored(self, source: &dyn Source, at: u64) -> Result<Vec<u8>> {
         let mut stored = vec![0; self.size() as usize];
         match read_up_to(source, at, &mut stored)? {
@@ -145,7 +145,7 @@ fn digest<D: Digest>(source: &dyn Source, start: u64, len: u64) -> Result<Vec<u8
     Ok(digest.finalize().to_vec())
 }
 
-/// Hands `len` bytes of a source to `take`, piece by piece.
+/// Passes `len` bytes of a source to `take`, piece by piece.
 fn each(source: &dyn Source, start: u64, len: u64, mut take: impl FnMut(&[u8])) -> Result<()> {
     let mut piece = vec![0; PIECE.min(usize::try_from(len).unwrap_or(PIECE))];
     let mut done = 0;

@@ -19,7 +19,7 @@ use crate::error::{self, Error, Result};
 use crate::format::{Block, Container, Context, Defect, Severity, Verified};
 use crate::source::{Source, SourceStat};
 
-/// Contents of items kept between two opens, so that their readers share what they decode.
+/// Number of item contents that are cached between opens, so that readers share decoded data.
 const KEPT_ITEMS: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
 /// A file whose header was read.
@@ -37,7 +37,7 @@ pub(super) struct BloscpackFile {
 }
 
 impl BloscpackFile {
-    /// Reads the header.
+    /// Opens a file and reads its header.
     pub(super) fn open(source: Arc<dyn Source>, context: &Context) -> Result<Self> {
         let stat = source.stat()?;
         let of_file = |error: Error| error.of(source.path());
@@ -56,7 +56,8 @@ impl BloscpackFile {
         })
     }
 
-    /// All chunks as one content. Where the header does not say how long it is, the chunks are counted.
+    /// Returns all chunks as one content. If the header does not have the total length, the chunks are
+    /// counted.
     fn payload(&self) -> Result<&Payload> {
         if let Some(payload) = self.payload.get() {
             return Ok(payload);
@@ -79,7 +80,7 @@ impl BloscpackFile {
         check::File { header, body, size, metadata: self.metadata() }
     }
 
-    /// The array of the metadata, if it is as long as the payload.
+    /// Returns the array that the metadata describe, if its size is that of the payload.
     fn array(&self) -> Option<&Array> {
         let array = self.metadata()?.array.as_ref()?.as_ref().ok()?;
         (array.size == self.body.size().ok()?).then_some(array)
@@ -94,7 +95,7 @@ impl BloscpackFile {
         }))
     }
 
-    /// The decoded bytes of chunk `n`.
+    /// Returns the decoded bytes of chunk `n`.
     fn content(&self, n: u64) -> Result<Arc<dyn Content>> {
         let found = self.body.chunk(n)?;
         if let Some((start, len)) = self.body.stated_place(n) {
@@ -108,7 +109,7 @@ impl BloscpackFile {
         Ok(item.clone())
     }
 
-    /// What was found damaged of the payload as far as it was read.
+    /// Returns the damage found by the reads of the payload so far.
     fn damage(&self) -> Vec<Defect> {
         let damage = self.payload.get().map(Payload::damage).unwrap_or_default();
         let defect = |(at, error): (u64, Error)| {
@@ -220,7 +221,7 @@ impl Container for BloscpackFile {
     }
 }
 
-/// A chunk as a payload of its own, where its place in the payload is not known from the header.
+/// A chunk as a payload of its own, for files whose header does not have the chunk's location in the payload.
 #[derive(Debug)]
 struct Item {
     body: Arc<Body>,
@@ -243,14 +244,14 @@ impl Buffers for Item {
     }
 }
 
-/// A file that is readable as long as the source has this version.
+/// Creates a file that is readable while the source keeps its version.
 fn file(content: Result<Arc<dyn Content>>) -> Node {
     let empty: Arc<dyn Content> = Arc::new(Text::default());
     let renewal = Renewal::WhileSame(Signature::default());
     Node::File(File { content, renewal, ..File::new(empty, Keeping::All) })
 }
 
-/// `arrays/`: the one array.
+/// The directory `arrays/`, with the one array.
 #[derive(Debug)]
 struct Arrays(Arc<dyn Content>);
 

@@ -1,4 +1,4 @@
-//! The chunks of a file, one after the other.
+//! Sequential access to the chunks of a file.
 
 use super::chain::Found;
 use super::map::ChunkMap;
@@ -6,7 +6,7 @@ use super::reader::Reader;
 use crate::codec::blosc::Run;
 use crate::error::Result;
 
-/// A reader of chunks that follow each other.
+/// A reader of consecutive chunks.
 #[derive(Debug)]
 pub struct Cursor<'a> {
     map: &'a ChunkMap,
@@ -15,12 +15,13 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor before the first chunk.
+    /// Creates a cursor before the first chunk.
     pub fn new(map: &'a ChunkMap) -> Self {
         Self { map, reader: Reader::new(map.places()), before: None }
     }
 
-    /// Chunk `n`. One that follows the chunk that was read last, and has the offset for that, is found at once.
+    /// Returns chunk `n`. The successor of the last chunk is found without a lookup if its offset is the
+    /// expected one.
     pub fn chunk(&mut self, n: u64) -> Result<Found> {
         let found = match self.next(n)? {
             Some(found) => found,
@@ -49,12 +50,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The stored bytes of a chunk with its checksum, unless they are too many.
+    /// Returns the stored bytes of a chunk with its checksum; `None` if they are too many.
     pub fn stored(&mut self, found: &Found) -> Result<Option<&[u8]>> {
         self.reader.stored(found)
     }
 
-    /// The chunk of a run that holds decoded byte `offset`.
+    /// Returns the chunk of a run that contains decoded byte `offset`.
     pub fn place_in(&mut self, run: Run, offset: u64) -> Result<Option<Run>> {
         let mut start = run.start;
         for n in run.n..run.n + run.count {

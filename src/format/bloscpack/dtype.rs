@@ -1,30 +1,30 @@
-//! numpy's types, as metadata name them, as the header of an `.npy` file wants them.
+//! Conversion of NumPy types from the metadata's notation to that of `.npy` headers.
 
 use crate::error::is_unsafe;
 use std::fmt::Write;
 
 use super::literal::Literal;
 
-/// A type: its description as a Python literal, and the bytes of an element.
+/// A data type: its description as a Python literal, and the size of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dtype {
     /// `'<f8'`, or `[('a', '<i4'), ('b', '|S3', (2,))]`.
     pub descr: String,
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub size: u64,
 }
 
-/// Dimensions of an array, at most: numpy has no more.
+/// Maximum dimensions of an array; NumPy allows no more.
 const DIMENSIONS: usize = 64;
 
 impl Dtype {
-    /// The type of the metadata's `dtype`: a name, a list of fields, or a text that is one of the two in Python's
-    /// spelling. `None` if it is none that bytes alone are the elements of.
+    /// Parses the `dtype` of the metadata: a name, a list of fields, or a text with either in Python syntax.
+    /// `None` if it is invalid, or if its elements are more than plain bytes (Python objects).
     pub fn of(value: &Literal) -> Option<Self> {
         let inner;
         let value = match value.text() {
             Some(text) if text.starts_with(['\'', '"', '[', '(', 'u']) && text.len() > 1 => {
-                // A name may begin with u, too.
+                // A type name may begin with u, too.
                 inner = Literal::parse(text);
                 inner.as_ref().unwrap_or(value)
             }
@@ -36,7 +36,7 @@ impl Dtype {
     }
 }
 
-/// The sizes of a shape.
+/// Parses a shape.
 pub fn shape(value: &Literal) -> Option<Vec<u64>> {
     match value {
         Literal::Whole(_) => Some(vec![value.size()?]),
@@ -49,7 +49,7 @@ pub fn shape(value: &Literal) -> Option<Vec<u64>> {
     }
 }
 
-/// How many elements a shape has.
+/// Returns the number of elements of a shape.
 pub fn elements(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
@@ -57,7 +57,7 @@ pub fn elements(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1_u64, |all, size| all.checked_mul(*size))
 }
 
-/// Writes a type and gives its size.
+/// Writes a type to `descr` and returns its size.
 fn whole(value: &Literal, descr: &mut String) -> Option<u64> {
     if let Some(name) = value.text() {
         let (order, name, size) = named(name)?;
@@ -91,7 +91,7 @@ fn whole(value: &Literal, descr: &mut String) -> Option<u64> {
     Some(size)
 }
 
-/// A field's name, or title and name.
+/// Writes a field's name, or its title and name.
 fn field_name(name: &Literal, descr: &mut String) -> Option<()> {
     match name {
         Literal::Text(name) => quoted(name, descr),
@@ -109,7 +109,7 @@ fn field_name(name: &Literal, descr: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A string as Python writes it.
+/// Writes a string as a Python literal.
 fn quoted(text: &str, out: &mut String) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
@@ -124,7 +124,7 @@ fn quoted(text: &str, out: &mut String) {
                 out.push(same);
             }
             mark if is_unsafe(mark) => {
-                // As Python writes it. Writing to memory can't fail.
+                // Python's escapes. Writing to a String can't fail.
                 let _ = match u32::from(mark) {
                     code @ ..0x100 => write!(out, "\\x{code:02x}"),
                     code @ ..0x1_0000 => write!(out, "\\u{code:04x}"),
@@ -137,7 +137,7 @@ fn quoted(text: &str, out: &mut String) {
     out.push(quote);
 }
 
-/// Byte order, name and size of a type that has a name: `<f8`, `|S5`, `<M8[ns]`.
+/// Returns byte order, name and size of a named type: `<f8`, `|S5`, `<M8[ns]`.
 fn named(name: &str) -> Option<(char, &str, u64)> {
     let (order, name) = match name.chars().next()? {
         order @ ('<' | '>' | '|' | '=') => (Some(order), &name[1..]),
@@ -179,7 +179,7 @@ fn named(name: &str) -> Option<(char, &str, u64)> {
     Some((order, name, size))
 }
 
-/// Whether this is a unit of time: `[ns]`, `[25s]`.
+/// True for a unit of time: `[ns]`, `[25s]`.
 fn is_unit(unit: &str) -> bool {
     const UNITS: [&str; 13] = ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"];
     let Some(unit) = unit.strip_prefix('[').and_then(|unit| unit.strip_suffix(']')) else { return false };

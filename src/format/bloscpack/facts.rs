@@ -1,4 +1,4 @@
-//! What is said of a chunk.
+//! The facts of a chunk, in the words of the format.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use super::chain::Found;
 use crate::codec::blosc::Shuffle;
 use crate::format::{Fact, FactValue, Facts};
 
-/// Characters of a checksum in `blocks.yaml`.
+/// Maximum characters of a checksum in `blocks.yaml`.
 const CHECKSUM_SHOWN: usize = 48;
 
-/// The facts of a chunk; `sum` is its stored checksum.
+/// Returns the facts of a chunk; `sum` is its stored checksum.
 pub(super) fn of(found: &Found, sum: &[u8]) -> Facts {
     let header = &found.header;
     let shuffle = match header.shuffle() {
@@ -21,7 +21,7 @@ pub(super) fn of(found: &Found, sum: &[u8]) -> Facts {
     facts(found.at, sizes, header.inner_name(), shuffle, sum)
 }
 
-/// What is known of a chunk that can't be found, or whose header is damaged.
+/// Returns the facts of a chunk that can't be located, or whose header is damaged.
 pub(super) fn unknown(offset: u64) -> Facts {
     facts(offset, [0; 4], "unknown", "none", &[])
 }
@@ -47,7 +47,7 @@ fn facts(offset: u64, sizes: [u64; 4], codec: &str, shuffle: &str, sum: &[u8]) -
     Facts { offset, data_size: nbytes, lines }
 }
 
-/// Bytes as digits.
+/// Returns bytes as hexadecimal digits.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String can't fail.

@@ -1,4 +1,4 @@
-//! What a file begins with: the header, and where the sections behind it lie.
+//! The header of a file, and the locations of the sections after it.
 //!
 //! | byte | versions 2 and 3 | variable-length proposal |
 //! |---|---|---|
@@ -12,18 +12,19 @@
 //! | 16 | `i64` number of chunks, −1 unknown | number of items |
 //! | 24 | `i64` chunks that may be appended (version 3) | `i32` bytes of metadata, 4 reserved |
 //!
-//! The metadata follow ([`Section`]), then the offsets of the chunks, `i64` each, and room for those of chunks to come
-//! (−1). Version 1 has the number of chunks at byte 8, and its chunks begin at byte 16. All numbers are little-endian.
+//! The metadata follow ([`Section`]), then the offsets of the chunks, `i64` each, and space for the offsets
+//! of appended chunks (−1). Version 1 has the number of chunks at byte 8, and its chunks begin at byte 16.
+//! All numbers are little-endian.
 //!
-//! Sources: Bloscpack's `header_rfc.rst` and `headers.py` (0.16), and F. Alted's proposal of 2012 for items of variable
-//! length ("Header format").
+//! Sources: Bloscpack's `header_rfc.rst` and `headers.py` (0.16), and F. Alted's proposal of 2012 for items
+//! of variable length ("Header format").
 
 use super::checksum::Checksum;
 use super::metadata::{Section, word};
 use crate::error::{Error, Result};
 use crate::source::{Source, read_up_to};
 
-/// What every file begins with.
+/// The magic at the start of a file.
 pub const MAGIC: &[u8; 4] = b"blpk";
 
 const OFFSETS: u8 = 1;
@@ -33,13 +34,13 @@ const VARIABLE: u8 = 4;
 const HEADER: u64 = 32;
 const OLD_HEADER: u64 = 16;
 
-/// The least that a chunk takes up: its own header.
+/// Minimum size of a chunk: its own header.
 const CHUNK: u64 = 16;
 
-/// Which of the layouts a file has.
+/// The layout of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Version 1: a header of 16 bytes, and chunks. bcolz writes it still.
+    /// Version 1: a header of 16 bytes, then chunks. bcolz still writes it.
     First,
     /// Version 2.
     Second,
@@ -50,7 +51,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Words for it.
+    /// Returns the layout's name for `tree.yaml`.
     pub fn name(self) -> &'static str {
         match self {
             Self::First => "version 1",
@@ -61,30 +62,30 @@ impl Kind {
     }
 }
 
-/// The header.
+/// The parsed header.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// Which layout.
+    /// The layout.
     pub kind: Kind,
-    /// The version as it stands there.
+    /// The version number in the header.
     pub version: u8,
-    /// What follows each chunk.
+    /// The kind of checksum after each chunk.
     pub checksum: Checksum,
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub typesize: u8,
-    /// Decoded bytes of a chunk but the last; negative if unknown.
+    /// Decoded size of each chunk but the last; negative if unknown.
     pub chunk_size: i32,
-    /// Decoded bytes of the last chunk; negative if unknown.
+    /// Decoded size of the last chunk; negative if unknown.
     pub last_chunk: i32,
-    /// How many chunks there are; `None` if the writer did not know.
+    /// Number of chunks; `None` if the writer did not know it.
     pub chunks: Option<u64>,
-    /// For how many more there is room among the offsets.
+    /// Number of further chunks for which the offsets have space.
     pub max_app_chunks: u64,
-    /// The metadata.
+    /// The metadata section.
     pub metadata: Option<Section>,
-    /// Where the offsets begin.
+    /// Location of the offsets.
     pub offsets: Option<u64>,
-    /// Where the first chunk begins.
+    /// Location of the first chunk.
     pub data: u64,
 }
 
@@ -102,7 +103,7 @@ impl Header {
         }
         let variable = bytes[5] & VARIABLE != 0;
         let kind = match version {
-            // The proposal does not say which version it is.
+            // The proposal does not specify its version number.
             2..=4 if variable => Kind::Variable,
             2 => Kind::Second,
             3 => Kind::Third,
@@ -210,7 +211,7 @@ impl Header {
         Ok(())
     }
 
-    /// Refuses more chunks than the file has room for. Items need not be there.
+    /// Refuses a header with more chunks than fit into the file. Items of the proposal may be missing.
     fn check_room(&self, size: u64) -> Result<()> {
         let room = size.saturating_sub(self.data) / CHUNK;
         match self.chunks {

@@ -1,15 +1,16 @@
 //! Values written as JSON or as Python literals. They are parsed, never evaluated.
 //!
-//! Bloscpack writes JSON. Within it the type of an array is a Python literal since 0.7.2 (`"[('a', '<i4')]"`), and a
-//! list before. The examples of the variable-length proposal are Python literals. One grammar holds both: `null` and
-//! `None`, `true` and `True`, quotes of both kinds, lists, tuples, and mappings whose keys are strings.
+//! Bloscpack writes JSON. In it the type of an array is a Python literal since 0.7.2 (`"[('a', '<i4')]"`),
+//! and was a list before. The examples of the variable-length proposal are Python literals. One grammar
+//! covers both: `null` and `None`, `true` and `True`, both kinds of quotes, lists, tuples, and mappings with
+//! string keys.
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-/// Texts longer than this are not parsed.
+/// Maximum length of a text that is parsed.
 pub const LONGEST: usize = 1 << 20;
 
-/// Values in values in values, at most.
+/// Maximum nesting depth of values.
 const DEEPEST: usize = 32;
 
 /// A value.
@@ -19,7 +20,7 @@ pub enum Literal {
     Nothing,
     /// `True`, `true`.
     Truth(bool),
-    /// A whole number.
+    /// An integer.
     Whole(i64),
     /// Any other number.
     Number(f64),
@@ -34,7 +35,7 @@ pub enum Literal {
 }
 
 impl Literal {
-    /// Reads a text that is one value; `None` if it is anything else.
+    /// Parses a text that is exactly one value; `None` otherwise.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > LONGEST {
             return None;
@@ -45,7 +46,7 @@ impl Literal {
         parser.rest.is_empty().then_some(value)
     }
 
-    /// The value of a key of a mapping: the last one, if it is there more than once.
+    /// Returns the value of a mapping's key; the last one if the key is repeated.
     pub fn get(&self, key: &str) -> Option<&Self> {
         match self {
             Self::Map(pairs) => pairs.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value),
@@ -53,7 +54,7 @@ impl Literal {
         }
     }
 
-    /// The string that it is.
+    /// Returns the string, if the value is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -61,7 +62,7 @@ impl Literal {
         }
     }
 
-    /// The values of a list or tuple.
+    /// Returns the items of a list or tuple.
     pub fn items(&self) -> Option<&[Self]> {
         match self {
             Self::List(items) | Self::Tuple(items) => Some(items),
@@ -69,7 +70,7 @@ impl Literal {
         }
     }
 
-    /// The size that it is.
+    /// Returns the value as a size, if it is a non-negative integer.
     pub fn size(&self) -> Option<u64> {
         match self {
             Self::Whole(number) => u64::try_from(*number).ok(),
@@ -109,7 +110,7 @@ impl Parser<'_> {
         self.rest = self.rest.trim_start_matches([' ', '\t', '\r', '\n']);
     }
 
-    /// Takes `word` if it is next.
+    /// Consumes `word` if it is next; true if it was.
     fn takes(&mut self, word: &str) -> bool {
         self.skip();
         match self.rest.strip_prefix(word) {
@@ -128,7 +129,7 @@ impl Parser<'_> {
         self.skip();
         match self.rest.chars().next()? {
             '"' | '\'' => self.string().map(Literal::Text),
-            // What Python 2 writes before a string.
+            // Python 2 writes this prefix before a string.
             'u' if self.rest[1..].starts_with(['"', '\'']) => {
                 self.rest = &self.rest[1..];
                 self.string().map(Literal::Text)
@@ -140,7 +141,7 @@ impl Parser<'_> {
             '(' => {
                 self.rest = &self.rest[1..];
                 let (mut items, comma) = self.items(')', depth)?;
-                // Brackets around one value, without a comma, are no tuple.
+                // Parentheses around one value without a comma are no tuple.
                 if items.len() == 1 && !comma { items.pop() } else { Some(Literal::Tuple(items)) }
             }
             '{' => {
@@ -168,13 +169,13 @@ impl Parser<'_> {
         let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
         let len = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
         let (number, rest) = self.rest.split_at(len);
-        // What Python 2 writes behind a long number.
+        // Python 2 writes this suffix after a long integer.
         self.rest = rest.strip_prefix('L').unwrap_or(rest);
         let whole = number.parse().ok().map(Literal::Whole);
         whole.or_else(|| number.parse().ok().map(Literal::Number))
     }
 
-    /// Values up to `end`, and whether a comma follows the last.
+    /// Parses values up to `end`; the flag is true if a comma follows the last one.
     fn items(&mut self, end: char, depth: usize) -> Option<(Vec<Literal>, bool)> {
         let mut items = Vec::new();
         let mut comma = false;
@@ -228,7 +229,7 @@ impl Parser<'_> {
     }
 }
 
-/// The character of an escape, after its backslash.
+/// Parses an escape after its backslash.
 fn escaped(rest: &mut std::str::Chars<'_>) -> Option<char> {
     Some(match rest.next()? {
         'n' => '\n',

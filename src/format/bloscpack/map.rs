@@ -1,14 +1,14 @@
-//! Where the chunks lie.
+//! Locations of the chunks.
 //!
-//! A chunk follows the one before it, after that one's checksum: this chain is what Bloscpack itself reads. The offsets
-//! are a way to find a chunk without the chain ([`places`](super::places)). Where they contradict each other the chain is
-//! walked from the start. Behind a chunk whose header is damaged the chain goes on at the next offset, if there are
-//! offsets.
+//! Each chunk follows the checksum of the previous one. Bloscpack itself reads this chain. The offsets locate
+//! a chunk without walking the chain ([`places`](super::places)). If both contradict each other, the chain is
+//! walked from the start. After a chunk with a damaged header the chain continues at the next offset, if
+//! there are offsets.
 //!
-//! Items of the variable-length proposal have only their offsets. An item that was not finished has the offset −1.
+//! Items of the variable-length proposal have only their offsets. An unfinished item has the offset −1.
 //!
-//! Marks are kept of the chain: of each run of chunks that are decoded together, or of every second, fourth … where
-//! there are very many, so that the memory is bounded whatever a file says.
+//! Marks along the chain are kept: one for each run of chunks that are decoded together. If there are too
+//! many, every other mark is dropped, so that memory is bounded for any file.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -20,16 +20,16 @@ use crate::codec::blosc::Run;
 use crate::error::{self, Error, Result};
 use crate::source::Source;
 
-/// What walking the chain to its end found.
+/// The result of walking the chain to its end.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// How many chunks there are.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Decoded bytes in all, as far as they are known without a gap.
+    /// Number of decoded bytes before the first gap.
     pub decoded: u64,
-    /// Where the chain ends, if all of it could be walked.
+    /// Offset of the end of the chain, if all of it could be walked.
     pub end: Option<u64>,
-    /// What keeps the rest from being counted.
+    /// The error that stopped the walk.
     pub stopped: Option<Error>,
 }
 
@@ -37,7 +37,7 @@ pub struct Scan {
 #[derive(Debug)]
 pub struct ChunkMap {
     places: Places,
-    /// Whether the offsets increase; `false` once they were found wrong.
+    /// True if the offsets increase; `false` once they were found wrong.
     trusted: OnceLock<bool>,
     distrusted: OnceLock<()>,
     chain: Mutex<Chain>,
@@ -46,7 +46,7 @@ pub struct ChunkMap {
 }
 
 impl ChunkMap {
-    /// The chunks of a file with this header.
+    /// Creates the map of a file with this header.
     pub fn new(source: Arc<dyn Source>, size: u64, header: &Header) -> Result<Self> {
         let places = Places::new(source, size, header)?;
         let map = Self {
@@ -63,17 +63,17 @@ impl ChunkMap {
         Ok(map)
     }
 
-    /// What header and offsets say.
+    /// Returns the locations according to header and offsets.
     pub fn places(&self) -> &Places {
         &self.places
     }
 
-    /// Whether chunks are looked for by their offsets.
+    /// True if chunks are located by their offsets.
     pub fn follows_offsets(&self) -> Result<bool> {
         Ok(self.places.offsets.is_some() && !self.places.variable && self.trusts_offsets()?)
     }
 
-    /// How many chunks there are. Where the header does not say so, they are counted.
+    /// Returns the number of chunks. If the header does not have it, they are counted.
     pub fn count(&self) -> Result<u64> {
         match self.places.chunks {
             Some(chunks) => Ok(chunks),
@@ -81,7 +81,7 @@ impl ChunkMap {
         }
     }
 
-    /// Chunk `n`.
+    /// Returns chunk `n`.
     pub fn chunk(&self, n: u64) -> Result<Found> {
         if !self.places.has(n) {
             return Err(Error::new(error::Kind::NotFound, format!("there is no chunk {n}")));
@@ -104,7 +104,7 @@ impl ChunkMap {
         Ok(found)
     }
 
-    /// The chunk that the chain has as number `n`, whatever the offsets say.
+    /// Returns chunk `n` by walking the chain, regardless of the offsets.
     pub fn by_chain(&self, n: u64) -> Result<Found> {
         let mut chain = self.chain();
         let mut reader = Reader::new(&self.places);
@@ -128,7 +128,7 @@ impl ChunkMap {
         }
     }
 
-    /// The run of chunks that holds decoded byte `offset`, of those that are decoded together. `None` past the end.
+    /// Returns the run of chunks, decoded together, that contains decoded byte `offset`. `None` past the end.
     pub fn run_at(&self, offset: u64) -> Result<Option<Run>> {
         let mut chain = self.chain();
         let holds = |run: &Run| offset.checked_sub(run.start).is_some_and(|within| within < run.len);
@@ -191,7 +191,7 @@ impl ChunkMap {
         Ok(self.scan.get_or_init(|| scan))
     }
 
-    /// Hands each chunk of the chain to `take`, from the first on.
+    /// Calls `take` with each chunk of the chain, from the first on.
     pub fn each(&self, mut take: impl FnMut(u64, &Result<Found>) -> Result<()>) -> Result<()> {
         let mut reader = Reader::new(&self.places);
         let mut next = Some(self.chain().before_decoded(0)).filter(|mark| mark.n == 0);
@@ -203,25 +203,25 @@ impl ChunkMap {
         Ok(())
     }
 
-    /// Whether a chunk is looked for by walking the chain.
+    /// True if chunks are located by walking the chain.
     pub fn walks(&self) -> bool {
         !self.places.variable && (self.places.offsets.is_none() || self.is_distrusted())
     }
 
-    /// Whether the chain was walked to its end.
+    /// True if the chain was walked to its end.
     pub fn is_walked(&self) -> bool {
-        // Another thread that walks it has the lock.
+        // If the lock is taken, another thread is still walking.
         let at_end =
             |chain: MutexGuard<'_, Chain>| self.places.chunks.is_some_and(|all| chain.frontier().n >= all);
         self.scan.get().is_some() || self.chain.try_lock().is_ok_and(at_end)
     }
 
-    /// Whether something was found that contradicts the offsets.
+    /// True if a chunk contradicted the offsets.
     pub fn is_distrusted(&self) -> bool {
         self.distrusted.get().is_some() || self.trusted.get() == Some(&false)
     }
 
-    /// What follows the mark in the chain.
+    /// Takes the step from a mark along the chain.
     fn hop(&self, mark: Mark, reader: &mut Reader<'_>) -> Result<Hop> {
         let found = match mark.at {
             _ if self.places.variable => reader.item(mark.n),
@@ -250,7 +250,7 @@ impl ChunkMap {
         }
     }
 
-    /// The mark after a chunk that is damaged, if the offsets know it.
+    /// Returns the mark after a damaged chunk, if the offsets have it.
     fn beyond(&self, mark: Mark) -> Result<Option<Mark>> {
         let n = mark.n + 1;
         if self.places.offsets.is_none() || self.places.chunks.is_none_or(|chunks| n > chunks) {
@@ -265,12 +265,12 @@ impl ChunkMap {
         Ok(Some(Mark { n, at, known, decoded: mark.decoded, gap: true }))
     }
 
-    /// Whether the chain ends at the end of the file, where the number of chunks is unknown.
+    /// True if the number of chunks is unknown and the mark is at the end of the file.
     fn is_at_end(&self, mark: Mark) -> bool {
         self.places.chunks.is_none() && mark.at.is_some_and(|at| at >= self.places.size)
     }
 
-    /// Whether the offsets begin where they should, and increase.
+    /// True if the offsets begin at the expected place and increase.
     fn trusts_offsets(&self) -> Result<bool> {
         if self.distrusted.get().is_some() {
             return Ok(false);
@@ -290,7 +290,7 @@ impl ChunkMap {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The chunk that was looked for last.
+    /// Returns the chunk that was looked up last.
     pub fn last(&self) -> Option<(u64, Found)> {
         *self.last_slot()
     }

@@ -8,12 +8,12 @@
 //! | 10 | codec: 0 none, 1 zlib |
 //! | 11 | level |
 //! | 12 | `u32` bytes of the metadata |
-//! | 16 | `u32` bytes of the room for them |
-//! | 20 | `u32` bytes that are stored |
+//! | 16 | `u32` bytes of allocated space |
+//! | 20 | `u32` bytes stored |
 //! | 24 | for the codec, 8 bytes |
 //!
-//! Behind these 32 bytes lie the stored bytes, zeros up to the end of the room, and the checksum of the stored bytes.
-//! Files of the variable-length proposal have the bare metadata.
+//! The stored bytes follow these 32 bytes, then NULs up to the end of the allocated space, then the checksum
+//! of the stored bytes. Files of the variable-length proposal have the bare metadata.
 
 use std::io::Read;
 
@@ -23,35 +23,35 @@ use super::checksum::Checksum;
 use crate::error::{Error, Result};
 use crate::source::{Source, read_up_to};
 
-/// Metadata longer than this are not read.
+/// Maximum size of metadata that are read, in bytes.
 const MOST: u32 = 16 << 20;
 
 const HEADER: usize = 32;
 
-/// Where the metadata lie, and how they are stored.
+/// Location and encoding of the metadata.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// What the writer calls their format.
+    /// The writer's name for the format of the metadata.
     pub magic: [u8; 8],
-    /// The section's options.
+    /// Options of the section.
     pub options: u8,
-    /// What follows them.
+    /// The kind of checksum after the metadata.
     pub checksum: Checksum,
-    /// How they are compressed.
+    /// Number of the codec.
     pub codec: u8,
-    /// How much.
+    /// Compression level.
     pub level: u8,
-    /// Their bytes.
+    /// Size of the decoded metadata in bytes.
     pub size: u32,
-    /// The room for them.
+    /// Allocated space in bytes.
     pub room: u32,
-    /// Their bytes as they are stored.
+    /// Size of the stored metadata in bytes.
     pub stored: u32,
-    /// What is said to the codec.
+    /// Parameters for the codec.
     pub user_codec: [u8; 8],
-    /// Where the stored bytes begin.
+    /// Offset of the stored bytes.
     pub at: u64,
-    /// Whether a header describes them.
+    /// True if the section has a header.
     pub described: bool,
 }
 
@@ -77,7 +77,7 @@ impl Section {
         })
     }
 
-    /// Metadata without a header of their own.
+    /// Creates a section of metadata without a header.
     pub fn bare(at: u64, size: i32) -> Result<Self> {
         let size = u32::try_from(size)
             .map_err(|_| Error::damaged(format!("the metadata are said to have {size} bytes")).at(24))?;
@@ -96,12 +96,12 @@ impl Section {
         })
     }
 
-    /// Where what follows the section begins.
+    /// Returns the offset of the end of the section.
     pub fn end(&self) -> Option<u64> {
         self.at.checked_add(self.room.into())?.checked_add(self.checksum.size())
     }
 
-    /// The metadata, after their checksum was found right.
+    /// Returns the metadata after checking their checksum.
     pub fn bytes(&self, source: &dyn Source) -> Result<Vec<u8>> {
         self.read_bytes(source).map_err(|error| error.within("metadata").at(self.at))
     }
@@ -144,7 +144,7 @@ impl Section {
 
 fn inflate(stored: &[u8], size: u32) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more tells that there are more.
+    // One byte more than expected reveals a longer stream.
     let mut decoder = ZlibDecoder::new(stored).take(u64::from(size) + 1);
     decoder
         .read_to_end(&mut bytes)
@@ -152,7 +152,7 @@ fn inflate(stored: &[u8], size: u32) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The bytes of a number of one of the two headers, which are equally long. `at` lies within the header.
+/// Returns the bytes of a number in a header of 32 bytes. `at` is within the header.
 pub(super) fn word<const N: usize>(bytes: &[u8; HEADER], at: usize) -> [u8; N] {
     let mut word = [0; N];
     word.copy_from_slice(&bytes[at..at + N]);

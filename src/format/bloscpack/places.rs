@@ -1,7 +1,8 @@
-//! What header and offsets say of where the chunks lie, though one field of the file may be damaged.
+//! Locations of the chunks according to header and offsets. One damaged field of the file is tolerated.
 //!
-//! A chunk has three witnesses: its offset; the end of the chunk before it; the next offset, which is where the chunk
-//! ends. Two of them are enough, so that a damaged offset or a damaged header of a chunk costs no other chunk.
+//! The location of a chunk is given by three fields: its offset, the end of the previous chunk, and the next
+//! offset, which is the chunk's end. Two that agree are enough, so a damaged offset or chunk header affects
+//! no other chunk.
 
 use std::sync::Arc;
 
@@ -12,43 +13,43 @@ use crate::codec::blosc;
 use crate::error::{Error, Result};
 use crate::source::{Source, read_up_to};
 
-/// Offsets looked through in one go.
+/// Number of offsets that are read at once.
 const PIECE: u64 = 8 << 10;
 
-/// What says where the first chunk begins.
+/// The source of the location of the first chunk.
 #[derive(Clone, Copy, Debug)]
 enum Anchor {
     /// The header.
     Data,
-    /// The first offset: the header counts chunks wrongly.
+    /// The first offset: the number of chunks in the header is wrong.
     Offset(u64),
-    /// Nothing: the offsets are not where the header says.
+    /// Neither: the offsets are not where the header says.
     Nowhere,
 }
 
-/// The places of chunks, as header and offsets say.
+/// Chunk locations according to header and offsets.
 #[derive(Debug)]
 pub struct Places {
     /// The file.
     pub source: Arc<dyn Source>,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// Where the first chunk begins, as the header says.
+    /// Location of the first chunk according to the header alone.
     pub data: u64,
-    /// Where the first chunk begins, as header and offsets say.
+    /// Location of the first chunk according to header and offsets.
     pub begin: u64,
-    /// Bytes of the checksum behind a chunk.
+    /// Size in bytes of the checksum after a chunk.
     sum: u64,
-    /// How many chunks there are, if the header says so.
+    /// Number of chunks, if the header has it.
     pub chunks: Option<u64>,
-    /// Where the offsets begin, if there are any that can be used.
+    /// Location of the offsets, if they are usable.
     pub offsets: Option<u64>,
-    /// Whether the chunks are items that have only their offsets.
+    /// True if the chunks are items that have only their offsets.
     pub variable: bool,
 }
 
 impl Places {
-    /// The places in a file with this header.
+    /// Determines the locations in a file with this header.
     pub fn new(source: Arc<dyn Source>, size: u64, header: &Header) -> Result<Self> {
         let mut places = Self {
             source,
@@ -68,17 +69,17 @@ impl Places {
         Ok(places)
     }
 
-    /// Whether there may be a chunk `n`.
+    /// True if there may be a chunk `n`.
     pub fn has(&self, n: u64) -> bool {
         self.chunks.is_none_or(|chunks| n < chunks)
     }
 
-    /// The number of the last chunk, if it is known.
+    /// Returns the number of the last chunk, if known.
     pub fn last_number(&self) -> Option<u64> {
         self.chunks.and_then(|chunks| chunks.checked_sub(1))
     }
 
-    /// The offset of chunk `n`, if there are offsets.
+    /// Reads the offset of chunk `n`, if there are offsets.
     pub fn offset(&self, n: u64) -> Result<Option<i64>> {
         let Some(at) = self.offsets else { return Ok(None) };
         let mut bytes = [0; 8];
@@ -90,7 +91,7 @@ impl Places {
         }
     }
 
-    /// Where the item with this offset begins.
+    /// Returns the location of the item with this offset.
     pub fn item_place(&self, offset: Option<i64>) -> Result<u64> {
         match offset {
             Some(-1) => Err(Error::damaged("was not finished: its offset is -1")),
@@ -102,14 +103,14 @@ impl Places {
         }
     }
 
-    /// The chunk that begins at `at`.
+    /// Reads the header of the chunk at `at`.
     pub fn header(&self, at: u64) -> Result<Found> {
         let mut bytes = [0; blosc::HEADER_SIZE as usize];
         let read = if at < self.size { read_up_to(&*self.source, at, &mut bytes)? } else { 0 };
         self.parse(at, &bytes[..read])
     }
 
-    /// The chunk that begins at `at` with these bytes.
+    /// Parses the header of the chunk at `at` from `bytes`.
     pub fn parse(&self, at: u64, bytes: &[u8]) -> Result<Found> {
         let Some(bytes) = bytes.first_chunk() else {
             return Err(Error::damaged("its header is cut off: the file ends before it").at(at));
@@ -130,12 +131,12 @@ impl Places {
         Ok(found)
     }
 
-    /// Where the chunk ends, its checksum included.
+    /// Returns the end of the chunk, including its checksum.
     pub fn end_of(&self, found: &Found) -> u64 {
         found.at.saturating_add(u64::from(found.header.cbytes()) + self.sum)
     }
 
-    /// Looks whether header and offsets agree on where the first chunk begins.
+    /// Checks that header and offsets agree on the location of the first chunk.
     fn anchor(&self, header: &Header) -> Result<Anchor> {
         if self.offsets.is_none() || self.last_number().is_none() {
             return Ok(Anchor::Data);
@@ -150,7 +151,8 @@ impl Places {
             None => Ok(false),
         };
         if header.kind == Kind::Variable {
-            // Items may lie anywhere. Of offsets that are read from a wrong place, the first or the last is none.
+            // Items may be anywhere. If the offsets were read from a wrong place, the first or the last
+            // leads to no chunk.
             let last = self.last_number().map(offset).transpose()?.flatten();
             let unfinished = |n| self.offset(n).map(|offset| offset == Some(-1));
             let is_one = |n, at| Ok::<_, Error>(unfinished(n)? || leads(at)?);
@@ -169,7 +171,7 @@ impl Places {
         }
     }
 
-    /// Whether the offsets increase.
+    /// True if the offsets increase.
     pub fn increase(&self) -> Result<bool> {
         let (Some(offsets), Some(last)) = (self.offsets, self.last_number()) else { return Ok(false) };
         let chunks = last + 1;
@@ -192,8 +194,8 @@ impl Places {
         Ok(true)
     }
 
-    /// Chunk `n`, or what is wrong with it where two witnesses lead to it. `None` if the witnesses contradict each
-    /// other.
+    /// Locates chunk `n`. The inner result is its error if two fields agree on a location without a valid
+    /// chunk. `None` if the fields contradict each other.
     pub fn by_offset(&self, n: u64, last: Option<(u64, Found)>) -> Result<Option<Result<Found>>> {
         let offset = |n| self.offset(n).map(|at| at.and_then(|at| u64::try_from(at).ok()));
         let at = offset(n)?;
@@ -224,7 +226,7 @@ impl Places {
         })
     }
 
-    /// The last chunk, if an offset leads to one.
+    /// Returns the last chunk, if an offset leads to it.
     pub fn last_by_offset(&self) -> Result<Option<Found>> {
         match self.last_number() {
             Some(last) if self.offsets.is_some() => Ok(self.by_offset(last, None)?.and_then(Result::ok)),
@@ -232,12 +234,12 @@ impl Places {
         }
     }
 
-    /// The first chunk, if there is one that is in order.
+    /// Returns the first chunk, if its header is valid.
     pub fn first(&self) -> Result<Option<Found>> {
         lasting(self.header(self.begin))
     }
 
-    /// A chunk behind those that the header counts.
+    /// Returns a chunk after those that the header counts, if there is one.
     pub fn surplus(&self, last: Option<&Found>) -> Result<Option<Found>> {
         let Some(behind) = self.last_number().map_or(Some(0), |last| last.checked_add(1)) else {
             return Ok(None);
@@ -259,7 +261,7 @@ fn transient<T>(result: Result<T>) -> Result<Result<T>> {
     }
 }
 
-/// `None` instead of an error that lasts.
+/// Converts a persistent error to `None`; a transient error is returned.
 pub fn lasting<T>(result: Result<T>) -> Result<Option<T>> {
     Ok(transient(result)?.ok())
 }

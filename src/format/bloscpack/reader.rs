@@ -1,4 +1,4 @@
-//! Reading the headers of many small chunks by few reads of the file.
+//! Reads the headers of many small chunks with few reads of the file.
 
 use super::chain::Found;
 use super::places::Places;
@@ -6,10 +6,10 @@ use crate::codec::blosc;
 use crate::error::{Error, Result};
 use crate::source::Window;
 
-/// A stored chunk that is longer is not read as a whole.
+/// Maximum size of a stored chunk that is read as a whole.
 const WHOLE: u64 = 256 << 10;
 
-/// What was read last of chunks and offsets.
+/// Read buffers for chunks and offsets.
 #[derive(Debug)]
 pub struct Reader<'a> {
     places: &'a Places,
@@ -18,19 +18,19 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader that has read nothing yet.
+    /// Creates a reader with empty buffers.
     pub fn new(places: &'a Places) -> Self {
         let window = || Window::new(&*places.source);
         Self { places, chunks: window(), offsets: window() }
     }
 
-    /// Item `n` of variable length.
+    /// Returns item `n` of a file of the variable-length proposal.
     pub fn item(&mut self, n: u64) -> Result<Found> {
         let offset = self.offset(n)?;
         self.header(self.places.item_place(offset)?)
     }
 
-    /// The offset of chunk `n`, if there are offsets.
+    /// Returns the offset of chunk `n`, if there are offsets.
     pub fn offset(&mut self, n: u64) -> Result<Option<i64>> {
         let Some(at) = self.places.offsets else { return Ok(None) };
         let at = n.checked_mul(8).and_then(|skip| at.checked_add(skip));
@@ -40,14 +40,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The chunk that begins at `at`.
+    /// Returns the chunk that begins at `at`.
     pub fn header(&mut self, at: u64) -> Result<Found> {
         let len = blosc::HEADER_SIZE as usize;
         let bytes = if at < self.places.size { self.chunks.at(at, len)? } else { &[] };
         self.places.parse(at, bytes)
     }
 
-    /// The stored bytes of a chunk with its checksum, unless they are too many.
+    /// Returns the stored bytes of a chunk with its checksum; `None` if they are too many.
     pub fn stored(&mut self, found: &Found) -> Result<Option<&[u8]>> {
         let len = self.places.end_of(found) - found.at;
         if len > WHOLE {

@@ -1,4 +1,4 @@
-//! The text of `tree.yaml`: what header and metadata say.
+//! The text of `tree.yaml`: contents of header and metadata.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::literal::Literal;
 use super::metadata::Section;
 use crate::format::shown as yaml;
 
-/// Metadata of more bytes are not repeated in the text.
+/// Maximum size of metadata that are copied into the text, in bytes.
 const REPEATED: usize = 64 << 10;
 
 #[derive(Serialize)]
@@ -64,17 +64,17 @@ enum Shown<'a> {
     Text(String),
 }
 
-/// What there is to say of a file.
+/// The contents of `tree.yaml`.
 #[derive(Debug)]
 pub(super) struct Said<'a> {
     pub(super) header: &'a Header,
-    /// Bytes of the payload, if the header says so.
+    /// Size of the payload in bytes, if the header has it.
     pub(super) size: Option<u64>,
     pub(super) metadata: Option<&'a Metadata>,
     pub(super) array: Option<&'a Array>,
 }
 
-/// The text.
+/// Returns the text.
 pub(super) fn text(said: &Said<'_>) -> Vec<u8> {
     let header = said.header;
     let described = header.kind != Kind::First;

@@ -1,4 +1,4 @@
-//! `arrays/`: what can be typed.
+//! `arrays/`: the typed arrays of the file.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::series::{Filled, Series};
 use crate::content::folder::{Folder, Kind, Node};
 use crate::error::Result;
 
-/// The folders in `arrays/`.
+/// The directories in `arrays/`.
 #[derive(Debug)]
 pub struct Arrays {
     file: Arc<GsdFile>,
@@ -18,17 +18,17 @@ pub struct Arrays {
     series: Arc<Series>,
 }
 
-/// The names of the folders. The last one is there only in a file that has its schema.
+/// The names of the directories. The last one exists only if the file has the HOOMD schema.
 const NAMES: [&str; 3] = ["frames", "series", "resolved"];
 
 impl Arrays {
-    /// Those of `file`.
+    /// Creates the directories of `file`.
     pub fn new(file: &Arc<GsdFile>) -> Self {
         let (frames, series) = (Frames::new(file.clone()), Series::new(file.clone()));
         Self { file: file.clone(), frames: Arc::new(frames), series: Arc::new(series) }
     }
 
-    /// The folder of series.
+    /// Returns the directory of series.
     pub fn series(&self) -> &Arc<Series> {
         &self.series
     }

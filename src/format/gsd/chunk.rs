@@ -1,4 +1,4 @@
-//! A chunk as a file: an array with the header of numpy, or a text.
+//! A chunk as a file: a `.npy` array, or a text.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::content::folder::{File, Keeping, Renewal, Signature};
 use crate::content::{Content, npy};
 use crate::error::Result;
 
-/// The ending of the name of its file.
+/// Returns the file name extension of the chunk.
 pub fn ending(entry: &Entry) -> &'static str {
     match entry.element() {
         Some(element) if element.is_text() => ".txt",
@@ -17,7 +17,7 @@ pub fn ending(entry: &Entry) -> &'static str {
     }
 }
 
-/// The bytes of its file: the data as they lie in the source, behind a header if it is an array.
+/// Returns the bytes of the file: the chunk's data as stored, after a `.npy` header if it is an array.
 pub fn content(file: &GsdFile, entry: &Entry) -> Result<Arc<dyn Content>> {
     let data = Arc::new(file.data(entry)?);
     match entry.element() {
@@ -28,7 +28,7 @@ pub fn content(file: &GsdFile, entry: &Entry) -> Result<Arc<dyn Content>> {
     }
 }
 
-/// Its file.
+/// Returns the chunk as a file.
 pub fn file(file: &Arc<GsdFile>, entry: &Entry) -> File {
     let (holder, entry) = (file.clone(), *entry);
     File {
@@ -42,7 +42,8 @@ pub fn file(file: &Arc<GsdFile>, entry: &Entry) -> File {
     }
 }
 
-/// The same text in all versions of a file in which the chunk is the same: its frame and name are in its path.
+/// Identifies the chunk: equal in two versions of a file means that the chunk is unchanged. Frame and name
+/// are not included, as the path has them.
 pub fn signature(file: &GsdFile, entry: &Entry) -> String {
     let Entry { location, n, m, kind, .. } = entry;
     let version = file.header().version.0;

@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::{Block, Container, Defect};
 use crate::source::{Source, SourceStat};
 
-/// A file, and what it shows.
+/// An open GSD file and its views.
 #[derive(Debug)]
 pub(super) struct Gsd {
     file: Arc<GsdFile>,

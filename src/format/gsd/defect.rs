@@ -1,4 +1,4 @@
-//! What may be wrong in a GSD file, worded.
+//! Damage and notes of a GSD file, in words.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,44 +10,44 @@ use super::index::SURVEYED;
 use crate::error::Result;
 use crate::format::{self, Severity};
 
-/// So many defects of one kind are told of a large index.
+/// Maximum number of reported defects of a large index, and of reported long names.
 const MOST: usize = 1000;
 
-/// The newest version that is known.
+/// The newest known version.
 const NEWEST: Version = Version(2, 1);
 
-/// Something wrong, with what there is to say about it.
+/// A defect, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// The version is newer than those that are known.
+    /// The version is newer than the newest known one.
     NewerVersion(Version),
-    /// The list of names does not end within its room.
+    /// The list of names has no end within its allocated space.
     EndlessNames,
-    /// There are more names than can be shown.
+    /// There are more names than can be shown; the number that is shown.
     TooManyNames(usize),
     /// A name is too long for a path.
     LongName(u16),
-    /// An entry, or its data.
+    /// An entry or its data are damaged.
     Entry(String),
-    /// The frame of an entry is not where it belongs.
+    /// The entry's frame is out of order.
     Frame(u64),
-    /// Slots behind the end of the index are used.
+    /// Slots after the end of the index are in use.
     EndsEarly {
         /// The first slot with location 0.
         end: u64,
-        /// The first slot behind it that is used.
+        /// The first slot after the end that is in use.
         used: u64,
     },
     /// The last frame is not finished.
     Unfinished {
-        /// Its number.
+        /// The frame's number.
         frame: u64,
-        /// How many of its chunks the index has.
+        /// Number of the frame's chunks in the index.
         chunks: u64,
     },
     /// The entries of a frame are not sorted by name.
     Unsorted(u64),
-    /// Chunks of a name differ in type or shape.
+    /// The chunks of a name differ in type or shape, so they make no series.
     NoSeries {
         /// The name.
         name: Box<[u8]>,
@@ -56,9 +56,10 @@ pub enum Defect {
         /// The first one that differs.
         other: Entry,
     },
-    /// Chunks of a name do not make one row a frame: the name, the first chunk, and the first that is no row.
+    /// A chunk of a name can't be a row: the name, the first chunk, and the first misfit.
     NoRows((Box<[u8]>, Entry, Entry)),
-    /// Numbers of one type are shown as those of another: the name, the first chunk, and the first of another type.
+    /// Numbers are converted to the type of the first chunk: the name, the first chunk, and the first of
+    /// another type.
     Converted((Box<[u8]>, Entry, Entry)),
 }
 
@@ -122,7 +123,7 @@ impl fmt::Display for Defect {
     }
 }
 
-/// Writes what follows from two chunks of a name that differ.
+/// Writes how two chunks of a name differ.
 fn differ(
     out: &mut fmt::Formatter<'_>,
     name: &[u8],
@@ -151,21 +152,21 @@ impl Defect {
         }
     }
 
-    /// The defect as it is told, at its place.
+    /// Converts the defect to the common form, with its location.
     pub(super) fn at(&self, offset: u64, slot: Option<u64>) -> format::Defect {
         let block = slot.and_then(|slot| usize::try_from(slot).ok());
         format::Defect { severity: self.severity(), offset, block, what: self.to_string() }
     }
 }
 
-/// What is wrong with header, names, and an index that is small enough to be looked through at once.
+/// Returns the defects of header and names, and those of the index if it is small enough to scan at once.
 pub fn of_file(file: &GsdFile) -> Vec<format::Defect> {
     let mut found = of_names(file);
     let version = file.header().version;
     if version > NEWEST {
         found.push(Defect::NewerVersion(version).at(44, None));
     }
-    // What can't be read at all is told to the programs that try.
+    // An unreadable index is reported by the reads that fail.
     if let Ok(of_index) = unfinished(file) {
         found.extend(of_index);
     }
@@ -182,7 +183,7 @@ pub fn of_file(file: &GsdFile) -> Vec<format::Defect> {
     found
 }
 
-/// What is wrong with a large index, but for single entries.
+/// Returns the defects of a large index, except damage of single entries.
 pub fn of_index(file: &GsdFile) -> Result<Vec<format::Defect>> {
     let (index, mut found) = (file.index(), Vec::new());
     let used = index.used()?;
@@ -247,7 +248,7 @@ fn of_small(file: &GsdFile) -> Result<Vec<format::Defect>> {
     Ok(found)
 }
 
-/// Whether the entries of each frame are sorted by name, as from version 2.0 on.
+/// A check that the entries of each frame are sorted by name, as required from version 2.0 on.
 struct Sorted<'a> {
     file: &'a GsdFile,
     last: Option<(u64, u16)>,

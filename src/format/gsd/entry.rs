@@ -1,4 +1,4 @@
-//! An entry of the index, and the types of elements (`file-layer.rst` of gsd 1.0, "Index block"; types as in `gsd.h`).
+//! An index entry, and the element types (`file-layer.rst` of gsd 1.0, "Index block"; types as in `gsd.h`).
 //!
 //! ```text
 //!   0 frame u64    16 location i64   28 id u16    31 flags u8
@@ -8,19 +8,19 @@
 use super::header::{SIZE, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
 
-/// A type of elements.
+/// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// As numpy calls it; `character` is UTF-8.
+    /// NumPy's name of the type; `character` is UTF-8.
     pub name: &'static str,
-    /// As a header of numpy describes it, without quotes.
+    /// The `descr` of a `.npy` header, without quotes.
     pub descr: &'static str,
-    /// Bytes of one.
+    /// Bytes per element.
     pub size: u64,
 }
 
 impl Element {
-    /// Whether it is a character of a text.
+    /// True for characters of a text.
     pub fn is_text(&self) -> bool {
         self.name == "character"
     }
@@ -30,7 +30,7 @@ const fn element(name: &'static str, descr: &'static str, size: u64) -> Element 
     Element { name, descr, size }
 }
 
-/// The types from number 1 on. The last one came with version 2.1.
+/// The types by number, from 1 on. The last one came with version 2.1.
 const ELEMENTS: [Element; 11] = [
     element("uint8", "|u1", 1),
     element("uint16", "<u2", 2),
@@ -45,33 +45,33 @@ const ELEMENTS: [Element; 11] = [
     element("character", "|u1", 1),
 ];
 
-/// An entry of the index: one chunk.
+/// An index entry: describes one chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number in the index, from 0.
+    /// Number of the entry in the index, from 0.
     pub slot: u64,
-    /// The frame.
+    /// Number of the frame.
     pub frame: u64,
-    /// Rows.
+    /// Number of rows.
     pub n: u64,
-    /// Columns.
+    /// Number of columns.
     pub m: u32,
-    /// Where the data begin.
+    /// Offset of the data in the file.
     pub location: i64,
-    /// The number of the name.
+    /// Number of the name.
     pub id: u16,
-    /// The number of the type.
+    /// Number of the element type.
     pub kind: u8,
-    /// 0.
+    /// Always 0 in a valid entry.
     pub flags: u8,
 }
 
-/// What entries have to keep to.
+/// Limits that valid entries keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Names in the list.
+    /// Number of names in the list.
     pub names: u64,
-    /// Frames beyond this one are not shown.
+    /// The last frame that is shown.
     pub last_frame: u64,
 }
 
@@ -90,46 +90,47 @@ impl Entry {
         }
     }
 
-    /// Whether the slot is not used: the index ends before it.
+    /// True if the slot is unused: the index ends before it.
     pub fn is_end(&self) -> bool {
         self.location == 0
     }
 
-    /// The type of its elements; `None` if it is unknown.
+    /// Returns the element type; `None` if it is unknown.
     pub fn element(&self) -> Option<&'static Element> {
         ELEMENTS.get(usize::from(self.kind).checked_sub(1)?)
     }
 
-    /// True if its elements are characters.
+    /// True if the elements are characters.
     pub fn is_text(&self) -> bool {
         self.element().is_some_and(Element::is_text)
     }
 
-    /// True if it is one number.
+    /// True if the chunk is a single number.
     pub fn is_number(&self) -> bool {
         (self.n, self.m) == (1, 1) && !self.is_text()
     }
 
-    /// The shape that readers give it: M = 1 is no dimension.
+    /// Returns the shape as readers of GSD see it: one-dimensional if M is 1.
     pub fn shape(&self) -> Vec<u64> {
         if self.m == 1 { vec![self.n] } else { vec![self.n, self.m.into()] }
     }
 
-    /// Shape and type, for messages.
+    /// Describes shape and type, for messages.
     pub fn array(&self) -> String {
         format!("{} x {} elements of {}", self.n, self.m, self.element().map_or("?", |element| element.name))
     }
 
-    /// Bytes of the data; `None` if no file has so many.
+    /// Returns the size of the data in bytes; `None` if it exceeds every possible file size.
     pub fn bytes(&self) -> Option<u64> {
         let bytes = self.n.checked_mul(self.m.into())?.checked_mul(self.element()?.size)?;
         (bytes <= i64::MAX as u64).then_some(bytes)
     }
 
-    /// Whether it says which chunk of which frame it is. What else may be wrong concerns the data.
+    /// Checks that the entry identifies a chunk and a frame. The location of the data is checked by
+    /// [`Self::range`].
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Says which field is invalid.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         let wrong = if self.is_end() {
             "location is 0, which ends the index, but further entries follow".to_owned()
@@ -147,10 +148,10 @@ impl Entry {
         Err(Error::damaged(wrong))
     }
 
-    /// Where the data lie in a file of `size` bytes: offset and length.
+    /// Returns offset and length of the data in a file of `size` bytes.
     ///
     /// # Errors
-    /// They do not lie within the file.
+    /// The data are not within the file.
     pub fn range(&self, size: u64) -> Result<(u64, u64)> {
         let Some(len) = self.bytes() else {
             return Err(Error::damaged(format!("{} are more than any file has", self.array())));
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(Entry::parse(&bytes, 7), entry());
         assert_eq!((entry().bytes(), entry().shape()), (Some(48), vec![4, 3]));
         assert_eq!(Entry { m: 1, ..entry() }.shape(), [4]);
-        // What is cut off is zeros, which is the end.
+        // Missing bytes are read as zeros, which mark the end.
         assert!(Entry::parse(&bytes[..10], 0).is_end());
     }
 
@@ -218,7 +219,7 @@ mod tests {
             Entry { location: i64::MIN, ..entry() },
             Entry { location: i64::MAX, ..entry() },
             Entry { location: 255, ..entry() },
-            // The product is 0, or 8, where it wraps.
+            // The product would wrap to 0 or 8.
             Entry { n: 1 << 62, m: 4, kind: 1, ..entry() },
             Entry { n: (1 << 61) + 1, m: 1, kind: 4, ..entry() },
             Entry { n: u64::MAX, m: u32::MAX, kind: 10, ..entry() },
@@ -227,7 +228,7 @@ mod tests {
         for entry in wrong {
             assert!(entry.range(348).is_err(), "{entry:?}");
         }
-        // Nothing is stored of an array without rows: its place does not matter, but has to be one.
+        // An array without rows has no data, but its location must still be within the file.
         assert_eq!(Entry { n: 0, location: 348, ..entry() }.range(348).unwrap(), (348, 0));
         assert!(Entry { n: 0, location: 349, ..entry() }.range(348).is_err());
     }

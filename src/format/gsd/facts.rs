@@ -5,10 +5,10 @@ use super::file::GsdFile;
 use crate::content::folder::Attributes;
 use crate::format::{Fact, FactValue, Facts};
 
-/// Characters of a name in `blocks.yaml`.
+/// Maximum characters of a name in `blocks.yaml`.
 const NAME_SHOWN: usize = 52;
 
-/// The facts of an entry, damaged or not.
+/// Returns the facts of an entry, damaged or not.
 pub fn facts(file: &GsdFile, entry: &Entry) -> Facts {
     let data_size = file.data(entry).ok().and(entry.bytes()).unwrap_or(0);
     let kind = entry.element().map_or_else(|| entry.kind.to_string(), |element| element.name.to_owned());
@@ -35,12 +35,12 @@ pub fn facts(file: &GsdFile, entry: &Entry) -> Facts {
     Facts { offset, data_size, lines }
 }
 
-/// The same as attributes.
+/// Returns the facts of an entry as extended attributes.
 pub fn attributes(file: &GsdFile, entry: &Entry) -> Attributes {
     facts(file, entry).iter().map(|fact| (fact.name, fact.value.to_string())).collect()
 }
 
-/// A name as text; bytes that are not UTF-8 become U+FFFD.
+/// Returns a name as text; bytes that are not UTF-8 become U+FFFD.
 fn name(file: &GsdFile, id: u16) -> String {
     file.names().bytes(id).map_or_else(String::new, |name| String::from_utf8_lossy(name).into_owned())
 }

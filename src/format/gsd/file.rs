@@ -1,4 +1,4 @@
-//! A GSD file: header, names, entries, frames.
+//! An open GSD file: header, names, entries, frames.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -12,19 +12,19 @@ use crate::content::Slice;
 use crate::error::{Error, Result};
 use crate::source::{Source, SourceStat, read_up_to};
 
-/// So many more frames than slots of the index may there be: frames without a chunk need no slot.
+/// Maximum number of frames beyond the number of index slots: frames without a chunk need no slot.
 const EMPTY_FRAMES: u64 = 1 << 20;
 
-/// Slots of the first index of a file that a writer of version 1.x makes.
+/// Slots in the first index that a writer of version 1.x allocates.
 const FIRST_SLOTS: u64 = 128;
 
-/// More entries than this in a row are read past the pages of the index that are kept.
+/// Ranges of more entries than this are scanned directly, bypassing the page cache of the index.
 const KEPT_TOGETHER: u64 = 256;
 
-/// The most chunks of a frame that are shown as files: names can be numbered up to 65535.
+/// Maximum chunks of a frame that are shown as files: names are numbered up to 65535.
 pub const MOST_CHUNKS: u64 = 1 << 17;
 
-/// A GSD file that was opened. It answers for the state in which the file was then.
+/// An open GSD file, as it was when it was opened.
 #[derive(Debug)]
 pub struct GsdFile {
     source: Arc<dyn Source>,
@@ -35,22 +35,22 @@ pub struct GsdFile {
     shown: OnceLock<Shown>,
 }
 
-/// The frames that are finished.
+/// The finished frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// How many of the entries in order are theirs.
+    /// Number of entries that belong to finished frames.
     pub entries: u64,
-    /// How many frames there are.
+    /// Number of finished frames.
     pub frames: u64,
-    /// The number of entries of an unfinished frame, which follows.
+    /// Number of entries of the unfinished frame that follows.
     pub unfinished: u64,
 }
 
 impl GsdFile {
-    /// Reads header and names, whatever the number of frames.
+    /// Reads header and names; the cost does not depend on the number of frames.
     ///
     /// # Errors
-    /// The header is damaged, or of an unknown version.
+    /// The header is damaged, or its version is unknown.
     pub fn open(source: Arc<dyn Source>) -> Result<Self> {
         let stat = source.stat()?;
         let mut bytes = [0; SIZE as usize];
@@ -63,32 +63,32 @@ impl GsdFile {
         Ok(Self { source, stat, header, names, index, shown: OnceLock::new() })
     }
 
-    /// The source.
+    /// Returns the source.
     pub fn source(&self) -> &Arc<dyn Source> {
         &self.source
     }
 
-    /// What the source was when the file was opened.
+    /// Returns the stat of the source at the time of opening.
     pub fn stat(&self) -> SourceStat {
         self.stat
     }
 
-    /// What the header says.
+    /// Returns the parsed header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The names of chunks.
+    /// Returns the names of chunks.
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// All entries, in order of the file: the blocks.
+    /// Returns the index: all entries in file order, which are the mount's blocks.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// The frames that are finished.
+    /// Returns the finished frames.
     pub fn shown(&self) -> Result<Shown> {
         if let Some(shown) = self.shown.get() {
             return Ok(*shown);
@@ -97,10 +97,13 @@ impl GsdFile {
         Ok(*self.shown.get_or_init(|| shown))
     }
 
-    /// A writer of version 1.x that finds the index full in the middle of a frame writes a new one twice as large,
-    /// with those entries of the frame that there is room for in the old one. Until it ends the frame, or for good if
-    /// it is killed, exactly half of the index is used. Then the last frame counts as finished only if it has each
-    /// name that the frame before it has. Writers of later versions write entries of finished frames alone.
+    /// Finds the finished frames.
+    ///
+    /// If the index fills up in the middle of a frame, a writer of version 1.x writes a new one of twice the
+    /// size. The frame's entries that fitted into the old index are copied to the new one. Until the frame
+    /// ends, or for good if the writer is killed, exactly half of the new index is in use. In this state the
+    /// last frame counts as finished only if it has every name that the previous frame has. Later writers
+    /// write entries of finished frames only.
     fn find_shown(&self) -> Result<Shown> {
         let entries = self.index.order()?.len();
         let Some(last) = self.index.last(entries)? else {
@@ -138,29 +141,31 @@ impl GsdFile {
         Ok(Shown { entries: start, frames, unfinished: entries - start })
     }
 
-    /// How many frames there are. Those without a chunk behind the last one with a chunk are not known to the format.
+    /// Returns the number of frames. The format does not record frames without chunks after the last frame
+    /// with chunks.
     pub fn frames(&self) -> Result<u64> {
         Ok(self.shown()?.frames)
     }
 
-    /// How many entries make up the frames.
+    /// Returns the number of entries that make up the frames.
     pub fn entries(&self) -> Result<u64> {
         Ok(self.shown()?.entries)
     }
 
-    /// Entry `k` of those that make up the frames, in order of frames. Of a large index, a damaged one is an error.
+    /// Returns entry `k` of those that make up the frames, in frame order. In a large index the entry may be
+    /// damaged, which is an error.
     pub fn entry(&self, k: u64) -> Result<Entry> {
         let entry = self.index.entry(k)?;
         entry.check(self.index.limits()).map_err(|error| error.at(self.index.offset(entry.slot)))?;
         Ok(entry)
     }
 
-    /// Adds the usable ones of a range of the entries that make up the frames to `found`.
+    /// Appends the usable entries of a range to `found`. The range counts entries that make up the frames.
     pub fn read_entries(&self, range: Range<u64>, found: &mut Vec<Entry>) -> Result<()> {
         self.each_entry(range, |entry| found.push(*entry))
     }
 
-    /// Hands out the usable ones of a range of the entries that make up the frames.
+    /// Calls `hand_out` with each usable entry of a range. The range counts entries that make up the frames.
     pub fn each_entry(&self, mut range: Range<u64>, mut hand_out: impl FnMut(&Entry)) -> Result<()> {
         let mut take = |entry: &Entry| {
             if self.index.is_usable(entry) {
@@ -168,7 +173,7 @@ impl GsdFile {
             }
             Ok(true)
         };
-        // A few come from the pages that are kept.
+        // A short range is read through the page cache.
         let is_long = range.end.saturating_sub(range.start) > KEPT_TOGETHER;
         match self.index.order()? {
             Order::All(_) if is_long => self.index.scan(range, &mut take),
@@ -176,10 +181,10 @@ impl GsdFile {
         }
     }
 
-    /// Which entries are of frame `frame`.
+    /// Returns the range of entries of frame `frame`.
     pub fn frame(&self, frame: u64) -> Result<Range<u64>> {
         let end = self.entries()?;
-        // Most files have as many chunks in each frame.
+        // Most files have equally many chunks in each frame.
         let near = u128::from(end) * u128::from(frame) / u128::from(self.frames()?.max(1));
         let start = self.index.first_of(frame, 0..end, u64::try_from(near).unwrap_or(end))?;
         let next = frame.checked_add(1);
@@ -187,10 +192,10 @@ impl GsdFile {
         Ok(start..end)
     }
 
-    /// The entries of frame `frame`.
+    /// Returns the entries of frame `frame`.
     ///
     /// # Errors
-    /// There are more than [`MOST_CHUNKS`].
+    /// The frame has more than [`MOST_CHUNKS`] chunks.
     pub fn entries_of(&self, frame: u64) -> Result<Vec<Entry>> {
         let range = self.frame(frame)?;
         let (start, count) = (range.start, range.end - range.start);
@@ -204,9 +209,10 @@ impl GsdFile {
         Ok(found)
     }
 
-    /// The chunk of frame `frame` with a name; of several, the one that was written last.
+    /// Returns the chunk of frame `frame` with name `id`; the last written one if there are several.
     ///
-    /// From version 2.0 on the entries of a frame are sorted by name; before, all of the frame are looked at.
+    /// From version 2.0 on the entries of a frame are sorted by name. In older files all entries of the frame
+    /// are scanned.
     pub fn find(&self, frame: u64, id: u16) -> Result<Option<Entry>> {
         let range = self.frame(frame)?;
         let is_short = range.end - range.start <= 64;
@@ -236,29 +242,30 @@ impl GsdFile {
         Ok(found)
     }
 
-    /// What ascends in the order in which chunks of one frame and name were written.
+    /// Returns a key that sorts chunks of one frame and name by the time of writing.
     ///
-    /// An index of version 1.x is in that order. A later one is sorted by name, so the place of the data tells.
+    /// The index of version 1.x is in write order. A later one is sorted by name, so the location of the data
+    /// decides.
     pub fn written(&self, entry: &Entry) -> (i64, u64) {
         if self.header.is_old() { (0, entry.slot) } else { (entry.location, entry.slot) }
     }
 
-    /// The data of a chunk, as they lie in the file.
+    /// Returns the data of a chunk, as stored in the file.
     ///
     /// # Errors
-    /// They are not within the file.
+    /// The data are not within the file.
     pub fn data(&self, entry: &Entry) -> Result<Slice> {
         let (offset, len) = self.range(entry)?;
         Ok(Slice::new(self.source.clone(), offset, len))
     }
 
-    /// Where the data of a chunk lie: offset and length.
+    /// Returns offset and length of a chunk's data.
     ///
     /// # Errors
-    /// They are not within the file.
+    /// The data are not within the file.
     pub fn range(&self, entry: &Entry) -> Result<(u64, u64)> {
         let found = entry.range(self.stat.size).or_else(|_| {
-            // The index may have been read when the file had grown already.
+            // The file may have grown between opening and reading the index.
             entry.range(self.source.size_now()?)
         });
         found.map_err(|error| error.at(self.index.offset(entry.slot)))

@@ -1,8 +1,8 @@
-//! `arrays/frames/`: each frame as a folder, with the chunks that the file holds of it.
+//! `arrays/frames/`: each frame as a directory of the chunks that it stores.
 //!
-//! A frame is a number without padding, and a chunk lies at the path that its name gives. Nothing is kept for each
-//! frame: its entries are found by bisection when a program looks into it. The frames that were looked into last are
-//! kept, in bounded memory.
+//! A frame's name is its number without leading zeros. A chunk's name is its path. No state is kept per
+//! frame: its entries are found by bisection when a program looks into it. The most recently used frames are
+//! cached in bounded memory.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use super::path_folder::{CountedFolder, Item, Items, PathFolder};
 use crate::content::folder::{Folder, Kind, Node};
 use crate::error::Result;
 
-/// So many chunks of frames are kept, and those of the last one.
+/// Maximum number of chunks in cached frames. The most recent frame is always kept.
 const KEPT: usize = 1 << 15;
 
 /// The frames of a file.
@@ -27,12 +27,12 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// The frames of `file`.
+    /// Creates the frames of `file`.
     pub fn new(file: Arc<GsdFile>) -> Self {
         Self { file, kept: Mutex::new((LruCache::unbounded(), 0)) }
     }
 
-    /// The folder of all frames.
+    /// Returns the directory of all frames.
     pub fn folder(self: &Arc<Self>) -> Result<Arc<dyn Folder>> {
         let frames = self.clone();
         let folder = move |number| Ok(Node::Folder(Arc::new(Frame { frames: frames.clone(), number })));
@@ -47,13 +47,13 @@ impl Frames {
         let items = self.read(frame)?;
         let mut guard = kept();
         let (frames, total) = &mut *guard;
-        // An empty one needs room, too.
+        // An empty frame needs memory, too.
         let weight = |items: &Items<Entry>| items.len() + 1;
         *total += weight(&items);
         if let Some(replaced) = frames.put(frame, items.clone()) {
             *total -= weight(&replaced);
         }
-        // The last one is kept however large it is: a listing looks into it many times.
+        // The most recent frame is kept whatever its size: a listing looks into it many times.
         while *total > KEPT
             && frames.len() > 1
             && let Some((_, dropped)) = frames.pop_lru()
@@ -63,8 +63,8 @@ impl Frames {
         Ok(items)
     }
 
-    /// The chunks of a frame. Of several with the same name the last one has the plain name; the others are called
-    /// `NAME~1`, `NAME~2` in the order in which they were written.
+    /// Reads the chunks of a frame. If several have the same name, the last one has the plain name. The
+    /// others are called `NAME~1`, `NAME~2` in the order of writing.
     fn read(&self, frame: u64) -> Result<Items<Entry>> {
         let mut entries = self.file.entries_of(frame)?;
         let names = self.file.names();
@@ -88,7 +88,7 @@ impl Frames {
     }
 }
 
-/// The folder of a frame, which costs nothing until a program looks into it.
+/// The directory of a frame, which costs nothing until a program looks into it.
 #[derive(Debug)]
 struct Frame {
     frames: Arc<Frames>,

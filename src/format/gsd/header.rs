@@ -1,4 +1,5 @@
-//! The header: the first 256 bytes (`file-layer.rst` of gsd 1.0, "Header block"; the same in all versions).
+//! The header: the first 256 bytes (`file-layer.rst` of gsd 1.0, "Header block"; unchanged in later
+//! versions).
 //!
 //! ```text
 //!   0 magic u64                     40 schema_version u32
@@ -8,23 +9,24 @@
 //!  32 namelist_allocated_entries   176 reserved, 80 bytes
 //! ```
 //!
-//! All numbers are little-endian: the document does not say so, but all writers were. The document speaks of used
-//! entries that the header counts; there are no such fields. A version is `0xaaaabbbb` for aaaa.bbbb.
+//! All numbers are little-endian: the document does not specify it, but all writers ran on little-endian
+//! machines. The document mentions counts of used entries in the header; no field holds them. A version
+//! `0xaaaabbbb` means aaaa.bbbb.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// Bytes of the header.
+/// Size of the header in bytes.
 pub const SIZE: u64 = 256;
 
-/// Bytes of an entry of the index.
+/// Size of an index entry in bytes.
 pub const ENTRY: u64 = 32;
 
-/// Bytes that `namelist_allocated_entries` counts as one.
+/// Size in bytes of a unit of `namelist_allocated_entries`.
 pub const SLOT: u64 = 64;
 
-/// What a file begins with.
+/// The magic at the start of a file.
 pub const MAGIC: [u8; 8] = 0x65df_65df_65df_65df_u64.to_le_bytes();
 
 /// A version: major and minor.
@@ -43,16 +45,16 @@ impl fmt::Display for Version {
     }
 }
 
-/// A piece of the file: where it begins, and how many bytes it has.
+/// A byte range of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins.
+    /// Offset in the file.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
-/// What the header says, checked against the size of the file.
+/// The parsed header; its ranges are within the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The version of the file layer.
@@ -61,11 +63,11 @@ pub struct Header {
     pub schema_version: Version,
     /// The program that made the file.
     pub application: Vec<u8>,
-    /// What the names of chunks mean: `hoomd`.
+    /// The schema, which defines the meaning of chunk names: `hoomd`.
     pub schema: Vec<u8>,
-    /// The index, with the slots that are not used yet.
+    /// The index, including unused slots.
     pub index: Extent,
-    /// The list of names, with the room that is not used yet.
+    /// The list of names, including unused space.
     pub names: Extent,
 }
 
@@ -116,35 +118,35 @@ impl Header {
         })
     }
 
-    /// Slots of the index, used or not.
+    /// Returns the number of index slots, used or not.
     pub fn slots(&self) -> u64 {
         self.index.len / ENTRY
     }
 
-    /// Whether names lie in slots of 64 bytes, and entries in the order in which they were written.
+    /// True before version 2.0: names are in slots of 64 bytes, and entries are in write order.
     pub fn is_old(&self) -> bool {
         self.version.0 < 2
     }
 }
 
-/// The bytes before the first zero.
+/// Returns the bytes before the first NUL.
 pub fn text(bytes: &[u8]) -> Vec<u8> {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
 }
 
-/// The number at an offset within `bytes`; missing bytes are zeros.
+/// Reads a little-endian u64 at an offset; missing bytes are zeros.
 pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found.map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
-/// The same of 4 bytes.
+/// Reads a little-endian u32 at an offset; missing bytes are zeros.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found.map_or(0, |chunk| u32::from_le_bytes(*chunk))
 }
 
-/// The same of 2 bytes.
+/// Reads a little-endian u16 at an offset; missing bytes are zeros.
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     found.map_or(0, |chunk| u16::from_le_bytes(*chunk))

@@ -1,12 +1,12 @@
-//! The index: one entry of 32 bytes a chunk (`file-layer.rst` of gsd 1.0, "Index block").
+//! The index: one entry of 32 bytes per chunk (`file-layer.rst` of gsd 1.0, "Index block").
 //!
-//! The index is read with `pread`, in pages that are kept in a bounded cache, and never mapped: a file that is cut
-//! short gives an error. Nothing here depends on the number of slots but by its logarithm; only an index of at most
-//! [`SURVEYED`] entries is looked through as a whole, to find what is damaged.
+//! The index is read with `pread`, in pages that are kept in a bounded cache. It is never mapped, so a
+//! truncated file gives an error. Cost grows with the logarithm of the number of slots. Only an index of at
+//! most [`SURVEYED`] entries is scanned as a whole, to find damage.
 //!
-//! An index ends at the first entry with location 0. Its end is found by bisection: writers fill the slots in order.
-//! The frames ascend, so the entries of a frame are found by bisection, too. Where entries are damaged, or frames
-//! do not ascend, the entries that are left out are as few as make the others ascend: see [`Order`].
+//! The index ends at the first entry with location 0. Writers fill the slots in order, so the end is found by
+//! bisection. Frames ascend, so the entries of a frame are found by bisection, too. If entries are damaged or
+//! frames do not ascend, as few entries as possible are left out: see [`Order`].
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -20,17 +20,17 @@ use super::order::{Order, ascending};
 use crate::error::{Error, Kind, Result};
 use crate::source::{Source, read_up_to};
 
-/// Entries of an index that is looked through as a whole: 2 MiB.
+/// Maximum entries of an index that is scanned as a whole: 2 MiB.
 pub const SURVEYED: u64 = 1 << 16;
 
-/// Entries of a page, and pages that are kept: 1 MiB.
+/// Entries per page, and pages that are cached: 1 MiB.
 const PAGE: u64 = 128;
 const PAGES: NonZeroUsize = NonZeroUsize::new(256).expect("256 is not zero");
 
-/// Entries read at once by [`Index::scan`].
+/// Entries that [`Index::scan`] reads at once.
 const PIECE: u64 = 2048;
 
-/// Damaged entries in a row, of a large index, that bisection passes.
+/// Maximum run of damaged entries that bisection skips in a large index.
 const PASSED: u64 = 4 * PAGE;
 
 /// The index of a file.
@@ -45,28 +45,28 @@ pub struct Index {
 }
 
 impl Index {
-    /// The index at a place of the source. Reads nothing.
+    /// Creates the index at a byte range of the source. Reads nothing.
     pub fn new(source: Arc<dyn Source>, place: Extent, limits: Limits) -> Self {
         let pages = Mutex::new(LruCache::new(PAGES));
         Self { source, place, limits, used: OnceLock::new(), order: OnceLock::new(), pages }
     }
 
-    /// What entries have to keep to.
+    /// Returns the limits that valid entries keep.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Slots, used or not.
+    /// Returns the number of slots, used or not.
     pub fn slots(&self) -> u64 {
         self.place.len / ENTRY
     }
 
-    /// Where an entry lies in the file.
+    /// Returns the file offset of an entry.
     pub fn offset(&self, slot: u64) -> u64 {
         self.place.offset.saturating_add(slot.saturating_mul(ENTRY))
     }
 
-    /// Entries before the end.
+    /// Returns the number of entries before the end.
     pub fn used(&self) -> Result<u64> {
         if let Some(used) = self.used.get() {
             return Ok(*used);
@@ -78,7 +78,7 @@ impl Index {
     fn find_end(&self) -> Result<u64> {
         let end = bisect(0..self.slots(), |slot| Ok(!self.read(slot)?.is_end()))?;
         let mut first = end;
-        // In a damaged index there may be a sooner one.
+        // A damaged index may end earlier.
         if end <= SURVEYED {
             self.scan(0..end, &mut |entry| {
                 first = if entry.is_end() { entry.slot } else { end };
@@ -88,7 +88,7 @@ impl Index {
         Ok(first)
     }
 
-    /// The entry in a slot before the end, whatever it says.
+    /// Returns the entry in a slot before the end, unchecked.
     pub fn slot(&self, slot: u64) -> Result<Entry> {
         if slot >= self.used()? {
             return Err(Error::new(Kind::NotFound, format!("there is no entry {slot}")));
@@ -116,7 +116,7 @@ impl Index {
         Ok(bytes)
     }
 
-    /// The entry in any slot, read anew.
+    /// Reads the entry in any slot, bypassing the cache.
     fn read(&self, slot: u64) -> Result<Entry> {
         let mut bytes = [0; ENTRY as usize];
         match read_up_to(&*self.source, self.offset(slot), &mut bytes)? {
@@ -129,7 +129,8 @@ impl Index {
         Error::damaged(format!("the index is cut off before entry {slot}")).at(self.offset(slot))
     }
 
-    /// Hands out entries in order of their slots, until `take` answers false. Used or not, damaged or not.
+    /// Calls `take` with the entries of a range in slot order until it returns false. Unused and damaged
+    /// entries are included.
     pub fn scan(&self, slots: Range<u64>, take: &mut dyn FnMut(&Entry) -> Result<bool>) -> Result<()> {
         let mut bytes = Vec::new();
         let end = slots.end.min(self.slots());
@@ -150,7 +151,7 @@ impl Index {
         Ok(())
     }
 
-    /// Which entries make up the frames, in which order.
+    /// Returns the entries that make up the frames, in frame order.
     pub fn order(&self) -> Result<&Order> {
         if let Some(order) = self.order.get() {
             return Ok(order);
@@ -179,23 +180,23 @@ impl Index {
         Ok(if ascends { Order::All(used) } else { Order::Some(ascending(&usable)) })
     }
 
-    /// Entry `k` of those that make up the frames.
+    /// Returns entry `k` of those that make up the frames.
     pub fn entry(&self, k: u64) -> Result<Entry> {
         let slot = self.order()?.slot(k);
         self.slot(slot.ok_or_else(|| Error::new(Kind::NotFound, format!("there is no entry {k}")))?)
     }
 
-    /// Whether an entry can be used. Of a large index damaged entries are among those that make up the frames.
+    /// True if an entry is valid. In a large index the entries that make up the frames include damaged ones.
     pub fn is_usable(&self, entry: &Entry) -> bool {
         entry.check(&self.limits).is_ok()
     }
 
-    /// The first of the entries in a range that is of frame `frame` or a later one; the end of the range if there is
-    /// none. Looks around `near` first.
+    /// Returns the first entry in a range that belongs to frame `frame` or a later one; the end of the range
+    /// if there is none. The search starts at `near`.
     pub fn first_of(&self, frame: u64, within: Range<u64>, near: u64) -> Result<u64> {
         let end = within.end;
         let is_before = |k: u64| {
-            // Damaged entries are of the frame of the entry behind them.
+            // A damaged entry counts as part of the next usable entry's frame.
             for k in k..end.min(k.saturating_add(PASSED)) {
                 let entry = self.entry(k)?;
                 if self.is_usable(&entry) {
@@ -218,7 +219,7 @@ impl Index {
         bisect(low..high, is_before)
     }
 
-    /// The last usable one of the entries before `end`.
+    /// Returns the last usable entry before `end`.
     pub fn last(&self, end: u64) -> Result<Option<Entry>> {
         for k in (end.saturating_sub(PASSED)..end).rev() {
             let entry = self.entry(k)?;
@@ -230,7 +231,7 @@ impl Index {
     }
 }
 
-/// The first number of a range for which `is_before` does not hold; its end if it holds for all.
+/// Returns the first number of a range for which `is_before` is false; the range's end if there is none.
 fn bisect(range: Range<u64>, is_before: impl Fn(u64) -> Result<bool>) -> Result<u64> {
     let (mut low, mut high) = (range.start, range.end);
     while low < high {

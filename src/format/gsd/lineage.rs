@@ -1,7 +1,8 @@
-//! Whether a newer version of a file only adds frames to an older one.
+//! A check that a newer version of a file only appends frames to an older one.
 //!
-//! A program that empties a file and writes it anew puts chunks of other data at the same places. So a file remembers,
-//! when it is opened, a sample of the data of its first and last frame, and the newer version has to have the same.
+//! A program that truncates a file and writes it anew puts other data at the same offsets. A file therefore
+//! remembers a sample of the data of its first and last frame when it is opened. The newer version must
+//! contain the same sample.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,23 +11,23 @@ use super::file::GsdFile;
 use crate::error::Result;
 use crate::source::read_up_to;
 
-/// Chunks of a frame, and bytes at their start, that are in the sample.
+/// Chunks per frame, and bytes at the start of each chunk, that are sampled.
 const CHUNKS: usize = 64;
 const BYTES: usize = 256;
 
-/// What has to be in later versions, too.
+/// A fingerprint of the frames that later versions must contain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The first frame with chunks, and the last one; `None` if there is no frame.
+    /// The first and the last frame with chunks; `None` if there is no frame.
     frames: Option<(u64, u64)>,
     /// The last entry of the last frame.
     last: Option<Entry>,
-    /// Entries and data of these frames.
+    /// Hash of the entries and of the sampled data of these frames.
     sample: u64,
 }
 
 impl Trace {
-    /// That of a file as it is now.
+    /// Computes the trace of an open file.
     pub fn of(file: &GsdFile) -> Result<Self> {
         let frames = match (file.entries()?, file.frames()?) {
             (0, _) | (_, 0) => None,
@@ -54,12 +55,12 @@ impl Trace {
     }
 }
 
-/// Whether all of an older version, which left this trace, is in a newer one, at the same places.
+/// True if `newer` contains all of `older` at the same offsets; `trace` is the trace of `older`.
 pub fn goes_on(older: &GsdFile, trace: &Trace, newer: &GsdFile) -> bool {
     let (old, new) = (older.header(), newer.header());
     let same_header =
         old.version.0 == new.version.0 && old.schema == new.schema && old.application == new.application;
-    // Names are only added.
+    // Names are only appended.
     let same_names = older.names().len() <= newer.names().len()
         && older.names().iter().eq(newer.names().iter().take(older.names().len()));
     let has_frames = trace.frames.is_none_or(|(_, last)| newer.frames().is_ok_and(|frames| frames > last));

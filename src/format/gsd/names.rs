@@ -1,8 +1,8 @@
-//! The list of names (`file-layer.rst` of gsd 1.0, "Namelist block"; that of gsd 2.0 for the newer form).
+//! The list of names (`file-layer.rst` of gsd 1.0, "Namelist block", and of gsd 2.0 for the newer form).
 //!
-//! Up to version 1.x a name is a slot of 64 bytes, filled up with zeros. From 2.0 on names are texts of any length,
-//! each with a zero behind it. The list ends at the first empty name. An entry names its chunk by the number of the
-//! name in the list.
+//! Up to version 1.x a name is a slot of 64 bytes, padded with NULs. From 2.0 on names have any length and
+//! end with a NUL. The list ends at the first empty name. An index entry refers to a name by its number in
+//! the list.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -12,19 +12,19 @@ use crate::content::names;
 use crate::error::Result;
 use crate::source::{Source, read_up_to};
 
-/// More names can't be numbered; the last number means "none".
+/// Maximum number of names; 65535 itself means "none".
 pub const MOST: usize = 65535;
 
-/// Bytes of all names that are read: 256 for each of the most names.
+/// Maximum bytes of the list that are read: 256 per name.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Bytes read at once.
 const PIECE: usize = 16 << 10;
 
-/// The longest path that is shown, in bytes: Linux takes no path of 4096.
+/// Maximum length in bytes of a path that is shown; Linux accepts less than 4096.
 const LONGEST_PATH: usize = 3000;
 
-/// How names become names of files. The endings are those of the views of all formats.
+/// The escaping of names as file names. The extensions are reserved for the views.
 pub const FILES: names::Names = names::Names { endings: &[".npy", ".txt", ".frames"] };
 
 /// The names of a file, by number.
@@ -33,13 +33,13 @@ pub struct Names {
     names: Vec<Box<[u8]>>,
     ids: HashMap<Box<[u8]>, u16>,
     paths: OnceLock<Vec<Option<Path>>>,
-    /// Whether the list has an end within its room.
+    /// True if the list ends within its allocated space.
     pub has_end: bool,
-    /// Whether there are more names than are read.
+    /// True if there are more names than are read.
     pub has_more: bool,
 }
 
-/// The path of a name: folders, and a file without its ending.
+/// The path of a name: directories, and a file without its extension.
 pub type Path = Arc<[String]>;
 
 impl Names {
@@ -54,7 +54,7 @@ impl Names {
             bytes.resize(from + wanted, 0);
             let read = read_up_to(source, header.names.offset + from as u64, &mut bytes[from..])?;
             bytes.truncate(from + read);
-            // The piece before may end with the first of two zeros.
+            // The previous piece may end with the first of two NULs.
             end = end_of(&bytes, from.saturating_sub(SLOT as usize), header.is_old());
             if read < wanted {
                 break;
@@ -64,14 +64,14 @@ impl Names {
         Ok(Self { has_more: is_cut, ..Self::parse(&bytes, header.is_old()) })
     }
 
-    /// The names in the bytes of a list.
+    /// Parses the bytes of a list.
     pub fn parse(bytes: &[u8], is_old: bool) -> Self {
         let mut found = Self::default();
         let slots: Box<dyn Iterator<Item = &[u8]>> = match is_old {
             true => Box::new(bytes.chunks(SLOT as usize)),
             false => Box::new(bytes.split(|byte| *byte == 0)),
         };
-        // The last part is empty where the list ends with a zero.
+        // The last part is empty if the list ends with a NUL.
         let ends = bytes.is_empty() || bytes.last() == Some(&0);
         found.has_end = ends;
         for slot in slots {
@@ -89,42 +89,43 @@ impl Names {
             }
             let id = found.names.len() as u16;
             let name = name.into_boxed_slice();
-            // Of equal names the first is the one that a search finds.
+            // Lookup by name finds the first of equal names.
             found.ids.entry(name.clone()).or_insert(id);
             found.names.push(name);
         }
         found
     }
 
-    /// How many there are.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no names.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// All of them, in order.
+    /// Iterates over all names in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|name| &**name)
     }
 
-    /// The name with a number.
+    /// Returns the name with a number.
     pub fn bytes(&self, id: u16) -> Option<&[u8]> {
         self.names.get(usize::from(id)).map(|name| &**name)
     }
 
-    /// The number of a name.
+    /// Returns the number of a name.
     pub fn id_of(&self, name: &[u8]) -> Option<u16> {
         self.ids.get(name).copied()
     }
 
-    /// The path of the name with a number; `None` if there is no such name, or its path is too long to be opened.
+    /// Returns the path of the name with a number; `None` if there is no such name, or its path is too long
+    /// to open.
     pub fn path(&self, id: u16) -> Option<&Path> {
         let path = |name: &[u8]| {
-            // Escaping makes no name shorter.
+            // Escaping never shortens a name.
             let path = (name.len() <= LONGEST_PATH).then(|| FILES.path(name))?;
             let len: usize = path.iter().map(|component| component.len() + 1).sum();
             (len <= LONGEST_PATH).then(|| path.into())
@@ -134,7 +135,7 @@ impl Names {
     }
 }
 
-/// Where a list ends, looked for from `from` on.
+/// Returns the offset of the end of a list, searching from offset `from` on.
 fn end_of(bytes: &[u8], from: usize, is_old: bool) -> Option<usize> {
     if is_old {
         let slot = SLOT as usize;
@@ -209,7 +210,7 @@ mod tests {
                 let name = |n: usize| format!("{n:>63}").into_bytes();
                 let names: Vec<Vec<u8>> = (0..count).map(name).collect();
                 let list: Vec<u8> = names.iter().flat_map(|name| [&name[..], b"\0"].concat()).collect();
-                // Something else follows the list.
+                // Other data follow the list.
                 let bytes = [&[7; 300][..], &list, &[0; 64], &[7; 9000]].concat();
                 let header = Header {
                     version: if is_old { Version(1, 0) } else { Version(2, 0) },

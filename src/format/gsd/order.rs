@@ -1,16 +1,16 @@
-//! Which entries of an index make up the frames.
+//! The selection of index entries that make up the frames.
 
-/// The entries that make up the frames, in order of their frames.
+/// The entries that make up the frames, in frame order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// So many slots, as they come.
+    /// All slots below this number, in file order.
     All(u64),
-    /// These slots: the others are damaged.
+    /// These slots only: the others are damaged or out of order.
     Some(Vec<u32>),
 }
 
 impl Order {
-    /// How many there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> u64 {
         match self {
             Self::All(len) => *len,
@@ -18,12 +18,12 @@ impl Order {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The slot of entry `k`.
+    /// Returns the slot of entry `k`.
     pub fn slot(&self, k: u64) -> Option<u64> {
         match self {
             Self::All(len) => (k < *len).then_some(k),
@@ -31,7 +31,7 @@ impl Order {
         }
     }
 
-    /// Whether an entry is among them.
+    /// True if the entry in a slot is included.
     pub fn has(&self, slot: u64) -> bool {
         match self {
             Self::All(len) => slot < *len,
@@ -40,11 +40,11 @@ impl Order {
     }
 }
 
-/// The slots of as many entries (frame, slot) as there can be whose frames ascend, in order.
+/// Returns the slots of a longest subsequence of `entries` (frame, slot) with ascending frames.
 ///
-/// So one wrong frame costs one entry, whether it is too high or too low.
+/// One wrong frame thus costs one entry, whether it is too high or too low.
 pub fn ascending(entries: &[(u64, u32)]) -> Vec<u32> {
-    // Patience sorting: tops[n] is the entry with the lowest frame that ends a sequence of n + 1.
+    // Patience sorting: tops[n] is the entry with the lowest frame that ends a sequence of length n + 1.
     let mut tops: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(entries.len());
     let frame = |at: usize| entries.get(at).map_or(0, |entry| entry.0);
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_ascends_and_is_as_much_as_can_be() {
-        // Against all subsets of short sequences.
+        // Compares with all subsets of short sequences.
         for number in 0..4_u64.pow(6) {
             let frames: Vec<u64> = (0..6).map(|at| number / 4_u64.pow(at) % 4).collect();
             let kept = kept(&frames);

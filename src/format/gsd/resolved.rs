@@ -1,8 +1,8 @@
-//! `arrays/resolved/`: each frame with all quantities of the HOOMD schema, as `gsd.hoomd` gives them.
+//! `arrays/resolved/`: each frame with all quantities of the HOOMD schema, as `gsd.hoomd` returns them.
 //!
-//! A quantity that a frame does not store is that of frame 0, or a default ([`schema`]): such a file lies over the data
-//! of frame 0, or is generated where it is read. Names of types are an array of strings (`types.npy`) and a text
-//! with a line each (`types.txt`); the shapes of types are a JSON array.
+//! A quantity that a frame does not store is taken from frame 0, or is a default ([`schema`]). Its file
+//! shares the data of frame 0, or is generated on read. The names of types are an array of strings
+//! (`types.npy`) and a text with one name per line (`types.txt`). The shapes of types are a JSON array.
 
 mod value;
 
@@ -17,36 +17,36 @@ use super::{chunk, facts};
 use crate::content::folder::{Attributes, File, Folder, Keeping, Kind, Node, Renewal, Signature};
 use crate::error::{Error, Result};
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     /// A chunk of the frame itself, or of frame 0.
     Chunk(Entry),
-    /// The default, for so many rows.
+    /// The default, repeated for this number of rows.
     Default(u64),
 }
 
-/// A frame.
+/// A frame of the file.
 #[derive(Clone, Debug)]
 struct Frame {
     file: Arc<GsdFile>,
     number: u64,
 }
 
-/// A group of a frame.
+/// A directory with the quantities of one group in a frame.
 #[derive(Debug)]
 struct FrameGroup {
     frame: Frame,
     group: &'static Group,
 }
 
-/// Whether a file has the schema.
+/// True if a file has a known version of the HOOMD schema.
 pub fn applies(file: &GsdFile) -> bool {
     let header = file.header();
     header.schema == schema::NAME && schema::is_known(header.schema_version)
 }
 
-/// The frames, and the folder `series` of rows over all frames behind them.
+/// The directory of frames, followed by `series/` with one row per frame.
 #[derive(Debug)]
 struct Resolved {
     frames: Arc<dyn Folder>,
@@ -56,7 +56,7 @@ struct Resolved {
 
 const SERIES: &str = "series";
 
-/// The folder of all frames, and of `series`.
+/// Returns the directory of all frames and of `series/`.
 pub fn folder(file: &Arc<GsdFile>, series: Arc<dyn Folder>) -> Result<Arc<dyn Folder>> {
     let holder = file.clone();
     let frame =
@@ -84,7 +84,7 @@ impl Folder for Resolved {
 }
 
 impl Frame {
-    /// The chunk of a frame.
+    /// Returns the chunk `group/name` of a frame.
     fn chunk(&self, frame: u64, group: &str, name: &str) -> Result<Option<Entry>> {
         match self.file.names().id_of(format!("{group}/{name}").as_bytes()) {
             Some(id) => self.file.find(frame, id),
@@ -92,7 +92,7 @@ impl Frame {
         }
     }
 
-    /// How many rows the quantities of a group have in a frame.
+    /// Returns the number of rows that the quantities of a group have in a frame.
     fn rows(&self, frame: u64, group: &str) -> Result<u64> {
         let own = self.chunk(frame, group, "N")?;
         match own.map_or_else(|| self.chunk(0, group, "N"), |own| Ok(Some(own)))? {
@@ -103,7 +103,7 @@ impl Frame {
         }
     }
 
-    /// Where a quantity comes from.
+    /// Finds the origin of a quantity's value.
     fn find(&self, group: &str, quantity: &Quantity) -> Result<Found> {
         if let Some(own) = self.chunk(self.number, group, quantity.name)? {
             return Ok(Found::Chunk(own));
@@ -117,7 +117,8 @@ impl Frame {
         Ok(of_first.map_or(Found::Default(rows), Found::Chunk))
     }
 
-    /// What the writer chose names for: chunks of the frame, and those logged in frame 0 that it lacks.
+    /// Returns the chunks with user-defined names: those of the frame, and those logged in frame 0 that the
+    /// frame lacks.
     fn free(&self) -> Result<PathFolder<Entry>> {
         let names = self.file.names();
         let groups = schema::free_groups(self.file.header().schema_version);
@@ -132,7 +133,7 @@ impl Frame {
             entries.extend(self.file.entries_of(0)?);
         }
         entries.retain(is_free);
-        // Of one name the frame's own chunk comes first, and of several the one that was written last.
+        // The frame's own chunk sorts first; of several with one name, the last written one.
         entries.sort_by(|one, other| {
             let written = || self.file.written(other).cmp(&self.file.written(one));
             one.id.cmp(&other.id).then_with(|| other.frame.cmp(&one.frame)).then_with(written)
@@ -151,7 +152,7 @@ impl Frame {
         }))
     }
 
-    /// Says where a value comes from, beside the facts of its chunk.
+    /// Returns the attributes of a chunk, and the origin of the value.
     fn attributes(&self, found: Found) -> Arc<dyn Fn() -> Attributes + Send + Sync> {
         let (file, number) = (self.file.clone(), self.number);
         Arc::new(move || match found {
@@ -185,7 +186,7 @@ impl Folder for Frame {
     }
 }
 
-/// The endings of the files of a quantity.
+/// Returns the file name extensions of a quantity's files.
 fn endings(rule: Rule) -> &'static [&'static str] {
     match rule {
         Rule::Number | Rule::Whole | Rule::Rows => &[".npy"],

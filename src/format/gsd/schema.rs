@@ -1,58 +1,59 @@
-//! The HOOMD schema: the quantities of a frame, and what each is where a frame does not store it.
+//! The HOOMD schema: the quantities of a frame, and the value of each if a frame does not store it.
 //!
-//! The rules are those of `gsd.hoomd`, the reader of the gsd package. A quantity that a frame lacks is that of frame 0,
-//! if frame 0 has it, and else a default. The quantities of particles, bonds and so on are lent from frame 0 only to
-//! frames with as many of these.
+//! The rules are those of `gsd.hoomd`, the reader of the gsd package. A quantity that a frame lacks is taken
+//! from frame 0, or is a default if frame 0 lacks it, too. Per-particle and per-bond quantities are taken
+//! from frame 0 only if both frames have equally many particles or bonds.
 
 use super::header::Version;
 
 /// The name of the schema in the header of a file.
 pub(crate) const NAME: &[u8] = b"hoomd";
 
-/// What lies in the file of a quantity.
+/// The layout of a quantity's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// One number: the first element of the chunk.
     Number,
     /// The whole chunk.
     Whole,
-    /// The whole chunk, or a row for each particle, bond and so on.
+    /// The whole chunk; the default has one row per particle, bond and so on.
     Rows,
-    /// Names of types, a row of characters each.
+    /// Names of types, one per row of characters.
     Types,
-    /// A JSON text for each type, a row of characters each.
+    /// JSON texts, one per type and row of characters.
     Shapes,
 }
 
 /// Numbers of one type: a default, or one row of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers {
-    /// The type, as `.npy` names it.
+    /// The `descr` of a `.npy` header.
     pub(crate) descr: &'static str,
-    /// How many there are; `None` for a single number.
+    /// Number of columns; `None` for a single number.
     pub(crate) columns: Option<u64>,
-    /// Their bytes.
+    /// The bytes of the numbers.
     pub(crate) bytes: &'static [u8],
 }
 
 /// A quantity of the schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity {
-    /// The last part of the name of its chunk.
+    /// The last component of the chunk's name.
     pub(crate) name: &'static str,
     pub(crate) rule: Rule,
-    /// Of [`Rule::Types`] the names that there are without a chunk, one after the other; of [`Rule::Shapes`] the texts.
+    /// The value without a chunk. For [`Rule::Types`] it is a type name or empty, for [`Rule::Shapes`] a
+    /// text.
     pub(crate) default: Numbers,
 }
 
-/// Quantities that share the first part of their names, and their number of rows.
+/// Quantities that share the first component of their names, and their number of rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     pub(crate) name: &'static str,
     pub(crate) quantities: &'static [Quantity],
 }
 
-/// The default of names and shapes: one row of these characters, or no row.
+/// Returns the default of names and shapes: one row of these characters, or no row.
 const fn words(bytes: &'static [u8]) -> Numbers {
     Numbers { descr: "'|i1'", columns: Some(bytes.len() as u64), bytes }
 }
@@ -75,7 +76,7 @@ const I4: &str = "'<i4'";
 const ZEROS: [u8; 16] = [0; 16];
 const ONE: [u8; 4] = 1_f32.to_le_bytes();
 
-/// The first 4·`columns` bytes of zeros.
+/// Returns a default of `columns` zeros of 4 bytes each.
 const fn zeros(descr: &'static str, columns: u64) -> Numbers {
     let (bytes, _) = ZEROS.split_at(4 * columns as usize);
     row(descr, columns, bytes)
@@ -83,8 +84,8 @@ const fn zeros(descr: &'static str, columns: u64) -> Numbers {
 
 const NO_NUMBER: Numbers = number(U4, &[0; 4]);
 
-/// How many there are of something. Without a chunk `gsd.hoomd` has the number 0 of Python, which numpy saves with
-/// 64 bits.
+/// The number of particles, bonds and so on. Without a chunk `gsd.hoomd` has Python's integer 0, which NumPy
+/// saves as int64.
 const N: Quantity = quantity("N", Rule::Number, number("'<i8'", &[0; 8]));
 const TYPEID: Quantity = quantity("typeid", Rule::Rows, NO_NUMBER);
 const NO_TYPES: Quantity = quantity("types", Rule::Types, words(b""));
@@ -106,7 +107,7 @@ const BOX: [u8; 24] = [0, 0, 128, 63, 0, 0, 128, 63, 0, 0, 128, 63, 0, 0, 0, 0, 
 /// 1, 0, 0, 0.
 const UNTURNED: [u8; 16] = [0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// All quantities of the schema but those whose names the writer chooses (`log/…`, `state/…`).
+/// All quantities of the schema except those with user-defined names (`log/…`, `state/…`).
 pub(crate) const GROUPS: &[Group] = &[
     Group {
         name: "configuration",
@@ -146,21 +147,21 @@ pub(crate) const GROUPS: &[Group] = &[
     Group { name: "pairs", quantities: &[N, NO_TYPES, TYPEID, members(2)] },
 ];
 
-/// The groups of names that the writer chooses, in a file of this version of the schema. There is no default.
+/// Returns the groups of user-defined names in this version of the schema. They have no defaults.
 pub(crate) fn free_groups(version: Version) -> &'static [&'static str] {
     if version.0 < 2 { &["log", "state"] } else { &["log"] }
 }
 
-/// The group of names that the writer chooses of which frame 0 lends to others what they lack.
+/// The group of user-defined names in which frames take what they lack from frame 0.
 pub(crate) const LENT: &str = "log";
 
-/// The name of the step of a frame.
+/// The chunk name of a frame's step.
 pub(crate) const STEP: &str = "configuration/step";
 
-/// The start of the names of what is logged.
+/// The prefix of the names of logged quantities.
 pub(crate) const LOGGED: &str = "log/";
 
-/// Whether files of this version of the schema can be understood.
+/// True for known versions of the schema.
 pub(crate) fn is_known(version: Version) -> bool {
     matches!(version.0, 1 | 2)
 }

@@ -1,9 +1,9 @@
 //! `arrays/series/`: the chunks of one name in all frames, as one array.
 //!
-//! A name has a series if its chunks have one type and shape; where they differ, `status.yaml` says so. Which names
-//! have one is found by a pass over the index when a program first looks into the folder.
+//! A name has a series if all its chunks have the same type and shape; otherwise `status.yaml` has a note.
+//! The series are found by a scan of the index when a program first looks into the directory.
 //!
-//! [`rows`] are those of `arrays/resolved/series/` and of `tables/log.parquet`.
+//! [`rows`] are for `arrays/resolved/series/` and `tables/log.parquet`.
 
 mod gather;
 mod numbers;
@@ -28,55 +28,55 @@ use gather::{Gather, Of, locked};
 use pass::{Chunks, Outcome, Pass, Rows};
 use rows::Quantity;
 
-/// The folder, and what is known of it.
+/// The directory of series.
 #[derive(Debug)]
 pub struct Series {
     file: Arc<GsdFile>,
-    /// Made by the first program that looks into it; the others wait.
+    /// Created by the first program that looks into the directory; others wait.
     table: Mutex<Option<Arc<Table>>>,
-    /// The pass over an older version of the file, which this one goes on from.
+    /// The pass over an older version of the file, from which a new pass continues.
     older: Mutex<Option<Pass>>,
 }
 
-/// What a pass found.
+/// The result of a pass.
 #[derive(Debug)]
 struct Table {
     pass: Pass,
     folder: PathFolder<Shown>,
-    /// The quantities of `logged` that have a row in each frame.
+    /// The logged quantities that have a row in every frame.
     rows: PathFolder<Quantity>,
     logged: Logged,
     notes: Vec<format::Defect>,
 }
 
-/// The step, and all that is logged, in the order in which the file names it.
+/// The step, and all logged quantities in the order of their names in the file.
 type Logged = Vec<(Item<Quantity>, String)>;
 
-/// A file of the folder.
+/// A file of the directory.
 #[derive(Clone, Debug)]
 struct Shown {
     chunks: Arc<Chunks>,
     spacing: u64,
-    /// Whether it says which frames have a chunk.
+    /// True for the list of frames that have a chunk.
     is_frames: bool,
 }
 
 impl Series {
-    /// The series of a file.
+    /// Creates the series of a file.
     pub fn new(file: Arc<GsdFile>) -> Self {
         Self { file, table: Mutex::default(), older: Mutex::default() }
     }
 
-    /// Takes over what is known of an older version of the file, of which all is in this one.
+    /// Reuses the results of an older version of the file that this one only appends to.
     pub fn go_on_from(&self, older: &Self) {
         let known = locked(&older.table).as_ref().map(|table| table.pass.clone());
         *locked(&self.older) = known.filter(Pass::is_sound).or_else(|| locked(&older.older).take());
     }
 
-    /// Why names have no series, as far as is known: of a small index it is found out, of a large one only by a
-    /// program that looks into the folder.
+    /// Returns why names have no series. A small index is scanned for it; for a large one the list is empty
+    /// until a program looks into the directory.
     pub fn notes(&self) -> Vec<format::Defect> {
-        // While a pass is made nothing is known.
+        // During a pass nothing is known yet.
         let known = self.table.try_lock().map_or(None, |table| table.clone());
         let is_small = self.file.index().used().is_ok_and(|used| used <= SURVEYED);
         let table = if is_small { self.table().ok() } else { known };
@@ -100,7 +100,7 @@ impl Series {
         let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
         let (mut items, mut notes, mut found_rows) = (Vec::new(), Vec::new(), Vec::new());
         for (id, outcome, rows) in pass.outcomes(&self.file) {
-            // Of equal names the first one is shown.
+            // Only the first of equal names is shown.
             let name = names.bytes(id).filter(|name| names.id_of(name) == Some(id));
             let (Some(name), Some(path)) = (name, names.path(id)) else { continue };
             found_rows.push((id, rows));
@@ -133,7 +133,7 @@ impl Series {
         Ok(Table { pass, folder, rows, logged, notes })
     }
 
-    /// The step and what is logged, as rows; notes tell what makes no rows.
+    /// Returns the step and the logged quantities as rows; adds a note for each that makes no rows.
     fn logged(&self, found: &[(u16, Rows)], notes: &mut Vec<format::Defect>) -> Result<Logged> {
         let (names, index, frames) = (self.file.names(), self.file.index(), self.file.frames()?);
         let step = names.id_of(schema::STEP.as_bytes());
@@ -158,14 +158,14 @@ impl Series {
             let Some(what) = quantity else { continue };
             let file = format!("{}.npy", path.last().map_or("", String::as_str));
             let item = Item { path: path.clone(), file, what };
-            // The index of a table starts with the step.
+            // The first column of the table is the step.
             let at = if is_step { 0 } else { logged.len() };
             logged.insert(at, (item, String::from_utf8_lossy(name).into_owned()));
         }
         Ok(logged)
     }
 
-    /// The step, and what is logged as one number or text a frame, as columns; and the number of frames.
+    /// Returns the step and all logged single numbers and texts as columns, and the number of frames.
     pub(super) fn columns(&self) -> Result<(Vec<(String, Column)>, u64)> {
         let table = self.table()?;
         let mut columns = Vec::new();
@@ -178,7 +178,7 @@ impl Series {
     }
 }
 
-/// `arrays/resolved/series/`.
+/// The directory `arrays/resolved/series/`.
 #[derive(Debug)]
 pub struct Filled(pub Arc<Series>);
 
@@ -255,7 +255,8 @@ fn content(file: &Arc<GsdFile>, shown: &Shown) -> Result<Arc<dyn Content>> {
     npy::array(&descr, false, &shape, Arc::new(data))
 }
 
-/// Type and shape: the frames, and then the shape of each. Texts of one length are strings of that.
+/// Returns type and shape: the number of frames, then the shape of each. Texts of equal length are strings of
+/// that length.
 fn array_of(element: &Element, chunks: &Chunks) -> (String, Vec<u64>) {
     let Entry { n, m, .. } = chunks.first;
     if element.is_text() && m == 1 && (1..=i32::MAX as u64).contains(&n) {

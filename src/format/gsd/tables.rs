@@ -1,4 +1,4 @@
-//! `tables/`: what is logged in all frames, as a table.
+//! `tables/`: the logged quantities of all frames as a table.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::Result;
 /// The name of the table.
 const LOG: &str = "log.parquet";
 
-/// The folder.
+/// The directory `tables/`.
 #[derive(Debug)]
 pub struct Tables {
     file: Arc<GsdFile>,
@@ -21,7 +21,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// That of `file`, which has the schema of HOOMD.
+    /// Creates the tables of `file`, which has the HOOMD schema.
     pub fn new(file: Arc<GsdFile>, series: Arc<Series>) -> Self {
         Self { file, series }
     }

@@ -1,4 +1,4 @@
-//! The text of `tree.yaml`: what header, names and index say.
+//! The text of `tree.yaml`: contents of header, names and index.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::index::SURVEYED;
 use crate::content::base64::base64;
 use crate::error::Result;
 
-/// The text. Of an index that can't be read it has only where it lies.
+/// Returns the text. If the index can't be read, only its location is included.
 pub fn text(file: &GsdFile) -> Vec<u8> {
     let header = file.header();
     let mut text = String::new();
@@ -32,7 +32,7 @@ pub fn text(file: &GsdFile) -> Vec<u8> {
         if shown.unfinished > 0 {
             line("chunks_of_unfinished_frame", &shown.unfinished);
         }
-        // Of a large index it would take a pass.
+        // Omitted for a large index, which would need a full scan.
         if let Some(unused) = unused(file, used).ok().flatten() {
             line("unused_bytes", &unused);
         }
@@ -47,7 +47,8 @@ pub fn text(file: &GsdFile) -> Vec<u8> {
     text.replace(": \n", ":\n").into_bytes()
 }
 
-/// Bytes of the file that are no part of it: old places of index and names, data of frames that were not finished.
+/// Returns the number of unused bytes: old copies of index and names, data of unfinished frames. `None` for a
+/// large index.
 fn unused(file: &GsdFile, used: u64) -> Result<Option<u64>> {
     if used > SURVEYED {
         return Ok(None);
@@ -70,7 +71,7 @@ fn unused(file: &GsdFile, used: u64) -> Result<Option<u64>> {
     Ok(Some(unused + file.stat().size.saturating_sub(covered)))
 }
 
-/// Bytes as a scalar of YAML: a string in quotes, or, if they are not UTF-8, of the type for binary data.
+/// Returns bytes as a YAML scalar: a quoted string, or `!!binary` if they are not UTF-8.
 fn scalar(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return format!("!!binary \"{}\"", base64(bytes)) };
     let mut out = String::from("\"");

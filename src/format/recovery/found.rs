@@ -1,8 +1,8 @@
-//! What is found out about a file that a save may have left halfway.
+//! The results of examining and recovering a file that may be half-saved.
 
 use std::path::PathBuf;
 
-/// The file before a save, or after it.
+/// A version of the file: before or after a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The file before the save.
@@ -11,37 +11,37 @@ pub enum Side {
     New,
 }
 
-/// Whether a file is one version.
+/// The state of a file with respect to interrupted saves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The file is one version, as far as can be told.
+    /// The file is complete, as far as can be determined.
     Whole,
-    /// The file is partly old and partly new, or this can't be ruled out: why, and what to do.
+    /// The file is half-saved, or this can't be ruled out; the text says why, and what to do.
     Halfway(String),
 }
 
-/// What a recovery found and did.
+/// The result of a recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// What the file is now, if a save had been interrupted.
+    /// The version that the file has now, if a save was interrupted.
     pub outcome: Option<Side>,
-    /// Journals that do not belong to the file as it is, under their new names, with the reason.
+    /// Journals that do not belong to the current file: their new names, and the reason.
     pub set_aside: Vec<(PathBuf, String)>,
-    /// Leftovers that were removed.
+    /// Leftover files that were removed.
     pub removed: Vec<PathBuf>,
-    /// Files that have a name which saves need and that can't be moved away, with the reason why they do
-    /// not belong to a save. In a folder such as /tmp any user can make them. Saves use the state directory
-    /// then.
+    /// Files that occupy a name which saves need and can't be moved away, with the reason why they do not
+    /// belong to a save. In a directory such as /tmp any user can create them. Saves then use the state
+    /// directory.
     pub in_the_way: Vec<(PathBuf, String)>,
 }
 
 impl Recovered {
-    /// Whether there was nothing to recover.
+    /// True if there was nothing to recover.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What the user should know about files that were set aside or are in the way, a line each.
+    /// Returns notices for the user about files that were set aside or are in the way, a line each.
     pub fn notices(&self) -> Vec<String> {
         let set_aside = self.set_aside.iter().map(|(journal, why)| {
             format!("a journal was not used and is kept as {}: {why}", journal.display())
@@ -56,7 +56,7 @@ impl Recovered {
         set_aside.chain(in_the_way).collect()
     }
 
-    /// What became of the interrupted save, if there was one.
+    /// Returns the notice about the outcome of an interrupted save, if there was one.
     pub fn outcome_notice(&self) -> Option<&'static str> {
         self.outcome.map(|side| match side {
             Side::Old => "a save that was interrupted is undone",
@@ -64,7 +64,7 @@ impl Recovered {
         })
     }
 
-    /// Adds what the recovery of another format found.
+    /// Merges the result of another format's recovery.
     pub(super) fn add(&mut self, other: Self) {
         self.outcome = self.outcome.or(other.outcome);
         self.set_aside.extend(other.set_aside);

@@ -21,6 +21,7 @@ use crate::host::location::Location;
 use crate::host::mounts;
 use crate::host::stat::{self, Stat};
 use crate::source::{FileSource, Reach, Source, Surroundings};
+use crate::workers::while_waiting;
 
 /// To hold whatever lies at a path.
 const HOLD_ANY: OFlags = HOLD.difference(OFlags::DIRECTORY).difference(OFlags::NOFOLLOW);
@@ -180,8 +181,8 @@ fn real_path(dir: BorrowedFd<'_>) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-impl Surroundings for Beside {
-    fn open(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>> {
+impl Beside {
+    fn open_now(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>> {
         let path = self.prefix.join(path);
         let held = self.hold(&path, reach)?;
         if stat_of(&held)?.kind != stat::Kind::File {
@@ -194,6 +195,13 @@ impl Surroundings for Beside {
         let surroundings = Arc::new(Self { prefix, ..self.clone() });
         let label = self.source.label().parent().map_or_else(|| path.clone(), |folder| folder.join(&path));
         Ok(Arc::new(FileSource::from_file(File::from(file), &label)?.with_surroundings(surroundings)))
+    }
+}
+
+impl Surroundings for Beside {
+    fn open(&self, path: &Path, reach: &Reach) -> Result<Arc<dyn Source>> {
+        // It may lie on a server that does not answer.
+        while_waiting(|| self.open_now(path, reach))
     }
 }
 

@@ -21,6 +21,7 @@ use crate::host::at::{stat_in, stat_of, step, step_up};
 use crate::host::location::{Location, Origin};
 use crate::host::mounts;
 use crate::host::stat::{Key, Kind, Stat};
+use crate::workers::while_waiting;
 
 /// So many links in a row are followed, as by the system itself.
 const LINKS_IN_A_ROW: usize = 40;
@@ -103,7 +104,8 @@ pub(crate) struct End {
 /// Says as what the link at `location` is shown, which lies `depth` directories below the mirror's top.
 pub(crate) fn judge(location: &Location, depth: usize, links: &LinkPolicy) -> Result<Shown> {
     let text = read(location)?;
-    let Ok(end) = walk(location, links) else {
+    // It may lead to a server that does not answer.
+    let Ok(end) = while_waiting(|| walk(location, links)) else {
         let text = if climbs_out(&text, depth) { from_root(location, &text) } else { text };
         return Ok(Shown::Link(text));
     };

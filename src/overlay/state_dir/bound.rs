@@ -1,8 +1,8 @@
-//! How much the state directory keeps, and for how long.
+//! Limits of the state directory in size and time.
 //!
-//! Files are removed after [`LONGEST`]. While all of them take more than [`MOST`] bytes, the oldest one is
-//! removed. Two things are never removed: the files of a daemon that runs, and journals, which a half-saved
-//! file needs.
+//! Files are removed after [`LONGEST`]. While all of them together exceed [`MOST`] bytes, the oldest one is
+//! removed. Two kinds are never removed: the files of a running daemon, and journals, which half-saved files
+//! need.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,24 +15,24 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use crate::overlay::state_dir::{DIRECTORY, EDIT, FILES, REPORT, SCRATCH};
 use crate::user_dirs::UNFINISHED;
 
-/// Bytes that are kept in all.
+/// Maximum bytes of all kept files.
 pub(super) const MOST: u64 = 256 << 20;
-/// How long anything is kept.
+/// Maximum time that a file is kept.
 const LONGEST: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-/// After so long no program is writing a file any more that is still unfinished.
+/// Age at which an unfinished file counts as abandoned.
 const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Something that is kept.
+/// A kept file or directory.
 #[derive(Debug)]
 struct KeptFile {
     name: OsString,
     size: u64,
-    /// Seconds since 1970.
+    /// Time of the last change, in seconds since 1970.
     changed: u64,
 }
 
-/// Removes what is too old, and the oldest while there is too much; never `newest`. How many bytes are
-/// kept then.
+/// Removes old files, and the oldest while the limit is exceeded, but never `newest`. Returns the bytes that
+/// are left.
 pub(super) fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let mut entries = entries(dir, now);
@@ -48,7 +48,7 @@ pub(super) fn trim(dir: BorrowedFd<'_>, most: u64, newest: Option<&OsStr>) -> u6
     held
 }
 
-/// All that is kept. Files that were left unfinished long ago are removed on the way.
+/// Lists the kept files; removes abandoned unfinished ones.
 fn entries(dir: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
     let mut entries = Vec::new();
     for name in names(dir) {
@@ -76,7 +76,7 @@ fn entries(dir: BorrowedFd<'_>, now: u64) -> Vec<KeptFile> {
     entries
 }
 
-/// Whether a name is of something that is kept for the user, or was left by a program that was killed.
+/// True for a file kept for the user, or left by a program that was killed.
 fn is_kept(name: &OsStr) -> bool {
     let ends = |end: &str| name.as_bytes().ends_with(end.as_bytes());
     let aside = [".asdf-mount-journal.aside", ".asdf-mount-new.aside"];
@@ -87,7 +87,7 @@ fn is_kept(name: &OsStr) -> bool {
         || aside.iter().any(|aside| memchr::memmem::find(name.as_bytes(), aside.as_bytes()).is_some())
 }
 
-/// The files of a directory that no program has locked.
+/// Returns the files of a directory, unless a program has it locked.
 fn unused(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<Stat>> {
     let opened = rustix::fs::openat(dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
     rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -96,16 +96,16 @@ fn unused(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<Stat>> {
     Some(names(opened.as_fd()).iter().filter_map(stat).collect())
 }
 
-/// The names in a directory, without `.` and `..`.
+/// Returns the names in a directory, without `.` and `..`.
 pub(super) fn names(dir: BorrowedFd<'_>) -> Vec<OsString> {
     let entries = rustix::fs::Dir::read_from(dir).into_iter().flatten().flatten();
     let names = entries.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
     names.filter(|name| name != "." && name != "..").collect()
 }
 
-/// Removes a file, or a directory with what is in it.
+/// Removes a file, or a directory with its contents.
 pub(super) fn remove(dir: BorrowedFd<'_>, name: &OsStr) -> bool {
-    // By the descriptor: a mount may cover the path.
+    // Uses the descriptor, as a mount may cover the path.
     let path = Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name);
     rustix::fs::unlinkat(dir, name, AtFlags::empty()).is_ok() || remove_directory(path)
 }
@@ -167,7 +167,7 @@ mod tests {
         let of_b = ["d-b.asdf-1-1-1.unfinished.yaml", "d-b.asdf-1-1-2.rejected.yaml", "d-b.asdf-1-1-3.files"];
         let others = ["0123.asdf-mount-journal", "anything else"];
         assert_eq!(left(), [&others[..], &of_b].concat());
-        // The size of a directory itself is the file system's to say.
+        // The size of the directory itself depends on the file system.
         let all = trim(dir.as_fd(), MOST, None);
         trim(dir.as_fd(), all - 1, None);
         assert_eq!(left(), [&others[..], &of_b[1..]].concat());

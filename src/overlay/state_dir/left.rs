@@ -1,7 +1,7 @@
-//! What earlier mounts left in the state directory, so that the next one can report it.
+//! Files that earlier mounts left in the state directory, and reporting them.
 //!
-//! A mount that ends writes a report of what it kept. `asdf-mount -u` or the next mount prints the report and
-//! removes it. A mount whose daemon was killed leaves its scratch files; each later mount of the same source
+//! A mount that ends writes a report of the files that it kept. `asdf-mount -u` or the next mount prints and
+//! removes the report. If the daemon was killed, its scratch files stay; each later mount of the same source
 //! reports them until they are removed.
 
 use std::ffi::{OsStr, OsString};
@@ -17,11 +17,11 @@ use crate::overlay::state_dir::report::listed;
 use crate::overlay::state_dir::{DIRECTORY, REPORT, SCRATCH};
 use crate::user_dirs::{self, STATE};
 
-/// Bytes of a report that are read.
+/// Maximum bytes of a report that are read.
 pub(crate) const LONGEST_REPORT: u64 = 64 << 10;
 
-/// Lines of what earlier mounts left; of scratch files those of the sources whose stems these are, or all.
-/// Unless the mount writes nothing, reports that are told and directories without a file are removed.
+/// Returns the lines of reports, and lines about scratch files of earlier mounts: of sources with these
+/// stems, or of all. With `writes`, the returned reports and empty directories are removed.
 pub(crate) fn told(stems: Option<&[OsString]>, writes: bool) -> Vec<String> {
     let Ok(path) = STATE.path() else { return Vec::new() };
     let Ok(dir) = STATE.open_existing(&path) else { return Vec::new() };
@@ -48,18 +48,18 @@ pub(crate) fn told(stems: Option<&[OsString]>, writes: bool) -> Vec<String> {
     lines
 }
 
-/// Whether a directory of scratch files, `scratch-STEM-PID-NUMBER`, is of this stem.
+/// True if a directory of scratch files, `scratch-STEM-PID-NUMBER`, has this stem.
 fn is_of(name: &OsStr, stem: &OsStr) -> bool {
     let rest = name.as_encoded_bytes().strip_prefix(SCRATCH.as_bytes());
     let rest = rest.and_then(|rest| rest.strip_prefix(stem.as_encoded_bytes()));
     rest.is_some_and(|rest| rest.starts_with(b"-") && rest.iter().all(|b| *b == b'-' || b.is_ascii_digit()))
 }
 
-/// The files in a directory of scratch files that hold something, if its daemon is dead.
+/// Returns the non-empty files in a directory of scratch files, if its daemon is dead.
 fn left_in(dir: BorrowedFd<'_>, name: &OsStr) -> Option<Vec<OsString>> {
     let scratch = rustix::fs::openat(dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).ok()?;
     rustix::fs::flock(&scratch, FlockOperation::NonBlockingLockExclusive).ok()?;
-    // nano's lock has the name of vim's swap file.
+    // nano's lock file has the name of vim's swap file.
     let is_nanos = |name: &OsString| {
         user_dirs::read(&scratch, name, 6).is_some_and(|start| is_vim_swap(name) && start == "b0nano")
     };

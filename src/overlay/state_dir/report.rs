@@ -1,4 +1,4 @@
-//! The report of what a mount keeps at its end. `asdf-mount -u` or the next mount prints it.
+//! The report of the files that a mount keeps at its end. `asdf-mount -u` or the next mount prints it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -10,22 +10,22 @@ use crate::overlay::state_dir::StateDir;
 use crate::sync::locked;
 use crate::user_dirs;
 
-/// So many names stand in one line.
+/// Maximum number of names in a line.
 const MOST_NAMES: usize = 20;
 
 impl StateDir {
-    /// The file that reports what is kept at the end of the mount, if anything is.
+    /// Returns the path of the report that is written at the end of the mount if files are kept.
     pub(crate) fn report_path(&self) -> PathBuf {
         self.path.join(&self.report)
     }
 
-    /// Says in the log, and in the report, what is kept.
+    /// Adds a line about a kept file to the log and to the report.
     pub(crate) fn tell(&self, line: String) {
         tracing::warn!("{line}");
         locked(&self.news).push(line);
     }
 
-    /// Writes the report, if there is anything to report.
+    /// Writes the report, if it has lines.
     pub(crate) fn write_report(&self) {
         self.tell_refused();
         let lines: Vec<String> = locked(&self.news).iter().map(|line| one_line(line) + "\n").collect();
@@ -36,7 +36,7 @@ impl StateDir {
         }
     }
 
-    /// Names the refused texts that stay here.
+    /// Adds lines about the refused texts that stay here.
     fn tell_refused(&self) {
         let dir = self.dir();
         for (label, mut names) in std::mem::take(&mut *locked(&self.refused)) {
@@ -53,7 +53,7 @@ impl StateDir {
     }
 }
 
-/// Names in a line; of many only the first.
+/// Returns the names in a line; only the first ones if there are many.
 pub(crate) fn listed<'a>(names: impl ExactSizeIterator<Item = &'a OsStr>) -> String {
     let more = names.len().saturating_sub(MOST_NAMES);
     let first: Vec<_> = names.take(MOST_NAMES).map(|name| name.display().to_string()).collect();

@@ -1,4 +1,4 @@
-//! Copies owner, mode, ACLs and extended attributes to the file that replaces another.
+//! Copying of owner, mode, ACLs and extended attributes to a replacement file.
 
 use std::fs::File;
 use std::io;
@@ -11,9 +11,9 @@ const ACL: &[u8] = b"system.posix_acl_";
 
 /// Copies the attributes of `from` to `to`.
 ///
-/// Fails unless owner, group, mode, ACLs and the attributes `user.` and `security.` can be copied, or if
-/// an attribute is listed but can't be read (`trusted.` on btrfs). `trusted.` attributes, and those of
-/// the file system itself, are copied where the system allows it.
+/// Fails unless owner, group, mode, ACLs and the attributes `user.` and `security.` can be copied, or if an
+/// attribute is listed but can't be read (`trusted.` on btrfs). `trusted.` attributes, and those of the file
+/// system itself, are copied if the system allows it.
 pub(super) fn keep(from: &File, to: &File) -> io::Result<()> {
     let (old, new) = (from.metadata()?, to.metadata()?);
     if (old.uid(), old.gid()) != (new.uid(), new.gid()) {

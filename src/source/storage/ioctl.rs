@@ -1,4 +1,4 @@
-//! Requests that no crate offers: FICLONERANGE, FIEMAP, leases, and where a file of btrfs belongs.
+//! System calls that no crate wraps: FICLONERANGE, FIEMAP, leases, and the subvolume of a file on btrfs.
 
 #![allow(unsafe_code)]
 
@@ -13,13 +13,13 @@ use super::{Extent, Extents};
 
 /// Extents per request.
 const AT_ONCE: usize = 256;
-/// Further extents are not worth a journal.
+/// Maximum number of extents; more are not worth a journal.
 const MOST_EXTENTS: usize = 1 << 20;
 /// FIEMAP_FLAG_SYNC: writes the file out first.
 const SYNC: u32 = 1;
 /// FIEMAP_EXTENT_LAST: there is no further extent.
 const LAST: u32 = 0x1;
-/// FIEMAP_EXTENT_UNWRITTEN and FIEMAP_EXTENT_MERGED: the extent has a place of its own nevertheless.
+/// FIEMAP_EXTENT_LAST, _UNWRITTEN and _MERGED: the extent has a location of its own nevertheless.
 const HARMLESS: u32 = LAST | 0x800 | 0x1000;
 
 /// `struct file_clone_range` of linux/fs.h.
@@ -32,7 +32,7 @@ struct CloneRange {
     offset: u64,
 }
 
-/// `struct fiemap` of linux/fiemap.h, with room for extents behind it.
+/// `struct fiemap` of linux/fiemap.h, followed by space for extents.
 #[repr(C)]
 struct Fiemap {
     head: FiemapHead,
@@ -65,7 +65,7 @@ struct FiemapExtent {
 const FICLONERANGE: Opcode = opcode::write::<CloneRange>(0x94, 13);
 const FIEMAP: Opcode = opcode::read_write::<FiemapHead>(b'f', 11);
 
-/// Lets `to`'s bytes from `to_offset` on share the place of `from`'s in `range`.
+/// Shares the extents of `range` in `from` with `to` at `to_offset`.
 pub(super) fn clone_range(from: &File, range: Range<u64>, to: &File, to_offset: u64) -> io::Result<()> {
     let argument = CloneRange {
         source: from.as_raw_fd().into(),
@@ -80,7 +80,7 @@ pub(super) fn clone_range(from: &File, range: Range<u64>, to: &File, to_offset: 
     Ok(unsafe { rustix::ioctl::ioctl(to, request) }?)
 }
 
-/// `struct btrfs_ioctl_fs_info_args` of linux/btrfs.h, as far as it is needed.
+/// `struct btrfs_ioctl_fs_info_args` of linux/btrfs.h; unused fields are combined.
 #[repr(C)]
 struct BtrfsInfo {
     max_id: u64,
@@ -99,7 +99,7 @@ struct BtrfsLookup {
 
 const BTRFS_INFO: Opcode = opcode::read::<BtrfsInfo>(0x94, 31);
 const BTRFS_LOOKUP: Opcode = opcode::read_write::<BtrfsLookup>(0x94, 18);
-/// BTRFS_FIRST_FREE_OBJECTID: the root of a subvolume, of which any user may ask.
+/// BTRFS_FIRST_FREE_OBJECTID: the root of a subvolume, which any user may look up.
 const ROOT_OF_SUBVOLUME: u64 = 256;
 
 /// Returns the file system's UUID and the number of the subvolume that a file of btrfs belongs to.
@@ -122,19 +122,19 @@ const SET_SIGNAL: libc::c_int = 10;
 
 /// Takes a read lease.
 pub(super) fn lease(file: &File) -> io::Result<()> {
-    // The kernel announces the end of a lease by a signal, and the default one ends the process. SIGURG
-    // is ignored by default.
+    // The kernel signals the end of a lease, and the default signal ends the process. SIGURG is ignored by
+    // default.
     control(file, SET_SIGNAL, libc::SIGURG)?;
     control(file, libc::F_SETLEASE, libc::F_RDLCK)?;
     Ok(())
 }
 
-/// Whether the file has a read lease that no program waits for.
+/// True if the file has a read lease that no program waits for.
 pub(super) fn has_lease(file: &File) -> bool {
     control(file, libc::F_GETLEASE, 0).is_ok_and(|kind| kind == libc::F_RDLCK)
 }
 
-/// Gives a lease up.
+/// Ends a lease.
 pub(super) fn end_lease(file: &File) -> io::Result<()> {
     control(file, libc::F_SETLEASE, libc::F_UNLCK).map(|_| ())
 }
@@ -147,7 +147,7 @@ fn control(file: &File, request: libc::c_int, argument: libc::c_int) -> io::Resu
     }
 }
 
-/// Where the file's bytes lie on the disk.
+/// Returns the locations of the file's bytes on the disk.
 pub(super) fn extents(file: &File) -> io::Result<Extents> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -161,7 +161,7 @@ pub(super) fn extents(file: &File) -> io::Result<Extents> {
         };
         let mut map = Box::new(Fiemap { head, extents: [FiemapExtent::default(); AT_ONCE] });
         // SAFETY: the request reads a `fiemap` and writes to it and to at most `extent_count`
-        // extents behind it, all of which are in `map`.
+        // extents after it, all of which are in `map`.
         let request = unsafe { Updater::<FIEMAP, Fiemap>::new(&mut *map) };
         // SAFETY: as above.
         match unsafe { rustix::ioctl::ioctl(file, request) } {

@@ -1,19 +1,19 @@
-//! Whether names can be created and removed in a directory.
+//! A check that names can be created and removed in a directory.
 
 use std::io;
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags};
 
-/// Asks the kernel, which knows permissions, read-only mounts and immutable directories, and checks for
-/// the append-only attribute, with which names can be created but not removed (`chattr +a`).
+/// Asks the kernel, which checks permissions, read-only mounts and immutable directories. Also checks for the
+/// append-only attribute (`chattr +a`), with which names can be created but not removed.
 pub(super) fn may_change(dir: &Path) -> io::Result<()> {
     rustix::fs::accessat(CWD, dir, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?;
     match rustix::fs::statx(CWD, dir, AtFlags::empty(), StatxFlags::empty()) {
         Ok(stat) if stat.stx_attributes.contains(StatxAttributes::APPEND) => {
             Err(io::Error::from_raw_os_error(libc::EPERM))
         }
-        // An error of statx is no refusal.
+        // A failed statx does not count as a refusal.
         _ => Ok(()),
     }
 }

@@ -1,26 +1,26 @@
-//! Quotas of btrfs, which statfs does not know.
+//! Quotas of btrfs, which statfs does not include.
 
 use std::fs::File;
 use std::path::Path;
 
 use super::ioctl;
 
-/// Where the kernel tells of the btrfs file systems that are mounted.
+/// The directory in sysfs with the mounted btrfs file systems.
 const FILE_SYSTEMS: &str = "/sys/fs/btrfs";
 /// BTRFS_QGROUP_LIMIT_MAX_RFER and BTRFS_QGROUP_LIMIT_MAX_EXCL: flag, limit and count.
 const LIMITS: [(u64, &str, &str); 2] =
     [(1, "max_referenced", "referenced"), (2, "max_exclusive", "exclusive")];
-/// Bytes that are promised to writers and not counted yet.
+/// The files with the numbers of bytes that are reserved by writers and not counted yet.
 const RESERVED: [&str; 3] = ["rsv_data", "rsv_meta_pertrans", "rsv_meta_prealloc"];
 
-/// Returns the bytes that quotas leave to a file, `None` without quotas.
+/// Returns the bytes that quotas leave for a file, `None` without quotas.
 pub(super) fn room(file: &File) -> Option<u64> {
     let (fsid, subvolume) = ioctl::btrfs_subvolume(file).ok()?;
     room_in(&Path::new(FILE_SYSTEMS).join(hyphenated(&fsid)).join("qgroups"), subvolume)
 }
 
-/// Returns the bytes that the quota of a subvolume leaves, or a fuller one of a group of subvolumes: only root
-/// can ask which group a subvolume is in.
+/// Returns the bytes that the quota of a subvolume leaves, or that of a group of subvolumes if it is fuller.
+/// All groups count, since only root can look up the group of a subvolume.
 fn room_in(groups: &Path, subvolume: u64) -> Option<u64> {
     let groups = std::fs::read_dir(groups).ok()?.flatten();
     let may_count = |name: &str| match name.split_once('_') {
@@ -43,7 +43,7 @@ fn room_of(group: &Path) -> Option<u64> {
     LIMITS.iter().filter_map(room).min()
 }
 
-/// Returns a UUID as sysfs names it.
+/// Returns a UUID in the notation of sysfs.
 fn hyphenated(uuid: &[u8; 16]) -> String {
     let mut text = String::new();
     for (n, byte) in uuid.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! File systems whose files may change without this kernel's knowledge: on a server, or served by a program.
 //!
-//! The kernel may go on with attributes and pages of a file that is another one by now. Only opening the file by
-//! its name asks the server which file that is.
+//! The kernel may use cached attributes and pages of a file that has been replaced. Only opening the file by
+//! its name asks the server which file it is.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -38,35 +38,37 @@ const LOCAL: [u64; 22] = [
 /// The types of FUSE, NFS, CIFS, SMB2 and 9P: direct I/O needs no alignment there.
 const UNALIGNED: [u64; 5] = [0x6573_5546, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997];
 
-/// The type of a file's file system in statfs, of which the upper half may be the sign.
+/// Returns the statfs type of a file's file system. The upper half is cleared, as it may be a sign extension.
 fn type_of(file: impl AsFd) -> Option<u64> {
     let fs = rustix::fs::fstatfs(file).ok()?;
     Some(fs.f_type as u64 & 0xffff_ffff)
 }
 
-/// True if another machine or program may change or replace a file, or one in a directory, without this kernel's
-/// knowledge.
+/// True if another machine or program may change or replace a file, or one in a directory, without this
+/// kernel's knowledge.
 pub fn is_remote(file: impl AsFd) -> bool {
     type_of(file).is_some_and(|kind| !LOCAL.contains(&kind))
 }
 
-/// Has reads and writes of an open file go to the server, where the file system can do that for any range.
+/// Makes reads and writes of an open file go to the server, if its file system supports that at any
+/// alignment.
 pub(super) fn bypass_cache(file: &File) {
     if type_of(file).is_some_and(|kind| UNALIGNED.contains(&kind))
         && let Ok(flags) = rustix::fs::fcntl_getfl(file)
     {
-        // Without it the pages are those that the kernel read last, or reads now.
+        // Otherwise the kernel may return pages that it read earlier.
         let _ = rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT);
     }
 }
 
-/// Has the kernel ask the server for the attributes of an open file; does nothing on a local file system.
+/// Makes the kernel ask the server for the attributes of an open file; does nothing on a local file system.
 pub(super) fn ask_again(file: &File) {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
     let _ = rustix::fs::statx(file, "", flags, StatxFlags::BASIC_STATS);
 }
 
-/// Has the kernel ask the server for the attributes behind a name; does nothing on a local file system.
+/// Makes the kernel ask the server for the attributes of the file at a path; does nothing on a local file
+/// system.
 pub(super) fn ask_again_at(path: &Path) {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
     let _ = rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS);

@@ -182,7 +182,8 @@ fn facts_are_attributes_and_the_check_is_made_once_a_generation() {
     assert_eq!(get(block, "user.fake.data_size"), "5");
     assert_eq!(get(block, "user.fake.offset"), FILE.find("hello").unwrap().to_string());
     assert_eq!(get(block, "user.fake.compression"), "");
-    assert_eq!(get(block, "security.capability"), "absent");
+    let unsupported = tree.xattr(block, OsStr::new("security.capability")).unwrap_err();
+    assert_eq!(unsupported.errno(), libc::EOPNOTSUPP);
     assert_eq!(get(Ino::ROOT, "user.fake.format"), "fake");
     let names = String::from_utf8(tree.xattr_names(block).unwrap()).unwrap();
     assert_eq!(names.matches('\0').count(), 4);

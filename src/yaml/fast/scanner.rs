@@ -5,11 +5,10 @@ use std::collections::VecDeque;
 
 use super::{NeedsLibyaml, Result};
 use crate::yaml::event::{Mark, Style};
+use crate::yaml::parser::MAX_DEPTH;
 
 /// A key may be so many bytes before its `:`.
 const LONGEST_KEY: u64 = 1024;
-/// More flow collections within each other than this libyaml may read.
-const DEEPEST_FLOW: usize = 100;
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +70,8 @@ pub(super) struct Scanner<'t> {
     /// How many tokens were taken.
     parsed: u64,
     simple_keys: Vec<SimpleKey>,
+    /// No key before this one is possible any more.
+    first_key: usize,
     pub(super) simple_key_allowed: bool,
     pub(super) indent: i64,
     indents: Vec<i64>,
@@ -109,6 +110,7 @@ impl<'t> Scanner<'t> {
             tokens: VecDeque::new(),
             parsed: 0,
             simple_keys: vec![SimpleKey::default()],
+            first_key: 0,
             simple_key_allowed: true,
             indent: -1,
             indents: Vec::new(),
@@ -137,7 +139,8 @@ impl<'t> Scanner<'t> {
             return Ok(true);
         }
         self.stale_simple_keys()?;
-        Ok(self.simple_keys.iter().any(|key| key.possible && key.token_number == self.parsed))
+        let first = self.simple_keys.get(self.first_key).filter(|key| key.possible);
+        Ok(first.is_some_and(|key| key.token_number == self.parsed))
     }
 
     /// The byte `n` further on; 0 at the end.
@@ -188,14 +191,21 @@ impl<'t> Scanner<'t> {
 
     fn stale_simple_keys(&mut self) -> Result<()> {
         let (line, at) = (self.line + 1, self.at as u64);
-        for key in self.simple_keys.iter_mut().filter(|key| key.possible) {
-            if key.mark.line < line || key.mark.offset + LONGEST_KEY < at {
+        // Keys begin in the order in which they lie within each other: where one is not stale, none behind it is.
+        while let Some(key) = self.simple_keys.get_mut(self.first_key) {
+            if key.possible {
+                if key.mark.line >= line && key.mark.offset + LONGEST_KEY >= at {
+                    break;
+                }
                 if key.required {
                     return Err(NeedsLibyaml);
                 }
                 key.possible = false;
             }
+            self.first_key += 1;
         }
+        // The innermost one may become possible again.
+        self.first_key = self.first_key.min(self.simple_keys.len().saturating_sub(1));
         Ok(())
     }
 
@@ -352,7 +362,7 @@ impl<'t> Scanner<'t> {
 
     fn flow_start(&mut self, token: Token<'t>) -> Result<()> {
         self.save_simple_key()?;
-        if self.simple_keys.len() > DEEPEST_FLOW {
+        if self.simple_keys.len() > MAX_DEPTH {
             return Err(NeedsLibyaml);
         }
         self.simple_keys.push(SimpleKey::default());

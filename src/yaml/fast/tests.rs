@@ -43,6 +43,16 @@ fn compare(text: &[u8]) -> (usize, bool) {
 }
 
 #[test]
+fn deep_brackets_are_read_to_their_end() {
+    for (open, close) in [("[", "]"), ("{a: ", "}"), ("[{b: 1, c: ", "}]"), ("[0, ", ", x: y]"), ("[\n", "]")]
+    {
+        let deep = 900 / open.matches(['[', '{']).count();
+        let text = [&open.repeat(deep), "z", &close.repeat(deep), "\n"].concat();
+        assert!(compare(text.as_bytes()).1, "{open}");
+    }
+}
+
+#[test]
 fn the_usual_is_read_to_its_end() {
     for seed in SEEDS {
         let usual = !seed.contains("? ") && !seed.contains("---\ny");

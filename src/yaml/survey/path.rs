@@ -16,6 +16,13 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PathId(u32);
 
+impl PathId {
+    /// Returns its number: paths are counted as they are made.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Paths from the root of a tree; those that were asked for, and what they begin with.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {

@@ -283,7 +283,9 @@ impl<'s, 'w> Surveyor<'s, 'w> {
         };
         let path = self.path_of(index);
         self.kept += 64 + uri.len() as u64;
-        self.survey.references.push(Reference { place, path, uri: uri.into() });
+        let last = self.survey.references.last().filter(|last| *last.uri == *uri);
+        let uri = last.map_or_else(|| uri.into(), |last| last.uri.clone());
+        self.survey.references.push(Reference { place, path, uri });
     }
 
     fn alias(&mut self, place: Mark, name: &str) {

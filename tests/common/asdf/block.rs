@@ -1,12 +1,12 @@
-//! A block: its header in one of the layouts, its data, and whatever is wrong with it.
+//! A block: its header in one of the layouts, its data, and any damage.
 //!
-//! | header | after `header_size` (all numbers big endian) | bytes |
+//! | header | after `header_size` (all numbers big-endian) | bytes |
 //! |---|---|---|
 //! | [`Header::Label48`], 1.0.0 and 0.1.0 of March 2015 on | flags u32, compression 4, allocated u64, used u64, data u64, checksum 16 | 48 |
 //! | [`Header::Label40`], 0.1.0 of February 2015 | flags u32, compression 4, allocated u64, used u64, data u64, checksum u64 | 40 |
 //! | [`Header::Chain`], 0.1.0 of January 2015 | flags u32, allocated u64, used u64, memory u64, checksum u64 | 36 |
 //! | [`Header::Encoding44`], 2014 | flags u32, allocated u64, used u64, checksum u64, encoding 16 | 44 |
-//! | [`Header::Encoding40`], 2014, as long as its text says | the same, encoding cut to 12 | 40 |
+//! | [`Header::Encoding40`], 2014, with the length given in its document | flags u32, allocated u64, used u64, checksum u64, encoding 12 | 40 |
 
 use md5::{Digest, Md5};
 
@@ -18,13 +18,13 @@ pub const MAGIC: [u8; 4] = *b"\xd3BLK";
 /// The magic of a block in the document of 2014.
 pub const MAGIC_2014: [u8; 4] = *b"\x89BLK";
 
-/// The flag of a block that reaches to the end of the file.
+/// The flag of a block that extends to the end of the file.
 pub const STREAMED: u32 = 1;
 
 /// The flag of a block that begins with a YAML chain of encodings (0.1.0 only).
 pub const ENCODED: u32 = 2;
 
-/// A header's layout; the table above has them.
+/// The layout of a header; see the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     Label48,
@@ -34,20 +34,20 @@ pub enum Header {
     Encoding40,
 }
 
-/// What the checksum field holds.
+/// Content of the checksum field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// The MD5 of the stored bytes, as the standard says.
+    /// The MD5 of the stored bytes, as the standard requires.
     Stored,
     /// The MD5 of the decoded bytes, as Python asdf up to 5.2 wrote it.
     Decoded,
     /// Zeros.
     None,
-    /// One that fits nothing.
+    /// An MD5 that matches nothing.
     Wrong,
 }
 
-/// A block to be built. By default: 48-byte header, stored as it is, with the standard's checksum.
+/// A block to build. Defaults: 48-byte header, stored without compression, with the standard's checksum.
 #[derive(Clone, Debug)]
 pub struct Block {
     data: Vec<u8>,
@@ -63,7 +63,7 @@ pub struct Block {
     claims: Claims,
 }
 
-/// What the header says in place of what is so.
+/// Header fields that differ from the truth.
 #[derive(Clone, Debug, Default)]
 struct Claims {
     flags: Option<u32>,
@@ -73,17 +73,16 @@ struct Claims {
     data_size: Option<u64>,
 }
 
-/// What a reader has to find of a block.
+/// The facts and data that a reader must find for a block.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// Where the magic begins.
+    /// Offset of the magic.
     pub offset: u64,
-    /// The header's `header_size`.
     pub header_size: u16,
-    /// Where the stored bytes begin.
+    /// Offset of the stored bytes.
     pub data_offset: u64,
     pub flags: u32,
-    /// The compression label, zeros included; zeros where the layout has none.
+    /// The compression label, including its NULs; all NULs if the layout has no label.
     pub label: [u8; 4],
     pub allocated_size: u64,
     pub used_size: u64,
@@ -95,7 +94,7 @@ pub struct Expected {
 }
 
 impl Block {
-    /// A block of `data`.
+    /// Returns a block of `data`.
     pub fn new(data: impl Into<Vec<u8>>) -> Self {
         Self {
             data: data.into(),
@@ -118,26 +117,27 @@ impl Block {
         self
     }
 
-    /// Chooses how the data is stored.
+    /// Chooses the encoding of the data.
     pub fn encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self
     }
 
-    /// Makes a 36-byte ENCODED block: the chain as YAML text, then `stored`, which it decodes to the data.
+    /// Makes a 36-byte ENCODED block: the chain as YAML text, then `stored`, from which the chain decodes the
+    /// data.
     pub fn chain(mut self, chain: &str, stored: Vec<u8>) -> Self {
         self.header = Header::Chain;
         self.chain = Some([chain.as_bytes(), &stored].concat());
         self
     }
 
-    /// Chooses what the checksum field holds.
+    /// Chooses the content of the checksum field.
     pub fn checksum(mut self, checksum: Checksum) -> Self {
         self.checksum = checksum;
         self
     }
 
-    /// Makes it reach to the end of the file; its sizes are zero then.
+    /// Makes the block extend to the end of the file, with sizes of zero.
     pub fn streamed(mut self) -> Self {
         self.streamed = true;
         self
@@ -149,49 +149,49 @@ impl Block {
         self
     }
 
-    /// Adds bytes to the header that no layout knows.
+    /// Adds unknown bytes to the end of the header.
     pub fn extra_header(mut self, extra: impl AsRef<[u8]>) -> Self {
         self.extra = extra.as_ref().to_vec();
         self
     }
 
-    /// Adds bytes that are allocated and not used.
+    /// Adds bytes that are allocated but unused.
     pub fn slack(mut self, slack: impl AsRef<[u8]>) -> Self {
         self.slack = slack.as_ref().to_vec();
         self
     }
 
-    /// Puts bytes that belong to nothing before the block.
+    /// Inserts junk before the block.
     pub fn gap(mut self, gap: impl AsRef<[u8]>) -> Self {
         self.gap = gap.as_ref().to_vec();
         self
     }
 
-    /// Has the header say other flags.
+    /// Makes the header claim other flags.
     pub fn claim_flags(mut self, flags: u32) -> Self {
         self.claims.flags = Some(flags);
         self
     }
 
-    /// Has the header say another `header_size`.
+    /// Makes the header claim another `header_size`.
     pub fn claim_header_size(mut self, size: u16) -> Self {
         self.claims.header_size = Some(size);
         self
     }
 
-    /// Has the header say another `allocated_size`.
+    /// Makes the header claim another `allocated_size`.
     pub fn claim_allocated(mut self, size: u64) -> Self {
         self.claims.allocated_size = Some(size);
         self
     }
 
-    /// Has the header say another `used_size`.
+    /// Makes the header claim another `used_size`.
     pub fn claim_used(mut self, size: u64) -> Self {
         self.claims.used_size = Some(size);
         self
     }
 
-    /// Has the header say another `data_size`.
+    /// Makes the header claim another `data_size`.
     pub fn claim_data(mut self, size: u64) -> Self {
         self.claims.data_size = Some(size);
         self
@@ -202,7 +202,7 @@ impl Block {
         &self.data
     }
 
-    /// Whether it reaches to the end of the file.
+    /// True if the block extends to the end of the file.
     pub fn is_streamed(&self) -> bool {
         self.streamed
     }
@@ -267,8 +267,8 @@ impl Block {
         }
     }
 
-    /// The checksum field: 16 bytes of MD5 in today's header, zeros of 8 bytes in the older ones,
-    /// whose rule was never settled.
+    /// Returns the checksum field: 16 bytes of MD5 in the current header. Older headers get 8 zero bytes,
+    /// because their checksum rule was never settled.
     fn checksum_of(&self, stored: &[u8]) -> Vec<u8> {
         if self.header != Header::Label48 {
             return vec![0; 8];

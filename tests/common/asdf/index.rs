@@ -1,40 +1,40 @@
-//! The block index behind the last block, right or wrong.
+//! The block index after the last block, correct or wrong.
 
-/// Which index is written.
+/// The index that is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Index {
-    /// None at all.
+    /// No index.
     Absent,
-    /// As Python asdf writes it: one offset a line.
+    /// As Python asdf writes it: one offset per line.
     Right,
-    /// Right, in YAML's flow style on one line.
+    /// Correct, in YAML's flow style on one line.
     Flow,
-    /// Right, in flow style with several offsets a line, no document end.
+    /// Correct, in flow style with several offsets per line, without a document end.
     FlowUnended,
-    /// From before an edit of the tree: all offsets 7 too small.
+    /// Stale: all offsets 7 too small, as after an edit of the tree.
     Stale,
-    /// Cut off in the middle of its text.
+    /// Truncated in the middle of the text.
     Truncated,
     /// In the wrong order.
     Unsorted,
     /// Without the last block.
     TooShort,
-    /// With an offset behind the last block.
+    /// With an offset after the last block.
     TooLong,
-    /// First and last right, one in the middle 3 off (right if there are fewer than three blocks).
+    /// First and last correct, one in the middle 3 off (correct if there are fewer than three blocks).
     WrongMiddle,
-    /// Right, with so many zero bytes behind.
+    /// Correct, followed by this many zero bytes.
     ThenZeros(usize),
-    /// Numbers that no file has: negative, larger than 64 bits, not numbers.
+    /// Impossible numbers: negative, larger than 64 bits, not numbers.
     Nonsense,
-    /// Right, behind one that is stale.
+    /// Correct, preceded by a stale one.
     Second,
     /// Any bytes.
     Bytes(Vec<u8>),
 }
 
 impl Index {
-    /// Every kind; blocks have to be found whichever it is.
+    /// Returns every kind of index; blocks must be found with each.
     pub fn all() -> Vec<Self> {
         vec![
             Self::Absent,
@@ -56,7 +56,7 @@ impl Index {
         ]
     }
 
-    /// The bytes of this index for blocks at `offsets`.
+    /// Returns the bytes of this index for blocks at `offsets`.
     pub(super) fn text(&self, offsets: &[u64]) -> Vec<u8> {
         let shifted = |by: u64| offsets.iter().map(|offset| offset.saturating_sub(by)).collect::<Vec<_>>();
         match self {
@@ -94,7 +94,7 @@ impl Index {
     }
 }
 
-/// An index as Python asdf writes it; also good for hiding one in a block's data.
+/// Returns an index as Python asdf writes it; also used to hide one in a block's data.
 pub fn index_text(offsets: &[u64]) -> Vec<u8> {
     let mut text = "#ASDF BLOCK INDEX\n%YAML 1.1\n---\n".to_owned();
     for offset in offsets {

@@ -1,9 +1,10 @@
-//! A file system in memory that remembers what was not made durable.
+//! A simulated file system in memory that tracks which changes are durable.
 //!
-//! What a program sees and what would be there after a crash are two states of the disk. Each change
-//! goes to the first at once and is queued for the second: data by sectors of 512 bytes, each of which
-//! may be lost or not; sizes and the map from a file's pages to pages of the disk in their order; each
-//! name by itself. A sync takes what it is about from the queue. A crash takes any part of the rest.
+//! The disk has two states: the one that programs see, and the one that survives a crash. Each change is
+//! applied to the first at once and queued for the second. Data are queued in sectors of 512 bytes, each of
+//! which may be lost independently. Changes of a file's size and page map stay in order. Each name is
+//! independent. A sync applies the queued changes of its file or directory. A crash applies any subset of the
+//! remaining changes.
 
 mod state;
 mod storage;
@@ -24,31 +25,31 @@ pub(crate) const PAGE: u64 = 4096;
 
 /// The file that is saved.
 pub(crate) const SOURCE: &str = "/data/galaxy.asdf";
-/// What this file system can do.
+/// Capabilities and behaviour of this file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Abilities {
     pub(crate) clones: bool,
     pub(crate) inserts: bool,
     pub(crate) links: u64,
-    /// Nothing can be made beside the source.
+    /// No file can be created beside the source.
     pub(crate) closed: bool,
-    /// No program writes to the source, and one that comes waits.
+    /// No program writes to the source, and one that opens it waits for the lease.
     pub(crate) leases: bool,
-    /// What is made belongs to another user, as on a network file system for root.
+    /// New files belong to another user, as for root on a network file system.
     pub(crate) squashes: bool,
-    /// One comes as soon as another file has the source's name, and has looked it up before.
+    /// A program that looked up the source before its name was swapped opens it after the swap.
     pub(crate) late_writer: bool,
 }
 
 impl Abilities {
-    /// What it must be able to do for a growing save to be done by `plan`.
+    /// Returns the abilities with which a growing save uses `plan`.
     pub(crate) fn of(plan: Plan) -> Self {
         let links = if plan == Plan::Rewrite { 2 } else { 1 };
         Self { clones: plan == Plan::Clone, inserts: plan == Plan::Insert, links, ..Self::default() }
     }
 }
 
-/// A fault: from the `at`th change on, once or always, it answers `errno`.
+/// A fault: change number `at` fails with `errno`, and if `always`, so do all later ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) at: usize,
@@ -76,7 +77,7 @@ pub(crate) struct Disk {
 pub(crate) struct Sim(Arc<Mutex<Disk>>);
 
 impl Disk {
-    /// A disk on which `path` holds `bytes`, durably; pages of zeros are holes.
+    /// Makes a disk on which `path` holds `bytes` durably; pages of zeros are holes.
     pub(crate) fn with(path: &Path, bytes: &[u8], abilities: Abilities) -> Self {
         let mut disk = Self {
             now: State::default(),
@@ -107,7 +108,7 @@ impl Disk {
         Sim(Arc::new(Mutex::new(self)))
     }
 
-    /// The bytes of a file as a program sees it.
+    /// Returns the bytes of a file as programs see it.
     pub(crate) fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
         self.now.names.get(path).map(|inode| self.now.read(*inode, 0..u64::MAX))
     }
@@ -127,18 +128,18 @@ impl Disk {
         self
     }
 
-    /// Keeps the disk as it is before each sync from now on.
+    /// From now on, records the disk before each sync.
     pub(crate) fn record(mut self) -> Self {
         (self.moments, self.syncs, self.changes) = (Some(Vec::new()), 0, 0);
         self
     }
 
-    /// How many changes could be lost.
+    /// Returns the number of changes that a crash could lose.
     pub(crate) fn at_risk(&self) -> usize {
         self.pending.len()
     }
 
-    /// The disk after a crash that keeps what `keeps` says of each change, by its number.
+    /// Returns the disk after a crash; `keeps` decides for each change, by number, if it survives.
     pub(crate) fn crashed(&self, dice: &mut Dice, keeps: impl Fn(usize, &mut Dice) -> bool) -> Disk {
         let mut disk = self.clone();
         (disk.forgotten_sync, disk.fault, disk.moments) = (None, None, None);
@@ -155,7 +156,7 @@ impl Disk {
                 None if kept => disk.durable.apply(change, None),
                 None => {}
                 Some(inode) if lost_order.contains(&inode) => {
-                    // Sizes go their own ways, but not past a move of the file's pages.
+                    // Sizes are independent, but not across a move of the file's pages.
                     let size = matches!(change, Change::Size { .. }) && !has_moved.contains(&inode);
                     if size && kept {
                         disk.durable.apply(change, None);
@@ -181,7 +182,7 @@ impl Disk {
         disk
     }
 
-    /// The disk after the program was killed, and nothing else.
+    /// Returns the disk after the program was killed, without a crash.
     pub(crate) fn killed(&self) -> Disk {
         let mut disk = self.clone();
         (disk.forgotten_sync, disk.fault, disk.moments) = (None, None, None);
@@ -245,7 +246,7 @@ impl Disk {
         }
     }
 
-    /// Counts a change, and fails it if it is its turn.
+    /// Counts a change, and fails it if the fault is due.
     fn turn(&mut self) -> io::Result<()> {
         self.changes += 1;
         match self.fault {
@@ -274,7 +275,7 @@ impl Sim {
         self.0.lock().expect("no test panics while it holds the disk")
     }
 
-    /// The disks of all moments since recording began, and as it is now.
+    /// Returns the recorded disks and the current one.
     pub(crate) fn moments(&self) -> Vec<Disk> {
         let mut disk = self.disk();
         let mut moments = disk.moments.take().unwrap_or_default();
@@ -282,7 +283,7 @@ impl Sim {
         moments
     }
 
-    /// How many syncs and changes there were since recording began.
+    /// Returns the number of syncs and changes since recording began.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let disk = self.disk();
         (disk.syncs, disk.changes)

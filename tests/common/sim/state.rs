@@ -1,4 +1,4 @@
-//! What is on a disk, and what changes it.
+//! The state of a disk, and changes to it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::PAGE;
 
-/// Bytes that reach the disk together or not at all.
+/// Size of the unit that reaches the disk atomically.
 pub(super) const SECTOR: usize = 512;
 
 #[derive(Clone, Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Inode {
     pub(super) map: BTreeMap<u64, u64>,
 }
 
-/// One of the two states of the disk.
+/// The content of a disk, visible or durable.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     pub(super) inodes: BTreeMap<u64, Inode>,
@@ -52,14 +52,14 @@ impl Change {
         }
     }
 
-    /// Whether it is kept in order with the others of its inode.
+    /// True if the change stays in order with other changes of its inode.
     pub(super) fn is_ordered(&self) -> bool {
         self.inode().is_some() && !matches!(self, Self::Data { .. })
     }
 }
 
 impl State {
-    /// Makes a change; one of a range that does not come to its end stops at `page`.
+    /// Applies a change; an interrupted insert or collapse stops at page `stopped_at`.
     pub(super) fn apply(&mut self, change: &Change, stopped_at: Option<u64>) {
         match change {
             Change::Data { page, sector, bytes, .. } => {
@@ -129,7 +129,7 @@ impl State {
         bytes
     }
 
-    /// What the kernel does with the last page when it reads an inode.
+    /// Clears the bytes after the end of each file, as the kernel does when it reads an inode.
     pub(super) fn clear_behind_ends(&mut self) {
         for inode in self.inodes.values_mut() {
             inode.map.retain(|logical, _| logical * PAGE < inode.size);

@@ -1,4 +1,4 @@
-//! The calls of a program that saves.
+//! The system calls of a program that saves.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -117,7 +117,7 @@ impl Storage for Sim {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
         assert!(range.start.is_multiple_of(PAGE) && at.is_multiple_of(PAGE));
-        // Sharing is not modelled: a copy that takes no time.
+        // Shared extents are not modelled; a clone is an instant copy.
         let end = range.end.next_multiple_of(PAGE);
         let map: BTreeMap<u64, u64> = disk.now.inodes[&from.0]
             .map
@@ -168,7 +168,7 @@ impl Storage for Sim {
         assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE));
         let change = Change::Insert { inode: file.0, from: offset / PAGE, by: len / PAGE };
         if let Err(error) = disk.turn() {
-            // What was moved until then stays so.
+            // An interrupted insert or collapse keeps the moves made so far.
             let stopped = disk.now.inodes[&file.0].map.keys().next_back().copied().unwrap_or(0);
             disk.now.apply(&change, Some(stopped));
             disk.durable.apply(&change, Some(stopped));

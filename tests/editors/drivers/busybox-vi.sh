@@ -1,4 +1,4 @@
-# Looks at no answer of close.
+# Ignores the result of close.
 command='busybox vi tree.yaml'
 saved="tree.yaml' [0-9]+L, [0-9]+C"
 change() { words ":%s/$1/$2/"; keys Enter; sleep 0.3; }

@@ -1,4 +1,4 @@
 emacs_options='file-precious-flag t'
 . "$here/emacs.sh"
-# It says that it wrote the temporary file before that is renamed.
+# It reports success for the temporary file before the rename.
 save() { keys C-x C-s; sleep 1; }

@@ -1,4 +1,4 @@
-# Below the folder for temporary files it would make no backup.
+# Below the directory for temporary files, emacs would make no backup.
 command="emacs -nw -Q --eval '(setq backup-enable-predicate (quote identity) ${emacs_options:-})' tree.yaml"
 saved='Wrote .*tree.yaml'
 refused='Invalid argument'

@@ -1,4 +1,4 @@
-# Looks at no answer of close.
+# Ignores the result of close.
 command='joe -nobackups tree.yaml'
 saved='File tree.yaml saved'
 moved=

@@ -1,4 +1,4 @@
-# Says nothing where it could not save, and goes on showing the mark of a change.
+# After a failed save it prints nothing and keeps the mark of unsaved changes.
 command='mg tree.yaml'
 saved='Wrote .*tree.yaml'
 refused='^--\*\*-Mg'

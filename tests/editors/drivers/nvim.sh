@@ -1,4 +1,4 @@
-# As vim.
+# See vim.sh.
 command="nvim -c 'set backupskip=' ${vim_options:-} tree.yaml"
 saved='"tree.yaml".* written|tree.yaml.* [0-9]+L, [0-9]+B written'
 refused='E667|E512|E514'

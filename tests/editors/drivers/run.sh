@@ -1,16 +1,16 @@
 #!/bin/bash
-# run.sh EDITOR MODE FOLDER: edits FOLDER/tree.yaml in a real editor on a terminal of its own.
+# run.sh EDITOR MODE FOLDER: edits FOLDER/tree.yaml in a real editor on its own terminal.
 #
-# save    "first light" becomes "second light", saved and quit
-# mend    first it becomes "a: b: c", which must be refused for all to see; corrected in the same session
-#         it is saved, and no question comes whether the file was changed by others
-# again   the same, after a save of a text in which the line %YAML is gone, which is put back in the file
-# later   the same as mend, after a save of another text in the same session
+# save    replaces "first light" by "second light", saves and quits
+# mend    replaces it by "a: b: c", which must be visibly refused; then corrects and saves it in the same session.
+#         The editor must not ask if another program changed the file
+# again   mend, after a save of a text without the line %YAML, which is restored in the file
+# later   mend, after a save of another text in the same session
 #
-# EDITOR.sh says how: $command starts it; change OLD NEW, save, quit; after_refusal, if the screen is to
-# be cleared then. And it says what the screen shows: $saved and $refused after a save; $unsaved, which
-# is seen until it succeeded, where nothing else tells of success. An editor that hears of no refusal has
-# no $refused: its user finds tree.yaml.error. Exit 0: all went so; 1: it did not, and the screen is
+# EDITOR.sh defines the commands: $command starts the editor; change OLD NEW, save and quit; after_refusal, if the
+# screen must be cleared after a refusal. It also defines patterns for the screen: $saved and $refused after a save;
+# $unsaved, shown until a save succeeds, if the editor reports success in no other way. An editor that ignores
+# refusals has no $refused; its user finds tree.yaml.error. Exit status 0: success; 1: failure, and the screen is
 # printed.
 set -u
 export LC_ALL=C.UTF-8
@@ -20,7 +20,7 @@ unset VIMINIT EXINIT EDITOR VISUAL TMUX XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_
 asks='changed on disk|has changed since|really want to write|modified by|File on disk'
 saved= refused= unsaved=
 after_refusal() { :; }
-# For editors whose replacing is too much of a dialogue: the text stands at the end of its line.
+# For editors with a complicated replace dialogue: the text is at the end of its line.
 to_line() { keys -N $(($(grep -n "$1" tree.yaml | cut -d: -f1) - 1)) Down; sleep 0.2; }
 retype() { keys End; keys -N ${#1} BSpace; words "$2"; }
 . "$here/$editor.sh"
@@ -38,7 +38,7 @@ shows() { # PATTERN [TENTHS]
     sleep 0.1
   done
 }
-outcome() { # what the screen shows of a save: saved, refused
+outcome() { # sets $outcome to the result of a save: saved, refused or asked
   local n=150
   while [ $((n -= 1)) -gt 0 ]; do
     screen >"$work/screen"

@@ -1,4 +1,4 @@
-# Below the folder for temporary files it would make no backup, and so save in another way.
+# Below the directory for temporary files, vim would make no backup and save in another way.
 command="vim -c 'set backupskip=' ${vim_options:-} tree.yaml"
 saved='"tree.yaml".* written|tree.yaml.* [0-9]+L, [0-9]+B written'
 refused='E667|E512|E514'

@@ -1,4 +1,4 @@
-//! Headers, metadata and chunks that are made to do harm.
+//! Malicious headers, metadata and chunks.
 
 use std::io::Write;
 
@@ -56,7 +56,8 @@ fn headers_that_can_not_be_true_are_refused_with_a_reason() {
     assert!(open(b"blpk").is_err());
 }
 
-/// A section of metadata with its checksum: stored bytes, and what the header says of sizes and codec.
+/// Returns a file with a metadata section and its checksum: the stored bytes, and the sizes and codec of its
+/// header.
 fn section(stored: &[u8], codec: u8, sizes: [u32; 3]) -> Pack {
     let mut metadata = b"JSON\0\0\0\0\0\x01".to_vec();
     metadata.extend([codec, 6]);
@@ -129,7 +130,7 @@ fn what_metadata_say_of_an_array_is_never_evaluated() {
         assert_eq!((defects.len(), defects[0].severity), (1, Severity::Note), "{dtype}: {defects:?}");
         assert_eq!(view(&container, "data.bin").unwrap(), data());
     }
-    // Nor is what is no JSON at all.
+    // Text that is not JSON has no array either.
     for json in [&b"\xff\xfe"[..], b"", deep.as_bytes(), b"{\"container\": \"numpy\"", &vec![b'['; 2 << 20]] {
         let container = open(&pack().described(json).build()).unwrap();
         assert_eq!(view(&container, "meta.json").unwrap(), json);
@@ -176,8 +177,8 @@ fn chunks_with_headers_that_can_not_be_true_harm_nothing_else() {
     }
 }
 
-/// The length of a match goes on as long as there are bytes of 0xff: in 32 bits it becomes negative, and c-blosc (issue
-/// 405) writes before its output.
+/// A match length continues as long as there are bytes of 0xff. In 32 bits it becomes negative, and c-blosc
+/// (issue 405) writes before its output.
 #[test]
 fn a_match_of_more_than_two_gigabytes_is_damage() {
     const LEN: u32 = 16 << 20;
@@ -207,7 +208,7 @@ fn a_bare_blosc_buffer_is_refused_by_its_name() {
     assert_eq!(error.kind(), Kind::Unrecognised);
     assert!(error.message().starts_with("is a bare Blosc buffer of 9 decoded bytes"), "{error}");
     assert!(error.message().contains("blosc.decompress"), "{error}");
-    // Its header names another size, so it is something else.
+    // The header gives another size, so the file is something else.
     let error = open(&[&stored(b"some data")[..], b"more"].concat()).unwrap_err();
     assert!(error.message().contains("or a Bloscpack file"), "{error}");
 }

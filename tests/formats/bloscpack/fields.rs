@@ -1,4 +1,4 @@
-//! One damaged field: each byte that is read is right where it is, and only the chunk of the field is lost.
+//! One damaged field: all bytes that can be read are right, and only the chunk of the field is lost.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-/// Where the chunks lie, and how long they are decoded.
+/// Returns offset and uncompressed length of each chunk.
 fn chunks(bytes: &[u8]) -> Vec<(usize, usize)> {
     let container = open(bytes).unwrap();
     let count = container.block_count().unwrap();
@@ -27,7 +27,8 @@ fn data(bytes: &[u8]) -> std::sync::Arc<dyn Content> {
     file(&open(bytes).unwrap(), "data.bin").unwrap().content.unwrap()
 }
 
-/// Reads all of a file from several places on, behind an error from the next end of a chunk; returns whether each byte could be read. No byte may be wrong.
+/// Reads a file from several offsets, continuing after an error at the next end of a chunk; returns for each
+/// byte if it could be read. No byte may be wrong.
 fn readable(bytes: &[u8], truth: &[u8], ends: &[usize], what: &str) -> Vec<bool> {
     let mut found = vec![false; truth.len()];
     let content = data(bytes);
@@ -43,7 +44,7 @@ fn readable(bytes: &[u8], truth: &[u8], ends: &[usize], what: &str) -> Vec<bool>
         }
     };
     read_on(&*content, 0);
-    // Nothing is known of what is before.
+    // Nothing is known about the chunks before these offsets.
     for start in [truth.len() * 3 / 4, truth.len().saturating_sub(1)] {
         read_on(&*data(bytes), start);
     }
@@ -60,7 +61,7 @@ fn ends(chunks: &[(usize, usize)]) -> Vec<usize> {
         .collect()
 }
 
-/// Damages each field of the header of each chunk.
+/// Damages each field of each chunk's header.
 fn each_header(name: &str, bytes: &[u8], own_range_only: bool) {
     let truth = whole(&*data(bytes));
     let mut start = 0;
@@ -97,7 +98,7 @@ fn a_field_of_a_chunk_costs_that_chunk_alone() {
     }
 }
 
-/// Small chunks are decoded many at a time, and counted where the header does not say how long they are.
+/// Small chunks are decoded many at a time, and their sizes are summed if the header does not give them.
 #[test]
 fn small_chunks_are_told_apart() {
     let truth: Vec<u8> = (0..2000_u32).flat_map(|n| (n * 7).to_le_bytes()).collect();
@@ -108,7 +109,7 @@ fn small_chunks_are_told_apart() {
     let bytes =
         Pack { chunk_size, last_chunk, nchunks: 8, chunks: pack.chunks[..8].to_vec(), ..pack.clone() };
     each_header("counted", &bytes.build(), false);
-    // Damage to the data of one costs no other, whether or not its length is stated.
+    // Damage to a chunk's data affects no other chunk, with known and unknown lengths.
     for options in [0, 1] {
         for (chunk_size, last_chunk) in [(24, pack.last_chunk), (-1, -1)] {
             let pack = Pack { options, chunk_size, last_chunk, ..pack.clone() };

@@ -1,4 +1,4 @@
-//! Files of real writers with some bytes changed, or cut off: what they hold is read to its end, or an error.
+//! Files of real writers with changed or truncated bytes: reads reach the end or an error.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::{block, fixtures, open, read};
 use crate::common::bloscpack_builder::Pack;
 use crate::common::dice::Dice;
 
-/// Changed files of each kind.
+/// Number of mutated files of each kind.
 const TRIES: u64 = 60;
 
 fn mutated(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=dice.below(4) {
-        // Most of what leads astray stands at the start.
+        // Most misleading fields are at the start.
         let end = if dice.below(3) > 0 { bytes.len().min(400) } else { bytes.len() };
         let at = dice.below(end as u64) as usize;
         let value = [0, 1, 0x7f, 0x80, 0xff, dice.below(256) as u8][dice.below(6) as usize];
@@ -46,7 +46,7 @@ fn look_through(content: &dyn Content, dice: &mut Dice) {
     }
 }
 
-/// Each chunk is where it is, whatever was asked for before.
+/// Asserts that a chunk's data do not depend on earlier reads.
 fn places_agree(bytes: &[u8]) {
     let source: Arc<dyn Source> = Arc::new(MemorySource(bytes.to_vec()));
     let size = bytes.len() as u64;

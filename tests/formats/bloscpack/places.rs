@@ -1,4 +1,4 @@
-//! Where chunks are looked for: offsets that are there, are not, lie; sizes that are told, unknown, wrong.
+//! Locating chunks: with offsets, without, and with wrong ones; sizes that are known, unknown or wrong.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn data() -> Vec<u8> {
     (0..1000_u32).flat_map(|n| (n * 7).to_le_bytes()).collect()
 }
 
-/// Whether payload and each block are right.
+/// Asserts that the payload and each block are right.
 fn is_right(pack: &Pack, name: &str) {
     let container = open(&pack.build()).unwrap();
     assert_eq!(view(&container, "data.bin").unwrap(), data(), "{name}");
@@ -29,7 +29,7 @@ fn is_right(pack: &Pack, name: &str) {
     }
 }
 
-/// Makes right offsets wrong.
+/// Makes correct offsets wrong.
 type Change<'a> = &'a dyn Fn(&mut Vec<i64>);
 
 #[test]
@@ -79,7 +79,7 @@ fn sizes_may_be_unknown_or_wrong() {
         [(-1, -1), (400, -1), (-1, 400), (399, 400), (800, 400), (400, 7), (0, 400), (-7, 3)]
     {
         for options in [0, 1] {
-            // Where the last chunk can't be found at once, its size is believed.
+            // If the last chunk can't be located at once, its size is trusted.
             if (options, chunk_size, last_chunk) != (0, 400, 7) {
                 is_right(
                     &Pack { chunk_size, last_chunk, options, ..right.clone() },
@@ -91,7 +91,7 @@ fn sizes_may_be_unknown_or_wrong() {
     is_right(&Pack { nchunks: -1, options: 0, ..right.clone() }, "number of chunks");
     let container = open(&Pack { chunk_size: 399, ..right.clone() }.build()).unwrap();
     assert!(container.defects()[0].what.contains("chunk_size 399"), "{:?}", container.defects());
-    // A chunk in the middle has another size: it alone can't be had.
+    // A chunk in the middle has another size, so only this chunk can't be read.
     let mut odd = right;
     odd.chunks[4] = stored(&[7; 401]);
     let container = open(&odd.build()).unwrap();
@@ -150,7 +150,7 @@ fn a_damaged_chunk_costs_no_other() {
 fn behind_a_damaged_header_the_offsets_lead_on() {
     let pack = Pack::new(400, &data());
     let mut bytes = pack.build();
-    // Its size, and the one that stands for it.
+    // Damage the size, which also gives the end of the chunk.
     bytes[pack.places()[4] + 12] ^= 0x40;
     let container = open(&bytes).unwrap();
     for n in [5, 3, 9, 0] {
@@ -161,7 +161,7 @@ fn behind_a_damaged_header_the_offsets_lead_on() {
     assert_eq!(read(&*content).0, data()[..1600]);
     let mut rest = vec![0; 4000];
     assert_eq!(content.read_at(2000, &mut rest).unwrap(), 2000);
-    // Without offsets what lies behind is lost, and said to be.
+    // Without offsets the chunks after it are lost, and the error says so.
     let pack = Pack { options: 0, ..pack };
     let mut bytes = pack.build();
     bytes[pack.places()[4] + 12] ^= 0x40;
@@ -211,7 +211,7 @@ fn items_of_variable_length_are_where_their_offsets_say() {
         assert_eq!(view(&container, "meta.json").unwrap(), meta);
         assert_eq!(container.version(), "3 (variable-length proposal)");
     }
-    // In any order, with anything between them.
+    // Items in any order, with junk between them.
     let mut pack = Pack::variable(&items, meta);
     let mut places: Vec<i64> = pack.places().into_iter().map(|at| at as i64).collect();
     places.reverse();
@@ -234,13 +234,13 @@ fn an_item_that_is_not_finished_is_listed_and_can_not_be_read() {
     assert!(error.message().contains("not finished"), "{error}");
     assert_eq!(error.errno(), libc::EIO);
     assert_eq!(whole(&*block(&*container, 2).content.unwrap()), b"three");
-    // All bytes in a row are those before it.
+    // `data.bin` has only the items before it.
     let content = super::file(&container, "data.bin").unwrap().content.unwrap();
     let (bytes, error) = read(&*content);
     assert_eq!((&bytes[..], error.is_some()), (&b"one"[..], true));
 }
 
-/// A source that counts the bytes that are read.
+/// A source that counts the bytes read.
 #[derive(Debug)]
 struct Counted(MemorySource, AtomicU64);
 
@@ -265,7 +265,7 @@ fn a_checksum_is_computed_once() {
     const LEN: u64 = 8 << 20;
     let pack = Pack { checksum: 6, ..Pack::new(LEN as usize, &vec![7; LEN as usize]) };
     let source = Arc::new(Counted(MemorySource(pack.build()), AtomicU64::new(0)));
-    // Nothing is kept of what was decoded.
+    // The cache has no memory, so decoded data are not kept.
     let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
     let container = asdf_mount::format::open(source.clone(), &context).unwrap();
     let content = block(&*container, 0).content.unwrap();

@@ -1,4 +1,4 @@
-//! Which chunk is shown where there are several: the last of equal names, frame 0's where a frame lacks one.
+//! Choice among several chunks: the last of equal names, or frame 0's if a frame lacks one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use asdf_mount::source::{MemorySource, Source, SourceStat};
 use super::walked::{at, bytes, folder, names, open};
 use crate::common::gsd_builder::{Built, GsdBuilder, LOCATION};
 
-/// A chunk of one number.
+/// Adds a chunk of one number.
 fn number(builder: GsdBuilder, frame: u64, name: &str, value: u8) -> GsdBuilder {
     builder.bytes(frame, name, &[value])
 }
@@ -20,7 +20,7 @@ fn hoomd(version: u32) -> GsdBuilder {
     GsdBuilder::new().version(version).schema("hoomd", 0x1_0004)
 }
 
-/// Changes the places of the data of two chunks.
+/// Swaps the data offsets of two chunks.
 fn exchanged(built: &Built, one: usize, other: usize) -> Built {
     let location = |slot| {
         let at = built.place(slot) + LOCATION.0;
@@ -50,7 +50,8 @@ fn of_equal_names_the_chunk_that_was_written_last_counts() {
             }
             let built = builder.build();
             let is_old = version < 0x2_0000;
-            // Of version 2 the place of the data tells which was written last, of version 1 the place in the index.
+            // The last chunk written is the one with the last data offset in version 2, and the last in the
+            // index in version 1.
             for (one, values) in [(false, [3, 6, 9]), (true, if is_old { [1, 4, 7] } else { [3, 6, 9] })] {
                 let mut built = built.clone();
                 let per_frame = 5 + others;
@@ -100,19 +101,19 @@ fn a_frame_that_lacks_a_log_has_that_of_frame_0_but_no_state() {
     assert!(at(&container, "arrays/resolved/1/state").is_none());
 }
 
-/// Names are no part of the entries and the data.
+/// The entries and the data do not include the names.
 #[test]
 fn a_file_with_other_names_is_another_one() {
     let built = |name: &str| number(number(GsdBuilder::new(), 0, name, 1), 1, "c", 2).build().bytes;
     let (older, same, other) =
         (open(&built("a")).unwrap(), open(&built("a")).unwrap(), open(&built("b")).unwrap());
     assert!(older.still_has(same.source()) && !older.still_has(other.source()));
-    // A name that is added is none.
+    // An added name does not make it another file.
     let grown = number(number(number(GsdBuilder::new(), 0, "a", 1), 1, "c", 2), 2, "d", 3).build().bytes;
     assert!(older.still_has(open(&grown).unwrap().source()));
 }
 
-/// A source that counts the bytes that are read.
+/// A source that counts the bytes read.
 #[derive(Debug)]
 struct Counted(MemorySource, AtomicU64);
 
@@ -132,7 +133,7 @@ impl Source for Counted {
     }
 }
 
-/// The kernel asks for a few names at a time.
+/// The kernel requests a few names at a time.
 #[test]
 fn the_index_of_a_large_frame_is_read_once() {
     const CHUNKS: usize = 33_000;

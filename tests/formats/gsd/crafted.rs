@@ -1,4 +1,4 @@
-//! Crafted files: each is refused with a reason, or damaged in the piece alone that is wrong.
+//! Crafted files: each is refused with a reason, or only the damaged part can't be read.
 
 use asdf_mount::content::folder::{Kind, Node};
 use asdf_mount::format::{Container, Defect, Severity};
@@ -10,7 +10,7 @@ use crate::common::gsd_builder::{Built, COLUMNS, FLAGS, FRAME, GsdBuilder, ID, L
 use crate::common::mount::fresh_folder;
 use crate::open::read;
 
-/// 8 frames of `a`, `b` and `c`, of 16 bytes each.
+/// Returns 8 frames with the chunks `a`, `b` and `c` of 16 bytes each.
 fn plain(version: u32) -> Built {
     let mut builder = GsdBuilder::new().version(version);
     for frame in 0..8_u8 {
@@ -25,19 +25,19 @@ fn frame_names(container: &Arc<dyn Container>, frame: u64) -> Vec<String> {
     walk(&*folder(container, &format!("arrays/frames/{frame}"))).into_keys().collect()
 }
 
-/// Which defects are told: severity, block, offset.
+/// Returns severity, block and offset of the reported defects.
 fn defects(container: &Arc<dyn Container>) -> Vec<(Severity, Option<usize>, u64)> {
     let mut found = [container.defects(), container.check_tree().unwrap()].concat();
     found.retain(|defect| !is_of_series(defect));
     found.iter().map(|defect| (defect.severity, defect.block, defect.offset)).collect()
 }
 
-/// Whether it only says why there is no series of a name.
+/// True if the defect only gives the reason why a name has no series.
 pub(super) fn is_of_series(defect: &Defect) -> bool {
     defect.what.contains("is not in arrays/series")
 }
 
-/// Expects all chunks but those of `lost` slots to be where they belong, with the right bytes.
+/// Asserts that all chunks except those of `lost` slots are at their paths, with the right bytes.
 fn assert_others(case: &str, container: &Arc<dyn Container>, built: &Built, lost: &[usize]) {
     for (slot, chunk) in built.entries.iter().enumerate() {
         let name = std::str::from_utf8(&chunk.name).unwrap();
@@ -108,7 +108,7 @@ fn data_outside_of_the_file_are_an_error_of_the_chunk_alone() {
         vec![(LOCATION, end - 15)],
         vec![(ROWS, u64::MAX)],
         vec![(ROWS, 1 << 32)],
-        // The product wraps to 0, and to 8.
+        // The product overflows to 0, and to 8.
         vec![(ROWS, 1 << 62), (COLUMNS, 4)],
         vec![(ROWS, (1 << 61) + 1), (TYPE, 4)],
         vec![(ROWS, u64::MAX), (COLUMNS, u64::from(u32::MAX)), (TYPE, 10)],
@@ -123,7 +123,7 @@ fn data_outside_of_the_file_are_an_error_of_the_chunk_alone() {
         assert_eq!(frame_names(&container, 2), ["a.npy", "b.npy", "c.npy"]);
         assert_eq!(defects(&container), [(Severity::Damage, Some(7), built.place(7) as u64)], "{fields:?}");
     }
-    // What overlaps is no damage: nothing is written here.
+    // Overlaps are not damage, because the file is never written.
     let container = open(&built.clone().set(7, LOCATION, 256).bytes).unwrap();
     assert!(defects(&container).is_empty());
 }
@@ -137,7 +137,7 @@ fn frames_that_do_not_ascend_cost_the_entry_that_is_wrong() {
             assert_others(&format!("frame {frame} in {slot}"), &container, &built, &[slot]);
             let place = built.place(slot) as u64;
             assert_eq!(defects(&container), [(Severity::Damage, Some(slot), place)]);
-            // Its data can be had all the same.
+            // Its data can be read nevertheless.
             assert_eq!(read(&*container.block(slot).unwrap().content.unwrap()).unwrap().len(), 16);
         }
     }
@@ -175,7 +175,7 @@ fn location_0_ends_the_index() {
 
 #[test]
 fn names_may_be_anything() {
-    // The list has no end; it holds the index; it is empty.
+    // The list has no end; it covers the index; it is empty.
     let built = plain(0x2_0001);
     let (start, room) = built.names;
     let mut endless = built.clone();
@@ -192,13 +192,13 @@ fn names_may_be_anything() {
     assert_eq!(defects(&container).len(), 24);
     assert!(walk(&*folder(&container, "arrays/frames")).is_empty());
 
-    // Two numbers of one name are two chunks of that name.
+    // Two name ids with the same name are two chunks of that name.
     let mut twice = built.clone();
     twice.bytes[start + 2] = b'a';
     let container = open(&twice.bytes).unwrap();
     assert_eq!(frame_names(&container, 3), ["a.npy", "a~1.npy", "c.npy"]);
 
-    // Nothing that a name says leads out of its folder.
+    // No name leads out of its directory.
     let names = [&b".."[..], b"../../etc/passwd", b"/", b"a//b", b"\xff\xfe", b"\n", b"%", b"a~1", b"x.npy"];
     let mut builder = GsdBuilder::new();
     for name in names {
@@ -225,7 +225,7 @@ fn a_text_is_its_bytes_whatever_they_are() {
 
 #[test]
 fn an_unfinished_last_frame_of_version_1_is_not_shown() {
-    // 42 frames of 3 chunks and 2 of the next one: the 129th chunk made the writer write a new index.
+    // 42 frames of 3 chunks, and 2 chunks of the next frame: at the 129th chunk the writer wrote a new index.
     let build = |version, frames: u64, chunks: u64, more: u64| {
         let mut builder = GsdBuilder::new().version(version).slots(256);
         for n in 0..frames * chunks + more {
@@ -240,7 +240,7 @@ fn an_unfinished_last_frame_of_version_1_is_not_shown() {
     let found = killed.defects();
     assert_eq!((found.len(), found[0].severity), (1, Severity::Note));
     assert!(found[0].what.starts_with("frame 42 is not finished: 2 of its chunks"), "{}", found[0].what);
-    // A frame that has all that the one before has is finished, and so is each frame of another version.
+    // A frame with all names of the previous frame is finished, and so is every last frame of other versions.
     assert_eq!(shown(&build(0x1_0000, 32, 4, 0)), 32);
     assert_eq!(shown(&build(0x1_0000, 42, 3, 1)), 43);
     assert_eq!(shown(&build(0x2_0000, 42, 3, 2)), 43);
@@ -302,7 +302,7 @@ fn a_file_that_is_cut_short_under_its_reader_gives_errors() {
         let after = asdf_mount::format::open(source, &context).unwrap();
         let chunk = file(&before, "arrays/frames/7/c.npy").content.unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_len(len).unwrap();
-        // What was read of the index before is known still.
+        // Parts of the index that were read before stay known.
         for container in [&before, &after] {
             (0..container.block_count().unwrap_or(0)).for_each(|n| drop(container.block(n)));
             let _ = (container.defects(), container.check_tree());
@@ -319,10 +319,10 @@ fn a_file_that_is_cut_short_under_its_reader_gives_errors() {
 fn what_is_cut_off_is_refused_or_gives_its_good_part() {
     let built = plain(0x2_0001);
     for len in 0..built.bytes.len() {
-        // The index is the last piece: without all of it nothing is said of the data.
+        // The index comes last, so a truncated index hides all data.
         assert!(open(&built.bytes[..len]).is_err(), "{len}");
     }
-    // A file whose data are the last piece loses these.
+    // If the data come last, only the missing data are lost.
     let mut moved = built.bytes[..256].to_vec();
     let index = built.bytes[built.index..].to_vec();
     moved.extend(&index);

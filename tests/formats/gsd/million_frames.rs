@@ -1,4 +1,4 @@
-//! A file of a million frames, of which nothing exists but what is read: what it costs to look into it.
+//! A synthetic file of a million frames, generated on demand: the cost of accessing it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Million {
         let mut bytes = [0; 32];
         let frame = slot / CHUNKS;
         if frame < FRAMES {
-            // In the old layout the last name comes first.
+            // In the old layout the names are in reverse order.
             let id = if self.is_old { CHUNKS - 1 - slot % CHUNKS } else { slot % CHUNKS };
             bytes[..8].copy_from_slice(&frame.to_le_bytes());
             bytes[8] = 8;
@@ -62,7 +62,7 @@ impl Million {
                 head.get(at as usize).copied().unwrap_or(0)
             }
             INDEX..DATA => self.entry((at - INDEX) / 32)[((at - INDEX) % 32) as usize],
-            // The number of the frame, in each of its chunks.
+            // Each chunk holds the number of its frame.
             _ => ((at - DATA) / (CHUNKS * 8)).to_le_bytes()[((at - DATA) % 8) as usize],
         }
     }
@@ -93,7 +93,7 @@ fn a_chunk_of_a_million_frames_costs_a_few_reads() {
         let context = Context::new(Arc::new(Cache::new(1 << 20)));
         let container = format::open(source.clone(), &context).unwrap();
         let cost = || (source.reads.swap(0, Relaxed), source.bytes.swap(0, Relaxed));
-        // Header and names, the end of the index, and the last frame: a bisection each.
+        // Header and names, and one bisection each for the end of the index and the last frame.
         let (reads, read) = cost();
         assert!(reads <= 70 && read <= 256 << 10, "{reads} reads, {read} bytes");
         let number = |frame: u64| {
@@ -124,7 +124,7 @@ fn all_frames_are_listed_without_a_read_and_walked_with_few() {
     source.reads.store(0, Relaxed);
     assert_eq!(names(&*frames).len() as u64, FRAMES);
     assert_eq!(source.reads.load(Relaxed), 0);
-    // A page of the index has 42 frames, so most frames cost none.
+    // A page of the index covers 42 frames, so most frames need no read.
     for frame in 500_000..501_000 {
         assert_eq!(walk(&*folder(&container, &format!("arrays/frames/{frame}"))).len(), 3);
     }
@@ -138,7 +138,7 @@ fn rows_of_a_million_frames_are_found_as_they_are_read() {
         let source = Arc::new(Million { is_old, ..Million::default() });
         let context = Context::new(Arc::new(Cache::new(1 << 20)));
         let container = format::open(source.clone(), &context).unwrap();
-        // The pass over the index.
+        // This makes the pass over the index.
         let content = file(&container, "arrays/resolved/series/log/a.npy").content.unwrap();
         let table = file(&container, "tables/log.parquet").content.unwrap();
         assert!(content.len() == 128 + 8 * FRAMES && table.len() > 8 * FRAMES);
@@ -147,7 +147,7 @@ fn rows_of_a_million_frames_are_found_as_they_are_read() {
             let mut rows = vec![0; 8000];
             assert_eq!(content.read_at(128 + 8 * first, &mut rows).unwrap(), 8000);
             let numbers = rows.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
-            // The number is that of 8 elements of one byte: a row of a list.
+            // The 8 elements of one byte are a row, and form the number.
             assert!(numbers.eq(first..first + 1000));
         }
         let read = source.bytes.load(Relaxed);

@@ -1,4 +1,4 @@
-//! Random files against a model: what was put in is what is shown.
+//! Random files compared with a model: all chunks are shown.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use crate::common::gsd_builder::{Built, Chunk, DESCRS, GsdBuilder, SIZES};
 
 const FILES: u64 = 300;
 
-/// Names of all kinds. The old layout has no longer ones than 63 bytes.
+/// Names of all kinds. In the old layout, names have at most 63 bytes.
 const NAMES: [&[u8]; 20] = [
     b"a",
     b"a/b",
@@ -36,7 +36,7 @@ const NAMES: [&[u8]; 20] = [
     b"~",
 ];
 
-/// What a file shows of a frame: name, number of the duplicate, bytes.
+/// The chunks that a file shows for a frame: name, number of the duplicate, bytes.
 type Shown = Vec<(Vec<u8>, u64, Vec<u8>)>;
 
 fn random(dice: &mut Dice) -> GsdBuilder {
@@ -44,7 +44,7 @@ fn random(dice: &mut Dice) -> GsdBuilder {
     let mut builder = GsdBuilder::new().version(version).dead(dice.below(3) as usize * 100);
     let (mut frame, most) = (0, dice.below(12));
     for _ in 0..dice.below(12) {
-        // Now and then frames without a chunk.
+        // Some frames have no chunk.
         frame += dice.below(4) / 3;
         for _ in 0..dice.below(most + 1) {
             let shape = [dice.below(5), 1 + dice.below(3)];
@@ -86,7 +86,7 @@ fn wanted(built: &Built, frame: u64) -> Shown {
     shown
 }
 
-/// The name and the number of a duplicate that a path stands for.
+/// Returns the name and the number of the duplicate for a path.
 fn name_of(path: &str) -> (Vec<u8>, u64) {
     let stem = path.strip_suffix(".npy").or(path.strip_suffix(".txt")).unwrap();
     let copy = stem.rsplit_once('~').and_then(|(stem, number)| Some((stem, number.parse().ok()?)));
@@ -137,7 +137,7 @@ fn one_damaged_entry_costs_no_other_chunk() {
             damaged.bytes[place + dice.below(32) as usize] ^= 1 << dice.below(8);
         }
         if damaged.bytes[place + 16..place + 24] == [0; 8] {
-            continue; // That is the end.
+            continue; // This entry ends the index
         }
         let container = open(&damaged.bytes).unwrap();
         let frames = names(&*folder(&container, "arrays/frames"));
@@ -158,7 +158,7 @@ fn one_damaged_entry_costs_no_other_chunk() {
             shown.get(&chunk.frame).is_some_and(|files| files.contains(&data))
         };
         let lost = others.filter(|(_, chunk)| !is_there(chunk)).count();
-        // Where a frame has one chunk, it may be that one which does not fit with the others.
+        // A neighbouring frame with a single chunk may be the one that seems out of order.
         assert!(lost <= 1, "file {file}: {lost} lost by damage of entry {slot}");
     }
 }

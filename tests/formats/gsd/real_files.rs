@@ -1,4 +1,4 @@
-//! `tests/fixtures/gsd`: files of real writers, gsd 1.4 to 5.0, each against its truth.
+//! `tests/fixtures/gsd`: files of real writers, gsd 1.4 to 5.0, compared with their truth.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,7 +37,7 @@ fn md5(bytes: &[u8]) -> String {
     Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The number in a header of numpy behind a word.
+/// Splits a `.npy` file into the text of its header and the data.
 fn header(npy: &[u8]) -> (String, &[u8]) {
     let len = usize::from(u16::from_le_bytes([npy[8], npy[9]])) + 10;
     (String::from_utf8(npy[10..len].to_vec()).unwrap(), &npy[len..])
@@ -76,7 +76,7 @@ fn blocks_are_the_entries_in_file_order() {
             assert_eq!(md5(&data), chunk["md5"].as_str().unwrap(), "{name}: block {n}");
         }
         assert!(container.block(chunks.len()).is_err(), "{name}");
-        // Where the number of particles varies there is no series.
+        // If the number of particles varies, there is no series.
         let is_wrong = |defect: &Defect| !defect.what.contains("is not in arrays/series");
         assert!(!container.defects().iter().any(is_wrong), "{name}: {:?}", container.defects());
         assert!(container.check_tree().unwrap().is_empty(), "{name}");
@@ -207,7 +207,7 @@ fn the_tree_says_what_the_header_says() {
         let tree: serde_yaml::Value = serde_yaml::from_slice(&read(&*container.tree()).unwrap()).unwrap();
         tree["unused_bytes"].as_u64()
     };
-    // The indexes of 128 and 256 entries that were outgrown; and the data of a frame that was not finished.
+    // The outgrown indexes of 128 and 256 entries; the data of an unfinished frame.
     assert_eq!(unused("gsd1.10.0_grown_index.gsd"), Some((128 + 256) * 32));
     assert_eq!(unused("gsd1.10.0_killed.gsd"), Some(2 * 16));
     assert_eq!(unused("gsd5.0.1_hoomd.gsd"), Some(0));

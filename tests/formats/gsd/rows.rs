@@ -1,4 +1,4 @@
-//! One row a frame of what is logged, against a model, and of damaged files.
+//! Series of logs with one row per frame, compared with a model, and in damaged files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn hoomd(version: u32) -> GsdBuilder {
 /// The rows of each name, by frame.
 type Model = BTreeMap<&'static str, BTreeMap<u64, Vec<u8>>>;
 
-/// Adds frames: a number and a pair that frame 0 has, a number that it lacks, and steps.
+/// Adds frames with a number and a pair that frame 0 has, a number that it lacks, and steps.
 fn add_frames(
     mut builder: GsdBuilder,
     model: &mut Model,
@@ -42,13 +42,13 @@ fn add_frames(
             builder = builder.chunk(frame, "configuration/step", [1, 1], 4, &step);
             model.entry("step").or_default().insert(frame, step.to_vec());
         }
-        // A name that no view of rows has.
+        // A chunk that has no resolved series.
         builder = builder.bytes(frame, "other", &[1; 5]);
     }
     builder
 }
 
-/// The files of `arrays/resolved/series` of such a file.
+/// Returns the expected files of `arrays/resolved/series`.
 fn wanted(model: &Model, frames: u64) -> BTreeMap<String, Vec<u8>> {
     let rows = |name: &str, default: Vec<u8>| -> Vec<u8> {
         let of_name = model.get(name).cloned().unwrap_or_default();
@@ -167,7 +167,7 @@ fn what_makes_no_rows_is_left_out_and_told() {
         let is_told = |text: &&String| text.starts_with(name) && text.contains(why);
         assert_eq!(told.iter().filter(is_told).count(), 1, "{name}: {told:?}");
     }
-    // No frame, no log: still a step.
+    // Without frames and logs there is still a step.
     let empty = open(&hoomd(0x2_0001).build().bytes).unwrap();
     assert_eq!(bytes(&empty, "arrays/resolved/series/configuration/step.npy"), npy("'<u8'", &[0], &[]));
     assert!(!bytes(&empty, "tables/log.parquet").is_empty());

@@ -1,4 +1,4 @@
-//! Series and resolved frames of random and of damaged files against a model.
+//! Series and resolved frames of random and damaged files compared with a model.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::common::gsd_builder::{COLUMNS, Chunk, DESCRS, GsdBuilder, LOCATION, R
 
 const FILES: u64 = 200;
 const NAMES: [&str; 6] = ["a", "a/b", "step", "x.npy", "rare", "../up"];
-/// The same as names of files.
+/// [`NAMES`] as file names.
 const PATHS: [&str; 6] = ["a", "a/b", "step", "x%2Enpy", "rare", "%2E%2E/up"];
 
-/// Adds frames: each name has a type and shape of its own, which few of them change now and then.
+/// Adds frames: each name has its own type and shape, which rarely change.
 fn add_frames(mut builder: GsdBuilder, dice: &mut Dice, frames: std::ops::Range<u64>) -> GsdBuilder {
     for frame in frames {
         for (n, name) in (0..).zip(NAMES) {
             let copies = match name {
                 "rare" => u64::from(dice.below(5) == 0),
                 "a" => 1,
-                // Some have several chunks of one frame.
+                // Some names have several chunks in a frame.
                 _ => dice.below(8).div_ceil(7).max(dice.below(5) / 3),
             };
             for _ in 0..copies {
@@ -38,7 +38,8 @@ fn add_frames(mut builder: GsdBuilder, dice: &mut Dice, frames: std::ops::Range<
     builder
 }
 
-/// The files of `arrays/series` that a file with these chunks has. Of a frame's chunks of one name the last counts.
+/// Returns the expected files of `arrays/series` for these chunks. If a frame has several chunks of a name,
+/// the last one counts.
 fn wanted(chunks: &[Chunk]) -> BTreeMap<String, Vec<u8>> {
     let frames = chunks.iter().map(|chunk| chunk.frame + 1).max().unwrap_or(0);
     let mut wanted = BTreeMap::new();
@@ -89,7 +90,7 @@ fn series_are_the_chunks_of_all_frames_in_a_row() {
         let shown = shown(&container);
         assert_eq!(differing(&shown, &wanted), [""; 0], "file {number}");
         compared += wanted.len();
-        // Read in pieces, in any order.
+        // Reads pieces in random order.
         for (path, whole) in wanted.iter().filter(|_| number % 10 == 0) {
             let content = file(&container, &format!("arrays/series/{path}")).content.unwrap();
             for _ in 0..50 {
@@ -110,7 +111,7 @@ fn series_are_the_chunks_of_all_frames_in_a_row() {
     assert!(compared > 800, "only {compared} series");
 }
 
-/// How many names no chunk has.
+/// Returns the number of names without a chunk.
 fn missing(chunks: &[Chunk]) -> usize {
     NAMES.iter().filter(|name| chunks.iter().all(|chunk| chunk.name != name.as_bytes())).count()
 }
@@ -123,7 +124,7 @@ fn a_file_that_has_grown_goes_on_from_the_older_one() {
         let frames = 1 + dice.below(20);
         let builder = add_frames(GsdBuilder::new().version(version), &mut dice, 0..frames);
         let older = open(&builder.build().bytes).unwrap();
-        // Where the data of the older file end, the builder has put names and index: here they are behind.
+        // The builder puts names and index after the data, so in the longer file they have moved.
         let all = frames + 1 + dice.below(9);
         let longer = add_frames(builder, &mut dice, frames..all).build();
         let newer = open(&longer.bytes).unwrap();
@@ -132,7 +133,7 @@ fn a_file_that_has_grown_goes_on_from_the_older_one() {
         newer.go_on_from(&*older);
         assert_eq!(differing(&shown(&newer), &wanted(&longer.entries)), [""; 0], "file {number}");
         assert!(!newer.still_has(older.source()), "file {number}");
-        // The same places, but other data.
+        // The offsets are equal, but the data differ.
         let mut other = longer.clone();
         let data = 256..256 + longer.entries.iter().map(|chunk| chunk.data.len()).sum::<usize>();
         other.bytes[data].iter_mut().for_each(|byte| *byte ^= 0x55);
@@ -155,7 +156,7 @@ fn data_outside_of_the_file_end_a_series_where_they_are() {
     let error = content.read_at(158, &mut buf).unwrap_err();
     assert!(error.message().contains("frame 6"), "{error}");
     assert_eq!(content.read_at(163, &mut buf).unwrap(), 10);
-    // What is impossible for one is another shape; for all, it is an error of the file.
+    // One impossible size is another shape; if all are impossible, it is an error of the file.
     let huge = (0..9).fold(built, |built, slot| built.set(slot, ROWS, 1 << 62).set(slot, COLUMNS, 4));
     let container = open(&huge.bytes).unwrap();
     assert!(file(&container, "arrays/series/a.npy").content.is_err());
@@ -180,7 +181,7 @@ fn resolved_frames_take_no_chunk_at_its_word() {
     assert_eq!(mass(&container(&number(2), 3)).unwrap(), 128 + 8);
     assert_eq!(mass(&container(&number(u32::MAX), 3)).unwrap(), 128 + 4 * u64::from(u32::MAX));
     assert_eq!(mass(&container(&[3, 0], 2)).unwrap(), 128 + 12);
-    // No number, a number below 0, a float, and more rows than any file has.
+    // No number, a negative number, a float, and more rows than any file can have.
     for (rows, kind) in [(&[][..], 3), (&[0xff; 4], 7), (&[0; 4], 9), (&[0xff; 8], 4)] {
         assert!(mass(&container(rows, kind)).is_err(), "{rows:?}");
     }
@@ -210,7 +211,7 @@ fn no_damage_makes_a_reader_panic_or_loop() {
         let built = builder.build();
         let mut bytes = built.bytes.clone();
         for _ in 0..=dice.below(6) {
-            // Header, names or a used entry.
+            // Damage the header, the names or a used entry.
             let (from, len) =
                 [(0, 256), (built.names.0, built.names.1), (built.index, 16 * 32)][dice.below(3) as usize];
             bytes[from + dice.below(len as u64) as usize] = [0, 1, 0x7f, 0xff][dice.below(4) as usize];

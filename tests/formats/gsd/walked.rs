@@ -1,4 +1,4 @@
-//! Opening GSD files through the library, and walking their folders.
+//! Opens GSD files through the library, and walks their directories.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,13 +13,13 @@ use asdf_mount::source::MemorySource;
 
 use crate::open::read;
 
-/// Opens bytes.
+/// Opens a file with these bytes.
 pub(crate) fn open(bytes: &[u8]) -> Result<Arc<dyn Container>> {
     let context = Context::new(Arc::new(Cache::new(1 << 20)));
     format::open(Arc::new(MemorySource(bytes.to_vec())), &context)
 }
 
-/// What lies at a path in the folder of a file.
+/// Returns the node at a path in the directory of a file.
 pub(crate) fn at(container: &Arc<dyn Container>, path: &str) -> Option<Node> {
     let (top, rest) = path.split_once('/').unwrap_or((path, ""));
     let view = container.clone().views().into_iter().find(|(name, _)| *name == top)?.1;
@@ -31,7 +31,7 @@ pub(crate) fn at(container: &Arc<dyn Container>, path: &str) -> Option<Node> {
     }
 }
 
-/// The folder at a path.
+/// Returns the directory at a path.
 pub(crate) fn folder(container: &Arc<dyn Container>, path: &str) -> Arc<dyn Folder> {
     match at(container, path) {
         Some(Node::Folder(folder)) => folder,
@@ -39,7 +39,7 @@ pub(crate) fn folder(container: &Arc<dyn Container>, path: &str) -> Arc<dyn Fold
     }
 }
 
-/// The file at a path.
+/// Returns the file at a path.
 pub(crate) fn file(container: &Arc<dyn Container>, path: &str) -> File {
     match at(container, path) {
         Some(Node::File(file)) => file,
@@ -47,12 +47,12 @@ pub(crate) fn file(container: &Arc<dyn Container>, path: &str) -> File {
     }
 }
 
-/// The bytes of the file at a path.
+/// Reads the file at a path.
 pub(crate) fn bytes(container: &Arc<dyn Container>, path: &str) -> Vec<u8> {
     read(&*file(container, path).content.unwrap()).unwrap()
 }
 
-/// The names in a folder, each with its kind.
+/// Returns the names in a directory, each with its kind.
 pub(crate) fn names(folder: &dyn Folder) -> Vec<(String, Kind)> {
     let mut names = Vec::new();
     folder
@@ -64,7 +64,7 @@ pub(crate) fn names(folder: &dyn Folder) -> Vec<(String, Kind)> {
     names
 }
 
-/// The files of a folder and of those in it, by path.
+/// Returns all files below a directory, by path.
 pub(crate) fn walk(folder: &dyn Folder) -> BTreeMap<String, File> {
     let mut found = BTreeMap::new();
     for (name, kind) in names(folder) {
@@ -84,7 +84,7 @@ pub(crate) fn walk(folder: &dyn Folder) -> BTreeMap<String, File> {
     found
 }
 
-/// The file of an array as numpy writes it.
+/// Returns an array as numpy saves it.
 pub(crate) fn npy(descr: &str, shape: &[u64], data: &[u8]) -> Vec<u8> {
     let data: Arc<dyn Content> = Arc::new(Text::new(data));
     read(&*asdf_mount::content::npy::array(descr, false, shape, data).unwrap()).unwrap()

@@ -1,19 +1,19 @@
-//! The variants of `saved.rs`, and where a save knowingly differs from Python.
+//! The variants of `saved.rs`, and intended differences from Python asdf.
 
-/// A text that takes the place of another one.
+/// A text that replaces another one.
 #[derive(Debug)]
 pub(super) struct Variant {
-    /// The edition of the standard; empty if the file names none.
+    /// The version of the standard; empty if the file has none.
     pub(super) standard: String,
-    /// The lines that stood at the end of the tree.
+    /// The old lines at the end of the tree.
     pub(super) was: String,
-    /// The lines that stand there now. `!A` and `!I` are the tags of an ndarray and an integer.
+    /// The new lines. `!A` and `!I` are the tags of an ndarray and an integer.
     pub(super) lines: String,
-    /// What `c` is to be to Python.
+    /// The type that Python must read for `c`.
     pub(super) reads: &'static str,
 }
 
-/// Where a save differs from what Python asdf opens, and why.
+/// Differences between a save and Python asdf, with the reasons.
 pub(super) const KNOWN: &[(&[&str], &str)] = &[
     (
         &["c: !A {data: [], shape: [0, 3]}", "c: !A {data: [], datatype: [int8, int8]}"],
@@ -96,7 +96,7 @@ const ELEMENTS: [&str; 30] = [
     "['1+2j', '(1-2j)', 'infj']",
 ];
 
-/// All of them.
+/// Returns all variants.
 pub(super) fn variants() -> Vec<Variant> {
     let mut all = Vec::new();
     let mut add = |standard: &str, was: &str, lines: &str, reads| {
@@ -130,9 +130,9 @@ pub(super) fn variants() -> Vec<Variant> {
     all
 }
 
-/// Nodes that are new.
+/// New nodes.
 const NODES: &[(&str, &str)] = &[
-    // Integers at the ends of their types.
+    // Integers at the limits of their types.
     ("!A {data: [9223372036854775807, -9223372036854775808], datatype: int64}", "array"),
     ("!A {data: [9223372036854775808], datatype: int64}", "array"),
     ("!A {data: [18446744073709551615], datatype: uint64}", "array"),
@@ -144,7 +144,7 @@ const NODES: &[(&str, &str)] = &[
     ("!A {data: ['infinity', 'nan', '1_0j', ' 1e3-.5J ', '1.'], datatype: complex64}", "array"),
     ("!A {data: ['1 + 2j'], datatype: complex64}", "array"),
     ("!A {data: [!I {words: [1], sign: +, string: '1'}], datatype: int8}", "array"),
-    // Shapes and what else an array may say.
+    // Shapes and other array properties.
     ("!A {data: [1, 2], shape: [2]}", "array"),
     ("!A {data: [1, 2], shape: [3]}", "array"),
     ("!A {data: [1, 2], shape: [1, 2]}", "array"),
@@ -167,7 +167,7 @@ const NODES: &[(&str, &str)] = &[
     ("!A {source: 2, datatype: uint8, byteorder: big, shape: [3]}", "array"),
     ("!A {source: 0, datatype: [uint8, [ascii, 2]], byteorder: big, shape: [8]}", "array"),
     ("!A {source: 0, datatype: [uint8, [ascii, 2]], byteorder: big, shape: [9]}", "array"),
-    // Structured arrays in the tree.
+    // Inline structured arrays.
     ("!A {data: [[1, a], [2, b]], datatype: [int8, [ascii, 2]]}", "array"),
     (
         "!A {data: [[1, 2.5], [2, 1]], datatype: [{name: a, datatype: int8}, {name: b, datatype: float32}]}",
@@ -313,7 +313,7 @@ const NODES: &[(&str, &str)] = &[
     ("!core/constant-1.0.0 5", "Constant"),
 ];
 
-/// What stood at the end of the tree, and what stands there now.
+/// Old and new lines at the end of the tree.
 const CHANGES: &[(&str, &str, &str)] = &[
     // Tags.
     ("c: !A [1]", "c: [1]", "array"),
@@ -333,7 +333,7 @@ const CHANGES: &[(&str, &str, &str)] = &[
     ("c: 0o17", "c: 15", "str"),
     ("c: 190:20:30", "c: '190:20:30'", "int"),
     ("c: 5", "c: 6", "int"),
-    // The history.
+    // History.
     ("", "history: []", "nothing"),
     ("", "history: 3", "nothing"),
     ("", "history: {}", "nothing"),
@@ -393,7 +393,7 @@ const CHANGES: &[(&str, &str, &str)] = &[
     ("", "asdf_library: !core/software-1.0.0 {name: asdf, version: 6.0}", "nothing"),
     ("", "asdf_library: 5", "nothing"),
     ("", "asdf_library: null", "nothing"),
-    // Behind the end.
+    // Text after the end of the tree.
     ("", "c: 5\n...\n\n\n", "int"),
     ("", "c: 5\n...\n# a comment\n", "int"),
     ("", "c: 5\n...\n  # a comment\n\n# another", "int"),

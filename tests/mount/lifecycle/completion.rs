@@ -1,4 +1,4 @@
-//! What the shells offer when Tab is pressed: bash with and without the package bash-completion, zsh and fish.
+//! Completions when Tab is pressed: bash with and without the package bash-completion, zsh and fish.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::daemon::{Bench, succeeded};
 
-/// Inserts all candidates into the command line.
+/// Key that inserts all candidates into the command line.
 const ALL: &str = "\x14";
-/// Shows the command line, between `<@` and `@>`.
+/// Key that prints the command line between `<@` and `@>`.
 const SHOW: &str = "\x07";
 const CLEAR: &str = "\x15";
 
@@ -25,7 +25,7 @@ const ZSH: &str = r#"
     zstyle ':completion:all:*' completer _all_matches _complete; zstyle ':completion:all:*' insert true
 "#;
 
-/// A shell on a terminal of its own.
+/// A shell on its own terminal.
 struct Shell {
     script: Child,
 }
@@ -33,7 +33,7 @@ struct Shell {
 impl Shell {
     /// Starts a shell that reads `setup` first.
     fn start(bench: &Bench, shell: &str, setup: &str) -> Self {
-        // A prompt is written when keys are read one by one.
+        // zsh prints this prompt once it reads single keys.
         fs::write(bench.path(".zshrc"), format!("{setup}\nPS1='READY>'\n")).unwrap();
         let mut script = Command::new("timeout");
         script.args(["120", "script", "-qec", shell, "/dev/null"]).current_dir(bench.path(""));
@@ -63,7 +63,7 @@ impl Shell {
         String::from_utf8_lossy(&shown).into_owned()
     }
 
-    /// The command line after these keys.
+    /// Returns the command line after these keys.
     fn line_after(&mut self, keys: &str) -> String {
         self.press(&format!("{keys}{SHOW}"));
         let shown = self.shown_until("@>");
@@ -81,13 +81,13 @@ impl Drop for Shell {
     }
 }
 
-/// Where the program is found by its name.
+/// Returns a `PATH` that contains the program.
 fn path() -> std::ffi::OsString {
     let program = Path::new(env!("CARGO_BIN_EXE_asdf-mount")).parent().unwrap();
     std::env::join_paths([program, Path::new("/usr/bin"), Path::new("/bin")]).unwrap()
 }
 
-/// A folder with files, mounts, and the scripts of all shells where each looks for them.
+/// Makes a directory with files, mounts, and the completion scripts where each shell searches for them.
 fn bench() -> Bench {
     let bench = Bench::new();
     for (shell, at) in [
@@ -108,7 +108,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// What every shell does at Tab.
+/// Completions that are equal in every shell.
 const EVERYWHERE: [(&str, &str); 17] = [
     ("asdf-mount tw", "asdf-mount two\\ words.asdf "),
     ("asdf-mount -r tw", "asdf-mount -r two\\ words.asdf "),
@@ -134,7 +134,7 @@ fn tab_completes(bench: &Bench, shell: &mut Shell) {
     let here = here.to_str().unwrap().trim_end_matches('/');
     for (typed, wanted) in EVERYWHERE {
         let line = shell.line_after(&format!("{}\t", typed.replace("$T", here)));
-        // bash puts a slash behind a folder and quotes a colon.
+        // bash appends a slash to a directory and quotes a colon.
         let line = line
             .replace("\\:", ":")
             .replace("n:1/", "n:1 ")
@@ -173,7 +173,7 @@ fn bash_completes() {
 #[test]
 fn bash_with_its_package_completes() {
     let bench = bench();
-    // Finds the script by itself.
+    // bash-completion finds the script by itself.
     let setup = format!("{BASH_COMPLETION} {BASH}");
     tab_completes(&bench, &mut Shell::start(&bench, "bash --noprofile --rcfile .zshrc -i", &setup));
 }

@@ -1,4 +1,4 @@
-//! The end of a mount that something holds, or that can't be taken away; and of a daemon without room.
+//! The end of a mount that is in use or can't be removed, and mounts with little address space.
 
 use crate::common::daemon::Bench;
 use crate::user::PROLOGUE;

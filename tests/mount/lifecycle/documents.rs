@@ -1,11 +1,11 @@
-//! The examples in the documents do what the documents say.
+//! The examples in the documents behave as documented.
 
 use std::fs;
 use std::path::Path;
 
 use crate::common::daemon::Bench;
 
-/// Owner and time in a line of `ls -l` are those of the machine, and its columns as wide as they need.
+/// Removes owner and time, which depend on the machine, from a line of `ls -l`, and collapses spaces.
 fn without_owner_and_time(line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
@@ -16,7 +16,7 @@ fn without_owner_and_time(line: &str) -> String {
     }
 }
 
-/// Whether a printed line is the one in the document, where `…` stands for any text.
+/// True if a printed line matches a line of the document, where `…` stands for any text.
 fn is_like(printed: &str, wanted: &str) -> bool {
     let mut rest = printed;
     let mut parts = wanted.split('…');
@@ -33,7 +33,7 @@ fn is_like(printed: &str, wanted: &str) -> bool {
     rest.is_empty()
 }
 
-/// The `console` examples of a document, each with the line that it begins at.
+/// Returns the `console` examples of a document, each with its first line number.
 fn examples(document: &str) -> Vec<(usize, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
     let text = fs::read_to_string(path).unwrap();
@@ -57,7 +57,7 @@ fn examples(document: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Runs an example command by command and compares what each prints.
+/// Runs an example command by command and compares each output.
 fn run(bench: &Bench, place: &str, example: &str) {
     for step in format!("\n{example}").split("\n$ ").skip(1) {
         let (command, wanted) = step.split_once('\n').unwrap_or((step, ""));
@@ -74,7 +74,7 @@ fn run(bench: &Bench, place: &str, example: &str) {
     }
 }
 
-/// The README's examples from the first mount to the unmount are one session.
+/// The README's examples from the first mount to the unmount form one session.
 #[test]
 fn the_quick_start_of_the_readme() {
     let bench = Bench::new();

@@ -1,10 +1,10 @@
-//! A mount that can't be made: one line, and nothing is left.
+//! Mounts that fail: one line of error, and no leftovers.
 
 use std::fs;
 
 use crate::common::daemon::{Bench, failed, succeeded};
 
-/// Arguments, exit status, and what the line says.
+/// Arguments, exit status, and a part of the error.
 const FAILURES: &[(&[&str], i32, &str)] = &[
     (&[], 2, "SOURCE and MOUNTPOINT are required"),
     (&["a.asdf"], 2, "SOURCE and MOUNTPOINT are required"),

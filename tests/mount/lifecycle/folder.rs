@@ -1,4 +1,4 @@
-//! A mounted folder beside the folder itself: permissions, space, and archives of it.
+//! A mounted directory compared with the directory itself: permissions, space, and archives.
 
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! mount(8) and /etc/fstab, through mount.fuse3.
 //!
-//! mount(8) takes `PATH` away and mount.fuse3 finds the program in the shell's usual folders, so it is
-//! put into /usr/local/bin, in a mount namespace of the test's own.
+//! mount(8) clears `PATH`, and mount.fuse3 searches the shell's default directories, so the program is put
+//! into /usr/local/bin, in a separate mount namespace.
 
 use crate::common::daemon::Bench;
 

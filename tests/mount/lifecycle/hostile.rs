@@ -1,4 +1,4 @@
-//! What strangers put into names, texts and folders does no harm to the terminal, the mount or the machine.
+//! Hostile names, texts and directories do not harm the terminal, the mount or the machine.
 
 use std::fs;
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::daemon::Bench;
 use crate::common::mount::{Mounted, fresh_folder, program};
 
-/// True if a terminal acts on the character.
+/// True if terminals interpret the character.
 fn acts(letter: char) -> bool {
     letter.is_control() && !matches!(letter, '\n' | '\t')
         || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -53,7 +53,7 @@ fn no_text_of_a_file_acts_on_a_terminal() {
     }
     mounted.unmount();
     is_harmless("the log", &fs::read(&log).unwrap());
-    // Something to report: most of the block is gone.
+    // Most of the block is missing, so that there is damage to report.
     let block = built.blocks[0].data_offset as usize;
     fs::write(&file, &built.bytes[..block + 10]).unwrap();
     let run = |arguments: &[&str], path: &Path| {
@@ -71,7 +71,7 @@ fn no_text_of_a_file_acts_on_a_terminal() {
     run(&["--set-tree", "/dev/null"], &file);
 }
 
-/// Starts at the real limit of a user; each step beyond it leaves room for one thread more.
+/// The limit of processes rises by one in each step.
 #[test]
 fn where_processes_are_limited_a_mount_serves_or_says_why_not() {
     let bench = Bench::new();
@@ -138,7 +138,7 @@ fn mounts_that_lead_into_each_other_do_not_wait_for_each_other() {
     bench.nothing_is_left();
 }
 
-/// The kernel has let a user in to a folder of its own when another one takes its place.
+/// A private directory replaces a user's own directory after the kernel has let the user into it.
 #[test]
 fn a_folder_that_is_exchanged_for_a_private_one_shows_nothing_of_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn a_folder_that_is_exchanged_for_a_private_one_shows_nothing_of_it() {
         bytes
     };
     let has = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-    // The kernel may believe for half a second what it was told before.
+    // The kernel may use cached attributes for half a second.
     for _ in 0..8 {
         let listed = rustix::fs::openat(&own, ".", OFlags::RDONLY, Mode::empty()).map(Dir::new);
         let names = listed.ok().and_then(Result::ok).into_iter().flatten().flatten();
@@ -187,7 +187,7 @@ fn a_folder_that_is_exchanged_for_a_private_one_shows_nothing_of_it() {
         assert!(!has(&read(&shared, "tree.yaml"), "secret"));
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
-    // By its name it is what it is now.
+    // A lookup by name finds the new directory.
     assert!(has(&fs::read(mounted.path("own/data.asdf/tree.yaml")).unwrap(), "private"));
     assert_eq!(fs::metadata(mounted.path("own")).unwrap().permissions().mode() & 0o777, 0o500);
     drop((own, data, shared));

@@ -1,6 +1,6 @@
-"""Runs a command with the root folder as the root of a mount namespace of its own.
+"""Runs a command with the root directory as the root of a new mount namespace.
 
-In a chroot the kernel makes no user namespaces, and a bare Debian is often tried in one.
+In a chroot the kernel refuses user namespaces, and a bare Debian is often tested in a chroot.
 usage: leave_chroot.py COMMAND...
 """
 
@@ -11,9 +11,9 @@ import sys
 NEW_NAMESPACE = 0x20000
 PRIVATE = 0x44000
 DETACH = 2
-# These have the same number on every kind of machine, and no name in older C libraries.
+# These numbers are equal on all architectures; older C libraries have no names for them.
 OPEN_TREE, MOVE_MOUNT = 428, 429
-CLONE_RECURSIVELY = 0x9001  # of the descriptor itself, with all that is mounted below it
+CLONE_RECURSIVELY = 0x9001  # the descriptor itself, with all mounts below it
 FROM_AND_TO_DESCRIPTORS = 0x44
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -29,7 +29,7 @@ def call(name, *arguments):
 folder = os.getcwd()
 call("unshare", NEW_NAMESPACE)
 root = os.open("/", os.O_PATH)
-# Entering a mount namespace, be it one's own, makes its root the process's root.
+# Entering a mount namespace, even the current one, makes its root the process's root.
 call("setns", os.open("/proc/self/ns/mnt", os.O_RDONLY), NEW_NAMESPACE)
 call("mount", None, b"/", None, PRIVATE, None)
 tree = call("syscall", OPEN_TREE, root, b"", CLONE_RECURSIVELY)

@@ -1,9 +1,8 @@
-//! The program and its mounts: how a mount begins and ends, its options, and what the program says.
+//! The program and its mounts: start and end of a mount, options, and messages.
 //!
-//! Needs root, `/dev/fuse`, and the packages fuse3, mount and util-linux. What is missing makes a test
-//! fail, not pass.
+//! Needs root, `/dev/fuse`, and the packages fuse3, mount and util-linux. If one is missing, tests fail.
 
-#![allow(clippy::unwrap_used)] // a panic is how a test fails
+#![allow(clippy::unwrap_used)] // a test fails by panicking
 
 #[path = "../../common/mod.rs"]
 mod common;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::common::daemon::{Bench, Daemon, failed, line_of, succeeded};
 
-/// Mounts with `options` and returns the mount's line of mountinfo.
+/// Mounts with `options` and returns the mount's line in mountinfo.
 fn line_with(options: &[&str]) -> String {
     let bench = Bench::new();
     succeeded(&bench.run(options.iter().copied().chain(["a.asdf", "mnt"])));

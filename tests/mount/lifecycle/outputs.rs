@@ -1,4 +1,4 @@
-//! Outputs that can't be written: no command panics, and the exit status says what is lost.
+//! Outputs that can't be written: no command panics, and the exit status reports lost output.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -7,19 +7,19 @@ use std::process::{Command, Stdio};
 use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::mount::{fresh_folder, program};
 
-/// A file on a disk that is full.
+/// Returns a file on a full disk.
 fn full() -> Stdio {
     File::options().write(true).open("/dev/full").unwrap().into()
 }
 
-/// A pipe that no process reads.
+/// Returns a pipe without a reader.
 fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     OwnedFd::from(writer).into()
 }
 
-/// The exit status of a command whose outputs are these.
+/// Returns the exit status of a command with these outputs.
 fn status(arguments: &[&str], stdout: Stdio, stderr: Stdio) -> Option<i32> {
     let folder = fresh_folder();
     let built = AsdfBuilder::new().blocks([Block::new(sample(10, 1))]).build();
@@ -38,7 +38,7 @@ fn status(arguments: &[&str], stdout: Stdio, stderr: Stdio) -> Option<i32> {
 #[test]
 fn an_output_that_can_not_be_written_is_no_panic() {
     let cases: [(&[&str], i32, i32); 14] = [
-        // What is asked, the status where stdout is full, and where it is a pipe that no process reads.
+        // Arguments, exit status if stdout is full, and exit status if stdout is a pipe without a reader.
         (&["--help"], 1, 0),
         (&["-h"], 1, 0),
         (&["--version"], 1, 0),

@@ -1,4 +1,4 @@
-//! `--check` and `--index` of many files: what a terminal shows meanwhile, and what a file that can't be read does.
+//! `--check` and `--index` of many files: progress on a terminal, and files that can't be read.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::common::daemon::Bench;
 use crate::common::encode::Encoding;
 use crate::user::PROLOGUE;
 
-/// A folder `many` of 2000 files, one of them damaged.
+/// Makes a directory `many` of 2000 files, one of them damaged.
 fn bench() -> Bench {
     let bench = Bench::new();
     let block = Block::new(b"data".repeat(9)).encoding(Encoding::Zlib);
@@ -25,7 +25,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// What a terminal gets from a command, which is held up until it has taken longer than a second.
+/// Returns the terminal output of a command that is paused until it has taken more than a second.
 fn shown(bench: &Bench, command: &str) -> String {
     let script = format!(
         "cat >held.sh <<'END'\n{command} &\nprogram=$!; sleep 0.2; kill -STOP $program; sleep 1.1; kill -CONT $program; \
@@ -37,7 +37,7 @@ fn shown(bench: &Bench, command: &str) -> String {
     String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")
 }
 
-/// What stays on a terminal: of each line what was written after it was cleared last.
+/// Returns the text that remains on the terminal: for each line, the text after the last erase.
 fn left(shown: &str) -> Vec<&str> {
     shown.lines().map(|line| line.rsplit("\r\u{1b}[2K").next().unwrap()).collect()
 }
@@ -50,7 +50,7 @@ fn a_terminal_shows_progress_and_then_only_the_outcome() {
     let bench = bench();
     for check in ["--check", "--index"] {
         let shown = shown(&bench, &format!("asdf-mount {check} many"));
-        // A count of files, or the bar of the file that it was held up in.
+        // The progress shows a count of files, or a bar for the file at which it was paused.
         assert!(shown.contains("file ") || shown.contains(" read: "), "{shown:?}");
         let drawn = shown.matches('\r').count();
         assert!(drawn < 700, "drawn {drawn} times for 2000 files");

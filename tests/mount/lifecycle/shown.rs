@@ -1,4 +1,4 @@
-//! What a mount shows of itself: its space, and its log.
+//! The mount's own information: its space, and its log.
 
 use std::fs;
 

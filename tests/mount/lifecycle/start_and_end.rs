@@ -1,4 +1,4 @@
-//! Ready on return, and every way to end.
+//! The mount is ready on return, and every way to end it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,7 +11,7 @@ use crate::common::daemon::{Bench, Daemon, TEXT, eventually, failed, succeeded};
 
 const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// The commands that unmount, each with the mount point to be added.
+/// The commands that unmount; the mount point is appended.
 const COMMANDS: [&[&str]; 3] =
     [&[env!("CARGO_BIN_EXE_asdf-mount"), "-u"], &["umount"], &["fusermount3", "-u"]];
 
@@ -101,7 +101,7 @@ fn unmounting_a_mount_in_use_is_refused_and_harms_nothing() {
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, TEXT);
         drop(file);
-        // RELEASE comes after close has returned.
+        // The kernel sends RELEASE after close has returned.
         eventually("it can be unmounted", || run(command, &bench.mountpoint()).status.success());
         daemon.ends();
     }
@@ -181,11 +181,11 @@ fn a_dead_mount_of_ours_is_cleaned_up() {
     let mountpoint = bench.mountpoint();
     bench.mount(&mountpoint).kill();
     assert!(dead(&mountpoint));
-    // By the next mount …
+    // A dead mount is removed by the next mount …
     let daemon = bench.mount(&mountpoint);
     assert_eq!(bench.mounted_on(&mountpoint), ["fuse.asdf-mount"]);
     daemon.kill();
-    // … by a relative path, too, and with a file still open …
+    // … also by a relative path, and with a file still open …
     succeeded(&bench.run(["a.asdf", "mnt/"]));
     let file = File::open(mountpoint.join("tree.yaml")).unwrap();
     Daemon::of(&mountpoint).kill();
@@ -262,7 +262,7 @@ fn the_daemon_keeps_nothing_of_its_caller() {
     fs::create_dir(bench.path("cwd")).unwrap();
     let mut command = Command::new("flock");
     command.arg(bench.path("lock")).arg(env!("CARGO_BIN_EXE_asdf-mount"));
-    // The pipes that `output` reads to their end are held by each process that has stdout and stderr.
+    // `output` reads both pipes to their end, so it returns only when no process holds stdout or stderr.
     let output = command.args(["../a.asdf", "../mnt"]).current_dir(bench.path("cwd")).output().unwrap();
     succeeded(&output);
     let daemon = Daemon::of(&bench.mountpoint());

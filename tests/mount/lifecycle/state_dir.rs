@@ -1,4 +1,4 @@
-//! The state directory: used only where no other user can write.
+//! The state directory is used only if no other user can write to it.
 
 use std::fs;
 
@@ -61,7 +61,7 @@ fn nothing_is_written_through_a_link_in_a_state_directory_of_another_user() {
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/sample.asdf");
 
-/// Edits and saves, from `Sample Galaxy` on, whatever happens to the state directory.
+/// Script functions that edit and save, starting from `Sample Galaxy`, in any state of the directory.
 const FUNCTIONS: &str = r#"
     name() { grep -a ^object "${2:-a.asdf}" | grep -q "name: $1}"; }
     saves() {

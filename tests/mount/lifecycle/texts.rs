@@ -1,4 +1,4 @@
-//! What the program says about itself.
+//! Help, version and man page.
 
 use std::fs;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn the_man_page_is_sound_roff() {
         .args(["--warnings", "-l"])
         .arg(bench.path("asdf-mount.1"))
         .env("MANWIDTH", "80")
-        // Its terminals have the characters of ASCII.
+        // The terminal supports only ASCII.
         .env("LC_ALL", "C")
         .output()
         .unwrap();

@@ -1,7 +1,7 @@
 //! An ordinary user, with fusermount3; and root of a user namespace, without it.
 //!
-//! udev gives `/dev/fuse` mode 0666 on an installed system, containers often don't: so the tests bring a
-//! device node of their own, in a mount namespace of their own.
+//! udev gives `/dev/fuse` mode 0666 on an installed system, but containers often don't. The tests therefore
+//! use a separate device node in a separate mount namespace.
 
 use std::path::Path;
 
@@ -177,7 +177,8 @@ fn failures_leave_nothing() {
     );
 }
 
-/// In a chroot the kernel makes no user namespaces, so `leave_chroot.py` makes it a root of its own first.
+/// In a chroot the kernel refuses user namespaces, so `leave_chroot.py` first makes the directory the real
+/// root.
 #[test]
 fn root_of_a_user_namespace_mounts_without_fusermount3() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Every codec, read in every way, against what was put in.
+//! Every codec, read in every way and compared with the original data.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -15,7 +15,7 @@ use crate::large::{self, Kind};
 
 pub(crate) const LEN: usize = 3_500_000;
 
-/// All that there is, and LZ4 frames of both kinds in small blocks, zstd in several frames.
+/// Returns all encodings, also LZ4 frames of both kinds with small blocks, and zstd in several frames.
 fn encodings(data: &[u8]) -> Vec<Encoding> {
     use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
     let frame = |mode| {
@@ -30,13 +30,13 @@ fn encodings(data: &[u8]) -> Vec<Encoding> {
     all
 }
 
-/// A mount of a file with a block for each encoding, and its data.
+/// Mounts a file with a block for each encoding; returns the mount and the data.
 pub(crate) fn mounted() -> (Mounted, Vec<u8>, usize, tempfile::TempDir) {
     let (folder, data) = (fresh_folder(), sample(LEN, 31));
     let encodings = encodings(&data);
     let blocks = encodings.iter().map(|encoding| Block::new(data.clone()).encoding(encoding.clone()));
     let source = AsdfBuilder::new().blocks(blocks).build().save(folder.path(), "a.asdf");
-    // A cache that holds less than one of them.
+    // The cache is smaller than one block.
     (Mounted::new(["-o".as_ref(), "cache=1M".as_ref(), source.as_os_str()]), data, encodings.len(), folder)
 }
 
@@ -107,7 +107,7 @@ fn readers_that_are_killed_leave_nothing_behind() {
                 .collect();
             std::thread::sleep(std::time::Duration::from_millis(15));
             for mut reader in readers {
-                // One that has read all by then is a zombie, and can be sent it all the same.
+                // A reader that has finished by now is a zombie, which can still be signalled.
                 kill_process(Pid::from_child(&reader), signal).unwrap();
                 reader.wait().unwrap();
             }
@@ -124,13 +124,14 @@ fn readers_that_are_killed_leave_nothing_behind() {
 #[test]
 fn one_decode_serves_all_readers_that_want_it() {
     let (folder, data) = (fresh_folder(), sample(LEN, 33));
-    // Headers of tiny Blosc buffers are read with what is around them, again and again.
+    // Headers of tiny Blosc buffers are read repeatedly, together with surrounding bytes.
     let counted = |encoding: &Encoding| !matches!(encoding, Encoding::BloscAbacus(_));
     for encoding in encodings(&data).into_iter().filter(counted) {
         let file = AsdfBuilder::new().block(Block::new(data.clone()).encoding(encoding.clone())).build();
         let stored = file.bytes.len() as u64;
         let source = file.save(folder.path(), "a.asdf");
-        // A seek table would be proven by a second pass. Bytes are lent only of a file that was not changed just now.
+        // A seek table would need a second pass for its checksum. Bytes are served in place only if the file
+        // was not changed recently.
         let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
         File::options().write(true).open(&source).unwrap().set_modified(past).unwrap();
         let mounted = Mounted::new(["-o".as_ref(), "cache=64M,index-cache=off".as_ref(), source.as_os_str()]);
@@ -152,7 +153,7 @@ fn one_decode_serves_all_readers_that_want_it() {
                 });
             }
         });
-        // What it reads beside the compressed bytes are requests, some 100 bytes each, and headers.
+        // Other bytes read are requests of some 100 bytes each, and headers.
         let taken = read() - before;
         assert!(taken < 3 * stored, "{encoding:?}: {taken} bytes read of {stored}");
     }

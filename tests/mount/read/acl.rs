@@ -1,4 +1,4 @@
-//! With `allow_other` no user gets through the mount what the source's ACL refuses.
+//! With `allow_other`, no user gets access through the mount that the source's ACL denies.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use crate::common::daemon::Bench;
 
 /// `as UID:GID[:GROUPS] COMMAND` runs as that user; `reads` and `writes` try a file as that user.
 ///
-/// `compare SOURCE FOLDER` holds a file, and the folder that a mount shows for it, against each other
-/// for all users.
+/// `compare SOURCE FOLDER` compares the permissions on a file, and on its directory in the mount, for all
+/// users.
 const FUNCTIONS: &str = r#"
     as() {
         IFS=: read -r user group others <<-END

@@ -1,6 +1,6 @@
-//! The adapter on a real mount, without the daemon.
+//! The FUSE adapter on a real mount, without the daemon.
 //!
-//! The container is a stand-in whose second block breaks after its first million bytes.
+//! The container is a fake; its second block breaks after the first million bytes.
 
 #![allow(unsafe_code)] // mount(2), umount2(2) and mmap(2)
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -27,18 +27,18 @@ use asdf_mount::vfs::{Options, Vfs};
 
 pub(crate) const HEAD: &[u8] = b"#ASDF 1.0.0\n...\n";
 const LARGE: u64 = 4 << 20;
-/// From here on the broken block can't be decoded.
+/// Offset from which the broken block can't be decoded.
 const GOOD: u64 = 1_000_001;
 
-/// What stands before the bytes of block 4.
+/// The header before the bytes of block 4.
 const HEADER: &[u8; 128] = &[b'h'; 128];
 
-/// Block 0 is the file from its head on, streamed; 1 breaks; 2 panics when it is read; 3 is sound; 4 is a
-/// header before the bytes of block 0, as they lie in the file.
+/// Block 0 is the streamed rest of the file after its head; 1 is broken; 2 panics on reads; 3 is intact; 4 is
+/// a header before the uncompressed bytes of block 0.
 #[derive(Debug)]
 pub(crate) struct Stand(pub(crate) Arc<dyn Source>, pub(crate) SourceStat, pub(crate) Option<Arc<Gate>>);
 
-/// What the blocks of a file, or its first bytes, are waited for at.
+/// A gate at which reads of a file's blocks, or of its first bytes, wait.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     open: Mutex<bool>,
@@ -55,7 +55,7 @@ impl Gate {
         *self.open.lock().unwrap()
     }
 
-    /// Fails a test that would hang.
+    /// Waits until the gate is open; fails instead of blocking forever.
     pub(crate) fn pass(&self) -> Result<()> {
         let patience = Duration::from_secs(60);
         let waited = self.opened.wait_timeout_while(self.open.lock().unwrap(), patience, |open| !*open);
@@ -63,7 +63,7 @@ impl Gate {
     }
 }
 
-/// Bytes made up from their offset, slowly.
+/// Content generated from offsets.
 #[derive(Debug)]
 struct Made {
     len: u64,
@@ -150,10 +150,10 @@ impl Container for Stand {
     }
 }
 
-/// Opens what is mounted.
+/// Opens a source as the fake container.
 type Opener = Arc<dyn Fn(Arc<dyn Source>) -> Result<Arc<dyn Container>> + Send + Sync>;
 
-/// A mount that ends with the test.
+/// A mount that ends when dropped.
 pub(crate) struct Mount {
     pub(crate) at: PathBuf,
     session: Option<JoinHandle<std::io::Result<()>>>,
@@ -183,7 +183,7 @@ impl Mount {
             format!("fd={},rootmode=40000,user_id=0,group_id=0,default_permissions", device.as_raw_fd());
         let (data, path) = (CString::new(data).unwrap(), CString::new(at.as_os_str().as_bytes()).unwrap());
         let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_RDONLY;
-        // SAFETY: all pointers are to strings with a zero byte at their end, which outlive the call.
+        // SAFETY: all pointers are to NUL-terminated strings that outlive the call.
         let mounted = unsafe {
             libc::mount(
                 c"test".as_ptr(),
@@ -213,7 +213,7 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         let path = CString::new(self.at.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the pointer is to a string with a zero byte at its end.
+        // SAFETY: the pointer is to a NUL-terminated string.
         unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
         let ended = self.session.take().unwrap().join();
         if !std::thread::panicking() {
@@ -228,7 +228,7 @@ fn getxattr(path: &Path, name: &str) -> String {
     String::from_utf8(value[..len].to_vec()).unwrap()
 }
 
-/// A directory with `s/a.asdf`, whose block 0 is 3 MiB long, and a place to mount.
+/// Makes a directory with `s/a.asdf`, whose block 0 has 3 MiB, and a place to mount.
 pub(crate) fn sources() -> (tempfile::TempDir, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..3u64 << 20).map(made).collect();
@@ -256,14 +256,14 @@ fn a_file_is_read_through_the_kernel() {
     assert!(map[..] == bytes[..]);
     drop(map);
 
-    // What is broken gives its exact good prefix, then EIO.
+    // A broken block gives exactly its good prefix, then EIO.
     let mut broken = File::open(mount.path("blocks/1.bin")).unwrap();
     assert_eq!(broken.metadata().unwrap().len(), LARGE);
     let mut good = Vec::new();
     let error = broken.read_to_end(&mut good).unwrap_err();
     assert_eq!((good.len() as u64, error.raw_os_error()), (GOOD, Some(libc::EIO)));
     assert!(good.iter().zip(0..).all(|(byte, at)| *byte == made(at)));
-    // A panic is one reader's trouble.
+    // A panic affects only one reader.
     for _ in 0..4 {
         let error = File::open(mount.path("blocks/2.bin")).unwrap().read(&mut [0; 9]).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EIO));
@@ -311,13 +311,13 @@ fn a_header_before_stored_bytes_is_read_and_mapped_as_one_file() {
         let read = file.read_at(&mut buf, at as u64).unwrap();
         assert!(buf[..read] == whole[at..][..buf.len().min(whole.len() - at)], "at {at}");
     }
-    // Also past the kernel's cache, where reads come as they are made.
+    // Direct I/O bypasses the kernel's cache and shows the replies unchanged.
     let direct = rustix::fs::open(&path, rustix::fs::OFlags::DIRECT, rustix::fs::Mode::empty()).unwrap();
     for at in [0, 100, 128, 100_001] {
         let read = rustix::io::pread(&direct, &mut buf[..], at as u64).unwrap();
         assert!(buf[..read] == whole[at..][..buf.len()], "direct, at {at}");
     }
-    // Of a file that is cut no wrong byte is read.
+    // A truncated file gives no wrong bytes.
     File::options().write(true).open(&source).unwrap().set_len(1 << 20).unwrap();
     for at in [2 << 20, 1 << 20] {
         if let Ok(read) = rustix::io::pread(&direct, &mut buf[..], at as u64) {
@@ -343,7 +343,7 @@ fn what_is_made_of_a_block_is_verified_with_it_and_leaves_the_kernels_cache_with
     let path = mount.path("blocks/4.bin");
     let file = File::open(&path).unwrap();
     let mut waited = 0;
-    // Until it is found wrong its pages are read, and stay in the kernel's cache.
+    // Until the checksum mismatch is noticed, pages can be read, and they stay in the kernel's cache.
     while file.read_at(&mut [0; 4096], 4096).is_ok_and(|read| read == 4096) {
         assert!(waited < 200, "its pages are read for ever");
         waited += 1;
@@ -364,14 +364,15 @@ fn a_stream_that_grows_is_followed_and_a_file_that_is_cut_gives_eio() {
     while more.len() < 4 && waited < 100 {
         sleep(Duration::from_millis(50));
         waited += 1;
-        // What the kernel was told of the size is fresh when more comes.
+        // The kernel's cached size is updated when the block grows.
         assert!(block.metadata().unwrap().len() >= bytes.len() as u64);
         block.read_to_string(&mut more).unwrap();
     }
     assert_eq!(more, "more");
-    // At once: `tail` takes a file that is shorter than what it has read for one that was cut.
+    // The size must be right at once: `tail` assumes truncation if the size is less than the bytes it has
+    // read.
     assert_eq!(block.metadata().unwrap().len(), bytes.len() as u64 + 4);
-    // Cut in the middle of being read: no wrong bytes, no end of the mount.
+    // The file is truncated during a read: no wrong bytes, and the mount survives.
     File::options().write(true).open(&source).unwrap().set_len(1 << 20).unwrap();
     let mut buf = vec![0; 1 << 16];
     for at in [2 << 20, (1 << 20) - 100] {

@@ -1,4 +1,4 @@
-//! `arrays/`: what Python asdf can't write.
+//! `arrays/` of files that Python asdf can't write.
 
 use std::fs;
 

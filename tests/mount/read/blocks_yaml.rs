@@ -36,7 +36,7 @@ fn it_says_which_arrays_use_each_block_and_follows_the_tree() {
     assert!(row("roman.data", &rows).starts_with("- {block: 0, "), "{rows}");
     assert!(row("roman.err", &rows).starts_with("- {block: 0, "), "{rows}");
     assert!(row("roman.dq", &rows).starts_with("- {block: 1, "), "{rows}");
-    // Any YAML parser reads it.
+    // Any YAML parser can read the file.
     let script = "import sys, yaml\nprint([r['arrays'] for r in yaml.safe_load(open(sys.argv[1]))])";
     let output = Command::new(python())
         .args(["-c", script])

@@ -1,4 +1,4 @@
-//! Bloscpack files, mounted: what programs see of data, arrays and chunks.
+//! Mounted Bloscpack files: data, arrays and chunks as programs see them.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -13,7 +13,7 @@ fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/bloscpack").join(name)
 }
 
-/// Little-endian numbers that can be told apart.
+/// Returns distinct little-endian numbers.
 fn numbers(count: u64) -> Vec<u8> {
     (0..count).flat_map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()).collect()
 }
@@ -89,7 +89,7 @@ fn a_chunk_with_a_wrong_checksum_can_not_be_read_and_all_others_can() {
     assert!(status.contains("its checksum does not fit the stored bytes"), "{status}");
     drop(whole);
     mounted.unmount();
-    // Told once, with its place.
+    // The damage is reported once, with its offset.
     let output = Command::new(program()).args(["--check", "-q"]).arg(&file).output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     let expected = format!("byte {place}: block 3: damage: its checksum does not fit the stored bytes\n");
@@ -149,10 +149,10 @@ fn an_item_that_was_not_finished_has_no_size_and_can_not_be_read() {
     mounted.unmount();
 }
 
-/// Packing more data into a file is done in place.
+/// Bloscpack appends in place.
 #[test]
 fn of_a_file_that_was_changed_old_handles_are_stale() {
-    // Smaller ones are in the kernel's cache, which has no versions.
+    // Smaller files stay in the kernel's cache, which does not notice the change.
     let data = numbers(500_000);
     let folder = fresh_folder();
     let file = folder.path().join("a.blp");

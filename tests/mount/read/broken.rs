@@ -1,4 +1,4 @@
-//! Streams that take long to be found broken: what a pass found is remembered.
+//! Streams whose damage takes long to find: the result of a pass is remembered.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,10 +8,10 @@ use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::encode::{self, Encoding};
 use crate::common::mount::{Mounted, fresh_folder};
 
-/// Empty streams, each with a header and a footer.
+/// Number of empty streams, each with a header and a footer.
 const EMPTY: usize = 20_000;
 
-/// Bytes that the daemon of a mount has read.
+/// Returns the number of bytes that the daemon of a mount has read.
 fn read_by_daemon(mounted: &Mounted) -> u64 {
     let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();
     io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap()

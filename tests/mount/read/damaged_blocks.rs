@@ -1,4 +1,4 @@
-//! Damaged files, as far as it takes a kernel to see what they do.
+//! Damaged files, as seen through the kernel.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -23,7 +23,7 @@ fn a_block_of_an_impossible_size_is_listed_and_gives_eio() {
     daemon.ends();
 }
 
-/// So small that it is looked at when it is opened; with a size of 0 the kernel would never ask for a byte.
+/// The block is so small that it is decoded on open; with a size of 0 the kernel would never send a read.
 #[test]
 fn a_block_that_is_empty_by_its_header_alone_is_damaged() {
     let bench = Bench::new();

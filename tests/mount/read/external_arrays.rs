@@ -10,7 +10,7 @@ use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::encode::Encoding;
 use crate::common::mount::{Mounted, fresh_folder};
 
-/// The node of eight bytes in another file.
+/// Returns the node of an array of eight bytes in another file.
 fn node(source: &str) -> String {
     format!("!core/ndarray-1.1.0 {{source: '{source}', datatype: uint8, byteorder: little, shape: [8]}}")
 }
@@ -148,12 +148,12 @@ fn what_is_open_never_mixes_two_versions_of_the_other_file() {
     let mounted = Mounted::file(&source);
     assert_eq!(data(&mounted, "a").unwrap(), b"01234567");
     let replaced = File::open(mounted.path("arrays/a.npy")).unwrap();
-    // Another file at its place.
+    // Another file replaces it.
     save_other(folder.path(), "new.asdf", b"replaced");
     fs::rename(folder.path().join("new.asdf"), folder.path().join("other.asdf")).unwrap();
     assert_eq!(data(&mounted, "a").unwrap(), b"replaced", "what is opened now is new");
     drop(replaced);
-    // The same file with other bytes.
+    // The same file gets other bytes.
     let changed = File::open(mounted.path("arrays/a.npy")).unwrap();
     std::thread::sleep(std::time::Duration::from_millis(20));
     let other = File::options().write(true).open(folder.path().join("other.asdf")).unwrap();
@@ -171,7 +171,7 @@ fn what_is_open_never_mixes_two_versions_of_the_other_file() {
     mounted.unmount();
 }
 
-/// The bytes of the block index at the end of a file.
+/// Returns the length of the block index at the end of a file.
 fn index_len(path: &Path) -> u64 {
     let bytes = fs::read(path).unwrap();
     let at = bytes.windows(12).position(|window| window == b"#ASDF BLOCK ");
@@ -223,10 +223,10 @@ fn a_file_without_a_block_makes_imploded_an_error_with_its_reason() {
     mounted.unmount();
 }
 
-/// Changes `other.asdf` in a folder; the bytes are those of another version of it.
+/// Changes `other.asdf` in a directory; the bytes are a new version of it.
 type Change = fn(&Path, &[u8]);
 
-/// An open array in another file gives its data whole, or fails; it never ends early.
+/// An open array in another file gives all of its data, or fails; it never ends early.
 #[test]
 fn an_array_in_a_changed_file_never_ends_early() {
     const LEN: usize = 3 << 20;

@@ -1,4 +1,4 @@
-//! GSD files, mounted: what programs see of frames and blocks.
+//! Mounted GSD files: frames and blocks as programs see them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ fn md5(bytes: &[u8]) -> String {
     Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The files below a folder, by path.
+/// Collects the files below a directory, by path.
 fn walk(folder: &Path, within: &str, found: &mut BTreeMap<String, Vec<u8>>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
@@ -71,7 +71,7 @@ fn frames_and_blocks_are_what_was_written() {
     }
 }
 
-/// Memory of the daemon, in KiB.
+/// Returns the memory of the daemon, in KiB.
 fn memory(mounted: &Mounted) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", mounted.daemon().unwrap())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -80,7 +80,7 @@ fn memory(mounted: &Mounted) -> u64 {
 
 #[test]
 fn a_walk_over_many_frames_stays_within_a_bound_of_memory() {
-    // Most frames have no chunk: that takes no room in the file.
+    // Most frames have no chunk and take no space in the file.
     const FRAMES: u64 = 200_000;
     let folder = fresh_folder();
     let path = folder.path().join("long.gsd");
@@ -96,7 +96,7 @@ fn a_walk_over_many_frames_stays_within_a_bound_of_memory() {
     }
     assert_eq!(count, FRAMES);
     let grown = memory(&mounted).saturating_sub(before);
-    // A node takes some 240 bytes here. From Linux 6.18 on the kernel gives older ones back when it is asked.
+    // A node takes some 240 bytes. From Linux 6.18 on, the kernel forgets old nodes on request.
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = kernel.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
     let gives_back = (numbers.next(), numbers.next()) >= (Some(6), Some(18));
@@ -181,7 +181,7 @@ fn that_a_trajectory_cannot_be_changed_is_no_warning() {
     mounted.unmount();
 }
 
-/// All that tells the two files apart are the data.
+/// The two files differ only in their data.
 #[test]
 fn of_a_file_that_was_written_anew_old_handles_are_stale() {
     const LEN: usize = 2 << 20;
@@ -195,7 +195,7 @@ fn of_a_file_that_was_written_anew_old_handles_are_stale() {
     let names = ["arrays/frames/0/a.npy", "arrays/series/a.npy", "blocks/1.bin"];
     let old = names.map(|name| fs::File::open(mounted.path(name)).unwrap());
     fs::write(&path, built(2).bytes).unwrap();
-    // Not by a read of the old file: the kernel would keep its pages.
+    // Waits without reading the old file, because the kernel would cache its pages.
     let status = || fs::read_to_string(mounted.path(".asdf-mount/status.yaml")).unwrap();
     assert!(wait_until(|| !status().contains("generation: 0\n") && !status().contains("\nerror: ")));
     for (file, name) in old.iter().zip(names) {

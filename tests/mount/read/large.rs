@@ -1,4 +1,4 @@
-//! Files with blocks of any decoded size, made in a moment: one pattern, compressed once and repeated.
+//! Files with blocks of any uncompressed size, quickly made: one pattern, compressed once and repeated.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,39 +7,39 @@ use std::path::{Path, PathBuf};
 
 use crate::common::encode;
 
-/// Decoded bytes of the pattern.
+/// Uncompressed size of the pattern.
 pub(crate) const PATTERN: usize = 1 << 20;
 
-/// What a block holds again and again; it shrinks to a thousandth.
+/// Returns the repeated content of a block, which compresses to a thousandth.
 pub(crate) fn pattern() -> Vec<u8> {
     (0..PATTERN)
         .map(|at| if at % 65_536 == 0 { (at >> 16) as u8 + 1 } else { (at >> 12) as u8 & 3 })
         .collect()
 }
 
-/// How the pattern is repeated.
+/// The encoding of the repeated pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// One zlib stream, with a full flush behind each.
+    /// One zlib stream, with a full flush after each pattern.
     Zlib,
-    /// A bzip2 stream for each.
+    /// One bzip2 stream per pattern.
     Bzip2,
-    /// A piece of Python's framing for each.
+    /// One LZ4 block in Python's framing per pattern.
     Lz4,
-    /// One LZ4 frame of independent blocks of a pattern each.
+    /// One LZ4 frame of independent blocks, one per pattern.
     Lz4Frame,
-    /// A zstd frame for each.
+    /// One zstd frame per pattern.
     Zstd,
     /// One zstd frame.
     ZstdOne,
-    /// A Blosc buffer for each, behind its length.
+    /// One Blosc buffer per pattern, prefixed with its length.
     Blosc,
-    /// The same for 32 of them, in a single Blosc block, which has to be decoded whole.
+    /// Blosc buffers of 32 patterns, each a single Blosc block that must be decoded whole.
     BloscWide,
 }
 
 impl Kind {
-    /// All that can be read anywhere for little.
+    /// All kinds with cheap random access.
     pub(crate) const ALL: [Self; 7] =
         [Self::Zlib, Self::Bzip2, Self::Lz4, Self::Lz4Frame, Self::Zstd, Self::ZstdOne, Self::Blosc];
 
@@ -54,12 +54,12 @@ impl Kind {
         }
     }
 
-    /// How many patterns are put together into what is repeated.
+    /// Returns the number of patterns in a repeated piece.
     fn together(self) -> usize {
         if self == Self::BloscWide { 32 } else { 1 }
     }
 
-    /// What stands before the repeated bytes, those, and what stands behind them.
+    /// Returns the bytes before the repeated piece, the piece, and the bytes after the last one.
     fn pieces(self, count: u64) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
         let pattern = pattern();
         let none = Vec::new;
@@ -84,7 +84,7 @@ impl Kind {
             }
             Self::Zstd => (none(), zstd::bulk::compress(&pattern, 3).unwrap(), none()),
             Self::ZstdOne => {
-                // Runs of 128 KiB, without a size in the header, with a window of 1 MiB.
+                // Runs of 128 KiB, with a window of 1 MiB and without a size in the header.
                 let run = |byte: u8, last: bool| {
                     let header = (128_u32 << 10) << 3 | 1 << 1 | u32::from(last);
                     let mut block = header.to_le_bytes()[..3].to_vec();
@@ -100,7 +100,7 @@ impl Kind {
         }
     }
 
-    /// The byte at an offset of the block.
+    /// Returns the byte at an offset of the block.
     pub(crate) fn byte(self, pattern: &[u8], at: u64) -> u8 {
         match self {
             Self::ZstdOne => (at >> 17 & 7) as u8,
@@ -109,7 +109,7 @@ impl Kind {
     }
 }
 
-/// A Blosc buffer behind its length: one block of LZ4, neither shuffled nor split.
+/// Returns a Blosc buffer prefixed with its length: one LZ4 block, neither shuffled nor split.
 fn blosc(bytes: &[u8]) -> Vec<u8> {
     let block = lz4_flex::block::compress(bytes);
     let size = 24 + block.len() as u32;
@@ -118,7 +118,7 @@ fn blosc(bytes: &[u8]) -> Vec<u8> {
     size.to_be_bytes().into_iter().chain([2, 1, 1 << 5 | 1 << 4, 1]).chain(words).chain(block).collect()
 }
 
-/// The Adler-32 of `count` times the same bytes.
+/// Returns the Adler-32 of `count` repetitions of the same bytes.
 fn adler(bytes: &[u8], count: u64) -> u32 {
     const MODULUS: u64 = 65_521;
     let (mut sum, mut weighted) = (0, 0);
@@ -134,8 +134,8 @@ fn adler(bytes: &[u8], count: u64) -> u32 {
     (b << 16 | a) as u32
 }
 
-/// Writes an ASDF file with one block that holds the pattern `count` times, a multiple of what the kind puts
-/// together.
+/// Writes an ASDF file with one block that holds the pattern `count` times; `count` is a multiple of the
+/// patterns in a piece.
 pub(crate) fn file(folder: &Path, kind: Kind, count: u64) -> PathBuf {
     let path = folder.join(format!("{kind:?}.asdf"));
     let (head, one, end) = kind.pieces(count);
@@ -158,7 +158,7 @@ pub(crate) fn file(folder: &Path, kind: Kind, count: u64) -> PathBuf {
     path
 }
 
-/// Reads `count` bytes at `at` of an open block and holds them against what it was made of.
+/// Reads `count` bytes at `at` of an open block and compares them with the pattern.
 pub(crate) fn check(block: &File, kind: Kind, pattern: &[u8], at: u64, count: usize) {
     let mut bytes = vec![0; count];
     block

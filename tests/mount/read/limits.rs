@@ -1,4 +1,4 @@
-//! What is shown where the system has too little of something, or a file can't be read.
+//! Mounts under resource limits, and files that can't be read.
 
 use std::fs::{self, File};
 
@@ -8,7 +8,7 @@ use crate::common::mount::{Mounted, fresh_folder};
 
 const FILES: usize = 101;
 
-/// A folder of ASDF files.
+/// Makes a directory of ASDF files.
 fn folder() -> tempfile::TempDir {
     let folder = fresh_folder();
     let bytes = AsdfBuilder::new().block(Block::new(sample(100, 1))).build().bytes;
@@ -46,7 +46,7 @@ fn a_file_that_cannot_be_opened_for_lack_of_descriptors_is_never_shown_as_anothe
             }
         }
         assert!(shown >= open.len() && refused > 0, "{shown} are shown, {refused} refused");
-        // A listing leaves nothing out without saying so.
+        // A listing is complete or fails.
         match fs::read_dir(mount.root()).and_then(Iterator::collect::<std::io::Result<Vec<_>>>) {
             Ok(entries) => {
                 assert_eq!(entries.len(), FILES);
@@ -80,7 +80,7 @@ fn a_file_whose_first_bytes_cannot_be_read_is_there_and_says_so_when_it_is_read(
     let folder = fresh_folder();
     let block = Block::new(sample(100, 1)).encoding(Encoding::Zlib);
     let mut broken = AsdfBuilder::new().block(block).build().bytes;
-    // The first bytes of the stream.
+    // Damage the first bytes of the stream.
     let at = broken.windows(4).position(|four| four == b"\xd3BLK").unwrap() + 54;
     broken[at..at + 2].copy_from_slice(&[0xff, 0xff]);
     fs::write(folder.path().join("a.asdf"), broken).unwrap();

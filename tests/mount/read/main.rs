@@ -1,8 +1,8 @@
-//! Reading through real mounts: blocks of every codec, the tables beside them, damage and limits.
+//! Reading through real mounts: blocks of every codec, seek tables, damage and limits.
 //!
-//! Needs root, `/dev/fuse` and the package acl. What is missing makes a test fail, not pass.
+//! Needs root, `/dev/fuse` and the package acl. If one is missing, tests fail.
 
-#![allow(clippy::unwrap_used)] // a panic is how a test fails
+#![allow(clippy::unwrap_used)] // a test fails by panicking
 
 #[path = "../../common/mod.rs"]
 mod common;
@@ -17,8 +17,10 @@ mod broken;
 mod damaged_blocks;
 mod external_arrays;
 mod gsd_folder;
+mod hanging;
 mod large;
 mod limits;
+mod listed;
 mod mapped_by_python;
 mod meanwhile;
 mod memory;

@@ -71,7 +71,7 @@ print(len(block), hashlib.sha256(picked.tobytes()).hexdigest(), hashlib.sha256(b
 
 #[test]
 fn a_map_has_the_good_pages_of_a_damaged_block_and_no_zeros_behind_them() {
-    // A process that touches a missing page is killed; one that has the kernel touch it gets an error.
+    // A process that touches a missing page is killed. A system call that touches it returns an error.
     let script = "
 import sys, mmap, os
 block, truth = open(sys.argv[1], 'rb', buffering=0), open(sys.argv[2], 'rb').read()

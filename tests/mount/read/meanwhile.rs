@@ -1,4 +1,4 @@
-//! While a large file is parsed or looked through, other files answer.
+//! While a large file is parsed or searched, other files stay responsive.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,7 +15,7 @@ use asdf_mount::source::Source;
 
 use crate::adapter::{Gate, HEAD, Mount, Stand, made, names, sources};
 
-/// Asks for all of a file, and for what the requests about another one must not hold up.
+/// Makes all requests about one file that a slow file must not delay.
 fn look_at_other_files(mount: &Mount, bytes: &[u8]) {
     assert_eq!(names(&mount.at), ["a.asdf", "slow.asdf", "sub"]);
     for entry in fs::read_dir(&mount.at).unwrap() {
@@ -28,7 +28,7 @@ fn look_at_other_files(mount: &Mount, bytes: &[u8]) {
     assert_eq!(fs::read(mount.path("sub/plain")).unwrap(), b"plain");
 }
 
-/// More requests at once than there are threads that answer the kernel, about a file that is slow.
+/// Makes more requests about a slow file than there are request threads.
 fn ask_slow_file(mount: &Mount) -> Vec<JoinHandle<()>> {
     let ask = |path: &str, ask: fn(&Path)| {
         let path = mount.path(path);
@@ -46,7 +46,7 @@ fn ask_slow_file(mount: &Mount) -> Vec<JoinHandle<()>> {
     ]
 }
 
-/// The folder of [`sources`] with a file `slow.asdf` besides, opened by `opener` of the gate.
+/// Mounts the directory of [`sources`] with an additional `slow.asdf`, opened by `opener` with the gate.
 fn slow_mount(
     opener: fn(Arc<dyn Source>, &Arc<Gate>) -> Result<Stand>,
 ) -> (tempfile::TempDir, Mount, Arc<Gate>) {
@@ -66,7 +66,7 @@ fn slow_mount(
 
 fn answers_meanwhile(mount: &Mount, gate: &Gate, also: impl FnOnce()) {
     let asking = ask_slow_file(mount);
-    sleep(Duration::from_millis(100)); // so that the requests are there
+    sleep(Duration::from_millis(100)); // so that the requests are waiting
     look_at_other_files(mount, &(0..3u64 << 20).map(made).collect::<Vec<_>>());
     also();
     assert!(asking.iter().all(|thread| !thread.is_finished()));
@@ -79,7 +79,7 @@ fn a_file_that_is_looked_through_holds_up_no_other_file() {
     let (_dir, mount, gate) =
         slow_mount(|source, gate| Ok(Stand(source.clone(), source.stat()?, Some(gate.clone()))));
     answers_meanwhile(&mount, &gate, || {
-        // What needs no search of the file answers as well.
+        // Requests that need no search of the file are answered.
         assert_eq!(fs::read(mount.path("slow.asdf/tree.yaml")).unwrap(), HEAD);
         assert!(mount.path("slow.asdf/blocks").metadata().unwrap().is_dir());
     });
@@ -107,8 +107,8 @@ fn an_open_file_whose_source_is_parsed_anew_holds_up_no_other_file() {
     files[0].read_exact_at(&mut [0; 100], 0).unwrap();
     gate.set(false);
     File::options().append(true).open(dir.path().join("s/slow.asdf")).unwrap().write_all(b"more").unwrap();
-    sleep(Duration::from_millis(300)); // until the source is looked at again
-    // The block grows with its file: a handle follows it to the newest generation, which is being parsed.
+    sleep(Duration::from_millis(300)); // until the source is checked for changes again
+    // The block grows with its file; a read of a handle goes to the newest generation, which is being parsed.
     let reads = files
         .into_iter()
         .map(|file| std::thread::spawn(move || file.read_exact_at(&mut [0; 100], 0).unwrap()));

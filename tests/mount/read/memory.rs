@@ -1,24 +1,24 @@
-//! The daemon's memory does not grow with a block, nor with the number of its readers.
+//! The daemon's memory does not grow with the size of a block or the number of its readers.
 
 use std::fs::File;
 
 use crate::common::mount::{Mounted, fresh_folder};
 use crate::large::{self, Kind, PATTERN};
 
-/// 100 GB, decoded.
+/// Number of patterns in 100 GB of uncompressed data.
 const COUNT: u64 = 100_000_000_000 / PATTERN as u64;
 
-/// What the daemon may take up beside the cache.
+/// Memory that the daemon may use besides the cache.
 const BESIDE: u64 = 64 << 20;
 
-/// The most memory that the daemon ever took up.
+/// Returns the daemon's peak memory.
 fn peak(mounted: &Mounted) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", mounted.daemon().unwrap())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// 64 readers at places all over the first `reach` bytes; what the daemon took up.
+/// Runs 64 readers at offsets all over the first `reach` bytes; returns the daemon's peak memory.
 fn pressure(kind: Kind, cache: u64, reach: u64) -> u64 {
     let folder = fresh_folder();
     let source = large::file(folder.path(), kind, COUNT);
@@ -37,7 +37,7 @@ fn pressure(kind: Kind, cache: u64, reach: u64) -> u64 {
                     let at = (dice >> 20) % (reach - (2 << 20));
                     large::check(&block, kind, pattern, at, 1 << 20);
                 }
-                // And some of them read on.
+                // Some of them read on sequentially.
                 let start = reader % 8 * (reach / 8);
                 for step in 0..4 {
                     large::check(&block, kind, pattern, start + step * 300_000, 300_000);
@@ -51,7 +51,7 @@ fn pressure(kind: Kind, cache: u64, reach: u64) -> u64 {
 #[test]
 fn a_hundred_gigabytes_and_64_readers_stay_within_the_budget_and_a_little() {
     for kind in Kind::ALL {
-        // What has to be decoded from the start on is not decoded to its end here.
+        // Blocks that must be decoded from the start are not decoded to their end here.
         let reach = match kind {
             Kind::Zlib | Kind::Bzip2 | Kind::ZstdOne => 256 << 20,
             _ => COUNT * PATTERN as u64,
@@ -64,8 +64,8 @@ fn a_hundred_gigabytes_and_64_readers_stay_within_the_budget_and_a_little() {
     }
 }
 
-/// A Blosc block can't be decoded in part. One of 32 MiB takes thrice that for a moment: so much of the budget
-/// is what it needs, and no two of them are decoded at once where that would be more.
+/// A Blosc block can't be decoded in part. One of 32 MiB temporarily takes three times its size, so it
+/// reserves as much of the budget. Two such blocks are decoded at once only if both fit in the budget.
 #[test]
 fn blosc_blocks_that_are_decoded_whole_count_as_what_they_take() {
     let (folder, count, cache) = (fresh_folder(), 32 * 8, 96 << 20);
@@ -84,4 +84,22 @@ fn blosc_blocks_that_are_decoded_whole_count_as_what_they_take() {
     });
     let peak = peak(&mounted);
     assert!(peak <= cache + BESIDE, "{peak} bytes with a cache of {cache}");
+}
+
+/// References to a node that is not there, so that nothing is shown of them.
+#[test]
+fn a_reference_takes_few_bytes() {
+    const COUNT: usize = 300_000;
+    let folder = fresh_folder();
+    let source = folder.path().join("references.asdf");
+    let head =
+        "#ASDF 1.0.0\n#ASDF_STANDARD 1.5.0\n%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n";
+    let array = "a: !core/ndarray-1.0.0 {data: [1], datatype: int8}\nmany:\n";
+    let references = "- {$ref: '#/b'}\n".repeat(COUNT);
+    std::fs::write(&source, [head, array, &references, "...\n"].concat()).unwrap();
+    let mounted = Mounted::file(&source);
+    assert_eq!(std::fs::read_dir(mounted.path("arrays")).unwrap().count(), 1);
+    let peak = peak(&mounted);
+    eprintln!("{} MiB", peak >> 20);
+    assert!(peak <= 64 << 20, "{peak} bytes for {COUNT} references");
 }

@@ -1,5 +1,5 @@
-//! What was read once comes from the kernel's cache the next time: counted by what the daemon reads and
-//! writes, for the time that anything takes proves nothing.
+//! Repeated reads come from the kernel's cache. The tests count the bytes that the daemon reads and writes,
+//! because durations would prove nothing.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -17,13 +17,13 @@ pub(crate) fn mounted(encoding: &Encoding) -> (Mounted, Vec<u8>, tempfile::TempD
     (Mounted::file(source), data, folder)
 }
 
-/// Bytes that the daemon has handed to the kernel so far.
+/// Returns the number of bytes that the daemon has passed to the kernel so far.
 fn handed_over(mounted: &Mounted) -> u64 {
     let io = fs::read_to_string(format!("/proc/{}/io", mounted.daemon().unwrap())).unwrap();
     io.lines().find_map(|line| line.strip_prefix("wchar: ")).unwrap().parse().unwrap()
 }
 
-/// What the daemon hands over while something is done.
+/// Returns the number of bytes that the daemon passes to the kernel while `what` runs.
 pub(crate) fn cost(mounted: &Mounted, what: impl FnOnce()) -> u64 {
     let before = handed_over(mounted);
     what();
@@ -39,7 +39,7 @@ fn a_block_read_through_is_read_again_from_the_kernels_cache() {
     for encoding in encodings() {
         let (mounted, data, _folder) = mounted(&encoding);
         assert!(mounted.block(0) == data);
-        // The last pages are laid there after the answer.
+        // The last pages are stored into the kernel's cache after the reply.
         let again = || cost(&mounted, || assert!(mounted.block(0) == data));
         assert!(wait_until(|| again() < 200_000), "{encoding:?}: {} bytes once more", again());
         let block = File::open(mounted.block_path(0)).unwrap();
@@ -82,7 +82,8 @@ fn what_is_found_damaged_is_not_read_from_the_cache_either() {
     let mounted = Mounted::file(source);
     let block = File::open(mounted.block_path(0)).unwrap();
     let mut bytes = vec![0; 1 << 20];
-    // All but the end is laid into the cache; the end says that it should not have been.
+    // All pages but the last are stored into the kernel's cache; the end of the stream shows that they are
+    // damaged.
     for at in 0..5 {
         block.read_exact_at(&mut bytes, at << 20).unwrap();
         assert!(bytes == data[(at as usize) << 20..][..1 << 20]);
@@ -105,7 +106,7 @@ fn a_source_that_is_cut_short_does_not_end_a_block_that_the_kernel_keeps() {
         let mut bytes = [0; 4096];
         block.read_exact_at(&mut bytes, 0).unwrap();
         File::options().write(true).open(&source).unwrap().set_len(file.bytes.len() as u64 / 2).unwrap();
-        // The size may be asked for meanwhile, and what was kept before may go.
+        // The kernel may ask for the size meanwhile, and may drop cached pages.
         assert!(wait_until(|| fs::read(mounted.block_path(0)).is_err()), "{encoding:?}");
         let mut at = 0;
         let ended = loop {

@@ -1,7 +1,7 @@
 //! Seek tables that are kept between mounts.
 //!
-//! That a table was used is seen from what it does: where the stream is damaged in the middle, only a table
-//! leads to its end.
+//! Use of a table is visible from its effect: if the stream is damaged in the middle, its end can be read
+//! only with a table.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -13,7 +13,7 @@ use crate::common::daemon::Bench;
 use crate::common::encode::{Encoding, zlib};
 use crate::common::mount::{Mounted, fresh_folder, program};
 
-/// A folder with a file of a zlib and a bzip2 block, and a place for the cache.
+/// A directory with a file of a zlib and a bzip2 block, and a cache directory.
 struct Case {
     folder: tempfile::TempDir,
     built: Built,
@@ -58,7 +58,7 @@ impl Case {
         mounted.unmount();
     }
 
-    /// Whether the end of each block can be read and is right.
+    /// For each block, true if its end can be read correctly.
     fn ends(&self, mounted: &Mounted) -> [bool; 2] {
         [0, 1].map(|n| {
             let data = &self.built.blocks[n].data;
@@ -84,7 +84,7 @@ impl Case {
     }
 }
 
-/// Damages the stored bytes of both blocks in the middle; `moved` is how far they lie from where they were.
+/// Damages both compressed blocks in the middle; `moved` is the distance by which the blocks have moved.
 fn damage(file: &Path, built: &Built, moved: u64) {
     let file = fs::File::options().read(true).write(true).open(file).unwrap();
     for block in &built.blocks {
@@ -112,7 +112,7 @@ fn a_table_leads_to_the_end_of_a_stream_that_was_damaged_since_and_no_byte_is_wr
     for n in 0..2 {
         let data = &case.built.blocks[n].data;
         let file = fs::File::open(mounted.block_path(n)).unwrap();
-        // The reader that meets the damage first takes nothing from those before it.
+        // The first reader that reaches the damage does not affect reads before the damage.
         let damaged =
             (0..8).any(|k| file.read_at(&mut [0; 9], (data.len() / 2 + k * 90_000) as u64).is_err());
         assert!(damaged, "block {n}");
@@ -153,7 +153,7 @@ fn a_copy_of_the_file_and_one_with_another_tree_have_the_same_tables() {
     assert!(set.status.success(), "{set:?}");
     let moved = fs::metadata(case.file()).unwrap().len() - case.built.bytes.len() as u64;
     assert!(moved > 0);
-    // The blocks lie where they did but for the room that the tree took.
+    // The blocks have moved only by the space that the tree takes.
     let bytes = fs::read(case.file()).unwrap();
     let first = bytes.windows(6).position(|six| six == b"\xd3BLK\0\x30").unwrap() as u64;
     damage(&case.file(), &case.built, first - case.built.blocks[0].offset);
@@ -233,7 +233,7 @@ fn whatever_lies_in_the_place_of_a_table_the_bytes_are_right() {
         let mounted = case.mount(&case.file());
         assert_eq!(case.ends(&mounted), [true, true]);
         mounted.unmount();
-        // They were made anew.
+        // The tables were rebuilt.
         assert!(tables.iter().zip(&spoilt).all(|(table, spoilt)| fs::read(table).unwrap() != *spoilt));
     }
 }
@@ -363,14 +363,14 @@ fn of_a_single_zstd_frame_the_next_mount_decodes_only_what_is_near() {
     };
     let stored = built.blocks[0].used_size;
     let (first, next) = (bytes_for_the_end(), bytes_for_the_end());
-    // The window before the place, and a megabyte of data behind it.
+    // The window before the checkpoint, and a megabyte of data after it.
     assert!(first >= stored && next < stored / 3, "{first} bytes, then {next} of {stored}");
     assert_eq!(fs::read_dir(cache.join("asdf-mount")).unwrap().count(), 1);
     damage(&file, &built, 0);
     assert!(bytes_for_the_end() < stored / 3);
 }
 
-/// A zlib stream of `seed`, which is stored as it is, and of matches that repeat it.
+/// Returns a zlib stream and its data: an uncompressed `seed`, and matches that repeat it.
 fn repeated(seed: &[u8], blocks: usize) -> (Vec<u8>, Vec<u8>) {
     let mut bits: Vec<bool> = Vec::new();
     let mut put = |value: usize, count: usize| bits.extend((0..count).map(|bit| value >> bit & 1 == 1));
@@ -399,7 +399,7 @@ fn repeated(seed: &[u8], blocks: usize) -> (Vec<u8>, Vec<u8>) {
 fn a_file_that_claims_the_md5_of_another_leaves_it_no_table() {
     let seed = sample(20_000, 9);
     let mut other = seed.clone();
-    // Another seed with the same Adler-32.
+    // Another seed with an equal Adler-32.
     let at = (8000..).find(|at| other[*at] < 255 && other[at + 1] > 1 && other[at + 2] < 255).unwrap();
     (other[at], other[at + 1], other[at + 2]) = (seed[at] + 1, seed[at + 1] - 2, seed[at + 2] + 1);
     let [(good, stream), (evil, forged)] = [repeated(&seed, 100), repeated(&other, 100)];

@@ -1,4 +1,4 @@
-//! Checksums: what is found wrong is an error from then on, and is told.
+//! Checksums: after a mismatch, reads fail, and the mismatch is reported.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -16,7 +16,7 @@ fn is_eio<T: std::fmt::Debug>(read: std::io::Result<T>) -> bool {
     read.is_err_and(|error| error.raw_os_error() == Some(libc::EIO))
 }
 
-/// A file with a good and a bad block of each encoding; the bad one's checksum is that of other data.
+/// Makes a file with a good and a bad block of an encoding; the bad block has the checksum of other data.
 fn source(folder: &std::path::Path, encoding: &Encoding) -> (std::path::PathBuf, Vec<u8>) {
     let data = sample(3_000_000, 5);
     let good = |rule| Block::new(data.clone()).encoding(encoding.clone()).checksum(rule);
@@ -58,7 +58,7 @@ fn first_read_checks_beside_the_reader_and_refuses_what_is_wrong_from_then_on() 
         let (source, data) = source(folder.path(), &encoding);
         let mounted = Mounted::new(["-o".as_ref(), "verify=first-read".as_ref(), source.as_os_str()]);
         let bad = File::open(mounted.block_path(3)).unwrap();
-        // The first reads may come through.
+        // The first reads may succeed.
         let mut bytes = [0; 100];
         if bad.read_exact_at(&mut bytes, 0).is_ok() {
             assert_eq!(bytes, data[..100]);
@@ -90,7 +90,7 @@ fn without_being_asked_nothing_is_checked() {
 #[test]
 fn pages_of_a_block_that_turns_out_to_be_wrong_are_forgotten() {
     let folder = fresh_folder();
-    // A small block is kept by the kernel as soon as it is opened.
+    // The kernel caches a small block as soon as it is opened.
     let data = sample(300_000, 7);
     let block = Block::new(data).encoding(Encoding::Zlib).checksum(Checksum::Wrong);
     let source = AsdfBuilder::new().block(block).build().save(folder.path(), "a.asdf");

@@ -1,4 +1,4 @@
-//! A zstd frame with a window so large that no checkpoints are made in it.
+//! A zstd frame with a window too large for checkpoints.
 
 use std::fs::{self, File};
 use std::io::Write;

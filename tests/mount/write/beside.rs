@@ -1,4 +1,4 @@
-//! What becomes of files beside `tree.yaml` when a mount ends.
+//! Files beside `tree.yaml` at the end of a mount.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,8 @@ use crate::common::case::Case;
 use crate::common::mount::{Mounted, program, wait_until};
 
 impl Case {
-    /// Unmounts. A file that was open here is so still in a program that another test starts at this moment.
+    /// Unmounts. Retries, because a program that another test starts at this moment may have inherited an
+    /// open file.
     fn unmount(&self) -> Output {
         let unmount = || Command::new(program()).arg("-u").arg(self.mount.root()).output().unwrap();
         let mut output = unmount();
@@ -25,7 +26,7 @@ impl Case {
         output
     }
 
-    /// What lies in the state directory.
+    /// Returns the paths in the state directory.
     fn in_state(&self) -> Vec<PathBuf> {
         let mut names: Vec<_> =
             fs::read_dir(self.mount.state()).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -39,7 +40,7 @@ impl Case {
         assert!(wait_until(|| self.mount.daemon().is_none()));
     }
 
-    /// Another mount with the same state directory.
+    /// Makes another mount with the same state directory.
     fn next(&self, arguments: &[&str], source: &Path) -> Mounted {
         let arguments = arguments.iter().map(OsStr::new).chain([source.as_os_str()]);
         let state = self.mount.state();
@@ -49,7 +50,7 @@ impl Case {
         .unwrap_or_else(|output| panic!("{output:?}"))
     }
 
-    /// What the names in the state directory begin with.
+    /// Returns the prefix of the names in the state directory.
     fn stem(&self) -> String {
         let folder = self.source.parent().unwrap().file_name().unwrap().to_str().unwrap();
         format!("{folder}-a.asdf-")
@@ -85,7 +86,7 @@ fn what_is_not_empty_and_not_an_editors_swap_or_lock_is_kept_and_u_says_where() 
     fs::write(case.path("empty"), "").unwrap();
     fs::write(case.path("removed"), "x").unwrap();
     fs::remove_file(case.path("removed")).unwrap();
-    // What is the same as the tree is kept there.
+    // A copy of an earlier tree is kept; a copy equal to the saved tree is not.
     fs::copy(case.tree(), case.path("tree.yaml.bak")).unwrap();
     fs::write(case.tree(), case.named("second")).unwrap();
     fs::write(case.path("copy"), case.named("second")).unwrap();
@@ -106,7 +107,7 @@ fn what_is_not_empty_and_not_an_editors_swap_or_lock_is_kept_and_u_says_where() 
         assert!(wanted.iter().all(|name| text.contains(name)) && !text.contains(".swp"), "{text}");
     }
     assert_eq!(said(&output).lines().count(), 1);
-    // It was told.
+    // The files were already reported.
     assert_eq!(case.next(&[], &case.source).stderr(), "");
 }
 
@@ -140,7 +141,7 @@ fn after_another_end_the_log_tells_and_the_next_mount_does_once() {
     let dir = case.in_state().into_iter().find(|path| path.is_dir()).unwrap();
     let line = format!("what was made beside tree.yaml is kept: notes.txt in {}", dir.display());
     assert!(case.log().contains(&line), "{}", case.log());
-    // One that only reads tells it too, and leaves all as it is.
+    // A read-only mount also reports the files, and changes nothing.
     assert!(case.next(&["-r"], &case.source).stderr().contains(&line));
     assert!(case.next(&[], &case.source).stderr().contains(&line));
     assert_eq!(case.next(&[], &case.source).stderr(), "");
@@ -161,7 +162,7 @@ fn the_mount_after_one_that_was_killed_tells_of_its_swap_file_and_of_others() {
         assert!(said.contains(&format!("left notes.txt in {}", drawer.display())), "{said}");
         assert_eq!(said.lines().count(), 2, "{said}");
     }
-    // One of another file says nothing on stderr.
+    // A mount of another file prints nothing on stderr.
     let other = case.source.with_file_name("b.asdf");
     fs::copy(&case.source, &other).unwrap();
     assert_eq!(case.next(&[], &other).stderr(), "");

@@ -1,4 +1,4 @@
-//! `--edit`, `--set-tree` and `--recover`, as root and as an ordinary user: what they do, say and leave.
+//! `--edit`, `--set-tree` and `--recover`, as root and as an ordinary user: effects, messages and leftovers.
 
 mod edit;
 mod recover;
@@ -15,7 +15,7 @@ use crate::place::{Place, copy_program, said};
 
 const USER: u32 = 65_534;
 
-/// A file and a program, both of one user.
+/// A file and a program, owned by the same user.
 #[derive(Debug)]
 struct Bench {
     place: Place,
@@ -40,7 +40,7 @@ impl Bench {
         bench
     }
 
-    /// A folder beside the disk.
+    /// Returns a directory beside the disk.
     fn home(&self) -> PathBuf {
         self.place.disk.path().parent().unwrap().join("home")
     }
@@ -78,7 +78,7 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// `--edit` with an editor that is this script; `$1` is the text.
+    /// Runs `--edit` with this script as the editor; `$1` is the text.
     fn edit(&self, script: &str) -> Output {
         let editor = self.write("editor", format!("#!/bin/sh\nset -e\n{script}\n"));
         self.command([OsStr::new("--edit"), self.place.source.as_os_str()])
@@ -87,7 +87,7 @@ impl Bench {
             .unwrap()
     }
 
-    /// The same on a terminal, on which these lines are typed; what is to be seen there, and the status.
+    /// Runs `--edit` on a terminal with these typed lines; returns the terminal's output and the exit status.
     fn edit_on_terminal(&self, script: &str, typed: &str) -> (String, Option<i32>) {
         let editor = self.write("editor", format!("#!/bin/sh\nset -e\n{script}\n"));
         let command = self.command([OsStr::new("--edit"), self.place.source.as_os_str()]);
@@ -104,7 +104,7 @@ impl Bench {
         (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code())
     }
 
-    /// `--set-tree` with this text.
+    /// Runs `--set-tree` with this text.
     fn set_tree(&self, text: impl AsRef<[u8]>) -> Output {
         let tree = self.write("new", text);
         self.run([OsStr::new("--set-tree"), tree.as_os_str(), self.place.source.as_os_str()])
@@ -122,7 +122,7 @@ impl Bench {
         assert_eq!(String::from_utf8_lossy(&output.stdout), told);
     }
 
-    /// The copies of texts that are kept, each in a folder that only its user may look into.
+    /// Returns the kept copies of texts; each is in a directory that only its user can access.
     fn copies(&self) -> Vec<String> {
         let folders = fs::read_dir(self.state()).into_iter().flatten().map(|entry| entry.unwrap().path());
         folders

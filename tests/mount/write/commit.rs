@@ -1,4 +1,4 @@
-//! When a text is tried, and when not: half-written and empty ones never reach the source.
+//! When a save is attempted: half-written and empty texts never reach the source.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,7 +12,7 @@ fn the_shell_makes_one_save_of_each_redirection() {
     let case = Case::new();
     for (saves, script) in [
         (1, "cat $NEW > tree.yaml"),
-        // What is saved already is no save.
+        // An unchanged text is not a save.
         (1, "cp tree.yaml ../old; cat ../old > tree.yaml"),
         (1, "t=$(cat $NEW; echo x); printf %s \"${t%x}\" > tree.yaml"),
         (2, "sed 's/second light.*/4th/' tree.yaml > ../t; dd if=../t of=tree.yaml 2>&1"),
@@ -29,7 +29,7 @@ fn the_shell_makes_one_save_of_each_redirection() {
     assert_eq!(case.saved(), case.named(NEW).replace("second", "7th"));
 }
 
-/// Each part is flushed by a process of its own; the first is a sound tree by itself.
+/// A separate process flushes each part; the first part is a valid tree by itself.
 #[test]
 fn parts_written_by_children_are_one_save() {
     let case = Case::new();
@@ -68,7 +68,7 @@ fn several_handles_are_one_text() {
     let mut first = File::create(case.tree()).unwrap();
     let second = fs::OpenOptions::new().append(true).open(case.tree()).unwrap();
     first.write_all(one.as_bytes()).unwrap();
-    // A handle that wrote nothing decides nothing.
+    // Closing a handle that wrote nothing attempts no save.
     close(second).unwrap();
     assert_eq!((case.saved(), case.saves()), (case.text.clone(), 0));
     first.write_all(two.as_bytes()).unwrap();
@@ -124,7 +124,7 @@ fn a_program_that_ends_without_closing_has_saved() {
     case.is_saved(&case.named(NEW), 1);
 }
 
-/// A program that executes another closes files in the midst of it.
+/// exec closes the child's files before the text is complete.
 #[test]
 fn a_child_that_closes_the_file_by_executing_holds_nothing_up() {
     let case = Case::new();
@@ -149,7 +149,7 @@ fn another_programs_change_is_a_conflict() {
     assert_eq!(case.saved(), text);
     assert!(wait_until(|| fs::read_to_string(case.tree()).is_ok_and(|shown| shown == text)));
     case.is_refused(&case.named(NEW));
-    // What is written now began from what is there now.
+    // A new text is based on the current tree, so it is no conflict.
     fs::write(case.tree(), case.named(NEW)).unwrap();
     assert_eq!(case.saved(), case.named(NEW));
     assert_eq!(case.names(), ["tree.yaml"]);

@@ -1,4 +1,4 @@
-//! The end of a mount with something unsaved in it.
+//! The end of a mount with an unsaved text.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::common::case::{BAD, Case, NEW, errno};
 use crate::common::mount::{is_mounted, program, wait_until};
 
-/// A handle that stays open over the end of the mount.
+/// Opens a handle that stays open beyond the end of the mount.
 fn begun(case: &Case) -> File {
     let mut file = File::create(case.tree()).unwrap();
     file.write_all(b"#ASDF 1.0.0\nnot yet").unwrap();
@@ -25,7 +25,7 @@ fn a_text_that_is_not_finished_is_kept_whatever_ends_the_mount() {
         if lazily {
             kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), Signal::TERM).unwrap();
         } else {
-            // In use: it says so, and nothing happens to the draft.
+            // The mount is in use: `-u` says so, and the draft is unchanged.
             let output = Command::new(program()).arg("-u").arg(case.mount.root()).output().unwrap();
             assert_eq!(output.status.code(), Some(1));
             assert_eq!(fs::read(case.tree()).unwrap(), b"#ASDF 1.0.0\nnot yet");
@@ -52,7 +52,7 @@ fn however_fast_the_second_signal_comes_no_dead_mount_is_left() {
         let case = Case::new();
         let pid = Pid::from_raw(case.mount.daemon().unwrap().cast_signed()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
-        // They are two even if the first was not heard yet.
+        // Both signals count even if the first is not handled yet.
         kill_process(pid, Signal::TERM).unwrap();
         assert!(wait_until(|| case.mount.daemon().is_none()));
         assert!(!is_mounted(case.mount.root()));

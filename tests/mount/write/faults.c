@@ -1,11 +1,10 @@
-/* Stands between the daemon and the kernel, and has some of the calls by which a save changes files fail,
- * wait, or be the last ones of the process.
+/* Fault injection between the daemon and the kernel: some of the calls with which a save changes files fail, wait,
+ * or kill the process.
  *
- * FAULTS names a file of the numbers below, which a test changes while the daemon runs; FAULTS_UNDER is
- * the folder whose files are meant. A filter of the kernel (seccomp) sends a signal in place of each call
- * that changes a disk, from each caller: the Rust standard library through the C library, and rustix, which
- * asks the kernel itself. The handler does the call from the one place that the filter lets through, or
- * does not. */
+ * FAULTS names the control file with the numbers below, which a test changes while the daemon runs. FAULTS_UNDER
+ * is the directory of the affected files. A seccomp filter raises a signal instead of each call that changes a
+ * disk, from every caller: the Rust standard library through the C library, and rustix, which calls the kernel
+ * directly. The signal handler makes the call from the only address that the filter allows, or skips it. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,18 +41,17 @@ static const unsigned char gate_code[] = {1, 0, 0, 0xd4, 0xc0, 3, 0x5f, 0xd6}; /
 #error "the calls of this machine are not known here"
 #endif
 
-/* Where the calls are made that the filter lets through: the same in a program that this one starts, as it
- * has the filter too. */
+/* The address from which the filter allows all calls. It is fixed, because child programs inherit the filter. */
 #define GATE 0x200000000000UL
 
 struct control {
-    int32_t left;   /* calls that still work; below zero: all */
-    int32_t error;  /* what the next one fails with; 0: it works after all */
-    int32_t lasts;  /* all those after it fail as well */
-    int32_t kill;   /* the process is killed in its place: 1 before it is done, 2 after */
+    int32_t left;   /* remaining calls that work; negative: all */
+    int32_t error;  /* errno of the next call; 0: the call works */
+    int32_t lasts;  /* all later calls fail as well */
+    int32_t kill;   /* kills the process: 1 before the call, 2 after it */
     int32_t wait;   /* milliseconds to wait before each fsync */
-    int32_t calls;  /* counts them */
-    int32_t reads;  /* reading is among them */
+    int32_t calls;  /* number of calls so far */
+    int32_t reads;  /* read calls count as well */
 };
 
 static volatile struct control *control;
@@ -75,7 +73,7 @@ static int is_meant_file(int file)
     return is_meant(path);
 }
 
-/* Whether the call is one that a test has fail: of a pair of files the changed one counts. */
+/* True if faults apply to the call; for calls with two files, the changed one decides. */
 static int is_meant_call(int call, const long *arguments)
 {
     switch (call) {
@@ -100,7 +98,7 @@ static int is_meant_call(int call, const long *arguments)
     }
 }
 
-/* Whether the call is to fail; whether the process is killed after it. */
+/* Returns the errno of the call, or 0; *killed_after is true if the process is killed after the call. */
 static int fails(int *killed_after)
 {
     __sync_fetch_and_add(&control->calls, 1);
@@ -126,7 +124,7 @@ static long call_kernel(int call, const long *arguments)
     register long fifth __asm__("r8") = arguments[4];
     register long sixth __asm__("r9") = arguments[5];
     long result = call;
-    /* Past what the compiler keeps below the stack's end. */
+    /* Skip the red zone below the stack pointer. */
     __asm__ volatile("sub $128, %%rsp\n\tcall *%[gate]\n\tadd $128, %%rsp"
                      : "+a"(result)
                      : "D"(arguments[0]), "S"(arguments[1]), "d"(arguments[2]), "r"(fourth), "r"(fifth),
@@ -169,7 +167,7 @@ static void called(int signal, siginfo_t *info, void *context_of_signal)
     errno = errno_before;
 }
 
-/* Reading is not trapped: the dynamic linker reads before there is a handler. */
+/* Reads are not trapped, because the dynamic linker reads before the handler is installed. */
 ssize_t pread64(int file, void *bytes, size_t len, off64_t at)
 {
     int killed_after, error = 0;
@@ -184,7 +182,7 @@ ssize_t pread64(int file, void *bytes, size_t len, off64_t at)
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define LOW(n) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * (n))
-/* Goes on if it is equal, else skips so many. */
+/* Continues if equal; otherwise skips this many instructions. */
 #define IS(value, skipped) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (skipped))
 #define HAS(bits, skipped) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits), 0, (skipped))
 #define RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
@@ -220,7 +218,7 @@ static void filter(void)
         TRAP_IF(SYS_fchown),
         TRAP_IF(SYS_fsetxattr),
         TRAP_IF(SYS_fremovexattr),
-        /* A file that is made. */
+        /* Creation of a file. */
         IS(SYS_openat, 4),
         LOW(2),
         HAS(O_CREAT, 1),
@@ -230,12 +228,12 @@ static void filter(void)
         LOW(1),
         TRAP_IF(FICLONE),
         TRAP_IF(FICLONERANGE),
-        /* It writes out what has no place on the disk yet. */
+        /* FIEMAP writes out data that have no place on the disk yet. */
         TRAP_IF(FS_IOC_FIEMAP),
         ALLOW,
     };
     struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
-    /* Only root may do without the first. */
+    /* Required for a filter, except for root. */
     if (geteuid() != 0)
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {

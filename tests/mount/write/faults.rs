@@ -1,11 +1,11 @@
-//! A failing layer under the daemon: `faults.c`, loaded into it, takes its calls to the kernel.
+//! Fault injection under the daemon: `faults.c`, preloaded, intercepts its system calls.
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What the daemon's calls come to.
+/// The preloaded library and its control file.
 #[derive(Debug)]
 pub(crate) struct Faults {
     control: std::fs::File,
@@ -14,32 +14,32 @@ pub(crate) struct Faults {
     under: PathBuf,
 }
 
-/// What happens at a call.
+/// The effect on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It fails.
+    /// The call fails.
     Once(i32),
-    /// It fails, and so do all that follow.
+    /// The call and all later ones fail.
     Lasting(i32),
-    /// It fails; what reads is counted too.
+    /// The call fails; calls that read are also counted.
     Reading(i32),
-    /// The process is killed before it is done.
+    /// The process is killed before the call.
     KilledBefore,
-    /// The process is killed when it is done.
+    /// The process is killed after the call.
     KilledAfter,
 }
 
-/// More calls than any program makes that a test interrupts.
+/// More calls than any interrupted program makes.
 const MOST_CALLS: i32 = 2000;
 
-/// The calls of a program, to be interrupted at each; fails where they don't end.
+/// Returns call numbers at which to interrupt a program; fails after too many.
 pub(crate) fn calls() -> impl Iterator<Item = i32> {
     (0..).inspect(|at| {
         assert!(*at < MOST_CALLS, "it was interrupted at {at} calls, and never came to its end")
     })
 }
 
-/// The layer, compiled once.
+/// Returns the library, compiled once.
 fn library() -> &'static [u8] {
     static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
     LIBRARY.get_or_init(|| {
@@ -55,8 +55,8 @@ fn library() -> &'static [u8] {
 }
 
 impl Faults {
-    /// A layer that lets all calls through; `folder` takes its files, and its program may look there. `under` is
-    /// where calls may fail.
+    /// Returns a layer that lets all calls through. Its files are in `folder`, which the program must be able
+    /// to read. Only calls on paths below `under` may fail.
     pub(crate) fn new(folder: &Path, under: &Path) -> Self {
         let (path, layer) = (folder.join("faults"), folder.join("faults.so"));
         if !layer.exists() {
@@ -68,7 +68,7 @@ impl Faults {
         faults
     }
 
-    /// Puts the layer under a program that is about to be started.
+    /// Preloads the layer into a program that is about to be started.
     pub(crate) fn under(&self, command: &mut Command) {
         command.env("LD_PRELOAD", &self.library).env("FAULTS", &self.path).env("FAULTS_UNDER", &self.under);
     }
@@ -78,7 +78,7 @@ impl Faults {
         self.control.write_all_at(&bytes, 0).unwrap();
     }
 
-    /// Lets so many calls through, then has the fault come.
+    /// Lets this many calls through, then injects the fault.
     pub(crate) fn after(&self, calls: i32, fault: Fault) {
         self.set(match fault {
             Fault::Once(errno) => [calls, errno, 0, 0, 0, 0, 0],
@@ -89,7 +89,7 @@ impl Faults {
         });
     }
 
-    /// Lets all calls through; how many there were since the last fault was set.
+    /// Lets all calls through; returns the number of calls since the last fault was set.
     pub(crate) fn none(&self) -> i32 {
         let mut bytes = [0; 4];
         self.control.read_exact_at(&mut bytes, 20).unwrap();
@@ -97,7 +97,7 @@ impl Faults {
         i32::from_le_bytes(bytes)
     }
 
-    /// Has each fsync wait so many milliseconds.
+    /// Delays each fsync by this many milliseconds.
     pub(crate) fn slow(&self, milliseconds: i32) {
         self.set([-1, 0, 0, 0, milliseconds, 0, 0]);
     }

@@ -1,4 +1,5 @@
-//! Readers of every view beside saves of every plan, and beside another program: each gets the bytes of one generation.
+//! Reads of every view during saves of every plan, and during changes by another program: each reader gets
+//! the bytes of one generation.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -15,10 +16,10 @@ use crate::common::disk::Disk;
 use crate::common::encode::Encoding;
 use crate::common::mount::Mounted;
 
-/// Numbers of the array in the tree.
+/// Number of elements of the inline array.
 const NUMBERS: usize = 3000;
 
-/// A file with an array in the tree, one in a block, and one in a compressed block.
+/// Builds a file with an inline array, an array in a block, and one in a compressed block.
 fn build(path: &Path, padding: usize) {
     let numbers = vec!["12345"; NUMBERS].join(", ");
     let tree = format!(
@@ -33,7 +34,7 @@ fn build(path: &Path, padding: usize) {
     fs::write(path, &built.bytes).unwrap();
 }
 
-/// Files that no change of the title changes.
+/// Files that do not depend on the title.
 const CONSTANT: [&str; 6] = [
     "arrays/inline.npy",
     "arrays/stored.npy",
@@ -43,7 +44,7 @@ const CONSTANT: [&str; 6] = [
     "blocks/1.bin",
 ];
 
-/// Saves titles of the lengths that `title` gives; returns how many.
+/// Saves titles of the lengths that `title` returns; returns the number of saves.
 fn save_titles(mounted: &Mounted, count: usize, title: impl Fn(usize) -> String) {
     let tree = mounted.path("tree.yaml");
     for n in 0..count {
@@ -51,13 +52,13 @@ fn save_titles(mounted: &Mounted, count: usize, title: impl Fn(usize) -> String)
         let old = text.lines().find(|line| line.starts_with("title: ")).unwrap();
         let new = text.replacen(old, &format!("title: {}", title(n)), 1);
         fs::write(&tree, &new).unwrap();
-        // What is opened right after a save is the new generation.
+        // A file opened right after a save shows the new generation.
         let json = fs::read_to_string(mounted.path("tree.json")).unwrap();
         assert!(json.contains(&format!("\"{}\"", title(n))), "{n}");
     }
 }
 
-/// Reads all views in threads while `save` runs, and judges each byte.
+/// Reads all views in threads while `save` runs, and checks each byte.
 fn read_beside(mounted: &Mounted, save: impl FnOnce()) {
     let whole = CONSTANT.map(|name| fs::read(mounted.path(name)).unwrap());
     let (done, reads) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -81,7 +82,7 @@ fn read_beside(mounted: &Mounted, save: impl FnOnce()) {
                 assert_eq!(json.matches("12345").count(), NUMBERS);
             }
         });
-        // One handle and one map of the first generation, to its end.
+        // A handle and a map of the first generation, used to the end.
         let (mut held, map) = (open(mounted, "arrays/inline.npy"), map(mounted, "arrays/packed.npy"));
         save();
         held.seek(SeekFrom::Start(0)).unwrap();
@@ -102,7 +103,7 @@ fn map(mounted: &Mounted, name: &str) -> Mmap {
     unsafe { Mmap::map(&open(mounted, name)) }.unwrap()
 }
 
-/// Mounts a file without padding that lies on a file system of its own; `linked` gives it a second name.
+/// Mounts a file without padding on a separate file system; `linked` gives it a second hard link.
 fn mounted_on(kind: &str, size: u64, linked: bool) -> (Disk, Mounted) {
     let disk = Disk::new(kind, size);
     let source = disk.path().join("a.asdf");
@@ -116,7 +117,7 @@ fn mounted_on(kind: &str, size: u64, linked: bool) -> (Disk, Mounted) {
 
 #[test]
 fn readers_beside_saves_get_whole_files_in_each_plan() {
-    // The plans: in place; clone; insert; copy; rewrite, as the file has two names.
+    // The plans in this order: in place; clone; insert; copy; rewrite, because the file has two links.
     for (kind, size, linked) in [
         ("xfs", 320, false),
         ("ext4", 64, false),
@@ -126,7 +127,7 @@ fn readers_beside_saves_get_whole_files_in_each_plan() {
     ] {
         let (_disk, mounted) = mounted_on(kind, size, linked);
         read_beside(&mounted, || {
-            // Each one grows beyond the room that the one before it left.
+            // Each text exceeds the padding that the previous save left.
             save_titles(&mounted, 4, |n| "C".repeat(9000 * (n + 1)));
             save_titles(&mounted, 12, |n| "D".repeat(4 + n % 3));
         });
@@ -171,7 +172,7 @@ fn after_another_programs_change_no_handle_gives_other_bytes() {
     let handle = open(&mounted, "blocks/0.bin");
     let mut half = vec![0; stored.len() / 2];
     handle.read_exact_at(&mut half, 0).unwrap();
-    // A byte in the midst of the data, without a word in the header.
+    // A byte in the middle of the data changes, and no header.
     let file = File::options().write(true).open(&source).unwrap();
     file.write_all_at(&[!stored[200_000]], at as u64 + 200_000).unwrap();
     let fresh = fs::read(mounted.path("blocks/0.bin")).unwrap();
@@ -185,7 +186,7 @@ fn after_another_programs_change_no_handle_gives_other_bytes() {
         Ok(read) => assert_eq!((read, byte[0]), (1, stored[200_000]), "kept by the kernel"),
         Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESTALE)),
     }
-    // A time alone: the checksum proves the data.
+    // Only the time changes: the checksum proves the data.
     file.write_all_at(&[stored[200_000]], at as u64 + 200_000).unwrap();
     let (stored_handle, packed) = (open(&mounted, "blocks/0.bin"), open(&mounted, "blocks/1.bin"));
     file.set_modified(std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000))
@@ -196,7 +197,7 @@ fn after_another_programs_change_no_handle_gives_other_bytes() {
         handle.read_exact_at(&mut read, 0).unwrap();
         assert!(read == whole, "{name}");
     }
-    // A file that ends early is an error, not a shorter one.
+    // Truncation is an error, not a shorter file.
     let handle = open(&mounted, "blocks/0.bin");
     file.set_len(at as u64 + 1000).unwrap();
     let mut read = Vec::new();
@@ -225,7 +226,7 @@ fn header_and_data_are_of_one_generation_beside_a_program_that_updates() {
         scope.spawn(|| {
             for n in 0..60 {
                 let bytes = file_of(100 * (1 + n * 7 % 50));
-                // A program that writes in place, at once.
+                // The program rewrites the file in place in one write.
                 writes.write_all_at(&bytes, 0).unwrap();
                 writes.set_len(bytes.len() as u64).unwrap();
                 thread::sleep(std::time::Duration::from_millis(15));
@@ -245,7 +246,7 @@ fn header_and_data_are_of_one_generation_beside_a_program_that_updates() {
     });
 }
 
-/// A handle of `tree.yaml` reads the text that it opened, though saves insert and move bytes meanwhile.
+/// A handle of `tree.yaml` reads the text that it opened, although saves insert and move bytes meanwhile.
 #[test]
 fn a_handle_of_the_tree_reads_its_text_over_saves_of_each_plan() {
     for (kind, size, linked) in
@@ -259,7 +260,8 @@ fn a_handle_of_the_tree_reads_its_text_over_saves_of_each_plan() {
             let mut first = vec![0; 10];
             handle.read_exact_at(&mut first, 0).unwrap();
             opened.push((text, handle));
-            // By a new file, as most editors do, so that no handle is of the file that is written.
+            // The new text is a new file, as with most editors, so that the open handles belong to the old
+            // one.
             let old = fs::read_to_string(mounted.path("tree.yaml")).unwrap();
             let line = old.lines().find(|line| line.starts_with("title: ")).unwrap();
             let new = old.replacen(line, &format!("title: {}", "E".repeat(9000 * (n % 3) + n)), 1);

@@ -1,6 +1,6 @@
-//! Files that a kill left half-saved, and that are met elsewhere or later: copied, renamed, restored, mounted
-//! anew, with a journal that is lost, cut, of another user or version. None is shown, and none is changed but to
-//! the old file or the new one.
+//! Files that a kill left half-saved, found elsewhere or later: copied, renamed, restored, or mounted again,
+//! with a journal that is missing, truncated, or from another user or version. They are never shown, and
+//! never changed except to the old file or the new one.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::place::{Place, said, write};
 
 const STRANGER: u32 = 65_533;
 
-/// Has saves by `--set-tree` killed one call later each time, until one leaves a mixture.
+/// Kills `--set-tree` one call later each time, until the file is a mixture.
 fn leave_half(place: &Place, old: &str, new: &str) {
     let tree = place.folder().join("new");
     fs::write(&tree, new).unwrap();
@@ -35,16 +35,16 @@ fn leave_half(place: &Place, old: &str, new: &str) {
     panic!("the save never came to its end");
 }
 
-/// A file that was half-saved, with what a save had made beside it.
+/// A half-saved file, with the files that the save created beside it.
 #[derive(Debug)]
 struct Half {
     place: Place,
     texts: [String; 2],
-    /// Names and bytes of the file, its journal, its image.
+    /// Names and bytes of the file, its journal and its image.
     files: Vec<(String, Vec<u8>)>,
 }
 
-/// Takes the state before the last call by which a save changes the file.
+/// Returns the state before the last call with which a save modifies the file.
 fn half(way: Way) -> Half {
     let place = way.place();
     let old = place.named(&if way.grows { "room ".repeat(200) } else { "a".repeat(150_000) });
@@ -79,7 +79,7 @@ fn half(way: Way) -> Half {
     Half { place, texts: [old, new], files }
 }
 
-/// A folder with what was half-saved in it, all in new inodes.
+/// A directory with copies of the half-saved files, in new inodes.
 struct Copied<'a> {
     half: &'a Half,
     folder: tempfile::TempDir,
@@ -109,7 +109,7 @@ impl Copied<'_> {
         self.half.place.run([OsStr::new(option), source.as_os_str()])
     }
 
-    /// Asserts that nothing of the file is shown or changed, and that each command says this.
+    /// Asserts that the file is neither shown nor changed, and that each command says so.
     #[track_caller]
     fn is_refused(&self, source: &Path, says: &str) {
         let before = fs::read(source).unwrap();
@@ -128,7 +128,7 @@ impl Copied<'_> {
         assert!(fs::read(source).unwrap() == before, "it was changed");
     }
 
-    /// Asserts that nothing is shown before a recovery, and the old file or the new one after it.
+    /// Asserts that the file is hidden before a recovery, and is the old or the new one afterwards.
     #[track_caller]
     fn is_mended(&self, source: &Path) {
         let refused = self.half.place.try_mount(source, &["-o", "ro"]).map(drop).unwrap_err();
@@ -191,11 +191,11 @@ fn journal_is_changed(half: &Half) {
 }
 
 fn file_is_moved(half: &Half) {
-    // All of the folder was copied, or restored.
+    // The whole directory is copied or restored.
     let copied = half.copied();
     copied.is_mended(&copied.source());
 
-    // By hard links.
+    // The files are hard links to the copies.
     let copied = half.copied();
     let linked = half.copied();
     for (name, _) in &half.files {
@@ -204,14 +204,14 @@ fn file_is_moved(half: &Half) {
     }
     copied.is_mended(&copied.source());
 
-    // Everybody may write everything.
+    // Everyone can write all files.
     let copied = half.copied();
     for (name, _) in &half.files {
         fs::set_permissions(copied.folder.path().join(name), fs::Permissions::from_mode(0o777)).unwrap();
     }
     copied.is_mended(&copied.source());
 
-    // The file alone is copied or renamed.
+    // The file is copied or renamed without its journal.
     let copied = half.copied();
     let other = copied.folder.path().join("b.asdf");
     fs::copy(copied.source(), &other).unwrap();
@@ -246,7 +246,7 @@ fn a_file_half_saved_from_a_copy() {
     met_in_every_way(WAYS[6]);
 }
 
-/// A journal of another user changes no file that is whole, and hides none.
+/// Another user's journal neither changes nor hides an intact file.
 #[test]
 fn a_forged_journal_changes_no_file() {
     let half = half(WAYS[0]);
@@ -266,7 +266,7 @@ fn a_forged_journal_changes_no_file() {
     }
 }
 
-/// The journal lies in the state directory, where the folder of the file is closed.
+/// The journal lies in the state directory, because no file can be created beside the source.
 #[test]
 fn with_another_state_directory() {
     let place = Place::on("ext4");
@@ -292,7 +292,7 @@ fn with_another_state_directory() {
     place.holds_one_of(&[&old, &new]);
 }
 
-/// Inode numbers change with each mount, or everybody may write every file.
+/// Inode numbers change with each mount, or all files are writable by everyone.
 #[test]
 fn on_file_systems_with_odd_inodes_and_modes() {
     for kind in ["sshfs", "mergerfs", "exfat", "ntfs"] {

@@ -1,4 +1,4 @@
-//! Insertions that stop halfway, on the file systems that can insert.
+//! Interrupted insertions, on the file systems that can insert ranges.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,8 +16,8 @@ use crate::common::disk::write_sparse;
 use crate::files::text;
 use crate::plans::parts;
 
-/// The real file system, whose insertions come too far back in the file and then fail, as they would
-/// be found after a crash; `dead` is when even undoing fails.
+/// The real file system, except that insertions happen too far back in the file and then fail, as after a
+/// crash. With `dead`, undoing fails as well.
 #[derive(Clone, Copy, Debug)]
 struct Halfway {
     back: u64,
@@ -134,7 +134,7 @@ fn a_half_shifted_file_is_mended() {
                     assert_eq!(error.kind(), Kind::Unfinished, "{shown}");
                     let target = Target::open_in(System, &path, None).unwrap();
                     let outcome = target.recovered().outcome;
-                    // At its place it is whole, and the save can be finished.
+                    // An insertion at the right place is complete, so the save can be finished.
                     let wanted = if back == 0 { Side::New } else { Side::Old };
                     assert_eq!(outcome, Some(wanted), "{shown}");
                     if back == 0 {

@@ -1,5 +1,5 @@
-//! kill -9 of the daemon in the midst of saves: the file is the old one or the new one, what was said to
-//! be saved is saved, and every byte of the blocks is what it was.
+//! kill -9 of the daemon during saves: the file is the old or the new one, reported saves are in the file,
+//! and the bytes of the blocks are unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::common::mount::{Mounted, wait_until};
 use crate::faults::{Fault, Faults, calls};
 use crate::place::{Place, file, said, write};
 
-/// Moments at which the daemon is killed, for each way, beside those at each call.
+/// Random moments at which the daemon is killed for each way, in addition to each call.
 const MOMENTS: usize = 14;
 
-/// How a text gets into the file.
+/// A case in which a save takes a certain plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) name: &'static str,
@@ -28,7 +28,7 @@ pub(crate) struct Way {
     pub(crate) grows: bool,
 }
 
-/// Each plan, on the file systems that take it.
+/// Each plan, on the file systems that support it.
 pub(crate) const WAYS: [Way; 9] = [
     Way { name: "in-place", kind: "ext4", linked: false, grows: false },
     Way { name: "clone", kind: "xfs", linked: false, grows: true },
@@ -37,13 +37,13 @@ pub(crate) const WAYS: [Way; 9] = [
     Way { name: "insert-xfs", kind: "xfs", linked: true, grows: true },
     Way { name: "copy", kind: "tmpfs", linked: false, grows: true },
     Way { name: "rewrite", kind: "tmpfs", linked: true, grows: true },
-    // After an insertion that was refused.
+    // The file system refuses an insertion first.
     Way { name: "rewrite-ext2", kind: "ext2", linked: true, grows: true },
     Way { name: "insert-1k", kind: "ext4 of 1 KiB", linked: false, grows: true },
 ];
 
 impl Way {
-    /// A file that takes this way.
+    /// Returns a file whose saves take this way.
     pub(crate) fn place(self) -> Place {
         let blocks = vec![
             Block::new(sample(9000, 1)),
@@ -57,7 +57,7 @@ impl Way {
         place
     }
 
-    /// A text that does not take another way than this; `before` is in the file.
+    /// Returns a text whose save takes this way; `before` is the current text.
     pub(crate) fn next(self, place: &Place, before: &str, n: usize) -> String {
         let name = format!(
             "n{n} {}",
@@ -78,8 +78,8 @@ pub(crate) fn kill(mount: &Mounted) {
     assert!(wait_until(|| mount.daemon().is_none()));
 }
 
-/// Asserts that the file is one of these two after the next mount, or after a recovery, and that nothing
-/// is left of what was interrupted; the text that is in it.
+/// Asserts that after the next mount, or a recovery, the file has one of these two texts, and that no
+/// leftovers remain; returns the text.
 #[track_caller]
 fn recovered(place: &Place, by_hand: bool, texts: [&str; 2]) -> String {
     if by_hand {
@@ -100,7 +100,7 @@ fn recovered(place: &Place, by_hand: bool, texts: [&str; 2]) -> String {
 
 fn at_each_call(way: Way) -> usize {
     let place = way.place();
-    // Room for texts that fit.
+    // Makes space for texts that fit.
     let mut before = place.named(&"room ".repeat(200));
     write(&place.mount(), &before).unwrap();
     let (mut kills, mut n) = (0, 0);
@@ -129,8 +129,8 @@ fn at_each_call(way: Way) -> usize {
     kills
 }
 
-/// In a folder of files the one that was left halfway is settled as soon as a program looks at it, even if
-/// its first bytes are none of any format.
+/// In a mounted directory, a half-saved file is recovered as soon as a program accesses it, even if its first
+/// bytes match no format.
 #[test]
 fn in_a_folder_of_files() {
     let way = WAYS[3];
@@ -166,14 +166,14 @@ fn in_a_folder_of_files() {
     assert!(halfway > 0);
 }
 
-/// A mount that changes nothing shows the old file or the new one, or nothing.
+/// A read-only mount shows the old file or the new one, or nothing.
 #[test]
 fn of_a_file_that_is_half_of_both_no_reader_sees_anything() {
     let mut halfway = [0; WAYS.len()];
     for (way, halfway) in WAYS.into_iter().zip(&mut halfway) {
         for at in calls() {
             let place = way.place();
-            // So long that it takes several writes.
+            // The text is so long that it takes several writes.
             let old = place.named(&if way.grows { "room ".repeat(200) } else { "a".repeat(150_000) });
             write(&place.mount(), &old).unwrap();
             let faults = Faults::new(place.folder(), &place.disk.path());
@@ -193,7 +193,7 @@ fn of_a_file_that_is_half_of_both_no_reader_sees_anything() {
             recovered(&place, at % 2 == 0, texts);
         }
     }
-    // Those that change the file itself.
+    // The ways that modify the file itself.
     let journaled = [0, 3, 4, 6, 7, 8].map(|n| halfway[n]);
     assert!(journaled.iter().all(|count| *count > 0), "{halfway:?}");
     assert_eq!(halfway.iter().sum::<u32>(), journaled.iter().sum::<u32>());
@@ -229,7 +229,7 @@ fn assert_never_both(place: &Place, whole: bool, texts: [&str; 2]) {
     }
     assert!(fs::read(&place.source).unwrap() == before, "a reader changes nothing");
     if !whole {
-        // What can't be written can't be settled.
+        // A file that can't be written can't be recovered.
         if made_immutable(place) {
             let output = place.try_mount(&place.source, &[]).unwrap_err();
             run("chattr", &["-i", place.source.to_str().unwrap()]);
@@ -240,7 +240,7 @@ fn assert_never_both(place: &Place, whole: bool, texts: [&str; 2]) {
     }
 }
 
-/// Makes the source unwritable, where the file system can do that.
+/// Makes the source immutable, if the file system supports it.
 fn made_immutable(place: &Place) -> bool {
     std::process::Command::new("chattr").arg("+i").arg(&place.source).output().unwrap().status.success()
 }
@@ -257,7 +257,7 @@ fn at_random(way: Way, moments: usize) -> usize {
         let (last, tried) = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut last, said) = (before.clone(), said);
-                // Far more than are made before the daemon is killed.
+                // Far more saves than finish before the daemon is killed.
                 for n in 0..10_000 {
                     let new = way.next(&place, &last, moment * 1000 + n);
                     let answer = write(&mount, &new);
@@ -292,8 +292,8 @@ fn at_any_call_of_a_save() {
     assert!(kills > 140, "{kills}");
 }
 
-/// The journal of a long head takes several writes, so that a kill leaves one that is not whole. On ext2 an
-/// insertion that was refused has changed the source's time before.
+/// The journal of a long head takes several writes, so a kill leaves an incomplete journal. On ext2 the
+/// refused insertion has already changed the source's time.
 #[test]
 fn of_a_journal_that_is_not_whole_nothing_stays() {
     let mut unfinished = 0;

@@ -1,5 +1,5 @@
-//! Files of every kind: without blocks, without a tree, of every layout, with a stream at the end. Each can
-//! be saved, and has a right index afterwards, or none where none belongs.
+//! Files of every kind: without blocks, without a tree, of every layout, with a streamed block. Each can be
+//! saved and then has a correct index, or none if none belongs there.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,17 +13,17 @@ use crate::common::asdf::{
 use crate::common::dice::Dice;
 use crate::place::{Ended, OLD, Place, errno, tree, write};
 
-/// A tree that says [`OLD`] and names no block.
+/// A tree that contains [`OLD`] and refers to no block.
 const TREE: &str = "%YAML 1.1\n--- !core/asdf-1.1.0\nname: first light\n...\n";
 
-/// Whether an index belongs behind the blocks.
+/// The expected index after the blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Indexed {
     Yes,
     No,
 }
 
-/// The text with a longer name; a tree where there was none.
+/// Returns the text with a longer name; adds a tree if there is none.
 fn changed(text: &str, name: &str) -> String {
     match text.contains(OLD) {
         true => text.replace(OLD, name),
@@ -31,7 +31,7 @@ fn changed(text: &str, name: &str) -> String {
     }
 }
 
-/// What the file on disk has to be with this text.
+/// Returns the expected bytes of the file with this text.
 fn model(built: &Built, text: &str, bytes: &[u8], indexed: Indexed) -> Vec<u8> {
     let Some(first) = built.blocks.first() else { return text.as_bytes().to_vec() };
     let last = built.blocks.last().unwrap();
@@ -46,7 +46,7 @@ fn model(built: &Built, text: &str, bytes: &[u8], indexed: Indexed) -> Vec<u8> {
     [text.as_bytes(), &vec![b' '; at - text.len()], blocks, &index].concat()
 }
 
-/// Saves longer and shorter texts, and looks at all of the file after each.
+/// Saves longer and shorter texts, and compares the whole file after each save.
 fn can_be_saved(name: &str, builder: &AsdfBuilder, indexed: Indexed, is_sound: bool) {
     for kind in ["ext4", "tmpfs"] {
         let place = Place::with(kind, builder);
@@ -119,11 +119,11 @@ fn older_layouts() {
     }
 }
 
-/// An index that is missing, wrong, doubled or in another style is made anew by any save.
+/// A missing, wrong, repeated or differently formatted index is rewritten by any save.
 #[test]
 fn indices_right_or_wrong() {
     for index in Index::all() {
-        // One that is right, but written in another way, may stay until blocks move.
+        // A correct index in another format may stay until blocks move.
         let place = Place::with(
             "tmpfs",
             &AsdfBuilder::new().tree(tree(&three())).blocks(three()).index(index.clone()),
@@ -160,7 +160,7 @@ fn streamed(padding: usize) -> AsdfBuilder {
     AsdfBuilder::new().tree(tree(&blocks)).padding(vec![b' '; padding]).blocks(blocks)
 }
 
-/// File systems whose plans for a longer tree differ.
+/// File systems that use different plans for a longer tree.
 const STREAM_KINDS: [&str; 5] = ["ext4", "ext3", "tmpfs", "btrfs", "xfs"];
 
 #[test]
@@ -186,14 +186,14 @@ fn the_tree_of_a_stream_grows_when_nobody_writes_to_it() {
         assert!(told.contains("streamed: another program has it open for writing"), "{told}");
         assert!(place.kept().contains(&text));
         assert!(fs::read(&place.source).unwrap() == before);
-        // What fits before the stream is saved beside a writer.
+        // A text that fits before the stream is saved while the writer has the file open.
         let fits = place.named("shorter");
         saves(&fits);
         drop(writer);
         for n in 1..4 {
             let inode = fs::metadata(&place.source).unwrap().ino();
             saves(&place.named(&"z".repeat(9000 * n)));
-            // In the same file a program that asked for its end before would write over a row.
+            // In the same file, a program that had looked up the end of the file would overwrite a row.
             assert_ne!(fs::metadata(&place.source).unwrap().ino(), inode, "{kind}");
         }
         place.nothing_is_beside();
@@ -240,16 +240,16 @@ fn another_user_than_the_owner_grows_no_tree_of_a_stream() {
     assert!(fs::read(&place.source).unwrap() == before);
 }
 
-/// Opens the stream, appends and closes it, over and over, at any moment of the saves.
+/// Repeatedly opens the stream, appends a row and closes it, at random moments of the saves.
 fn append(source: &Path, done: &AtomicBool, mut dice: Dice) -> usize {
     let mut appended = 0;
     while !done.load(Ordering::Relaxed) {
         std::thread::sleep(std::time::Duration::from_micros(dice.below(30_000)));
         let mut stream = File::options().append(true).open(source).unwrap();
-        // One row in one write, so that rows of several programs are not mixed.
+        // Each row is one write, so that rows of several programs are not mixed.
         stream.write_all(&sample(777, 42)).unwrap();
         appended += 1;
-        // Some stay a while.
+        // Some handles stay open for a while.
         if dice.below(8) == 0 {
             std::thread::sleep(std::time::Duration::from_millis(dice.below(5)));
             stream.write_all(&sample(777, 42)).unwrap();

@@ -1,4 +1,4 @@
-//! Unmounting with a draft open or a save running: the save is finished, the draft is kept.
+//! Unmounting with an open draft or during a save: the save is finished, the draft is kept.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,10 +10,10 @@ use crate::common::mount::{Mounted, is_mounted, wait_until};
 use crate::faults::Faults;
 use crate::place::{Place, close, write};
 
-/// How long each of a save's fsyncs takes here.
+/// Duration of each fsync of a save, in milliseconds.
 const SLOW: i32 = 700;
 
-/// A place and a mount of it, whose saves take long.
+/// Returns a place and a mount of it with slow saves.
 fn slow(kind: &str) -> (Place, Faults, Mounted) {
     let place = Place::on(kind);
     let faults = Faults::new(place.folder(), &place.disk.path());
@@ -27,7 +27,7 @@ fn signal(mount: &Mounted, signal: Signal) {
     kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// Waits until a save is being made, which its journal or its new file shows.
+/// Waits until a save is in progress: its journal or its new file exists.
 fn is_saving(place: &Place) {
     assert!(wait_until(|| !place.ours_beside().is_empty()), "no save began");
 }
@@ -36,7 +36,7 @@ fn ended(mount: &Mounted) -> bool {
     wait_until(|| mount.daemon().is_none())
 }
 
-/// A program that saves by closing, in a process of its own.
+/// Starts a process that saves by closing the file.
 fn saver(place: &Place, mount: &Mounted, text: &str) -> Child {
     let new = place.folder().join("new");
     fs::write(&new, text).unwrap();
@@ -68,8 +68,8 @@ fn a_save_that_runs_is_finished_before_a_signal_ends_the_daemon() {
         place.holds(&text);
         place.nothing_is_beside();
         assert!(!is_mounted(mount.root()));
-        // It was told that its text is saved, before the mount was gone; a second signal doesn't wait until
-        // it has closed its file as well.
+        // The saver was told of success before the unmount; with a second signal, the daemon doesn't wait for
+        // the saver's close.
         let status = saver.wait().unwrap();
         assert!(status.success() || signals.len() > 1, "{kind}, {signals:?}");
         assert_eq!(place.kept(), [""; 0], "{kind}: {}", place.log());
@@ -89,7 +89,7 @@ fn a_save_that_runs_is_finished_after_its_program_was_killed_and_the_mount_taken
             ["asdf-mount", "-u"] => place.command(["-u"]).arg(mount.root()).output(),
             _ => Command::new(how[0]).args(&how[1..]).arg(mount.root()).output(),
         };
-        // Until the kernel has closed what the killed program had open the mount is in use.
+        // The mount is in use until the kernel has closed the files of the killed program.
         assert!(wait_until(|| run().unwrap().status.success()), "{how:?}");
         if how[0] == "asdf-mount" {
             assert_eq!(mount.daemon(), None, "it returned too early");
@@ -164,7 +164,7 @@ fn each_draft_of_a_folder_of_files_is_kept_and_the_log_says_where() {
     assert_eq!(kept, ["of a.asdf", "of b.asdf", "of c.asdf"]);
     let log = place.log();
     let names = fs::read_dir(place.state()).unwrap().map(|entry| entry.unwrap().path());
-    // The report of them is for the next mount.
+    // The files that report the texts are for the next mount.
     for name in names.filter(|name| name.extension().is_some_and(|extension| extension == "yaml")) {
         assert!(log.contains(&format!("it is kept in {}", name.display())), "{log}");
     }

@@ -1,11 +1,11 @@
-//! `-o validate=`: how much is asked of a text.
+//! `-o validate=`: levels of checking.
 
 use std::fs::{self, File};
 use std::io::Write;
 
 use crate::common::case::{BAD, Case, close, errno};
 
-/// Texts that Python asdf could not open as the same data, though the file stays a sound ASDF file.
+/// Texts that Python asdf could not open as the same data, although the file stays a valid ASDF file.
 fn meaningless(case: &Case) -> [String; 4] {
     [
         case.named(BAD),

@@ -1,31 +1,31 @@
 //! Saving through real mounts, on real file systems and from the command line.
 //!
-//! | file | what is tried |
+//! | file | subject |
 //! |---|---|
-//! | `requests` | the system calls by which programs write a file |
-//! | `commit` | when a text is tried as a save |
-//! | `refusals`, `warnings`, `levels` | texts that are refused, and what the user reads |
+//! | `requests` | the system calls with which programs write files |
+//! | `commit` | when a save is attempted |
+//! | `refusals`, `warnings`, `levels` | refused texts, and the messages to the user |
 //! | `scratch`, `beside`, `ends`, `leaving` | other files beside `tree.yaml`; the end of a mount |
-//! | `mirror`, `many` | folders of files |
-//! | `noticed` | what other programs see of the source |
-//! | `preserved` | what a save leaves as it was: holes, owners, ACLs, links |
+//! | `mirror`, `many` | directories of files |
+//! | `noticed` | the source as other programs see it |
+//! | `preserved` | properties that a save preserves: holes, owners, ACLs, links |
 //! | `kinds` | files of every kind and layout |
 //! | `moving` | reading while blocks move |
-//! | `readers` | reading `tree.yaml` while others save it |
+//! | `readers` | reading `tree.yaml` while other programs save it |
 //! | `writers`, `shared` | two writers of one file, and changes by other programs and users |
-//! | `trouble` | full disks, failing ones, closed directories, limits |
+//! | `trouble` | full and failing disks, closed directories, limits |
 //! | `remote` | files behind sshfs and bindfs, replaced on the server |
 //! | `killed` | kill -9 during saves, for each plan |
-//! | `half_saved` | files and journals that are copied, changed, cut, lost after a kill |
-//! | `random_edits` | edits, refusals, kills and remounts against a model |
+//! | `half_saved` | files and journals that are copied, changed, truncated or lost after a kill |
+//! | `random_edits` | edits, refusals, kills and remounts, compared with a model |
 //! | `plans`, `halfway` | saves by the library on ext2, ext3, ext4, XFS, btrfs and tmpfs: full disks, kills |
-//! | `opened_by_python` | Python asdf opens what each plan saved |
+//! | `opened_by_python` | the saves of each plan, opened by Python asdf |
 //! | `commands` | `--edit`, `--set-tree`, `--recover` |
 //!
 //! Needs root, `/dev/fuse`, loop devices and a C compiler.
 
-#![allow(unsafe_code)] // close(2) for its answer, mmap(2), truncate(2)
-#![allow(clippy::unwrap_used)] // a panic is how a test fails
+#![allow(unsafe_code)] // close(2), for its result; mmap(2), truncate(2)
+#![allow(clippy::unwrap_used)] // a test fails by panicking
 
 #[path = "../../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Folders of many files, mounted for writing as they are by default, under the usual limit of open files.
+//! Directories of many files, mounted for writing with default options, under the usual limit of open files.
 
 use std::fs;
 use std::io::Write;
@@ -9,20 +9,20 @@ use crate::common::asdf::{AsdfBuilder, Block};
 use crate::common::case::{NEW, OLD, build, close, errno, tree};
 use crate::common::mount::{Mounted, fresh_folder, wait_until};
 
-/// How many files there are to look at, unless the environment names another number in [`FILES_VARIABLE`].
+/// Number of files, unless the environment variable [`FILES_VARIABLE`] sets another number.
 const FILES: usize = 20_000;
 const FILES_VARIABLE: &str = "ASDF_MOUNT_TEST_FILES";
-/// The usual limit of open files, with none to raise it to.
+/// The usual limit of open files, with an equal hard limit.
 const USUAL: &str = "1024:1024";
 
-/// Runs a script in a mount; what it printed.
+/// Runs a script in a mount; returns its output.
 fn sh(mount: &Mounted, script: &str) -> String {
     let output = Command::new("bash").args(["-c", script]).current_dir(mount.root()).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{script}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Memory of the daemon, in KiB.
+/// Returns the memory of the daemon, in KiB.
 fn memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -33,20 +33,20 @@ fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Folders of scratch files that there are.
+/// Returns the number of directories of scratch files.
 fn drawers(mount: &Mounted) -> usize {
     fs::read_dir(mount.state())
         .map_or(0, |found| found.filter(|entry| entry.as_ref().unwrap().path().is_dir()).count())
 }
 
-/// Whether the kernel gives nodes back when it is asked (Linux 6.18).
+/// True if the kernel forgets nodes on request (Linux 6.18).
 fn gives_nodes_back() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or(0));
     (numbers.next(), numbers.next()) >= (Some(6), Some(18))
 }
 
-/// Has the kernel forget all that it knows of a mount and does not use.
+/// Makes the kernel forget all unused nodes of a mount.
 fn forget(mount: &Mounted) {
     rustix::mount::mount_remount(mount.root(), rustix::mount::MountFlags::empty(), "").unwrap();
 }
@@ -98,7 +98,7 @@ fn a_tree_that_was_only_looked_at_takes_nothing_and_one_that_was_saved_nothing_f
 
     let saved = memory(pid);
     forget(&mount);
-    // What was recognised stays known, and so do the saved trees' facts: both for so many files at most.
+    // Recognised files and facts about saved trees stay cached, both for a limited number of files.
     let back = || memory(pid) < before + (24 << 10);
     assert!(wait_until(back), "{before} KiB before, {known} KiB known, {} KiB after", memory(pid));
     eprintln!(
@@ -131,7 +131,7 @@ fn what_is_told_of_saves_and_refusals_takes_no_room() {
         file.write_all(text.as_bytes()).unwrap();
         assert_eq!(errno(close(file)), libc::EINVAL, "{name}");
     }
-    // The last close of a refused text is heard of later.
+    // The kernel reports the last close of a refused text with a delay.
     assert!(wait_until(|| drawers(&mount) == 0));
     let now = open_files(mount.daemon().unwrap());
     assert!(now < files + 70, "{now} open files");
@@ -142,7 +142,7 @@ fn what_is_told_of_saves_and_refusals_takes_no_room() {
         let rejected = dir.join("tree.yaml.rejected");
         assert!(fs::read_to_string(&rejected).unwrap().contains("source: 9"), "{name}");
     }
-    // They can be changed, renamed and saved as any file beside the tree.
+    // The refused texts can be changed, renamed and saved like any file beside the tree.
     let dir = mount.path(&names[0]);
     let text = fs::read_to_string(dir.join("tree.yaml.rejected")).unwrap();
     fs::OpenOptions::new()
@@ -182,7 +182,7 @@ fn texts_that_something_was_put_back_into_do_not_fill_the_mount() {
         let saved = fs::read(source.join(name)).unwrap();
         assert!(saved.starts_with(format!("{written}...\n").as_bytes()), "{name}");
     }
-    // What was written first gave way.
+    // The oldest texts are no longer shown verbatim, but as they are in the file.
     let first = fs::read_to_string(mount.path(&names[0]).join("tree.yaml")).unwrap();
     assert_eq!(first, format!("{written}...\n"));
     let now = open_files(mount.daemon().unwrap());
@@ -201,7 +201,7 @@ fn a_file_that_was_read_before_it_was_written_is_the_same_one_after() {
     let writer = fs::OpenOptions::new().write(true).open(&tree).unwrap();
     writer.write_all_at(&text.as_bytes()[..1], 0).unwrap();
     writer.write_all_at(b"#", text.len() as u64).unwrap();
-    // A reader that was there before sees what is written, as of any file.
+    // A reader that was opened before sees the draft, as in any file system.
     assert_eq!(reader.metadata().unwrap().len(), text.len() as u64 + 1);
     assert_eq!(fs::metadata(&tree).unwrap().ino(), looked.ino());
     writer.set_len(text.len() as u64).unwrap();

@@ -1,4 +1,4 @@
-//! A folder of files: each can be written, and nothing else.
+//! A mirrored directory: the tree of each file can be written, and nothing else.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -29,7 +29,7 @@ fn each_file_of_a_folder_can_be_saved_and_others_only_read() {
     let (one, two) = (mount.path("a.asdf/scratch"), mount.path("sub/b.asdf/moved"));
     assert_eq!(errno(fs::rename(&one, two)), libc::EXDEV);
     assert_eq!(errno(fs::rename(&one, mount.path("moved"))), libc::EROFS);
-    // The kernel may forget a folder; what was written in it stays.
+    // The kernel may forget the directory; the scratch files in it stay.
     fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
     assert_eq!(fs::read(one).unwrap(), b"x");
     assert_eq!(fs::read_dir(&sources).unwrap().count(), 3);
@@ -51,7 +51,7 @@ fn a_file_that_cannot_be_written_is_mounted_read_only_and_says_so_once() {
     let source = folder.path().join("a.asdf");
     build(&source);
     fs::set_permissions(&source, fs::Permissions::from_mode(0o644)).unwrap();
-    // Root may write any file but an immutable one.
+    // Root may write any file except an immutable one.
     let chattr = |flag| std::process::Command::new("chattr").arg(flag).arg(&source).status().unwrap();
     assert!(chattr("+i").success(), "the build folder must lie on a file system with attributes");
     let log = folder.path().join("log");
@@ -65,7 +65,7 @@ fn a_file_that_cannot_be_written_is_mounted_read_only_and_says_so_once() {
         assert_eq!(told.matches("a.asdf: can't be written: the mount is read-only\n").count(), 1, "{told}");
     }
     assert!(status.contains("writable: false\nread_only_because: "), "{status}");
-    // A user that asked for it, or for silence, need not be told.
+    // A mount with `-r` or `-q` gives no warning.
     assert!(chattr("+i").success());
     let (asked, quiet) = (
         Mounted::new([OsStr::new("-r"), source.as_os_str()]),

@@ -1,4 +1,4 @@
-//! Reading, looking and listing while saves move the blocks: every byte is the right one, every time.
+//! Reading, stat and listing while saves move the blocks: every byte is always right.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -12,12 +12,12 @@ use crate::common::encode::Encoding;
 use crate::common::mount::Mounted;
 use crate::place::{Ended, Place, file, write};
 
-/// So many reads each reader makes at least.
+/// Minimum number of reads per reader.
 const READS: usize = 400;
-/// And so long they and the saves go on at least.
+/// Minimum duration of the reads and saves.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// Blocks of each way of reading: small and large, stored and encoded in pieces and in streams.
+/// Returns blocks for each way of reading: small and large, uncompressed, in chunks and in streams.
 fn blocks() -> AsdfBuilder {
     let codecs = [Encoding::Zlib, Encoding::Bzip2(2), Encoding::Lz4(4096), Encoding::Zstd, Encoding::Blosc];
     let mut blocks = vec![Block::new(sample(5000, 1)), Block::new(sample(3 << 20, 2))];
@@ -27,14 +27,14 @@ fn blocks() -> AsdfBuilder {
     file(blocks)
 }
 
-/// What one reader does over and over.
+/// A step that a reader repeats.
 type Reading<'a> = Box<dyn FnMut(&mut Dice) + Send + 'a>;
 
 fn below(dice: &mut Dice, end: usize) -> usize {
     dice.below(end as u64) as usize
 }
 
-/// A range of a block, in its middle or at its ends.
+/// Returns a range of a block, in its middle or at its ends.
 fn range(dice: &mut Dice, len: usize) -> (usize, usize) {
     let at = below(dice, len);
     (at, 1 + below(dice, (len - at).min(200_000)))
@@ -56,7 +56,7 @@ fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
             held[n].read_exact_at(&mut bytes, at as u64).unwrap();
             assert!(bytes == blocks[n].data[at..at + len], "block {n} at {at}, {len} bytes");
         }),
-        // Opened each time.
+        // Handles opened for each read.
         Box::new(move |dice| {
             let n = below(dice, whole.len());
             let file = File::open(&whole[n]).unwrap_or_else(|error| panic!("block {n}: {error}"));
@@ -65,16 +65,16 @@ fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
             file.read_exact_at(&mut bytes, at as u64).unwrap();
             assert!(bytes == blocks[n].data[at..at + len], "block {n} at {at}, {len} bytes");
         }),
-        // Mapped.
+        // Maps.
         Box::new(move |dice| {
             let n = below(dice, mapped.len());
             let file = File::open(&mapped[n]).unwrap();
-            // SAFETY: a block never changes nor ends sooner; that it doesn't is what is tested.
+            // SAFETY: the test asserts that a block never changes or shrinks.
             let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
             let (at, len) = range(dice, blocks[n].data.len());
             assert!(map[at..at + len] == blocks[n].data[at..at + len], "block {n} mapped at {at}");
         }),
-        // Looked at, listed and asked.
+        // stat, listing and attributes.
         Box::new(move |dice| {
             let n = below(dice, asked.len());
             assert_eq!(fs::metadata(&asked[n]).unwrap().len(), blocks[n].data.len() as u64);
@@ -95,7 +95,7 @@ fn readings<'a>(place: &'a Place, mount: &'a Mounted) -> Vec<Reading<'a>> {
     ]
 }
 
-/// Reads in every way while the tree grows again and again.
+/// Reads in every way while the tree repeatedly grows.
 fn reads_rightly(kind: &str, linked: bool) {
     let place = Place::with(kind, &blocks());
     if linked {
@@ -125,7 +125,8 @@ fn reads_rightly(kind: &str, linked: bool) {
         let ended = || readers.iter().any(std::thread::ScopedJoinHandle::is_finished);
         while !ended() && (began.elapsed() < LEAST || saves < 8) {
             saves += 1;
-            // Beyond what the last save left free, and back again so that it does not grow for ever.
+            // The text exceeds the padding of the last save; then it shrinks, so that the file does not grow
+            // without bound.
             let text = place.named(&"longer ".repeat(1500 * saves));
             write(&mount, &text).unwrap_or_else(|error| panic!("{kind}: {error}: {}", place.log()));
             assert_eq!(place.saved(), text);

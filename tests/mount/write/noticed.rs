@@ -1,4 +1,4 @@
-//! What others see of the source: a save is a change of it, and nothing else is.
+//! The source as seen by other programs: a save changes it, and nothing else does.
 
 use std::fs;
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 use crate::common::case::{Case, NEW};
 
-/// What happened to the source since it was watched.
+/// Returns the inotify events of the source since the watch began.
 fn events(watch: &impl std::os::fd::AsFd) -> ReadFlags {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = inotify::Reader::new(watch, &mut buffer);
@@ -27,7 +27,7 @@ fn time(case: &Case) -> (i64, i64) {
 #[test]
 fn a_save_in_place_is_a_change_of_the_source() {
     let case = Case::new();
-    // So that the next text fits.
+    // Makes space, so that the next text fits.
     fs::write(case.tree(), case.named(&"long ".repeat(100))).unwrap();
     let watch = inotify::init(CreateFlags::NONBLOCK).unwrap();
     inotify::add_watch(&watch, &case.source, WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE).unwrap();
@@ -52,7 +52,7 @@ fn make_sees_a_save_that_grows_the_file() {
     }
 }
 
-/// `:w` without a change, a text whose end is put back each time, a refusal, and what is said of a file.
+/// `:w` without a change, a text with a restored ending, a refusal, and reads of the file's facts.
 #[test]
 fn what_is_no_save_is_no_change() {
     let case = Case::new();

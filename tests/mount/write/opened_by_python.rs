@@ -1,4 +1,4 @@
-//! Python asdf opens what was saved by each plan, also after saves that were cut off.
+//! Python asdf opens the saves of each plan, also after interrupted saves.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn files_of_each_plan_are_opened_by_todays_asdf_and_an_older_one() {
     }
 }
 
-/// Python believes an index whose first offset is right, and finds it wherever it stands.
+/// Python searches for an index anywhere, and trusts it if its first offset is right.
 #[test]
 fn an_index_among_junk_is_right_after_the_blocks_have_moved() {
     let folder = fresh_folder();
@@ -67,7 +67,7 @@ fn an_index_among_junk_is_right_after_the_blocks_have_moved() {
         [b"junk", &right[..]].concat(),
         [&right[..], b"\xff\0junk\n", &right, b"\0\0 more"].concat(),
         [&right[..], &built.bytes].concat(),
-        // Wrong until the blocks move, and then believed if it is not mended.
+        // The index is wrong until the blocks move. If it is not rewritten, Python then trusts it.
         [b"junk", &wrong[..]].concat(),
         [&wrong[..], b"junk"].concat(),
         [b"junk", &grown[..]].concat(),

@@ -1,5 +1,5 @@
-//! A file on a file system of its own, mounts of it that share a state directory, and a model of what
-//! saves make of it.
+//! A file on a separate file system, mounts of it that share a state directory, and a model of the saved
+//! file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -14,15 +14,15 @@ use crate::common::disk::{Disk, run};
 use crate::common::encode::Encoding;
 use crate::common::mount::{Mounted, fresh_folder, program};
 
-/// What the tree of a place says once, so that it can be replaced.
+/// A text that occurs once in the tree of a place, to be replaced.
 pub(crate) const OLD: &str = "first light";
-/// What replaces it in a text that is refused.
+/// Replaces [`OLD`] in a text that is refused.
 pub(crate) const BAD: &str = "a: b: c";
 
-/// The file systems, and how each makes room for a longer text.
+/// The file systems; each makes space for a longer text in another way.
 pub(crate) const KINDS: [&str; 4] = ["ext4", "xfs", "btrfs", "tmpfs"];
 
-/// A file on a file system of its own.
+/// A file on a separate file system.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) disk: Disk,
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     folder: tempfile::TempDir,
 }
 
-/// Tells other threads to end, also where a test fails.
+/// Stops other threads when dropped, also if a test fails.
 pub(crate) struct Ended<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ended<'_> {
@@ -40,7 +40,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// A tree that names so many blocks, and says [`OLD`].
+/// Returns a tree that refers to these blocks and contains [`OLD`].
 pub(crate) fn tree(blocks: &[Block]) -> String {
     let mut tree =
         format!("%YAML 1.1\n%TAG ! tag:stsci.edu:asdf/\n--- !core/asdf-1.1.0\n# a comment\nname: {OLD}\n");
@@ -56,7 +56,7 @@ pub(crate) fn tree(blocks: &[Block]) -> String {
     tree + "...\n"
 }
 
-/// A small block, one that is encoded, and one that is read past the kernel's cache.
+/// Returns a small block, a compressed one, and one that is read past the kernel's cache.
 pub(crate) fn blocks() -> Vec<Block> {
     vec![
         Block::new(sample(3000, 1)),
@@ -65,18 +65,18 @@ pub(crate) fn blocks() -> Vec<Block> {
     ]
 }
 
-/// An ASDF file of these blocks.
+/// Returns an ASDF file with these blocks.
 pub(crate) fn file(blocks: Vec<Block>) -> AsdfBuilder {
     AsdfBuilder::new().tree(tree(&blocks)).blocks(blocks)
 }
 
 impl Place {
-    /// The usual file on a file system of this kind.
+    /// Makes a place with the default file on a file system of this kind.
     pub(crate) fn on(kind: &str) -> Self {
         Self::with(kind, &file(blocks()))
     }
 
-    /// Another file.
+    /// Makes a place with another file.
     pub(crate) fn with(kind: &str, builder: &AsdfBuilder) -> Self {
         let mebibytes = match kind {
             "xfs" | "xfs of 1 KiB" => 320,
@@ -86,7 +86,7 @@ impl Place {
         Self::sized(kind, mebibytes, builder)
     }
 
-    /// Another file on a file system of another size.
+    /// Makes a place with another file on a file system of this size.
     pub(crate) fn sized(kind: &str, mebibytes: u64, builder: &AsdfBuilder) -> Self {
         let disk = Disk::new(kind, mebibytes);
         let built = builder.build();
@@ -94,7 +94,7 @@ impl Place {
         Self { disk, source, built, folder: fresh_folder() }
     }
 
-    /// A folder on the disk of the build.
+    /// Returns a directory on the disk of the build.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -117,12 +117,12 @@ impl Place {
         self.try_mount(&self.source, &[]).unwrap_or_else(|output| panic!("{output:?}"))
     }
 
-    /// Mounts something, with these arguments.
+    /// Mounts a source with these arguments.
     pub(crate) fn try_mount(&self, source: &Path, arguments: &[&str]) -> Result<Mounted, Output> {
         self.try_mount_as(source, arguments, |_| {})
     }
 
-    /// The same after a change to the command.
+    /// Mounts a source after a change to the command.
     pub(crate) fn try_mount_as(
         &self,
         source: &Path,
@@ -138,7 +138,7 @@ impl Place {
         })
     }
 
-    /// The program, in the folder, with the state directory that the mounts have.
+    /// Returns the program, to run in the directory, with the state directory of the mounts.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).current_dir(self.folder()).stdin(Stdio::null());
@@ -151,22 +151,22 @@ impl Place {
         self.command(arguments).output().unwrap()
     }
 
-    /// The text that the file began with.
+    /// Returns the original text of the file.
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.built.tree().to_vec()).unwrap()
     }
 
-    /// The text with another name in it.
+    /// Returns the text with [`OLD`] replaced by `name`.
     pub(crate) fn named(&self, name: &str) -> String {
         self.text().replace(OLD, name)
     }
 
-    /// The text that is in the file.
+    /// Returns the current text of the file.
     pub(crate) fn saved(&self) -> String {
         saved(&self.source)
     }
 
-    /// Asserts that the file is this text, spaces, the blocks as they were and an index.
+    /// Asserts that the file consists of this text, spaces, the original blocks and an index.
     #[track_caller]
     pub(crate) fn holds(&self, text: &str) {
         let bytes = fs::read(&self.source).unwrap();
@@ -176,7 +176,8 @@ impl Place {
         assert!(bytes == self.model(text, first), "{} bytes", bytes.len());
     }
 
-    /// Asserts that the file is one of these texts with the rest as it should be; which one it is.
+    /// Asserts that the file has one of these texts and an otherwise correct content; returns the index of
+    /// the text.
     #[track_caller]
     pub(crate) fn holds_one_of(&self, texts: &[&str]) -> usize {
         let saved = self.saved();
@@ -186,7 +187,7 @@ impl Place {
         found
     }
 
-    /// Whether the file is one of these texts with the rest as it should be.
+    /// True if the file has one of these texts and an otherwise correct content.
     pub(crate) fn is_whole(&self, texts: &[&str]) -> bool {
         let bytes = fs::read(&self.source).unwrap();
         let first = bytes.windows(4).position(|four| four == crate::common::asdf::MAGIC);
@@ -195,7 +196,7 @@ impl Place {
         })
     }
 
-    /// Bytes before the first block.
+    /// Returns the number of bytes before the first block.
     pub(crate) fn room(&self) -> usize {
         self.first_block(&fs::read(&self.source).unwrap())
     }
@@ -204,7 +205,7 @@ impl Place {
         bytes.windows(4).position(|four| four == crate::common::asdf::MAGIC).unwrap()
     }
 
-    /// What the file has to be when it holds `text` and its first block lies at `first`.
+    /// Returns the expected bytes of the file with `text` and the first block at `first`.
     pub(crate) fn model(&self, text: &str, first: usize) -> Vec<u8> {
         let from = self.built.blocks[0].offset;
         let last = self.built.blocks.last().unwrap();
@@ -223,7 +224,7 @@ impl Place {
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// Asserts that the mount shows the blocks as they are.
+    /// Asserts that the mount shows the original blocks.
     #[track_caller]
     pub(crate) fn shows_blocks(&self, mount: &Mounted) {
         for (n, block) in self.built.blocks.iter().enumerate() {
@@ -231,18 +232,18 @@ impl Place {
         }
     }
 
-    /// Asserts that nothing of ours lies beside the file.
+    /// Asserts that no file of asdf-mount lies beside the source.
     #[track_caller]
     pub(crate) fn nothing_is_beside(&self) {
         assert_eq!(self.ours_beside(), [""; 0]);
     }
 
-    /// What lies beside the file that is ours.
+    /// Returns the names of our files beside the source.
     pub(crate) fn ours_beside(&self) -> Vec<String> {
         ours_in(self.source.parent().unwrap())
     }
 
-    /// The texts that are kept in the state directory.
+    /// Returns the texts kept in the state directory.
     pub(crate) fn kept(&self) -> Vec<String> {
         let files = fs::read_dir(self.state()).into_iter().flatten().map(|entry| entry.unwrap().path());
         let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
@@ -250,53 +251,53 @@ impl Place {
     }
 }
 
-/// A copy of the program where every user may run it.
+/// Copies the program to a place where every user can run it.
 ///
-/// By another process: no file that this one writes can be run at once, as a child that another thread is
-/// about to start may still have it open.
+/// Another process copies it. A file that this process writes can't be executed at once, because a child that
+/// another thread is about to start may have inherited the open file.
 pub(crate) fn copy_program(place: &Place) -> PathBuf {
     let copy = place.disk.path().join("program");
     run("cp", &[program(), copy.to_str().unwrap()]);
     copy
 }
 
-/// The text that is in a file.
+/// Returns the tree of a file.
 pub(crate) fn saved(source: &Path) -> String {
     let bytes = fs::read(source).unwrap();
     let end = bytes.windows(5).position(|five| five == b"\n...\n").map_or(bytes.len(), |at| at + 5);
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// What lies in a folder that is ours.
+/// Returns the names of our files in a directory.
 pub(crate) fn ours_in(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     names.filter(|name| name.contains("asdf-mount")).collect()
 }
 
-/// Writes a text as `cat > tree.yaml` does; what close said.
+/// Writes a text as `cat > tree.yaml` does; returns the result of close.
 pub(crate) fn write(mount: &Mounted, text: &str) -> io::Result<()> {
     let mut file = File::create(mount.path("tree.yaml"))?;
     file.write_all(text.as_bytes())?;
     close(file)
 }
 
-/// Closes a file and says what close answered, which dropping it does not.
+/// Closes a file and returns the result of close, which is lost when a file is dropped.
 pub(crate) fn close(file: File) -> io::Result<()> {
-    // SAFETY: the descriptor was given up by its owner just now.
+    // SAFETY: the file gave up ownership of the descriptor.
     match unsafe { libc::close(file.into_raw_fd()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// The errno of a failure.
+/// Returns the errno of a failure.
 #[track_caller]
 pub(crate) fn errno<T: std::fmt::Debug>(result: io::Result<T>) -> i32 {
     result.unwrap_err().raw_os_error().unwrap()
 }
 
-/// What a program said on stderr.
+/// Returns the stderr of a program.
 pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

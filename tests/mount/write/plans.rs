@@ -1,6 +1,6 @@
-//! Saves on real file systems: which plan each takes, what is kept, full disks, killed processes.
+//! Saves on real file systems: the plan of each, preserved properties, full disks, killed processes.
 //!
-//! The file systems are made in images and mounted through loop devices, which takes root.
+//! The file systems are images mounted through loop devices. Needs root.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -20,7 +20,7 @@ use crate::common::dice::Dice;
 use crate::common::disk::{ACL, Disk, acl, run, write_sparse};
 use crate::files::{Parts, block, text};
 
-/// Opens a file of a disk, with a state directory that goes with the disk.
+/// Opens a file on a disk, with the state directory of the disk.
 fn open(disk: &Disk, path: &Path) -> Result<Target> {
     Target::open_in(System, &path.canonicalize().unwrap(), Some(disk.state()))
 }
@@ -31,27 +31,27 @@ const KINDS: [(&str, u64); 10] = [
     ("xfs", 320),
     ("btrfs", 128),
     ("tmpfs", 64),
-    // On these an insertion is refused, and changes the file's time all the same.
+    // These refuse an insertion, but change the file's time.
     ("ext2", 64),
     ("ext3", 64),
     ("ext4 without extents", 64),
     ("ext4 with bigalloc", 64),
-    // Blocks smaller than a page.
+    // Their blocks are smaller than a page.
     ("ext4 of 1 KiB", 64),
     ("xfs of 1 KiB", 320),
 ];
 
-/// Whether a file system inserts ranges.
+/// True if a file system can insert ranges.
 fn inserts(kind: &str) -> bool {
     matches!(kind, "ext4" | "ext4 of 1 KiB" | "xfs" | "xfs of 1 KiB")
 }
 
-/// Whether files of it share extents.
+/// True if files of a file system can share extents.
 fn clones(kind: &str) -> bool {
     matches!(kind, "xfs" | "xfs of 1 KiB" | "btrfs")
 }
 
-/// A block of 8 MiB, of which only a few pages are no hole, between two small ones.
+/// Returns a block of 8 MiB that is mostly a hole, between two small blocks.
 pub(crate) fn parts() -> Parts {
     let data: Vec<u8> = (0..50_000_u32).map(|n| (n / 3) as u8).collect();
     let mut sparse = vec![0; 8 << 20];
@@ -62,7 +62,7 @@ pub(crate) fn parts() -> Parts {
     Parts { text: text('a', 3000), padding: Vec::new(), blocks, tail: None }
 }
 
-/// Our own reader finds nothing wrong.
+/// Asserts that our own reader finds no damage.
 fn assert_sound(path: &Path, parts: &Parts) {
     let context = Context::new(std::sync::Arc::new(Cache::new(1 << 20)));
     let source = std::sync::Arc::new(FileSource::open(path).unwrap());
@@ -73,7 +73,7 @@ fn assert_sound(path: &Path, parts: &Parts) {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
+#[allow(clippy::too_many_lines)] // the cases, in chronological order
 fn each_file_system_takes_its_plan() {
     for (kind, size) in KINDS {
         let disk = Disk::new(kind, size);
@@ -126,7 +126,7 @@ fn each_file_system_takes_its_plan() {
             let wanted = parts.saved(&new, &options);
             assert!(fs::read(&path).unwrap() == wanted.bytes(), "{shown}");
             assert_sound(&path, &wanted);
-            // Once more, in place.
+            // Another save, in place.
             let shorter = text('c', 200);
             assert_eq!(target.save(&shorter, &options).unwrap().plan, Some(Plan::InPlace), "{shown}");
             assert!(fs::read(&path).unwrap() == wanted.saved(&shorter, &options).bytes(), "{shown}");
@@ -137,7 +137,7 @@ fn each_file_system_takes_its_plan() {
             assert!(after.mtime() > before.mtime(), "{shown}");
             assert_eq!(after.nlink(), before.nlink(), "{shown}");
             assert_eq!(after.ino() == before.ino(), !matches!(plan, Plan::Clone | Plan::Copy), "{shown}");
-            // XFS sets some space aside for a while.
+            // XFS preallocates some space temporarily.
             assert!(after.blocks() <= before.blocks() + 1024, "{shown}: {} blocks", after.blocks());
             let mut note = [0; 16];
             let len = rustix::fs::getxattr(&path, "user.note", &mut note).unwrap();
@@ -154,8 +154,8 @@ fn each_file_system_takes_its_plan() {
     }
 }
 
-/// A save that grows asks a file system once for what it can't do; the next one, and those of other files of
-/// the mount, know. They wait for the disk as often as a copy must.
+/// A growing save tries each unsupported operation only once per file system. The next save, and saves of
+/// other files in the mount, skip it. They need no more fsyncs than a copy.
 #[test]
 fn what_a_file_system_refused_is_not_tried_again() {
     for kind in ["ext2", "ext3", "ext4 without extents", "ext4 with bigalloc"] {
@@ -209,14 +209,14 @@ fn a_tree_that_another_program_changed_is_a_conflict_and_other_changes_are_not()
     let mut parts = Parts { padding: vec![0; 3000], ..parts() };
     write_sparse(&path, &parts.bytes());
     let mut target = open(&disk, &path).unwrap();
-    // A block more.
+    // Another program appends a block.
     parts.blocks.push(block(b"one more", 8, 0));
     write_sparse(&path, &parts.bytes());
     let options = SaveOptions::default();
     target.save(&text('b', 9000), &options).unwrap();
     let parts = parts.saved(&text('b', 9000), &options);
     assert!(fs::read(&path).unwrap() == parts.bytes());
-    // Another tree, by a new file.
+    // Another program replaces the file with another tree.
     let others = Parts { text: text('x', 9000), ..parts.clone() };
     write_sparse(&path.with_extension("new"), &others.bytes());
     fs::rename(path.with_extension("new"), &path).unwrap();
@@ -279,8 +279,7 @@ fn a_full_disk_leaves_the_old_file_or_the_new_one() {
     }
 }
 
-/// A file system that writes nothing over what it has needs room also to write a file anew in its place,
-/// and to undo that.
+/// A copy-on-write file system also needs free space to overwrite a file, and to undo that.
 #[test]
 fn a_full_disk_that_copies_on_write_leaves_the_old_file_or_the_new_one() {
     let data: Vec<u8> = (0..1 << 20).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -329,7 +328,7 @@ fn a_full_disk_that_copies_on_write_leaves_the_old_file_or_the_new_one() {
     }
 }
 
-/// A quota is not part of the free space that the file system tells of.
+/// A quota is not included in the free space that the file system reports.
 #[test]
 fn a_quota_leaves_the_old_file_or_the_new_one() {
     let old = Parts { text: text('a', 1_200_000), padding: Vec::new(), ..parts() };
@@ -368,17 +367,17 @@ fn a_quota_leaves_the_old_file_or_the_new_one() {
     assert!(refused > 0 && saved > 0, "{refused} refused, {saved} saved");
 }
 
-/// Takes all the space of the file system but about `free` bytes.
+/// Fills the file system except for about `free` bytes.
 fn fill(ballast: &File, free: u64) {
     let space = rustix::fs::fstatvfs(ballast).unwrap();
     let mut len = (space.f_bavail * space.f_frsize).saturating_sub(free);
-    // What the file system needs for itself is not always left out.
+    // The reported free space may include space that the file system needs itself.
     loop {
         match rustix::fs::fallocate(ballast, rustix::fs::FallocateFlags::empty(), 0, len) {
             Ok(()) => break,
             Err(rustix::io::Errno::OPNOTSUPP) => {
                 let mut zeros = std::io::repeat(0).take(len);
-                // As much as there is room for.
+                // Writes until the disk is full.
                 let _ = std::io::copy(&mut zeros, &mut &*ballast);
                 break;
             }
@@ -388,7 +387,7 @@ fn fill(ballast: &File, free: u64) {
     rustix::fs::syncfs(ballast).unwrap();
 }
 
-/// Sizes of the texts that the killed process saves, one after the other.
+/// Returns the `n`th text that the killed process saves.
 fn nth_text(n: u64) -> Vec<u8> {
     let letter = char::from(b'a' + (n % 26) as u8);
     text(letter, 300 + (Dice(n).below(40_000)) as usize)
@@ -398,7 +397,7 @@ const SAVER: &str = "ASDF_MOUNT_TEST_SAVER";
 /// More saves than a process makes before it is killed.
 const MOST_SAVES: u64 = 2000;
 
-/// The process that is killed; does nothing when run as a test.
+/// The process to kill; does nothing when run as a test.
 #[test]
 fn saver() {
     let Ok(path) = std::env::var(SAVER) else { return };

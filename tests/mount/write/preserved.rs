@@ -1,5 +1,5 @@
-//! What a save must leave as it was, in each plan: holes, owner, group, mode, ACLs, extended attributes,
-//! hard links, and the link that a source is reached by.
+//! Properties that a save preserves in each plan: holes, owner, group, mode, ACLs, extended attributes, hard
+//! links, and the symbolic link to the source.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -14,11 +14,11 @@ use crate::killed::WAYS;
 use crate::place::{Place, copy_program, file, write};
 
 const DEFAULT_ACL: &str = "system.posix_acl_default";
-/// The owner of a file that is not root's.
+/// The owner of a file that does not belong to root.
 const OWNER: u32 = 1234;
 const GROUP: u32 = 4321;
 
-/// All extended attributes of a file.
+/// Returns all extended attributes of a file.
 fn attributes(path: &Path) -> Vec<(String, Vec<u8>)> {
     let mut names = [0; 1024];
     let len = listxattr(path, &mut names).unwrap();
@@ -35,7 +35,7 @@ fn attributes(path: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Bytes of a file that are no holes.
+/// Returns the number of bytes outside of holes.
 fn data(path: &Path) -> u64 {
     let file = File::open(path).unwrap();
     let (mut at, mut data) = (0, 0);
@@ -60,7 +60,7 @@ fn in_each_plan_all_stays_but_the_text() {
         }
         let link = place.folder().join("link");
         symlink(&place.source, &link).unwrap();
-        // What a new file in this folder would get.
+        // The group and mode that a new file in this directory would inherit.
         chown(place.disk.path(), Some(0), Some(99)).unwrap();
         fs::set_permissions(place.disk.path(), fs::Permissions::from_mode(0o2777)).unwrap();
         setxattr(place.disk.path(), DEFAULT_ACL, &acl(), XattrFlags::empty()).unwrap();
@@ -93,14 +93,15 @@ fn in_each_plan_all_stays_but_the_text() {
             }
             let moved = !way.name.starts_with("clone") && way.name != "copy";
             assert_eq!(after.ino() == before.0.ino(), moved, "{shown}");
-            // The text may have grown, and pages are not cut.
+            // The text may have grown, and a page is never partly a hole.
             let now = data(&place.source);
             assert!(now <= before.2 + 300_000, "{shown}: {now} bytes, {} before", before.2);
         }
     }
 }
 
-/// A user can't give a file away: where a new file would be his, the old one is changed.
+/// An ordinary user can't give a file away: if the new file would belong to him, the old file is rewritten
+/// instead.
 #[test]
 fn an_ordinary_user_changes_no_owner_and_no_group() {
     for kind in ["ext4", "xfs", "btrfs", "tmpfs"] {
@@ -116,7 +117,7 @@ fn an_ordinary_user_changes_no_owner_and_no_group() {
             }
             chown(&place.source, Some(uid), Some(gid)).unwrap();
             fs::set_permissions(&place.source, fs::Permissions::from_mode(mode)).unwrap();
-            // The user can set neither; of the second he is told on btrfs alone, and may not read it.
+            // The user can set neither. Only btrfs lists the second one for him, and he can't read it.
             for (name, there) in [("security.label", true), ("trusted.mark", kind == "btrfs")] {
                 if labelled && there {
                     setxattr(&place.source, name, b"x", XattrFlags::empty()).unwrap();

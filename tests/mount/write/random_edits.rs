@@ -1,4 +1,4 @@
-//! A random sequence of edits, refusals, kills and remounts, against a model: the text that is saved.
+//! A random sequence of edits, refusals, kills and remounts, compared with a model: the saved text.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,10 +10,10 @@ use crate::common::mount::{Mounted, wait_until};
 use crate::killed::{WAYS, Way, kill};
 use crate::place::{BAD, Place, close, errno, write};
 
-/// Steps of a sequence.
+/// Number of steps in a sequence.
 const STEPS: usize = 25;
 
-/// A file, its mount, and what must be in it.
+/// A file, its mount, and its expected text.
 #[derive(Debug)]
 struct Run {
     place: Place,
@@ -36,11 +36,11 @@ impl Run {
         self.place.named(&format!("n{n} {}", "some words ".repeat(len as usize / 11)))
     }
 
-    #[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
+    #[allow(clippy::too_many_lines)] // the cases, in chronological order
     fn step(&mut self, n: usize) {
         let new = self.some_text(n);
         match self.dice.below(10) {
-            // Written, and renamed over.
+            // The text is written, or renamed onto the tree.
             0..=2 => {
                 write(self.mount(), &new).unwrap();
                 self.text = new;
@@ -50,7 +50,7 @@ impl Run {
                 fs::rename(self.mount().path("scratch"), self.mount().path("tree.yaml")).unwrap();
                 self.text = new;
             }
-            // Refused in both ways, then not.
+            // An invalid text is refused in both ways, then a valid one is saved.
             4 => {
                 let bad = self.place.named(&format!("{BAD} {n}"));
                 assert_eq!(errno(write(self.mount(), &bad)), libc::EINVAL);
@@ -58,13 +58,13 @@ impl Run {
                 let renamed = fs::rename(self.mount().path("scratch"), self.mount().path("tree.yaml"));
                 assert_eq!(errno(renamed), libc::EINVAL);
             }
-            // Saved, and saved again without a change.
+            // A text is saved, and saved again unchanged.
             5 => {
                 let before = fs::metadata(&self.place.source).unwrap().modified().unwrap();
                 write(self.mount(), &self.text).unwrap();
                 assert_eq!(fs::metadata(&self.place.source).unwrap().modified().unwrap(), before);
             }
-            // Killed while nothing, while a draft, and while a save is being made.
+            // The daemon is killed while idle, with an open draft, or during a save.
             6 => {
                 let mut draft = File::create(self.mount().path("tree.yaml")).unwrap();
                 draft.write_all(&new.as_bytes()[..new.len() / 2]).unwrap();
@@ -87,13 +87,13 @@ impl Run {
                     _ => self.text = new,
                 }
             }
-            // A draft is open when the mount ends.
+            // The mount ends with an open draft.
             8 => {
                 let mut draft = File::create(self.mount().path("tree.yaml")).unwrap();
                 draft.write_all(&new.as_bytes()[..new.len() / 2]).unwrap();
                 let daemon = self.mount().daemon().unwrap();
                 for _ in 0..2 {
-                    // The second one does not wait for the handle.
+                    // The second signal does not wait for the handle.
                     let _ = kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), Signal::TERM);
                 }
                 assert!(wait_until(|| self.mount().daemon().is_none()));
@@ -102,7 +102,7 @@ impl Run {
             }
             _ => self.remount(),
         }
-        // The kernel tells of the last close of a refused draft only after close(2) has returned.
+        // The kernel reports the last close of a refused draft only after close(2) has returned.
         let shows = wait_until(|| self.mount().tree() == self.text.as_bytes());
         assert!(shows, "{}", String::from_utf8_lossy(&self.mount().tree()));
         self.place.holds(&self.text);

@@ -1,4 +1,5 @@
-//! Programs that read `tree.yaml` while others save it: each text is whole, and one that a program wrote.
+//! Programs that read `tree.yaml` while others save it: each reader gets a complete text that a program
+//! wrote.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -9,11 +10,11 @@ use std::thread;
 use crate::common::case::{Case, NEW, OLD, close};
 use crate::common::mount::wait_until;
 
-/// Two of them run at once, each under its own name.
+/// Two savers run concurrently, each with its own `$NAME`.
 const SAVER: &str = "for n in $(seq $COUNT); do \
     sed -i \"s/^name: .*/name: $NAME $n $(printf %*s $((n % 60)) | tr ' ' x)/\" tree.yaml || echo refused; done";
 
-/// Asserts that a text is the first one or one that a saver wrote.
+/// Asserts that a text is the original one, or was written by a saver.
 #[track_caller]
 fn is_written(case: &Case, text: &str) {
     let name = text.lines().find_map(|line| line.strip_prefix("name: ")).unwrap_or_default();
@@ -59,7 +60,7 @@ fn readers_beside_two_sed_loops_get_whole_texts() {
 #[test]
 fn a_replaced_file_can_be_opened_as_long_as_the_kernel_knows_it() {
     let case = Case::new();
-    // Each holds a node without a handle of the mount.
+    // Each thread holds a node without an open handle of the mount.
     let path = |name: &str| {
         let flags = rustix::fs::OFlags::PATH;
         rustix::fs::open(case.path(name), flags, rustix::fs::Mode::empty()).unwrap()
@@ -114,7 +115,7 @@ fn a_handle_reads_what_it_wrote_and_a_draft_that_is_given_up() {
     file.read_exact(&mut start).unwrap();
     assert_eq!(&start[10..15], b"FIRST");
     drop(file);
-    // Another handle reads a draft when its writer empties it and saves another text.
+    // Another handle reads a draft while its writer truncates it and saves another text.
     let mut draft = File::create(case.tree()).unwrap();
     draft.write_all(case.named(NEW).as_bytes()).unwrap();
     let mut reader = File::open(case.tree()).unwrap();

@@ -1,4 +1,4 @@
-//! Texts that are refused: the program hears of it, the user finds why, and nothing is lost.
+//! Refused texts: the program gets an error, the user finds the reason, and nothing is lost.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -24,7 +24,7 @@ fn a_refusal_is_given_until_the_text_changes() {
     assert_eq!(fs::metadata(case.tree()).unwrap().modified().unwrap(), before);
     assert_eq!(case.saves(), 0);
     assert_eq!(case.kept().len(), 1, "one text, one copy");
-    // Corrected through the same steps.
+    // The text is corrected with the same calls.
     fs::write(case.tree(), case.named(NEW)).unwrap();
     case.is_saved(&case.named(NEW), 1);
     assert_eq!(case.kept().len(), 1, "kept for the user to remove");
@@ -42,7 +42,8 @@ fn corrected_in_the_same_handle_it_is_saved() {
     case.is_saved(&case.named(NEW), 1);
 }
 
-/// The file has more than what was written; the writer knows its size, and would see another.
+/// The saved file is longer than the text that was written; the writer knows its own size and would notice
+/// another.
 #[test]
 fn what_was_put_back_is_not_seen_after_a_refusal() {
     let case = Case::new();
@@ -66,7 +67,7 @@ fn what_was_put_back_is_not_seen_after_a_refusal() {
     }
     assert_eq!((case.saved(), case.saves()), (open_ended.clone() + "...\n", 1));
     assert_eq!(fs::metadata(case.tree()).unwrap().len(), open_ended.len() as u64);
-    // Nothing of it is left once another text is saved, whole or not.
+    // The open-ended text is not shown again once another text is saved, with or without `...`.
     fs::write(case.tree(), case.named(NEW)).unwrap();
     assert!(!case.sh("cat $BAD > tree.yaml").status.success());
     assert!(wait_until(|| known().0 == case.named(NEW)));
@@ -86,7 +87,7 @@ fn a_renaming_that_is_refused_renames_nothing() {
     assert_eq!(fs::read_to_string(case.tree()).unwrap(), case.text);
     fs::remove_file(&temporary).unwrap();
     case.is_refused(&case.named(BAD));
-    // sed -i.bak, patch -b: by now there is no tree.yaml.
+    // sed -i.bak and patch -b: at this time there is no tree.yaml.
     fs::rename(case.tree(), case.path("tree.yaml.bak")).unwrap();
     fs::write(&temporary, case.named(BAD)).unwrap();
     assert_eq!(errno(fs::rename(&temporary, case.tree())), libc::EINVAL);
@@ -95,7 +96,7 @@ fn a_renaming_that_is_refused_renames_nothing() {
     assert_eq!((case.saved(), case.saves()), (case.text.clone(), 0));
 }
 
-/// vim, neovim and jed roll back what they could not write.
+/// vim, neovim and jed restore the old text after a failed save.
 #[test]
 fn rolling_back_saves_nothing_and_keeps_the_time() {
     let case = Case::new();
@@ -117,7 +118,7 @@ fn rolling_back_saves_nothing_and_keeps_the_time() {
         assert_eq!(fs::read_to_string(&tree).unwrap(), case.text);
         assert_eq!(fs::metadata(&tree).unwrap().modified().unwrap(), before);
     }
-    // By copying back, as with backupcopy=yes.
+    // The old text is copied back, as with backupcopy=yes.
     let mut file = File::create(&tree).unwrap();
     file.write_all(case.named(BAD).as_bytes()).unwrap();
     assert_eq!(errno(close(file)), libc::EINVAL);
@@ -135,7 +136,7 @@ fn what_tells_of_a_refusal_can_be_removed_and_used() {
     assert_eq!(case.names(), ["tree.yaml", "tree.yaml.error", "tree.yaml.rejected"]);
     fs::remove_file(case.path("tree.yaml.error")).unwrap();
     assert_eq!(case.names(), ["tree.yaml", "tree.yaml.rejected"]);
-    // Mended where it lies, and put in place.
+    // The user corrects tree.yaml.rejected and renames it onto tree.yaml.
     let output =
         case.sh(&format!("sed -i 's/{BAD}/{NEW}/' tree.yaml.rejected && mv tree.yaml.rejected tree.yaml"));
     assert!(output.status.success(), "{output:?}");

@@ -1,5 +1,5 @@
-//! Files that are reached through a program or a server, and are replaced behind its back: a save that is
-//! accepted is in the file that has the name.
+//! Files reached through FUSE or a server, and replaced there unseen: an accepted save is in the file that
+//! has the name.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,19 +10,19 @@ use crate::common::asdf::{AsdfBuilder, Block, sample};
 use crate::common::disk::run;
 use crate::place::{OLD, Place, errno, file, tree, write};
 
-/// A directory that shows another one through a program; unmounted when dropped.
+/// A directory shown through another program; unmounted when dropped.
 #[derive(Debug)]
 struct Through(PathBuf);
 
 impl Through {
-    /// Shows `served` by `program`.
+    /// Shows the disk of `place` through `program`.
     fn new(program: &str, place: &Place) -> Self {
         let (served, shown) = (place.disk.path(), place.folder().join("shown"));
         fs::create_dir(&shown).unwrap();
         let (served, shown) = (served.to_str().unwrap(), shown.to_str().unwrap());
         match program {
             "sshfs" => {
-                // It takes what is given for ssh: the server without a network.
+                // This script replaces ssh: sshfs talks to the server without a network.
                 let server = place.folder().join("server");
                 fs::write(&server, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
                 fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
@@ -41,7 +41,7 @@ impl Drop for Through {
     }
 }
 
-/// Puts a file with another text in the place of the served one, by a rename.
+/// Replaces the served file with another text, by rename.
 fn replace(place: &Place, name: &str) {
     let new = place.source.with_extension("other");
     let blocks = vec![Block::new(sample(9000, 1)), Block::new(sample(200, 2))];
@@ -62,7 +62,7 @@ fn what_is_saved_is_in_the_file_that_has_the_name_on_the_server() {
             if round > 0 {
                 replace(&place, &format!("{round} by another program"));
             }
-            // One that fits, one that grows, and what is tried again after a refusal.
+            // A text that fits, one that grows, and a retry after a refusal.
             for name in [format!("fits {round}"), "longer ".repeat(900 * (round + 1)), "short".to_owned()] {
                 let text = place.named(&name);
                 match write(&mount, &text) {
@@ -83,7 +83,7 @@ fn what_is_saved_is_in_the_file_that_has_the_name_on_the_server() {
     }
 }
 
-/// A program on the server may write to it unseen.
+/// A program on the server may write to the stream unseen.
 #[test]
 fn the_tree_of_a_stream_behind_a_program_does_not_grow() {
     let blocks = vec![Block::new(sample(5000, 2)).streamed()];

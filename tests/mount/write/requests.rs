@@ -1,4 +1,4 @@
-//! The ways in which programs write a file, each as the system calls that it makes.
+//! The system calls with which programs write files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -9,7 +9,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use crate::common::case::{BAD, Case, NEW, OLD, close, errno};
 use crate::common::mount::wait_until;
 
-/// vim, emacs, helix, jed: the old file out of the way, a new one made, the old one removed.
+/// vim, emacs, helix, jed: rename the old file away, create a new one, remove the old one.
 #[test]
 fn renamed_away_and_made_anew() {
     let case = Case::new();
@@ -37,7 +37,7 @@ fn renamed_away_and_made_anew() {
     }
 }
 
-/// nano, cp, tee, node, Path.write_text.
+/// nano, cp, tee, node, Path.write_text: truncate on open, write.
 #[test]
 fn emptied_while_opened_and_written() {
     let case = Case::new();
@@ -56,8 +56,8 @@ fn emptied_while_opened_and_written() {
     assert_eq!(saved.ino(), written.ino());
 }
 
-/// emacs asks for time and size once more after close only if the time is one of a coarse clock. It has to, since a
-/// refusal puts the saved text back.
+/// After close, emacs compares time and size again only if the time comes from a coarse clock. It must,
+/// because a refusal restores the saved text.
 #[test]
 fn the_time_of_a_draft_is_that_of_a_coarse_clock() {
     let case = Case::new();
@@ -74,7 +74,7 @@ fn the_time_of_a_draft_is_that_of_a_coarse_clock() {
     }
 }
 
-/// r+, rsync --inplace, busybox vi: written over, then cut.
+/// r+, rsync --inplace, busybox vi: overwrite, then truncate.
 #[test]
 fn written_over_and_cut() {
     let case = Case::new();
@@ -86,7 +86,7 @@ fn written_over_and_cut() {
     case.is_saved(&text, 1);
 }
 
-/// sed -i, perl -pi, rsync, mkstemp and replace, GIO.
+/// sed -i, perl -pi, rsync, mkstemp and replace, GIO: rename another file onto the tree.
 #[test]
 fn another_file_renamed_onto_it() {
     let case = Case::new();
@@ -100,7 +100,7 @@ fn another_file_renamed_onto_it() {
     assert_eq!(case.saves(), 0);
     fs::rename(&temporary, case.tree()).unwrap();
     case.is_saved(&case.named(NEW), 1);
-    // Closed only now: its flush names tree.yaml.
+    // The file is closed after the rename; its flush refers to tree.yaml.
     close(file).unwrap();
     case.is_saved(&case.named(NEW), 1);
     let mut text = String::new();
@@ -108,7 +108,7 @@ fn another_file_renamed_onto_it() {
     assert_eq!(text, case.text, "a handle on the old file still reads it");
 }
 
-/// mv from another file system, install, cp --remove-destination, git apply.
+/// mv from another file system, install, cp --remove-destination, git apply: unlink, create.
 #[test]
 fn unlinked_and_made_anew() {
     let case = Case::new();
@@ -122,7 +122,7 @@ fn unlinked_and_made_anew() {
     case.is_saved(&case.named(NEW), 1);
 }
 
-/// sed -i.bak, patch -b: renamed away, then another file onto the name that is free.
+/// sed -i.bak, patch -b: rename the tree away, then rename another file onto the free name.
 #[test]
 fn renamed_away_and_another_renamed_onto_the_free_name() {
     let case = Case::new();
@@ -131,12 +131,12 @@ fn renamed_away_and_another_renamed_onto_the_free_name() {
     fs::rename(case.path("sedX"), case.tree()).unwrap();
     case.is_saved_beside(&case.named(NEW), 1, &["tree.yaml.bak"]);
     assert_eq!(fs::read_to_string(case.path("tree.yaml.bak")).unwrap(), case.text);
-    // And back again, as a user might.
+    // A user may rename it back.
     fs::rename(case.path("tree.yaml.bak"), case.tree()).unwrap();
     case.is_saved(&case.text, 2);
 }
 
-/// `>>`, `tee -a`: what stands behind the line `...` in the mount stands before it in the file.
+/// `>>`, `tee -a`: text after the line `...` in the mount is before that line in the file.
 #[test]
 fn appended() {
     let case = Case::new();
@@ -158,7 +158,7 @@ fn appended() {
     is_both(&format!("{tree}...\n# one\ntwo: 2\n"), &format!("{tree}# one\ntwo: 2\n...\n"), 2);
     let written = fs::metadata(case.tree()).unwrap().modified().unwrap();
     assert!(written > before);
-    // An editor has read what is shown, and saves that.
+    // An editor saves the text that it read.
     let shown = format!("{tree}...\n# one\ntwo: 2\n");
     fs::write(case.tree(), &shown).unwrap();
     is_both(&shown, &format!("{tree}# one\ntwo: 2\n...\n"), 2);
@@ -167,13 +167,13 @@ fn appended() {
     fs::remove_file(case.path("tree.yaml~")).unwrap();
     let changed = shown.replace("two: 2", "two: 3");
     is_both(&changed, &format!("{tree}# one\ntwo: 3\n...\n"), 3);
-    // So it does when the text was refused at first.
+    // Also if the text was refused at first.
     let mut file = File::create(case.tree()).unwrap();
     file.write_all(changed.replace("two: 3", "two: : 3").as_bytes()).unwrap();
     assert_eq!(errno(close(file)), libc::EINVAL);
     fs::write(case.tree(), &shown).unwrap();
     is_both(&shown, &format!("{tree}# one\ntwo: 2\n...\n"), 4);
-    // A text that is whole is the end of it.
+    // A complete text ends this.
     fs::write(case.tree(), &case.text).unwrap();
     case.is_saved(&case.text, 5);
     let mut file = File::create(case.tree()).unwrap();
@@ -181,7 +181,7 @@ fn appended() {
     assert_eq!(errno(close(file)), libc::EINVAL);
 }
 
-/// Appended by several, and by a process for each part.
+/// Several programs append, or one process for each part.
 #[test]
 fn appended_in_parts() {
     let case = Case::new();
@@ -237,10 +237,10 @@ fn mapped() {
     close(file).unwrap();
     map.copy_from_slice(case.text.as_bytes());
     drop(map);
-    // The kernel closes the file for the program after munmap has returned; a save that runs is in the file first.
+    // The kernel closes the file after munmap has returned, so the save may still be running.
     assert!(wait_until(|| case.saves() == 2), "{}", case.log());
     case.is_saved(&case.text, 2);
-    // A private mapping sees what is saved.
+    // A private mapping sees the saved text.
     let file = File::open(case.tree()).unwrap();
     // SAFETY: as above.
     let map = unsafe { memmap2::MmapOptions::new().map_copy_read_only(&file) }.unwrap();
@@ -284,7 +284,7 @@ fn names_are_exchanged_and_not_replaced() {
     case.is_saved(&case.named(NEW), 3);
 }
 
-/// ln -f, perl -pi.bak: a link of the tree is a copy of what it is.
+/// ln -f, perl -pi.bak: a hard link to the tree becomes a copy.
 #[test]
 fn links_of_the_tree_are_copies() {
     let case = Case::new();
@@ -339,7 +339,7 @@ fn nothing_else_can_be_written() {
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(case.path(name));
         assert_eq!(errno(opened), libc::EROFS, "{name}");
     }
-    // The name of a view that this file has not.
+    // The name of a view that this file does not have.
     let reserved = case.path("imploded.asdf");
     assert_eq!(errno(symlink("x", &reserved)), libc::EROFS);
     assert_eq!(errno(fs::write(&reserved, "x")), libc::EROFS);

@@ -1,4 +1,4 @@
-//! Files beside `tree.yaml`: any name, bounded, and never in the source or beside it.
+//! Scratch files beside `tree.yaml`: any name, bounded size, and never in the source or its directory.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -39,7 +39,7 @@ fn any_name_lives_for_as_long_as_the_mount_and_nowhere_near_the_source() {
     assert_eq!(case.names().len(), names.len());
     assert_eq!(beside(), before);
     assert_eq!(case.saves(), 0);
-    // On the disk under their names, for the case that the daemon is killed.
+    // They are on disk under their own names, in case the daemon is killed.
     let drawer = case.drawer();
     assert_eq!(fs::metadata(&drawer).unwrap().mode() & 0o777, 0o700);
     assert_eq!(fs::read(drawer.join("tree.yaml~")).unwrap(), b"4913");
@@ -82,7 +82,7 @@ fn too_much_is_refused_with_a_word_in_the_log_and_can_be_removed() {
     assert_eq!(full.and_then(|error| error.raw_os_error()), Some(libc::ENOSPC));
     assert!(case.log().contains("refused (ENOSPC); remove some"), "{}", case.log());
     file.write_all(b"x").unwrap();
-    // The tree can be written all the same.
+    // The tree can still be written.
     fs::remove_file(case.path("big")).unwrap();
     drop(file);
     assert!(wait_until(|| other.write_all(&piece).is_ok()));

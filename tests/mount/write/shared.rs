@@ -1,12 +1,12 @@
-//! A file in a folder where any user may make files, such as /tmp: what another user makes there under
-//! the names that saves use keeps no save from being made.
+//! A file in a directory that is writable by all users, such as /tmp: files that another user creates under
+//! the names used by saves do not prevent a save.
 
 use std::fs;
 use std::process::Command;
 
 use crate::place::{KINDS, Place, copy_program};
 
-/// What the scripts begin with: two ordinary users, and the file in a folder that both may write to.
+/// Start of the scripts: two ordinary users, and the file in a directory that both can write to.
 const PROLOGUE: &str = r#"
     chmod 755 .. . ; chmod 644 text*
     mkdir dev home
@@ -30,7 +30,7 @@ const PROLOGUE: &str = r#"
     }
 "#;
 
-/// Puts everything back where the place expects it.
+/// End of the scripts: puts everything back where the place expects it.
 const EPILOGUE: &str = "
     chown 0:0 shared/a.asdf; mv shared/a.asdf .
     rm -rf home shared original; umount -l /dev/fuse dev; rmdir dev

@@ -1,5 +1,5 @@
-//! Disks that are full or fail, folders that are closed, permissions that are taken away, limits: the
-//! program hears of it, the file is as it was, the text is kept, and the next save works.
+//! Full and failing disks, closed directories, revoked permissions, limits: the program gets an error, the
+//! file is unchanged, the text is kept, and the next save works.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -12,12 +12,12 @@ use crate::common::mount::{Mounted, wait_until};
 use crate::faults::{Fault, Faults};
 use crate::place::{KINDS, Place, copy_program, errno, file, write};
 
-/// A text so much longer that the blocks have to move.
+/// Returns a text so much longer that the blocks must move.
 fn longer(place: &Place, bytes: usize) -> String {
     place.named(&"longer ".repeat(bytes / 7))
 }
 
-/// Takes all the space of the file system but about `free` bytes.
+/// Fills the file system except for about `free` bytes.
 fn fill(ballast: &File, free: u64) {
     ballast.set_len(0).unwrap();
     rustix::fs::syncfs(ballast).unwrap();
@@ -29,14 +29,14 @@ fn fill(ballast: &File, free: u64) {
     rustix::fs::syncfs(ballast).unwrap();
 }
 
-/// Asserts that `text` was refused with this answer, told and kept, and that the file is as it was.
+/// Asserts that `text` was refused with this errno, reported and kept, and that the file is unchanged.
 #[track_caller]
 fn is_refused(place: &Place, mount: &Mounted, text: &str, before: &str) {
     place.holds(before);
     place.is_sound();
     assert_eq!(fs::read_to_string(mount.path("tree.yaml.rejected")).unwrap(), text);
     assert!(place.kept().iter().any(|kept| kept == text));
-    // The kernel tells of the end of a handle only after close has returned.
+    // The kernel reports the end of a handle only after close has returned.
     assert!(wait_until(|| mount.tree() == before.as_bytes()));
     place.shows_blocks(mount);
 }
@@ -71,7 +71,7 @@ fn on_a_full_disk_the_old_file_stays_and_with_room_it_is_saved() {
                         }
                     }
                 }
-                // What fits needs no room: the journal goes where there is some.
+                // A text that fits needs no free space: the journal goes to a file system that has some.
                 if kind != "btrfs" {
                     fill(&ballast, 0);
                     let fits = before.replace("a comment", &format!("{round} comment"));
@@ -90,14 +90,14 @@ fn on_a_full_disk_the_old_file_stays_and_with_room_it_is_saved() {
                 assert!(!mount.path("tree.yaml.error").exists());
                 before = text;
             }
-            // btrfs never says how much room it has.
+            // btrfs never reports its free space exactly.
             assert!(refused > 0 || kind == "btrfs", "{kind}, {linked}");
             place.nothing_is_beside();
         }
     }
 }
 
-/// A mounted file, with another name if it is `linked`, on a disk that can be made to fail.
+/// Returns a mounted file, with a second hard link if `linked`, on a disk that can be made to fail.
 fn failing(kind: &str, linked: bool) -> (Place, Faults, Mounted) {
     let place = Place::with(kind, &file(vec![Block::new(sample(9000, 1)), Block::new(sample(200, 2))]));
     if linked {
@@ -109,7 +109,7 @@ fn failing(kind: &str, linked: bool) -> (Place, Faults, Mounted) {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
+#[allow(clippy::too_many_lines)] // the cases, in chronological order
 fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
     let mut halfway = 0;
     for (kind, linked, grows) in [
@@ -135,7 +135,7 @@ fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
             loop {
                 assert!(at < 2000, "{kind}, {fault:?}: no save comes to its end");
                 if place.room() > 300_000 {
-                    // It grew by a tenth each time.
+                    // The space before the blocks grows with each save; start again.
                     (place, faults, mount) = failing(kind, linked);
                 }
                 let shown = format!("{kind}, {linked}, {grows}, {fault:?} at call {at}");
@@ -160,7 +160,7 @@ fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
                     );
                     assert!(place.kept().contains(&text), "{shown}");
                     for (n, block) in place.built.blocks.iter().enumerate() {
-                        // Of a file that is half of both nothing is shown.
+                        // Nothing is shown of a half-saved file.
                         match fs::read(mount.block_path(n)) {
                             Ok(bytes) => assert!(bytes == block.data, "{shown}"),
                             error => {
@@ -171,7 +171,7 @@ fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
                     }
                 }
                 if answer.is_err() {
-                    // Should it be half of both now, the next save settles that.
+                    // If the file is half-saved now, the next save recovers it.
                     let next = text.replace("a comment", "mended").replace("omment", "mmend");
                     write(&mount, &next).unwrap_or_else(|error| panic!("{shown}: {error}\n{}", place.log()));
                     place.holds(&next);
@@ -181,7 +181,7 @@ fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
                 assert_eq!(mount.tree(), text.as_bytes(), "{shown}");
                 place.shows_blocks(&mount);
                 if answer.is_ok() && !place.ours_beside().is_empty() {
-                    // What could not be removed goes with the next save.
+                    // The next save removes files that could not be removed.
                     write(&mount, &place.text()).unwrap();
                     write(&mount, &text).unwrap();
                 }
@@ -192,7 +192,7 @@ fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
                 before = text;
                 at += 1;
             }
-            // Where there is no room for a journal another place is tried.
+            // If there is no space for a journal, another place is tried.
             let least = if fault == Fault::Once(libc::ENOSPC) { 1 } else { 4 };
             assert!(refused >= least, "{kind}, {fault:?}: {refused} refused of {at}");
             assert!(unsettled == 0 || matches!(fault, Fault::Lasting(_)), "{kind}, {fault:?}: {unsettled}");
@@ -202,7 +202,7 @@ fn a_disk_that_fails_at_any_call_leaves_the_old_file_or_the_new_one() {
     assert!(halfway > 0);
 }
 
-/// After a failure that could not be undone, the mount ends: the next one, or a recovery, settles it.
+/// After a failure that could not be undone, the mount ends; the next mount or a recovery settles the file.
 #[test]
 fn what_a_failing_disk_left_halfway_is_settled_by_the_next_mount() {
     let mut halfway = 0;
@@ -230,7 +230,7 @@ fn what_a_failing_disk_left_halfway_is_settled_by_the_next_mount() {
     assert!(halfway > 4, "{halfway}");
 }
 
-/// Immutable: nothing can be made in it. Append-only: what is made there can't be removed.
+/// Immutable: no file can be created in it. Append-only: no file can be removed from it.
 #[test]
 fn in_a_closed_folder_the_journal_goes_to_the_state_directory() {
     for (kind, attribute) in ["ext4", "xfs", "btrfs"].into_iter().flat_map(|kind| [(kind, 'i'), (kind, 'a')])
@@ -259,7 +259,7 @@ fn in_a_closed_folder_the_journal_goes_to_the_state_directory() {
     }
 }
 
-/// The folder is closed while the mount is there.
+/// The directory becomes append-only during the mount.
 #[test]
 fn a_folder_that_becomes_append_only_is_left_for_the_state_directory() {
     let place = Place::on("ext4");
@@ -313,7 +313,7 @@ fn a_file_that_could_never_be_saved_is_mounted_for_reading_and_says_why() {
     run("umount", &[bound]);
 }
 
-/// Opens tree.yaml, waits for what is done to the file meanwhile, and writes; ends with the errno of close.
+/// Opens tree.yaml, waits until the test has changed the file, and writes; exits with the errno of close.
 const WRITER: &str = r#"
 use strict;
 open(my $tree, '>', 'home/m/tree.yaml') or die "tree: $!";
@@ -330,7 +330,7 @@ while ($done < length $text) {
 close($tree) or exit($! + 0);
 "#;
 
-/// A user's mount, whose file is taken away from him bit by bit.
+/// A user's mount, with permissions on the file revoked step by step.
 #[test]
 fn what_a_user_may_no_longer_write_is_saved_all_the_same_or_refused_and_kept() {
     for kind in KINDS {
@@ -410,13 +410,13 @@ fn beyond_the_limit_of_file_sizes_it_is_refused_as_too_large() {
             let status = Command::new("prlimit").args(["--pid", &daemon.to_string(), bytes]).status();
             assert!(status.unwrap().success());
         };
-        // Enough for the journal, and not for the file.
+        // The limit is sufficient for the journal, but not for the file.
         limit("--fsize=1000000:unlimited");
         let text = longer(&place, 30_000);
         assert_eq!(errno(write(&mount, &text)), libc::EFBIG, "{kind}: {}", place.log());
         is_refused(&place, &mount, &text, &place.text());
         place.nothing_is_beside();
-        // Not even enough for a scratch file.
+        // The limit is too small even for a scratch file.
         limit("--fsize=1000:unlimited");
         let answer = fs::write(mount.path("scratch"), vec![1; 5000]);
         assert_eq!(errno(answer), libc::EFBIG, "{kind}");

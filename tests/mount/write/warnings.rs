@@ -1,4 +1,4 @@
-//! What is told of a save, or of one that was not made, beside the errno.
+//! Messages about saves and refusals, beside the errno.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -31,13 +31,13 @@ fn a_warning_stands_beside_the_tree_until_a_save_without_one() {
     assert!(case.status().contains("last_warnings:\n- '"), "{}", case.status());
     let log = case.log();
     assert!(log.lines().any(|line| line.contains(" WARN ") && line.contains("t1 has lost its tag")), "{log}");
-    // Saved again unchanged it is still what the warning is about.
+    // After an unchanged save, the warning still applies.
     save(&case, &one_less).unwrap();
     assert!(case.path("tree.yaml.warning").exists());
     let next = one_less.replace("first light", NEW);
     save(&case, &next).unwrap();
     case.is_saved(&next, 3);
-    // Half of them is too much.
+    // Half of the tags are missing, which is refused.
     let half =
         next.replace("!time/time-1.2.0 ", "").replace("--- !core/asdf-1.1.0", "--- !core/asdf-1.1.0 # x");
     assert_eq!(errno(save(&case, &half)), libc::EINVAL);
@@ -59,8 +59,8 @@ fn a_save_without_change_takes_away_what_tells_of_a_refusal() {
         save(&case, &case.text).unwrap();
         assert_eq!((case.names(), case.saves()), (vec!["tree.yaml".to_owned()], 0));
     }
-    // An editor that puts the old text back within two seconds of a refusal takes nothing away; a machine that is
-    // busy may be slower.
+    // If an editor restores the old text within two seconds of a refusal, the error and the refused text stay.
+    // A loaded machine may take longer.
     let at_once = |_| {
         let begun = Instant::now();
         assert_eq!(errno(save(&case, &case.named(BAD))), libc::EINVAL);
@@ -120,7 +120,7 @@ fn set_tree_warns_and_can_be_forced() {
     assert!(output.status.success() && said(&output).contains("warning: "), "{output:?}");
     let saved = fs::read(folder.path().join("a.asdf")).unwrap();
     assert!(saved.starts_with(none.as_bytes()));
-    // Without --set-tree it means nothing.
+    // Without --set-tree, --force is an error.
     let output =
         Command::new(program()).args(["--force", "--check", "a.asdf"]).current_dir(folder.path()).output();
     assert_eq!(output.unwrap().status.code(), Some(2));

@@ -18,10 +18,10 @@ fn kill(daemon: u32) {
     kill_process(Pid::from_raw(daemon.cast_signed()).unwrap(), Signal::KILL).unwrap();
 }
 
-/// Cuts a file by its name, without opening it.
+/// Truncates a file by name, without opening it.
 fn cut(path: &Path, len: i64) {
     let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
-    // SAFETY: the pointer is that of a string which ends with a zero and lives on.
+    // SAFETY: the pointer is to a NUL-terminated string that outlives the call.
     assert_eq!(unsafe { libc::truncate(path.as_ptr(), len) }, 0);
 }
 
@@ -58,10 +58,10 @@ fn a_second_writer_is_refused_under_whatever_name_and_a_reader_never() {
             assert_eq!(reader.tree(), first.tree());
             assert_eq!(errno(write(&reader, &place.named("third"))), libc::EROFS);
         }
-        // Also when the file under the name has changed its number or its size.
+        // Also if the file under the name has another inode or size.
         write(&first, &place.named(&"longer ".repeat(1000 * (round + 1)))).unwrap();
         names(&place.try_mount(&link, &[]).unwrap_err(), daemon, first.root());
-        // The lock is given back, however the mount ends.
+        // The lock is released at every kind of unmount.
         match round {
             0 => first.unmount(),
             1 => {
@@ -75,7 +75,7 @@ fn a_second_writer_is_refused_under_whatever_name_and_a_reader_never() {
     }
 }
 
-/// The note of the process that has the file lies in the state directory of the user who mounted it.
+/// The note about the process that has the file lies in the state directory of the user who mounted it.
 #[test]
 fn another_user_is_told_as_well() {
     let place = Place::on("tmpfs");
@@ -105,7 +105,7 @@ fn a_folder_has_the_lock_of_a_file_from_its_first_draft_to_the_last() {
     let is_free = || place.run([Path::new("--recover"), &place.source]).status.success();
     let is_taken = || names(&place.try_mount(&place.source, &[]).unwrap_err(), daemon, folder.root());
     assert!(is_free());
-    // Looking and reading begin nothing, nor does a scratch file.
+    // stat, reading and scratch files do not lock the file.
     fs::read(&tree).unwrap();
     fs::write(folder.path("a.asdf/scratch"), "x").unwrap();
     assert!(is_free());
@@ -120,7 +120,7 @@ fn a_folder_has_the_lock_of_a_file_from_its_first_draft_to_the_last() {
     assert!(wait_until(is_free), "after a save");
     assert_eq!(place.saved(), place.named("second"));
 
-    // By renaming; refused, and refused for good.
+    // A save by rename; a refused rename; a refused close.
     fs::write(folder.path("a.asdf/scratch"), place.named(&"third ".repeat(2000))).unwrap();
     fs::rename(folder.path("a.asdf/scratch"), &tree).unwrap();
     assert!(wait_until(is_free), "after a renaming");
@@ -131,7 +131,7 @@ fn a_folder_has_the_lock_of_a_file_from_its_first_draft_to_the_last() {
     draft.write_all(place.named("a: b: c").as_bytes()).unwrap();
     assert_eq!(errno(close(draft)), libc::EINVAL);
     assert!(wait_until(is_free), "after a refusal");
-    // Given up before anything was written; emptied, and left so.
+    // A handle closed before any write; a tree that stays truncated.
     drop(File::options().write(true).open(&tree).unwrap());
     assert!(wait_until(is_free), "after a handle that wrote nothing");
     cut(&tree, 10);
@@ -139,7 +139,7 @@ fn a_folder_has_the_lock_of_a_file_from_its_first_draft_to_the_last() {
     fs::write(&tree, place.named("fourth")).unwrap();
     assert!(wait_until(is_free), "after a cut text was written anew");
 
-    // The other way round: the file is mounted, and the folder may only look.
+    // The reverse: while the file itself is mounted, the mounted directory can't write its tree.
     let first = place.mount();
     let holder = format!(
         "already mounted for writing at {} (process {})",
@@ -171,7 +171,7 @@ fn what_other_programs_write_is_read() {
                 && fs::read(mount.block_path(0)).is_ok_and(|bytes| bytes == block)
         })
     };
-    // In place, and by another file.
+    // Another program changes the file in place, and by replacing it.
     let mut source = File::options().write(true).open(&place.source).unwrap();
     let text = place.named("first night");
     source.write_all_at(text.as_bytes(), 0).unwrap();
@@ -180,7 +180,7 @@ fn what_other_programs_write_is_read() {
     fs::rename(other, &place.source).unwrap();
     assert!(shows(&place.text().replace("3000", "500"), &sample(500, 9)));
     source.flush().unwrap();
-    // What is saved now is saved there.
+    // A save now goes into the new file.
     let text = place.named("later").replace("3000", "500");
     write(&mount, &text).unwrap();
     assert_eq!(place.saved(), text);
@@ -188,7 +188,7 @@ fn what_other_programs_write_is_read() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)] // one case after the other, in the order that they happen
+#[allow(clippy::too_many_lines)] // the cases, in chronological order
 fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
     let place = Place::with("ext4", &file(vec![Block::new(sample(3000, 1))]));
     let mount = place.mount();
@@ -199,7 +199,7 @@ fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
         draft
     };
 
-    // A block more, appended in place; the draft began before that.
+    // Another program appends a block in place after the draft began.
     let draft = begun(&mine);
     let one_more = file(vec![Block::new(sample(3000, 1)), Block::new(sample(700, 2))]).build();
     let from = one_more.blocks[1].offset as usize;
@@ -217,7 +217,7 @@ fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
     place.is_sound();
     assert!(fs::read(&place.source).unwrap().ends_with(b"...\n"), "an index is made");
 
-    // Another tree; the handle wrote before that, or was only opened.
+    // Another program changes the tree; the handle wrote before that, or was only opened.
     for (by_rename, late) in [(false, false), (true, false), (false, true), (true, true)] {
         let not_saved = place.named("mine again, which is not saved");
         let mut draft = if late {
@@ -255,7 +255,7 @@ fn a_save_onto_a_changed_tree_is_a_conflict_and_onto_other_changes_is_not() {
         assert!(told.contains("another program changed the tree"), "{told}");
         assert!(wait_until(|| fs::read_to_string(mount.path("tree.yaml")).is_ok_and(|text| text == theirs)));
     }
-    // What is read anew from the start is what a text begins from.
+    // A text is based on the version that its handle last read from the start.
     let mut draft = File::options().read(true).write(true).open(mount.path("tree.yaml")).unwrap();
     let theirs = saved(&place.source).replace("B comment", "a comment").replace("first", "fifth");
     let source = File::options().write(true).open(&place.source).unwrap();

@@ -1,6 +1,6 @@
-//! Decodes a zlib stream with our inflate and with others in turn, and prints how long each took.
+//! Decodes a zlib stream with our inflate and other decoders in turn, and prints the duration of each.
 //!
-//! usage: library-bench zlib FILE DATA_SIZE REPEATS      one line a run: NAME<tab>SECONDS
+//! usage: library-bench zlib FILE DATA_SIZE REPEATS      prints one line per run: NAME<tab>SECONDS
 //!        library-bench rapidgzip-core FILE              decodes FILE with two workers, once
 
 use std::error::Error;
@@ -12,7 +12,7 @@ use asdf_mount::codec::deflate::{Pass, Position, Stop};
 use asdf_mount::content::{Content, Slice, Text};
 use asdf_mount::source::{FileSource, Source};
 
-/// Decoded bytes between two checkpoints: what the mount uses.
+/// Uncompressed bytes between two checkpoints, as in the mount.
 const SPACING: u64 = 1 << 20;
 
 type Answer = Result<u64, Box<dyn Error>>;

@@ -1,8 +1,8 @@
-//! Streams that were cut or changed: broken for us where they are broken for the library, never wrong.
+//! Damaged streams: our decoder and the library agree on them, and ours never gives wrong bytes.
 
 use super::*;
 
-/// Asserts that we and the library judge a stream alike; says whether it is right.
+/// Asserts that both decoders judge a stream alike; true if it is valid.
 fn judge(stream: &[u8], what: &str) -> bool {
     let (library, right) = by_library(stream);
     let (out, fault) = by_us(stream);
@@ -14,7 +14,7 @@ fn judge(stream: &[u8], what: &str) -> bool {
     if right {
         assert!(out == library, "{what}: other bytes");
     } else {
-        // The library hands out a block before it knows the block's CRC.
+        // The library gives a block's bytes before it has checked the block's CRC.
         assert!(library.starts_with(&out), "{what}: bytes that the library doesn't give");
     }
     right
@@ -55,7 +55,7 @@ fn every_single_bit_of_small_streams() {
         let stream = compress(3, &data);
         for bit in 0..stream.len() * 8 {
             let right = judge(&flip(&stream, bit), &format!("bit {bit} of {}", stream.len() * 8));
-            // Only the level, the padding, and where equal bytes begin, can change unnoticed.
+            // Only changes of the level, of the padding, and of the origin in equal bytes may go unnoticed.
             let may_change = bit / 8 == 3 || bit / 8 == stream.len() - 1 || !origin_matters;
             assert!(!right || may_change, "bit {bit} was not noticed");
         }

@@ -1,4 +1,4 @@
-//! What the library has compressed.
+//! Streams compressed by the library.
 
 use super::super::{Candidates, Chain, Decoder, Level, Magic, Next};
 use super::*;
@@ -48,7 +48,7 @@ fn runs_of_every_length_near_the_limits() {
     ];
     let mut mixed = Vec::new();
     for (k, &len) in lengths.iter().enumerate() {
-        // Counts that equal the byte before or behind them, and runs that touch.
+        // Run counts that equal the byte before or after them, and adjacent runs.
         for byte in [0u8, 1, (len % 256) as u8, (len as u8).wrapping_sub(4), k as u8] {
             let data = vec![byte; len];
             assert_decodes(&compress(1, &data), &data, &format!("{len} times {byte}"));
@@ -92,7 +92,7 @@ fn streams_behind_each_other_of_any_level_and_empty_ones() {
         let with_garbage = [&streams[..], garbage.as_bytes()].concat();
         assert_decodes(&with_garbage, &data, garbage);
     }
-    // A header promises a stream.
+    // A header must be followed by a stream.
     let (out, fault) = by_us(&[&streams[..], b"BZh9"].concat());
     assert!(out == data && matches!(fault, Some(Fault::Truncated { .. })));
 }
@@ -102,14 +102,14 @@ fn blocks_found_apart_make_the_chain() {
     let data = Data::Image.make(730_000);
     let stream = compress(1, &data);
     let mut content = compress(1, &data);
-    // Blocks that belong to no stream.
+    // Blocks outside of any stream.
     content.extend(b"no stream");
     content.extend(&stream[4..]);
     let content = Text::new(content);
     let found: Vec<_> = Candidates::new(&content, 0..content.len()).map(|found| found.unwrap()).collect();
     let mut decoder = Decoder::new();
     let level = Level::from_digit(b'1').unwrap();
-    // In any order: backwards.
+    // Backwards: any order works.
     let mut blocks: Vec<_> = found
         .iter()
         .rev()

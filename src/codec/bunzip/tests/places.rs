@@ -1,4 +1,4 @@
-//! Decoding at places where no block begins, and contents that can't be read.
+//! Decoding at positions where no block begins, and contents that can't be read.
 
 use super::super::{Decoder, Follows, Level};
 use super::*;
@@ -53,7 +53,7 @@ fn a_block_too_large_for_its_level_is_broken() {
     assert!(matches!(fault, Fault::Broken { .. }), "{fault}");
 }
 
-/// A content that can't be read from some byte on.
+/// A content that can't be read from some offset on.
 #[derive(Debug)]
 struct Unreadable(Text, u64);
 
@@ -84,7 +84,7 @@ fn bytes_before_an_unreadable_one_come_then_its_own_error() {
         let cut = by_us(&stream[..good as usize]).0;
         assert!(out == cut, "good up to {good}: {} bytes instead of {}", out.len(), cut.len());
         assert!(matches!(&met, Some(Fault::Unread(error)) if error.message() == "a bad sector"), "{met:?}");
-        // It can be asked again.
+        // A further read gives the error again.
         assert!(matches!(walk.read(&mut [0; 10]), Err(Fault::Unread(_))));
     }
 }

@@ -1,10 +1,10 @@
-//! Blocks that no encoder writes, made here symbol by symbol.
+//! Blocks that no encoder writes, made symbol by symbol.
 
 use super::super::crc::Crc;
 use super::super::{Decoder, Level};
 use super::*;
 
-/// Bits, most significant first.
+/// A bit writer, most significant bit first.
 #[derive(Default)]
 struct Writer {
     bytes: Vec<u8>,
@@ -23,18 +23,18 @@ impl Writer {
     }
 }
 
-/// A block by its last column, and what is to be odd about it.
+/// A block, given by its last column and its oddities.
 struct Written {
-    /// The last column as bytes and how often each comes.
+    /// The last column, as bytes with their run lengths.
     column: Vec<(u8, usize)>,
     origin: u64,
     crc: u32,
     randomised: bool,
-    /// Selectors more than needed.
+    /// Number of selectors beyond those needed.
     more_selectors: isize,
-    /// Steps up and down again before the first code length.
+    /// Number of steps up and down before the first code length.
     wandering: usize,
-    /// How long all codes are said to be.
+    /// The stated length of all codes.
     code_length: u64,
 }
 
@@ -53,7 +53,7 @@ impl Written {
         }
     }
 
-    /// The block as a stream of level 9.
+    /// Returns a stream of level 9 with this block.
     fn stream(&self) -> Vec<u8> {
         let mut out = Writer::default();
         out.put(0x425a_6839, 32);
@@ -106,8 +106,8 @@ impl Written {
     }
 }
 
-/// The block of 900 000 bytes that is the longest there can be: four equal bytes and 255 more, again and
-/// again; its rotations sort into five classes.
+/// Returns the block of 900 000 bytes with the longest output: four equal bytes and 255 more, repeated. Its
+/// rotations sort into five classes.
 fn longest() -> Written {
     let mut block = Written::new(vec![(0xff, 180_000), (b'a', 720_000)], 0, b"");
     let mut crc = Crc::new();
@@ -117,7 +117,7 @@ fn longest() -> Written {
 }
 
 fn small() -> Written {
-    // "banana": the rotations end in nnbaaa, the fourth is the word.
+    // "banana": the sorted rotations end in nnbaaa, and the fourth is the word.
     Written::new(vec![(b'n', 2), (b'b', 1), (b'a', 3)], 3, b"banana")
 }
 
@@ -167,7 +167,7 @@ fn an_origin_behind_the_end() {
 
 #[test]
 fn a_column_that_is_no_transform_of_anything() {
-    // Its permutation has several cycles; the library walks the one that the origin is in.
+    // The permutation has several cycles; the library walks the one with the origin.
     for origin in 0..6 {
         let mut block = Written { origin, ..small() };
         block.column = vec![(b'a', 1), (b'b', 1), (b'n', 1), (b'b', 2), (b'a', 1)];
@@ -207,7 +207,7 @@ fn code_lengths_that_wander() {
 
 #[test]
 fn codes_of_all_lengths() {
-    // Too short for five symbols, and just long enough up to the longest.
+    // Codes too short for five symbols, and then long enough, up to the longest.
     for code_length in 1..=20 {
         let stream = Written { code_length, ..small() }.stream();
         let (library, right) = by_library(&stream);

@@ -1,4 +1,4 @@
-//! Any streams, cut anywhere, read in any order, before and after their table was kept.
+//! Random streams, cut anywhere, read in any order, with and without a stored seek table.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ proptest! {
         (threads, budget) in (1_usize..4, prop::sample::select(&[0, 40 << 20, 1 << 28][..])),
         order in prop::collection::vec((0_usize..900_000, 0_usize..70_000), 0..10),
     ) {
-        // Magics stand in the data as well.
+        // The data contain magics as well.
         let truth = truth(len, seed);
         let mut places: Vec<_> = cuts.iter().map(|(at, _)| at % (len + 1)).collect();
         places.sort_unstable();

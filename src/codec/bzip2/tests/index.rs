@@ -1,4 +1,4 @@
-//! Tables that were kept: right ones, stale ones, damaged ones and lies.
+//! Stored seek tables: valid, stale, damaged and forged ones.
 
 use super::*;
 use crate::codec::samples::{first_mount, next_mount, read_first, slot};
@@ -14,7 +14,7 @@ fn the_next_mount_reads_anywhere_without_a_pass() {
     let mut dice = Dice(31);
     let long = truth(3_000_000, 30);
     let mut streams = streams();
-    // All in one block: nothing is to be gained by a table.
+    // A single block: no table is worth storing.
     streams[1] = (long.clone(), encode(&long, 4));
     for (n, (truth, stored)) in streams.into_iter().enumerate() {
         let cache = first_mount(3);

@@ -1,8 +1,8 @@
-//! Streams that are cut, flipped, or can't be read.
+//! Streams that are cut off, have flipped bits, or can't be read.
 
 use super::*;
 
-/// A stream of some kilobytes with stored, fixed and dynamic blocks.
+/// Returns a stream of some kilobytes with stored, fixed and dynamic blocks.
 fn small(seed: u64) -> Writer {
     let mut dice = Dice::new(seed);
     let mut writer = Writer::default();
@@ -13,11 +13,11 @@ fn small(seed: u64) -> Writer {
     writer
 }
 
-/// Decodes, and compares with zlib-rs: the same output up to the damage, the same verdict.
+/// Decodes and compares with zlib-rs: both give equal output up to the damage, and an equal verdict.
 fn compare(raw: &[u8], what: &str) {
     let (reference, verdict) = reference(raw);
     let stored = Bytes::new(raw);
-    // Endless is nothing that a flipped bit makes; a bomb is cut off as it would be for a reader.
+    // No flipped bit makes an endless stream. A bomb is cut off as it is for a reader.
     let (out, stop) = decode(&stored, 0, || 20_000);
     match (&stop, verdict) {
         (Ok(_), Ok(true)) => assert!(out == reference, "{what}"),
@@ -56,7 +56,7 @@ fn flipped_bits_are_judged_as_zlib_judges_them() {
     for turn in 0..6000 {
         let mut raw = streams[turn % streams.len()].clone();
         for _ in 0..=dice.below(3) {
-            // Half of them in the first block's header, where most rules are.
+            // Half of the flips are in the first block's header, where most rules apply.
             let reach = if dice.below(2) == 0 { raw.len() * 8 } else { 800 };
             let bit = dice.below(reach);
             raw[bit / 8] ^= 1 << (bit % 8);
@@ -71,7 +71,7 @@ fn noise_is_judged_as_zlib_judges_it() {
     for turn in 0..6000 {
         let mut raw: Vec<u8> = (0..dice.below(400)).map(|_| dice.next() as u8).collect();
         if let Some(first) = raw.first_mut() {
-            // A block of codes, so that it does not end at once.
+            // A block's codes come first, so that the noise does not end at once.
             *first = *first & !6 | [2, 4][turn % 2];
         }
         compare(&raw, &format!("turn {turn}"));

@@ -1,5 +1,5 @@
 //! Entries that hold a literal and the length after it: at the edges of the table, of the room and of the
-//! input, and where something is wrong behind the literal.
+//! input, and with an error after the literal.
 
 use super::*;
 use crate::codec::features::tests::both_ways;
@@ -13,7 +13,7 @@ const NEAR: usize = 3;
 /// A distance of 24577 and more.
 const FAR: usize = 29;
 
-/// A block of literals and matches, and where it ends.
+/// A block of literals and matches.
 struct Block {
     bytes: Vec<u8>,
     plain: Vec<u8>,
@@ -21,17 +21,17 @@ struct Block {
     bit: u64,
 }
 
-/// A block of the literal 65 and matches behind it, the literal's and the length's codes of so many bits.
-/// The last match's distance is `last`, or none if no code is that. Much comes after it.
+/// Writes a block of the literal 65 with matches after it; `literal` and `length` are the code lengths of
+/// both symbols. `last` is the distance of the last match, or `None` for an invalid code. More data follows.
 fn block(literal: u8, length: u8, last: Option<usize>) -> Block {
-    // Codes of each number of bits, two of 15: the other literals have what is left.
+    // One code of each length, and two of 15 bits: the other literals take the remaining ones.
     let mut lengths = vec![0; 286];
     (lengths[65], lengths[LENGTH]) = (literal, length);
     let left = (1..=15).chain([15]).filter(|&bits| bits != literal && bits != length);
     for (bits, symbol) in left.collect::<Vec<_>>().into_iter().rev().zip([END].into_iter().chain(66..)) {
         lengths[symbol] = bits;
     }
-    // One bit for either distance; or for the near one only.
+    // One bit for each distance, or for the near one only.
     let mut distances = vec![0; 30];
     distances[NEAR] = 1;
     distances[FAR] = u8::from(last.is_some());
@@ -40,7 +40,7 @@ fn block(literal: u8, length: u8, last: Option<usize>) -> Block {
     writer.header(&lengths, &distances);
     let (codes, far) = (codes(&lengths), codes(&distances));
     for turn in 0..80 {
-        // Now and then other literals, alone and two together.
+        // Other literals at times, alone and in pairs.
         let others = (66..79).cycle().skip(turn).take(if turn == 0 { 13 } else { turn % 4 });
         for symbol in others.chain([65]) {
             writer.code(codes[symbol]);
@@ -75,7 +75,8 @@ fn block(literal: u8, length: u8, last: Option<usize>) -> Block {
     Block { bytes: writer.bytes, plain: writer.plain, bit }
 }
 
-/// A literal's and a length's numbers of bits, together about as many as the table looks up.
+/// Returns pairs of code lengths, of a literal and of a length. Their sum is close to the bits that the table
+/// looks up.
 fn edges() -> impl Iterator<Item = (u8, u8)> {
     let pairs = (1..13u8).flat_map(|literal| (9..=13).map(move |both| (literal, both - literal.min(both))));
     pairs.filter(|&(literal, length)| (1..13).contains(&length) && literal != length)

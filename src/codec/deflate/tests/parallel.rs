@@ -1,9 +1,9 @@
-//! Blocks found from the bits, and pieces put together.
+//! The search for blocks, and streams put together from pieces.
 
 use super::*;
 
-/// The output of a stream from pieces that begin at blocks found from these bits on, each decoded
-/// without what is before it; and the checkpoints of the pieces.
+/// Returns the output of a stream and the checkpoints of its pieces. The pieces begin at blocks found from
+/// the bits `cuts` on, and each is decoded without the output before it.
 fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkpoint>, Taken) {
     let stored = &stream.stored;
     let (mut inflate, mut finder, mut resolver) = (Inflate::new(), Finder::new(), Resolver::new());
@@ -21,7 +21,7 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
             pieces.push(piece);
         }
     }
-    // What is in the buffer before, and how much of it, is nothing to anybody.
+    // Old contents and length of the buffer must not matter.
     let (mut out, mut bytes, mut window) = (Vec::new(), vec![0x55; 50_000], Vec::new());
     let (mut checkpoints, mut taken) = (Vec::new(), Taken::default());
     let mut place = Position::block_at(stream.start, 0);
@@ -63,7 +63,7 @@ fn two_stages(stream: &Stream, cuts: &[u64], cap: usize) -> (Vec<u8>, Vec<Checkp
     }
 }
 
-/// How a stream was put together.
+/// Counts of the pieces that a stream was put together from.
 #[derive(Debug, Default)]
 struct Taken {
     used: usize,
@@ -127,7 +127,7 @@ fn the_finder_finds_each_block_and_what_looks_like_one() {
     other.block(Kind::Dynamic, 10, false, &mut dice);
     for _ in 0..4 {
         writer.block(Kind::Dynamic, 400, false, &mut dice);
-        // What is stored is a block's bits: it can't be told from one without decoding up to it.
+        // The stored bytes are a dynamic block: only decoding up to them shows that it is none.
         writer.stored(&other.bytes, false);
         writer.block(Kind::Fixed, 30, false, &mut dice);
     }
@@ -214,7 +214,7 @@ fn a_piece_is_given_in_parts_of_any_length() {
     let start = Position::block_at(writer.blocks[1].0, 0);
     let stretch = PieceRequest { start, until: u64::MAX, cap: usize::MAX, spacing: 0 };
     piece.decode(&mut Inflate::new(), &stored, stretch, None);
-    // It has a part with markers, and one without.
+    // One part has markers, the other has none.
     assert!(piece.has_markers() && !piece.bytes().is_empty());
     let mut resolver = Resolver::new();
     resolver.know(&writer.plain[..before]);
@@ -258,7 +258,7 @@ fn what_a_buffer_held_before_shows_nowhere() {
     for round in 0..200 {
         let room = [0, dice.below(plain.len()), plain.len(), plain.len() + dice.below(99_999)][round % 4];
         let mut out = vec![round as u8; room];
-        // One that reaches too far, and one that doesn't, with the same table.
+        // A piece that reaches too far, and one that does not, with one table.
         let known = [before, dice.below(before), 0][round % 3];
         resolver.know(&window[before - known..]);
         let written = resolver.write(&piece, 0, &mut out);

@@ -1,8 +1,8 @@
-//! Starting again: at checkpoints, at blocks, and what the windows hold.
+//! Decoding that starts again at checkpoints and at blocks, and the contents of the windows.
 
 use super::*;
 
-/// A pass over the whole stream: its output and checkpoints.
+/// Makes a pass over the whole stream, checks its output, and returns its checkpoints.
 fn pass(stream: &Stream, spacing: u64) -> Vec<Checkpoint> {
     let place = Position::block_at(stream.start, 0);
     let mut pass = Pass::new(&stream.stored, place, &[]).unwrap().with_checkpoints(spacing);

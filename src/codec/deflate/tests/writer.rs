@@ -1,9 +1,9 @@
-//! Writes deflate streams of any shape, and what they decode to.
+//! A writer of deflate streams of any shape, with their decoded bytes.
 
-/// The order of code lengths in a header, the standard's.
+/// The standard's order of the code lengths in a header.
 const ORDER: [usize; 19] = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
-/// A source of numbers: splitmix64, the same each time.
+/// A deterministic pseudo-random generator: splitmix64.
 #[derive(Debug)]
 pub(in super::super) struct Dice(u64);
 
@@ -25,22 +25,22 @@ impl Dice {
     }
 }
 
-/// What a block is.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Stored,
     Fixed,
-    /// Codes of its own, some of 15 bits.
+    /// Dynamic codes, some of 15 bits.
     Dynamic,
 }
 
-/// A stream in the making.
+/// A stream that is being written.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     pub(super) bytes: Vec<u8>,
     bits: usize,
     pub(super) plain: Vec<u8>,
-    /// Where each block's header begins, and whether a finder finds it.
+    /// The first bit of each block's header, and true if a finder finds the block.
     pub(super) blocks: Vec<(u64, bool)>,
 }
 
@@ -68,7 +68,7 @@ impl Writer {
         self.plain.extend_from_slice(bytes);
     }
 
-    /// Writes a block of `symbols` literals and matches by chance, of the kind that `kind` says.
+    /// Writes a block of `symbols` random literals and matches.
     pub(super) fn block(&mut self, kind: Kind, symbols: usize, last: bool, dice: &mut Dice) {
         if let Kind::Stored = kind {
             let bytes: Vec<u8> = (0..symbols.min(65535)).map(|_| dice.next() as u8).collect();
@@ -136,7 +136,7 @@ impl Writer {
         }
     }
 
-    /// A stream of blocks by chance.
+    /// Returns a stream of random blocks.
     pub(super) fn random(dice: &mut Dice) -> Self {
         let mut writer = Self::default();
         let count = 1 + dice.below(12);
@@ -148,13 +148,13 @@ impl Writer {
         writer
     }
 
-    /// The bit after the last block.
+    /// Returns the bit after the last block.
     pub(super) fn end(&self) -> u64 {
         self.bits as u64
     }
 }
 
-/// Lengths of a complete code for `count` symbols, by splitting: uneven, up to 15 bits.
+/// Returns the lengths of a complete code for `count` symbols, by random splits: uneven, up to 15 bits.
 pub(in super::super) fn lengths(count: usize, dice: &mut Dice) -> Vec<u8> {
     let mut lengths = vec![1u8, 1];
     while lengths.len() < count {
@@ -170,7 +170,7 @@ pub(in super::super) fn lengths(count: usize, dice: &mut Dice) -> Vec<u8> {
     lengths
 }
 
-/// The standard's codes for these lengths, first bit lowest.
+/// Returns the standard's codes for these lengths, first bit lowest.
 pub(super) fn codes(lengths: &[u8]) -> Vec<(u64, u32)> {
     let mut codes = vec![(0, 0); lengths.len()];
     let mut code = 0u64;

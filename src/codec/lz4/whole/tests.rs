@@ -1,4 +1,4 @@
-//! LZ4 blocks of every shape, whole and broken, held against lz4_flex and against the format's own words.
+//! LZ4 blocks of every shape, intact and broken, compared with lz4_flex and with the format itself.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::codec::lz4::block;
 use crate::codec::samples::Dice;
 use crate::content::{Content, Text};
 
-/// The format byte by byte: what the block decodes to up to its end or to what is wrong, and which of both it is.
+/// Decodes byte by byte as the format says. Returns the output up to the end or the error; true if there is
+/// no error.
 fn by_the_book(block: &[u8], history: &[u8], room: usize) -> (Vec<u8>, bool) {
     let mut out = history.to_vec();
     let good = by_the_book_into(block, &mut out, history.len() + room);
@@ -42,7 +43,7 @@ fn by_the_book_into(block: &[u8], out: &mut Vec<u8>, most: usize) -> Option<()> 
     }
 }
 
-/// Ours, in a room of just that many bytes.
+/// Decodes with our decoder into exactly `room` bytes.
 fn ours(block: &[u8], history: &[u8], room: usize) -> Option<Vec<u8>> {
     let mut out = history.to_vec();
     out.resize(history.len() + room, 0xa5);
@@ -51,7 +52,8 @@ fn ours(block: &[u8], history: &[u8], room: usize) -> Option<Vec<u8>> {
     count.map(|count| out[history.len()..][..count].to_vec())
 }
 
-/// Ours says the same as lz4_flex, as the format, and, where it is a block by itself, as our piecemeal decoder.
+/// Asserts that our decoder agrees with lz4_flex, with the format, and, without a history, with our
+/// incremental decoder.
 #[track_caller]
 fn agree(block: &[u8], history: &[u8], room: usize) -> bool {
     let got = ours(block, history, room);
@@ -65,7 +67,7 @@ fn agree(block: &[u8], history: &[u8], room: usize) -> bool {
         let stored: Arc<dyn Content> = Arc::new(Text::new(block.to_vec()));
         let mut piecemeal = Vec::new();
         let whole = block::decode(Input::new(&stored), room as u64, &mut piecemeal);
-        // It also takes a block that ends behind a match.
+        // The incremental decoder also accepts a block that ends after a match.
         let may_be_whole = prefix.len() == room;
         assert!(if whole.is_ok() { may_be_whole } else { !(good && may_be_whole) }, "piecemeal: {whole:?}");
         assert!(piecemeal == prefix, "piecemeal, {} bytes, not {}", piecemeal.len(), prefix.len());
@@ -73,7 +75,7 @@ fn agree(block: &[u8], history: &[u8], room: usize) -> bool {
     good
 }
 
-/// A block as it is written down, and what it decodes to behind a history.
+/// A block that is being written, and its output after a history.
 struct Written {
     block: Vec<u8>,
     truth: Vec<u8>,
@@ -103,7 +105,7 @@ impl Written {
         }
     }
 
-    /// A sequence. An offset that goes too far is brought back.
+    /// Writes a sequence; too large an offset is reduced.
     fn sequence(&mut self, literals: usize, offset: usize, count: usize) {
         let literals = if self.truth.is_empty() { literals.max(1) } else { literals };
         self.lengths(literals, count - 4);
@@ -115,7 +117,7 @@ impl Written {
         }
     }
 
-    /// The last literals.
+    /// Writes the last literals.
     fn end(mut self, literals: usize) -> (Vec<u8>, Vec<u8>) {
         self.lengths(literals, 0);
         (self.block, self.truth.split_off(self.history))
@@ -127,7 +129,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     (0..len).map(|_| dice.roll(256) as u8).collect()
 }
 
-/// Lengths on both sides of every edge: of a token, of a copy, of the room, of a length byte.
+/// Returns a length on either side of an edge: of a token, of a copy, of the room, or of a length byte.
 fn edge(dice: &mut Dice) -> usize {
     const EDGES: [usize; 16] = [0, 1, 8, 12, 14, 15, 16, 18, 19, 32, 33, 64, 128, 144, 270, 525];
     match dice.roll(8) {
@@ -197,7 +199,7 @@ fn blocks_of_all_shapes_behind_histories_of_all_lengths() {
         let mut written = Written::new(history, round);
         for _ in 0..dice.roll(60) {
             let there = written.truth.len();
-            // As far back as there is anything, or nearly.
+            // As far back as possible, or nearly.
             let offset = if dice.roll(8) == 0 { there - dice.roll(2).min(there) } else { offset(&mut dice) };
             far += usize::from(offset > there - history.len() && offset <= there);
             written.sequence(edge(&mut dice), offset.max(1), 4 + edge(&mut dice));
@@ -222,7 +224,7 @@ fn what_reaches_before_the_start_makes_no_sense() {
                     let Ok(offset) = u16::try_from(offset) else { continue };
                     let mut written = Written::new(&history, 5);
                     written.lengths(40, 0);
-                    // A match of its own, so that the one in question is in the middle of a block.
+                    // A match comes first, so that the tested one is in the middle of a block.
                     written.block.extend([30, 0]);
                     written.lengths(literals - 1, count - 4);
                     written.truth.extend([0; 4]);
@@ -296,7 +298,7 @@ fn the_broken_and_the_random_are_judged_alike() {
 
 #[test]
 fn a_length_beyond_all_room_is_refused() {
-    // Literals and a match of 2 GiB each, by their words.
+    // Literals and a match that claim 2 GiB each.
     let mut block = vec![0xff];
     block.resize(8_500_000, 255);
     block.push(0);

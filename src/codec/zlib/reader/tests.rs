@@ -1,4 +1,4 @@
-//! The reader beside segments that were decoded ahead, and beside other readers.
+//! The reader with segments decoded ahead, and with concurrent readers.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::codec::deflate::Finder;
 use crate::codec::samples::Dice;
 use crate::content::Text;
 
-/// A stream, and a reader at its start.
+/// Returns the bytes of a stream, and a reader at its start.
 fn stream() -> (Vec<u8>, ZlibReader) {
     let mut dice = Dice(17);
     let truth: Vec<u8> = (0..1_500_000).map(|_| dice.roll(9) as u8).collect();
@@ -35,13 +35,13 @@ fn a_piece_is_copied_out_in_parts_and_its_rest_as_a_segment() {
         piece.decode(&mut Inflate::new(), &*stored, stretch, None);
         piece
     };
-    // It does not begin at the reader's position yet.
+    // The piece does not begin at the reader's position yet.
     assert!(!walk.take_piece(piece()) && walk.give(&mut [0; 10]).is_none());
     while walk.here.bit < start {
         walk.alone(cut, u64::MAX, &mut out).unwrap();
     }
     let mut at = walk.here.offset as usize;
-    // One without output is not given: no bytes would be the end of the stream.
+    // A piece without output is not given: zero bytes would mean the end of the stream.
     let mut empty = Box::new(Piece::new());
     let stretch = PieceRequest { start: Position::block_at(start, 0), until: u64::MAX, cap: 0, spacing: 0 };
     empty.decode(&mut Inflate::new(), &*stored, stretch, None);
@@ -56,7 +56,7 @@ fn a_piece_is_copied_out_in_parts_and_its_rest_as_a_segment() {
     assert!(walk.next(&mut out).unwrap() == Some(0) && out == truth[at..at + out.len()]);
     at += out.len();
     assert!(walk.here.offset == at as u64 && walk.read(&mut [0]).is_none());
-    // Those of its checkpoints that are not too near to another one.
+    // Checkpoints of the piece that are not too close to another one are in the table.
     let marks = walk.zlib.offsets();
     assert!(marks.iter().any(|mark| (at - out.len() - 251_001..at).contains(&(*mark as usize))), "{marks:?}");
     let start = walk.next(&mut out).unwrap().unwrap();
@@ -81,7 +81,7 @@ fn concurrent_readers_divide_the_threads() {
     // Random readers take nothing from sequential ones.
     let many: Vec<_> = (0..8).map(|_| walk(&cache, 0)).collect();
     assert!((0..50).all(|n| many[n % 8].threads().0 == 1 && one.threads().0 == 4));
-    // Each reader has a thread, and hardly any thread is idle.
+    // Each reader has a thread, and few threads are idle.
     for (threads, walks) in (1..=16).flat_map(|threads| (1..=16).map(move |walks| (threads, walks))) {
         let cache = Arc::new(Cache::with_threads(1 << 20, threads));
         let walks: Vec<_> = (0..walks).map(|_| walk(&cache, u64::MAX)).collect();
@@ -96,7 +96,7 @@ fn concurrent_readers_divide_the_threads() {
 fn its_share_has_checkpoints_counted_from_the_last_one_before() {
     let (truth, mut walk) = stream();
     let zlib = walk.zlib.clone();
-    // As if a piece before it had begun there.
+    // The state after a piece that began there.
     walk.marked = 150_000;
     let (mut out, mut at) = (Vec::new(), 0);
     while at < truth.len() {

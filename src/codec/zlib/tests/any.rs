@@ -1,4 +1,4 @@
-//! Any stream that zlib can be told to make, read in any order, before and after its table was kept.
+//! Streams with any settings of zlib, read in any order, with and without a stored seek table.
 
 use proptest::prelude::*;
 use zlib_rs::{DeflateConfig, Method, Strategy as Route};
@@ -7,7 +7,7 @@ use super::*;
 use crate::cache::store::Store;
 use crate::codec::seek::index::{IndexKind, IndexSlot};
 
-/// How a stream is made.
+/// The settings of an encoder.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     level: i32,
@@ -34,7 +34,7 @@ fn compress(bytes: &[u8], made: Made) -> Vec<u8> {
     zlib_rs::compress_slice(&mut out, bytes, config).0.to_vec()
 }
 
-/// One block with the standard's codes, of literals alone, that goes on to the end of the data.
+/// Encodes literals in one fixed block up to the end of the data.
 fn one_block(bytes: &[u8]) -> Vec<u8> {
     let mut stored = vec![0x78, 0x01];
     let (mut held, mut count) = (0b011_u32, 3);
@@ -134,7 +134,7 @@ fn one_gigantic_block_is_seekable() {
 
 #[test]
 fn a_table_is_kept_whichever_thread_comes_first() {
-    // One checkpoint, and each read is made while a pass that an earlier one began still runs.
+    // One checkpoint; each read happens while a pass of an earlier read still runs.
     let truth = truth(265_633, 921_302);
     let stored = compress(&truth, Made { level: 8, window_bits: 12, mem_level: 6, way: Route::Fixed });
     let scale = Scale { spacing: 104_988, stretch: 134_373, least_bits: 8 << 12 };

@@ -1,13 +1,13 @@
-//! Tables that were kept: right ones, stale ones, damaged ones and lies.
+//! Stored seek tables: valid, stale, damaged and forged ones.
 
 use super::*;
 use crate::codec::samples::{damaged, first_mount, lying, next_mount, read_first, slot};
 use crate::codec::seek::index::{IndexKind, IndexSlot};
 
-/// Sums fall within the spans of the one, and the spans of the other within those of the sums.
+/// Scales with several sums per span, and with several spans per sum.
 const SCALES: [Scale; 2] = [SMALL, Scale { spacing: 700_000, stretch: 300_000, least_bits: 8 << 13 }];
 
-/// A content whose table is kept in a store of this name.
+/// Opens a content whose table is kept in the store under "a name".
 fn opened(stored: &[u8], len: usize, scale: Scale, cache: &Arc<Cache>) -> (Decoded, Arc<Counted>) {
     let counted = Counted::new(stored);
     let stored: Arc<dyn Content> = counted.clone();
@@ -35,7 +35,7 @@ fn the_next_mount_reads_anywhere_without_a_pass() {
                     "far" => {
                         let read = counted.read();
                         assert!(read < 2_000_000 && (threads > 1 || read < 900_000), "{read} bytes read");
-                        // No reader has looked at the rest.
+                        // The rest has not been read.
                         assert_eq!(content.soundness(), Soundness::Unknown);
                     }
                     "on" => assert_eq!(content.soundness(), Soundness::Sound),
@@ -78,7 +78,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
     check(&opened(&stored, truth.len(), SCALES[0], &cache).0, &truth, truth.len() - 1, 1);
     let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
     let mut dice = Dice(24);
-    // All of the header and the places, and some of the records.
+    // All bytes of the header and of the entries, and some of the records.
     let places: Vec<_> = (0..1400).chain((0..1500).map(|_| dice.roll(good.len()))).collect();
     for (n, at) in places.into_iter().enumerate() {
         let bad = damaged(&good, at, n);
@@ -121,7 +121,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
     let mut dice = Dice(28);
     for round in 0..150 {
         let mut broken = stored.clone();
-        // The ends are part of what a table is found by.
+        // The ends of the stream are part of its key in the store, so they stay.
         let at = 4096 + dice.roll(stored.len() - 3 * 4096);
         match round % 2 {
             0 => broken[at] ^= 1 << dice.roll(8),
@@ -148,7 +148,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
                 slot(IndexKind::Zlib, &broken, truth.len(), &with).bytes().is_none(),
                 "round {round}: the table is still kept"
             );
-            // But for the part between two sums in which the damage is.
+            // Except for the output between the two sums around the damage.
             assert!(bytes.len() + 41_000 >= right, "round {round}: {} of {right}", bytes.len());
         }
     }
@@ -190,7 +190,7 @@ fn a_stream_that_became_endless_is_judged_by_as_much_as_it_should_hold() {
     let cache = first_mount(1);
     check(&opened(&stored, truth.len(), SMALL, &cache).0, &truth, truth.len() - 1, 1);
     let good = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
-    // Where the second stored block begins, zeros without end begin; both ends stay as they are.
+    // Endless zeros replace the second stored block; both ends of the stream stay unchanged.
     let first = 2 + 5 + usize::from(u16::from_le_bytes([stored[3], stored[4]]));
     assert!(first > 4096);
     let mut zeros = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(1));
@@ -220,7 +220,7 @@ fn many_readers_at_once_go_by_one_table() {
         let here = Arc::new(Cache::with_threads(budget, 4).sharing(cache.store()));
         let (content, _) = opened(&stored, truth.len(), SMALL, &here);
         if wrong {
-            // All find out that the table lies, each in his own place.
+            // Every reader finds the table wrong, each at its own offset.
             let mut bad = slot(IndexKind::Zlib, &stored, truth.len(), &cache).bytes().unwrap();
             let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
             bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
@@ -262,7 +262,7 @@ fn a_way_leaves_its_buffer_to_the_next_one() {
         let read = way.read(&mut bytes).unwrap();
         assert!(read > 0 && bytes[..read] == truth[at..at + read]);
         drop(way);
-        // A buffer that is new holds zeros.
+        // New buffers hold zeros.
         let mut buffers = (10..20).map(|bits| cache.buffer(1 << bits));
         let used = buffers.find(|buffer| buffer.iter().any(|&byte| byte != 0));
         cache.used(Arc::new(used.expect("a buffer that was used")));

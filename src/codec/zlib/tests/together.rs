@@ -1,9 +1,9 @@
-//! Several ways through streams at the same time.
+//! Concurrent readers of several streams.
 
 use super::*;
 use crate::codec::seek::{SeekTable, SegmentReader};
 
-/// A way, and where it has come to.
+/// A reader with its position.
 struct Route {
     stream: usize,
     walk: Box<dyn SegmentReader>,
@@ -11,7 +11,7 @@ struct Route {
     out: Vec<u8>,
 }
 
-/// Waits until nothing is in work, and what it took is free again.
+/// Waits until all tasks have ended and their reservations are released.
 #[track_caller]
 fn settle(cache: &Cache) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -60,12 +60,12 @@ fn ways_in_any_turn_that_are_left_anywhere_give_the_truth_and_their_room_back() 
                         let from = [0, dice.roll(streams[stream].0.len())][dice.roll(2)] as u64;
                         let (at, mut walk) = SeekTable::read_from(zlibs[stream].clone(), from).unwrap();
                         walk.wanted([0, u64::MAX][dice.roll(2)]);
-                        // A buffer that was used for something else.
+                        // A buffer with old contents.
                         let out = vec![0x55; dice.roll(400_000)];
                         none.insert(Route { stream, walk, at: at as usize, out })
                     }
                 };
-                // Some go on for long while the others stand still.
+                // Some readers advance for long while the others wait.
                 for _ in 0..[1, 1, 20][dice.roll(3)] {
                     let truth = &streams[way.stream].0;
                     let mut part = vec![0x55; dice.roll(90_000)];
@@ -138,7 +138,7 @@ fn a_reader_that_stopped_leaves_room_to_others() {
     let (other, _) = content(encode(&long, 1, usize::MAX), long.len(), &cache);
     read_in("on", &other, &long, &mut Dice(1));
     settle(&cache);
-    // And he goes on where he was.
+    // The stopped reader then continues where it was.
     (12..22).for_each(|n| check(&stopped, &one, n * 131_072, 131_072));
     assert_eq!(stopped.soundness(), Soundness::Unknown);
 }

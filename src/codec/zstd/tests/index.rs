@@ -1,10 +1,10 @@
-//! Tables that are kept, damaged, forged, and outlived by their streams.
+//! Seek tables that are stored, damaged, forged, or older than their streams.
 
 use super::*;
 use crate::cache::store::Store;
 use crate::codec::samples::{damaged, first_mount, lying, next_mount, read_first, slot};
 
-/// The table that a mount leaves which reads all of a stream.
+/// Returns the table that is stored by a mount that reads the whole stream.
 fn made(truth: &[u8], stored: &[u8]) -> Vec<u8> {
     let cache = first_mount(1);
     check(&opened(stored, truth.len(), &cache).0, truth, truth.len() - 1, 1);
@@ -60,7 +60,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
     let mut wrong = stored.clone();
     *wrong.last_mut().unwrap() ^= 1;
     assert!(!is_kept(&wrong, truth.len(), truth.len()), "its checksum is wrong");
-    // A frame that says that it is longer, or shorter.
+    // Frames that claim to be longer, or shorter.
     let sized = encode_sized(&truth, 3, 14);
     assert!(is_kept(&sized, truth.len(), truth.len()));
     for by in [1, 0xff] {
@@ -70,7 +70,7 @@ fn nothing_is_kept_of_what_is_bad_short_or_not_read_to_its_end() {
     }
     let small = &truth[..60_000];
     assert!(!is_kept(&encode(small, 3, 14, true, usize::MAX), small.len(), small.len()), "nothing to gain");
-    // A window that is a third of all.
+    // A window of a third of the data.
     let wide = &truth[..390_000];
     assert!(!is_kept(&encode(wide, 3, 17, true, usize::MAX), wide.len(), wide.len()));
 }
@@ -82,7 +82,7 @@ fn reads_here_and_there_leave_the_same_table() {
     let good = made(&truth, &stored);
     let mut dice = Dice(31);
     for round in 0..20 {
-        // Without a cache, and with more readers than there may be decoders.
+        // Without a cache, and with more readers than decoders are allowed.
         let cache = Arc::new(
             Cache::with_threads([0, 1 << 20][round % 2], 1 + round % 3).with_store(Store::in_memory()),
         );
@@ -110,7 +110,7 @@ fn a_table_that_is_damaged_anywhere_costs_a_pass_and_no_byte() {
     let stored = encode(&truth, 3, 14, true, usize::MAX);
     let good = made(&truth, &stored);
     let mut dice = Dice(24);
-    // All of the header and the places, and some of the records.
+    // All bytes of the header and of the entries, and some of the records.
     let places: Vec<_> = (0..400).chain((0..800).map(|_| dice.roll(good.len()))).collect();
     for (n, at) in places.into_iter().enumerate() {
         let bad = damaged(&good, at, n);
@@ -145,7 +145,7 @@ fn a_table_that_lies_is_found_out() {
 
 #[test]
 fn a_dictionary_that_lies_is_found_out() {
-    // Its sums and its CRC are right, but it says something else: as if the offsets had been followed wrongly.
+    // A table with right sums and a right CRC that holds other offsets, as from sequences followed wrongly.
     let truth = truth(2_000_000, 32);
     let stored = encode(&truth, 3, 14, true, usize::MAX);
     let good = made(&truth, &stored);
@@ -162,7 +162,7 @@ fn a_dictionary_that_lies_is_found_out() {
         let near = if round % 2 == 0 { dictionary.len() } else { 300 };
         dictionary[dice.roll(near)] ^= 1 << dice.roll(8);
         let packed = ::zstd::bulk::compress(&dictionary, 1).unwrap();
-        // In the place of the good one, if there is room; a longer one goes to the end.
+        // Written over the good record, if there is room; a longer one is appended.
         let mut bad = good.clone();
         let moved = bad.len() as u64;
         let record = [&good[at..start], &crc32fast::hash(&packed).to_le_bytes(), &packed].concat();
@@ -172,7 +172,7 @@ fn a_dictionary_that_lies_is_found_out() {
         slot(IndexKind::Zstd, &stored, truth.len(), &cache).forge(&bad);
         let forged = slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes();
         let (content, _) = opened(&stored, truth.len(), &cache);
-        // The first unit for which decoding begins at that place.
+        // The first unit whose decoding begins at that checkpoint.
         let offset = u64::from_le_bytes(good[place + 16..place + 24].try_into().unwrap());
         check(&content, &truth, offset.next_multiple_of(UNIT) as usize, 300_000);
         assert!(content.trouble().is_none(), "round {round}");
@@ -184,7 +184,7 @@ fn a_dictionary_that_lies_is_found_out() {
 #[test]
 fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
     let truth = truth(1_000_000, 27);
-    // Where a frame has no checksum nothing but the table tells that it is not what it was.
+    // Without a checksum in the frame, only the table tells that the stream has changed.
     let streams = [true, false].map(|checked| {
         let stored = encode(&truth, 3, 14, checked, usize::MAX);
         let good = made(&truth, &stored);
@@ -195,7 +195,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
     for round in 0..300 {
         let (stored, good) = &streams[round % 4 / 2];
         let mut broken = stored.clone();
-        // The ends are part of what a table is found by.
+        // The ends of the stream are part of its name in the store, so they stay.
         let at = 4096 + dice.roll(stored.len() - 3 * 4096);
         match round % 2 {
             0 => broken[at] ^= 1 << dice.roll(8),
@@ -227,7 +227,7 @@ fn of_a_stream_that_changed_all_is_had_that_its_table_vouches_for() {
                 slot(IndexKind::Zstd, &broken, truth.len(), &with).bytes().is_none(),
                 "round {round}: it is still kept"
             );
-            // But for the piece in which the damage is.
+            // Except for the piece with the damage.
             let right = theirs.iter().zip(&truth).take_while(|(one, other)| one == other).count();
             assert!(bytes.len() + 400_000 >= right, "round {round}: {} of {right}", bytes.len());
         }
@@ -265,7 +265,7 @@ fn many_readers_at_once_go_by_one_table() {
         let here = Arc::new(Cache::with_threads(budget, 4).sharing(cache.store()));
         let (content, _) = opened(&stored, truth.len(), &here);
         if wrong {
-            // All find out that the table lies, each in his own place.
+            // Every reader finds the table wrong, each at its own offset.
             let mut bad = slot(IndexKind::Zstd, &stored, truth.len(), &cache).bytes().unwrap();
             let records = 88 + 32 * u64::from_le_bytes(bad[72..80].try_into().unwrap()) as usize;
             bad[records..].iter_mut().step_by(500).for_each(|byte| *byte ^= 1);
@@ -293,7 +293,7 @@ fn many_readers_at_once_go_by_one_table() {
 
 #[test]
 fn places_lie_where_they_are_due_whatever_the_blocks_are() {
-    // With so many sequences that they are not followed without need.
+    // So many sequences that they are followed only when needed.
     let mut dice = Dice(40);
     let words: Vec<u8> = (0..200_000).flat_map(|_| [dice.roll(3) as u8, 7, dice.roll(5) as u8]).collect();
     let parts = [&words[..], &noise(2_500_000), &vec![0; 5_000_000], &truth(600_000, 41)];

@@ -1,4 +1,4 @@
-//! Every place between two blocks at which decoding can start gives what libzstd gives from the start.
+//! Decoding from every possible position between two blocks, compared with libzstd from the start.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::codec::input::Input;
 use crate::codec::zstd::blocks::Blocks;
 use crate::codec::zstd::memory::{Follow, Memory};
 
-/// Begins at places in a frame; how many there are, and between how many blocks.
+/// Decodes from positions in a frame. Returns their number and the number of blocks.
 fn begin_everywhere(truth: &[u8], stored: &[u8], of: &str) -> (usize, usize) {
     let stored: Arc<dyn Content> = Arc::new(Text::new(stored));
     let all = Everywhere::of(&stored, truth.len(), 25).unwrap();
@@ -77,17 +77,17 @@ fn with_matches_far_before() {
     }
 }
 
-/// A compressed block of sequences of one literal, an offset up to 4 and a match of 3 bytes, whose tables are
-/// of one code, or those of the block before; and a few literals behind them.
+/// Returns a compressed block of sequences of one literal, an offset up to 4 and a match of 3 bytes, with a
+/// few literals after them. Its tables have a single code, or repeat those of the block before.
 fn block_of_one_code(offsets: &[u8], literals: &[u8], repeat: bool, last: bool) -> Vec<u8> {
     let mut block = Vec::new();
-    // Raw literals, their length in 20 bits.
+    // Raw literals with a length of 20 bits.
     let header = 3 << 2 | (literals.len() as u32) << 4;
     block.extend_from_slice(&header.to_le_bytes()[..3]);
     block.extend_from_slice(literals);
     block.push(offsets.len() as u8);
     block.extend_from_slice(if repeat { &[0b1111_1100] } else { &[0b0101_0100, 1, 2, 0] });
-    // The first sequence has the highest bits, below a bit that says where they begin.
+    // The first sequence has the highest bits, below the bit that marks their start.
     let bits = offsets.iter().fold(1_u128, |bits, offset| bits << 2 | u128::from(offset - 1));
     let len = (2 * offsets.len() + 1).div_ceil(8);
     block.extend_from_slice(&bits.to_le_bytes()[..len]);
@@ -104,15 +104,16 @@ fn not_where_a_table_of_one_code_is_used_again() {
     for n in 0..blocks {
         let offsets: Vec<u8> = (0..50).map(|_| 1 + dice.roll(4) as u8).collect();
         let literals: Vec<u8> = (0..50 + dice.roll(9)).map(|_| dice.roll(256) as u8).collect();
-        // The first one can't reach before its start.
+        // The first match can't reach before the start.
         let offsets = if n == 0 { vec![1; 50] } else { offsets };
         stored.extend(block_of_one_code(&offsets, &literals, n % 3 == 2, n == blocks - 1));
     }
     let truth = ::zstd::decode_all(&stored[..]).unwrap();
     let (places, count) = begin_everywhere(&truth, &stored, "tables of one code");
-    // Of each three one has no table yet that is used again, one has; the first can't be entered.
+    // Of each three blocks, one reuses a table of a single code; decoding can't begin there, nor at the first
+    // block.
     assert_eq!((places, count), (2 * blocks / 3 - 1, blocks));
-    // And in a table that is as fine as that allows.
+    // Checkpoints in a table that is as fine as possible.
     let cache = Arc::new(Cache::with_threads(0, 1));
     let stream = open_with(Arc::new(Text::new(stored)), Scale::fine(truth.len() as u64, 9000), &cache, None);
     let content = Decoded::stream(stream, truth.len() as u64, &cache);
@@ -145,7 +146,7 @@ fn a_block_that_is_not_what_it_says_ends_the_places_and_nothing_else() {
             let mut block = block.clone();
             match (round + dice.roll(2)) % 4 {
                 0 => block.truncate(dice.roll(block.len())),
-                // What comes first is the headers and the descriptions.
+                // The first bytes are the headers and the descriptions.
                 1 => {
                     let near = block.len().min(300);
                     block[dice.roll(near)] = dice.roll(256) as u8;

@@ -211,7 +211,7 @@ impl Origin {
     fn of(file: &Arc<AsdfFile>, array: &Ndarray) -> Self {
         match &array.source {
             Source::Inline(inline) => {
-                let hash = inline.leaves.as_deref().map(|leaves| leaves.seen.hash);
+                let hash = inline.seen.as_deref().map(|seen| seen.hash);
                 let signature = Signature::new(format!("{:?} {:?} {hash:?}", array.shape, array.datatype));
                 let elements = Elements::in_tree(file, array);
                 Self { elements, renewal: Renewal::WhileSame(signature), blocks: Vec::new(), grows: false }

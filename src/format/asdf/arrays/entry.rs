@@ -13,7 +13,7 @@ pub(in super::super) enum Entry {
     /// Which elements of an array are masked, where that is no array of the same shape.
     Mask(Masked),
     /// A reference into another file that can't be followed, and where it is in the tree. Its file can't be opened.
-    Reference(Mark, Box<str>),
+    Reference(Mark, Arc<str>),
     /// A symbolic link with this text: a node that is mentioned by its anchor, or by a reference.
     Link(Box<str>),
 }

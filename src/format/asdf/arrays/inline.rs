@@ -223,7 +223,7 @@ pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, left: &mut u64)
         }
         Ok(())
     })? {}
-    (inline.shape, inline.leaves) = (rectangle.shape(), Some(Box::new(leaves)));
+    (inline.shape, inline.seen) = (rectangle.shape(), Some(Box::new(leaves.seen)));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use super::places::Places;
 use crate::content::path_folder::Item;
 use crate::content::path_tree::Id;
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{PathId, Paths, Step, Survey};
+use crate::yaml::survey::{PathId, Paths, Reference, Step, Survey};
 
 /// The key of an array below which its mask is.
 const MASK: &str = "mask";
@@ -127,36 +127,46 @@ impl Layout<'_> {
 
     /// Shows nodes that are mentioned by an anchor, or by a reference within the file.
     fn take_mentions(&mut self, survey: &Survey) {
-        let mut mentions = Vec::new();
+        let mut targets = Vec::new();
         for alias in &survey.aliases {
-            let to = self.places.place(self.paths, alias.target);
-            mentions.extend(to.map(|to| (alias.path, alias.place, to)));
+            targets.push(self.places.place(self.paths, alias.target));
         }
         for reference in &survey.references {
-            if let Some(fragment) = reference.uri.strip_prefix('#') {
-                let to = self.places.place_of_pointer(fragment);
-                mentions.extend(to.map(|to| (reference.path, reference.place, to)));
-                continue;
-            }
-            let (path, place) = (reference.path, reference.place);
-            if self.above_mask(path).is_none_or(|above| !self.arrays.contains_key(&above)) {
-                let what = Entry::Reference(place, reference.uri.clone());
-                if let Some(from) = self.places.place(self.paths, path) {
-                    self.items.extend(self.places.file(from, false, what));
+            match reference.uri.strip_prefix('#') {
+                Some(fragment) => targets.push(self.places.place_of_pointer(fragment)),
+                None => {
+                    targets.push(None);
+                    self.take_reference(reference);
                 }
-            } else {
-                self.lose(path, place, "it is in another file");
             }
         }
-        for (from, _, to) in &mentions {
-            if let Some(from) = self.places.place(self.paths, *from) {
-                self.places.mention(from, *to);
+        let mentions = || {
+            let aliases = survey.aliases.iter().map(|alias| (alias.path, alias.place));
+            let references = survey.references.iter().map(|reference| (reference.path, reference.place));
+            let all = aliases.chain(references).zip(&targets);
+            all.filter_map(|((path, place), to)| Some((path, place, (*to)?)))
+        };
+        for (from, _, to) in mentions() {
+            if let Some(from) = self.places.place(self.paths, from) {
+                self.places.mention(from, to);
             }
         }
-        for (path, place, to) in mentions {
+        for (path, place, to) in mentions() {
             if let Err(why) = self.take_mention(path, to) {
                 self.lose(path, place, why);
             }
+        }
+    }
+
+    /// Shows a reference into another file.
+    fn take_reference(&mut self, reference: &Reference) {
+        let (path, place) = (reference.path, reference.place);
+        if self.above_mask(path).is_some_and(|above| self.arrays.contains_key(&above)) {
+            return self.lose(path, place, "it is in another file");
+        }
+        if let Some(from) = self.places.place(self.paths, path) {
+            let what = Entry::Reference(place, reference.uri.clone());
+            self.items.extend(self.places.file(from, false, what));
         }
     }
 
@@ -192,7 +202,7 @@ fn own_mask(array: &Ndarray) -> Option<MaskedBy> {
             (!matches!(scalar, Scalar::Ascii(_) | Scalar::Ucs4(_))).then_some(MaskedBy::Number(*number))
         }
         (Mask::None, Source::Inline(inline)) => {
-            let nulls = inline.leaves.as_deref().is_some_and(|leaves| leaves.seen.nulls);
+            let nulls = inline.seen.as_deref().is_some_and(|seen| seen.nulls);
             nulls.then_some(MaskedBy::Null)
         }
         _ => None,

@@ -45,12 +45,12 @@ enum Shown {
 /// Where things are shown.
 pub(super) struct Places {
     tree: PathTree,
-    /// The paths of nodes that were asked for; `None` for those that are too long.
-    known: HashMap<PathId, Option<Id>>,
+    /// The places of nodes that were asked for, by the numbers of their paths; `Some(None)` for those that are too long.
+    known: Vec<Option<Option<Id>>>,
     /// What is shown for the node at a path.
     nodes: HashMap<Id, Shown>,
-    /// Paths at which another node is mentioned, and that node's path.
-    mentions: HashMap<Id, Id>,
+    /// By the number of a place: the path of the node that is mentioned there.
+    mentions: Vec<Option<Id>>,
     /// Folders and names of files.
     taken: HashSet<(Option<Id>, Box<str>)>,
     /// Components that were looked at to follow mentions.
@@ -66,9 +66,9 @@ impl Places {
     pub(super) fn new() -> Self {
         Self {
             tree: PathTree::new(LONGEST_PATH),
-            known: HashMap::new(),
+            known: Vec::new(),
             nodes: HashMap::new(),
-            mentions: HashMap::new(),
+            mentions: Vec::new(),
             taken: HashSet::new(),
             looked_at: Cell::new(0),
             used: 0,
@@ -91,8 +91,8 @@ impl Places {
         let mut at = path;
         let mut place = loop {
             let Some(id) = at else { break Some(PathTree::ROOT) };
-            if let Some(known) = self.known.get(&id) {
-                break *known;
+            if let Some(known) = at_index(&self.known, id.index()) {
+                break known;
             }
             let (parent, step) = paths.last(at)?;
             steps.push((id, step));
@@ -107,7 +107,7 @@ impl Places {
                 }
                 Step::Item(n) => self.tree.join(place, &n.to_string()),
             });
-            self.known.insert(id, place);
+            set(&mut self.known, id.index(), place);
         }
         place
     }
@@ -144,7 +144,7 @@ impl Places {
 
     /// Notes that the node at `to` is mentioned at `from`.
     pub(super) fn mention(&mut self, from: Id, to: Id) {
-        self.mentions.insert(from, to);
+        set(&mut self.mentions, from.index(), to);
     }
 
     /// The place at which the node is shown that a path leads to, mentions followed; `None` if nothing is shown, or the
@@ -153,7 +153,7 @@ impl Places {
         if self.nodes.contains_key(&place) {
             return Some(place);
         }
-        let mut path = self.tree.names(place);
+        let mut path = self.tree.prefixes(place);
         for _ in 0..LONGEST_CHAIN {
             self.looked_at.set(self.looked_at.get().saturating_add(path.len()));
             if path.len() > MAX_DEPTH || self.looked_at.get() >= MOST_LOOKED_AT {
@@ -164,13 +164,13 @@ impl Places {
             for (depth, name) in path.iter().enumerate() {
                 at = at.and_then(|at| self.tree.child(at, *name));
                 let Some(here) = at else { break };
-                mention = mention.or_else(|| Some((depth + 1, *self.mentions.get(&here)?)));
+                mention = mention.or_else(|| Some((depth + 1, at_index(&self.mentions, here.index())?)));
             }
             if let Some(shown) = at.filter(|at| self.nodes.contains_key(at)) {
                 return Some(shown);
             }
             let (depth, target) = mention?;
-            path = [&self.tree.names(target)[..], &path[depth..]].concat();
+            path = [&self.tree.prefixes(target)[..], &path[depth..]].concat();
         }
         None
     }
@@ -210,6 +210,9 @@ impl Places {
 
     /// An item whose file name is that of no other.
     fn item(&mut self, place: Id, ending: &str, what: Entry) -> Option<Item<Entry>> {
+        if self.used > MOST_PATHS {
+            return None;
+        }
         let path = self.tree.components(place);
         self.used += path.iter().map(|component| component.len() + COMPONENT).sum::<usize>();
         if self.used > MOST_PATHS {
@@ -225,6 +228,19 @@ impl Places {
         }
         Some(Item { path: path.into(), file, what })
     }
+}
+
+/// Returns what a table has at an index, if anything.
+fn at_index<T: Copy>(table: &[Option<T>], index: usize) -> Option<T> {
+    table.get(index).copied().flatten()
+}
+
+/// Puts something into a table at an index.
+fn set<T: Copy>(table: &mut Vec<Option<T>>, index: usize, what: T) {
+    if table.len() <= index {
+        table.resize(index + 1, None);
+    }
+    table[index] = Some(what);
 }
 
 /// The components of a node's path: keys and numbers of items.

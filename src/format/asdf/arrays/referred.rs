@@ -65,7 +65,7 @@ enum There {
     Arrays(Vec<Below>),
     Link(Vec<String>),
     /// A reference on the way to it, and the rest of the way.
-    Reference(Box<str>, Vec<String>),
+    Reference(Arc<str>, Vec<String>),
 }
 
 fn look(items: &Items<Entry>, path: &[String]) -> There {

@@ -15,7 +15,6 @@ use crate::content::path_folder::Items;
 use crate::error::{Error, Result};
 use crate::format::{ArrayPaths, Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Commented, Node, PathId, Paths, Step, Survey, Value, Wanted};
 
 /// A tree that is longer is not looked through.
@@ -112,7 +111,7 @@ pub(in super::super) fn find(
     let until_enough = UntilEnough { tree: &**tree, enough: &enough };
     let commented = Commented(&until_enough);
     let wanted = Wanted { whole: &nodes::is_tag, reference: ndarray::REFERENCE, ..ndarray::WANTED };
-    let surveyed = survey::survey(Events::of(&commented), wanted, &mut |paths, node| {
+    let surveyed = survey::survey_text(&commented, wanted, &mut |paths, node| {
         if finder.arrays.len() >= MOST_ARRAYS {
             enough.store(true, Ordering::Relaxed);
         } else if let Some(tag) = node.tag.filter(|tag| ndarray::is_tag(tag)) {
@@ -127,8 +126,9 @@ pub(in super::super) fn find(
             finder.take_for_fits(paths, tag, node.path, node.value);
         }
     });
-    if surveyed.is_err() && enough.load(Ordering::Relaxed) {
+    if enough.load(Ordering::Relaxed) {
         finder.leave_out(start, format!("there are more than {MOST_ARRAYS} arrays: arrays/ shows none"));
+        return finder.found(None);
     }
     finder.found(surveyed.ok())
 }

@@ -1,10 +1,10 @@
-//! Where the first block is, behind the tree and its padding.
+//! Finds the first block after the tree and its padding.
 //!
-//! The first magic begins it, whatever follows, where only blanks stand before: a header that can't be
-//! read there is damaged. Other bytes than blanks are allowed in padding, but not the magic; files that
-//! break this rule exist (a naive edit leaves old bytes behind). Behind such bytes the first magic
-//! counts unless what follows it can't be a header. In both cases an index decides that names another
-//! block as the first, if the chain from there leads somewhere, and the one from the magic does not.
+//! If only blanks precede the first magic, the first block begins there, and an unreadable header there is
+//! damaged. The standard allows bytes other than blanks in padding, but not the magic. Files that break this
+//! rule exist, as a naive edit leaves old bytes behind. After such bytes the first magic counts unless the
+//! bytes after it can't be a header. In both cases an index that names another first block decides, if the
+//! chain from that block continues and the chain from the magic does not.
 
 use super::{Chain, Next};
 use crate::error::Result;
@@ -13,23 +13,24 @@ use crate::format::asdf::header::{Header, LONGEST_FIELDS, MAGIC};
 
 /// Bytes read at once while looking for a magic.
 const PIECE: usize = 256 << 10;
-/// Bytes read at first: it is mostly close behind the tree.
+/// Bytes of the first read: the magic is usually close to the tree.
 const FIRST_PIECE: usize = 16 << 10;
-/// Magics without a header that are stepped over before the search is given up.
+/// The most magics without a header that are skipped before the search ends.
 const MOST_FALSE_MAGICS: usize = 4096;
-/// Header sizes above this are allowed by the standard, but not believed in doubtful places.
+/// The largest header size that is trusted in doubtful places. The standard allows larger ones.
 const LARGEST_USUAL_HEADER: u16 = 4096;
-/// What writers write.
+/// The header sizes that writers use.
 pub(super) const USUAL_HEADERS: [u16; 4] = [48, 44, 40, 36];
 
-/// The offset of the first block's magic, or `None` if there are no blocks.
+/// Returns the offset of the first block's magic; `None` if there are no blocks.
 pub(super) fn first_block(chain: &mut Chain<'_>, head_end: u64) -> Result<Option<u64>> {
     let padding_end = chain.blanks_end(head_end)?;
     let magic = next_magic(chain, padding_end)?;
     if magic == Some(padding_end) {
         return behind_magic(chain, padding_end, padding_end).map(Some);
     }
-    // All of its magic may have become blanks, and the first byte of header_size mostly is one.
+    // The whole magic may have become blanks. The first byte of header_size usually is 0, which is a blank,
+    // too.
     for at in padding_end.saturating_sub(5).max(head_end)..=padding_end {
         if likely_end(chain, at)?.is_some() {
             return Ok(Some(at));
@@ -38,7 +39,7 @@ pub(super) fn first_block(chain: &mut Chain<'_>, head_end: u64) -> Result<Option
     among_other_bytes(chain, magic)
 }
 
-/// The first block in padding that holds more than blanks; `first` is the first magic.
+/// Finds the first block in padding that is not all blank. `first` is the offset of the first magic.
 fn among_other_bytes(chain: &mut Chain<'_>, first: Option<u64>) -> Result<Option<u64>> {
     let mut magic = first;
     for _ in 0..MOST_FALSE_MAGICS {
@@ -51,7 +52,8 @@ fn among_other_bytes(chain: &mut Chain<'_>, first: Option<u64>) -> Result<Option
     Ok(first)
 }
 
-/// The first block: the one at `at`, unless an index contradicts; `first` is the first magic.
+/// Returns the first block: the one at `at`, unless the index contradicts. `first` is the offset of the first
+/// magic.
 fn behind_magic(chain: &mut Chain<'_>, first: u64, at: u64) -> Result<u64> {
     let at = contradicted_by_index(chain, at)?.unwrap_or(at);
     if first != at {
@@ -60,7 +62,7 @@ fn behind_magic(chain: &mut Chain<'_>, first: u64, at: u64) -> Result<u64> {
     Ok(at)
 }
 
-/// Where the next magic is; not looked for behind a block index.
+/// Returns the offset of the next magic from `from` on. Does not search past a block index.
 pub(super) fn next_magic(chain: &Chain<'_>, from: u64) -> Result<Option<u64>> {
     let mut bytes = vec![0; FIRST_PIECE];
     let mut at = from;
@@ -72,13 +74,13 @@ pub(super) fn next_magic(chain: &Chain<'_>, from: u64) -> Result<Option<u64>> {
         if read < bytes.len() {
             return Ok(None);
         }
-        // A magic may lie across the border.
+        // A magic may span two pieces.
         at += (read - 3) as u64;
         bytes.resize(PIECE, 0);
     }
 }
 
-/// Whether a header stands here, whole or with its data cut off.
+/// True if a plausible header begins here, even if its data are cut off.
 fn looks_like_a_block(chain: &mut Chain<'_>, at: u64) -> Result<bool> {
     if let Ok(header) = chain.header(at)
         && (is_usual(&header) || (!header.streamed() && chain.is_chained(at)?))
@@ -88,8 +90,8 @@ fn looks_like_a_block(chain: &mut Chain<'_>, at: u64) -> Result<bool> {
     Ok(likely_end(chain, at)?.is_some())
 }
 
-/// Where the block at `at` ends if only its magic or its `header_size` is damaged: with right ones a
-/// block or the end follows.
+/// Returns the end of the block at `at` if only its magic or its `header_size` is damaged: with these
+/// repaired, a block, the index or the end of the file follows it.
 pub(super) fn likely_end(chain: &mut Chain<'_>, at: u64) -> Result<Option<u64>> {
     let mut bytes = chain.window.at(at, LONGEST_FIELDS)?.to_vec();
     let Some(&[_, _, _, _, high, low]) = bytes.first_chunk() else { return Ok(None) };
@@ -109,25 +111,25 @@ pub(super) fn likely_end(chain: &mut Chain<'_>, at: u64) -> Result<Option<u64>> 
     Ok(None)
 }
 
-/// Whether the fields are such as writers write.
+/// True if the fields have values that writers use.
 fn is_usual(header: &Header) -> bool {
     let label = header.label_text();
     let sizes_fit =
         (header.used_size <= header.allocated_size || header.streamed()) && header.end().is_some();
     header.header_size <= LARGEST_USUAL_HEADER
         && label.iter().all(u8::is_ascii_graphic)
-        // Ten bytes as they should be are no chance: the sizes are damaged.
+        // Ten right bytes are no coincidence: it is the sizes that are damaged.
         && (sizes_fit || (USUAL_HEADERS.contains(&header.header_size) && [0, 4].contains(&label.len())))
 }
 
-/// A later offset that a whole index names as the first block, if the chain from `at` leads nowhere
-/// while the one from there does.
+/// Returns a later offset that the index names as the first block, if the chain from there continues and the
+/// chain from `at` does not.
 fn contradicted_by_index(chain: &mut Chain<'_>, at: u64) -> Result<Option<u64>> {
     let Some(named) = chain.listed(0).filter(|named| *named > at && *named < chain.size) else {
         return Ok(None);
     };
     let leads_nowhere = match chain.header(at) {
-        // Any odd number in a damaged header makes a stream of it.
+        // Any odd value in the flags of a damaged header makes it a stream.
         Ok(header) if header.streamed() => header.allocated_size > 0 || !is_usual(&header),
         _ => !chain.is_chained(at)?,
     };

@@ -1,9 +1,9 @@
-//! Blocks that only the index knows: their headers are damaged, and the chain does not get there.
+//! Finds lost blocks: their headers are damaged, the chain does not reach them, and only the index lists
+//! them.
 //!
-//! A block that is lost would give its number to the next one, and a reader would get the wrong data
-//! without a word. So an index that says the same as the whole chain, and more in front of it or behind
-//! it, where there are bytes that belong to nothing else, is believed: those blocks keep their numbers,
-//! and can't be read.
+//! Without this, the block after a lost block would get its number, and a reader would silently get the wrong
+//! data. An index is trusted if it agrees with the whole chain and lists further blocks before or after it,
+//! in bytes that belong to nothing else. Those blocks keep their numbers, and reading them fails.
 
 use super::{Chain, End, LONGEST_GAP, is_ascending, is_blank};
 use crate::error::Result;
@@ -12,20 +12,20 @@ use crate::format::asdf::header::LONGEST_FIELDS;
 use crate::format::asdf::{self, index::Index};
 use crate::source::read_up_to;
 
-/// Bytes looked at in one go.
+/// Bytes read at once.
 const PIECE: usize = 64 << 10;
-/// Bytes looked at first.
+/// Bytes of the first read.
 const FIRST_PIECE: usize = 4 << 10;
-/// Magics that are looked at behind junk.
+/// The most magics examined after junk.
 const MOST_MAGICS: usize = 16;
 
 impl Chain<'_> {
-    /// Takes in the blocks that the index lists from `from` on, where the chain broke off.
+    /// Adds the blocks that the index lists from `from` on, where the chain ended.
     ///
-    /// Says whether there are any.
+    /// Returns true if there are any.
     pub(super) fn lost_behind(&mut self, from: u64) -> Result<bool> {
         if asdf::recognises(self.window.at(from, LONGEST_FIELDS)?) {
-            // Of two files in one the index is that of the second.
+            // If a second file follows in this one, the index belongs to the second.
             return Ok(false);
         }
         let Some((listed, index)) = self.listed_in_order() else { return Ok(false) };
@@ -47,7 +47,7 @@ impl Chain<'_> {
         Ok(true)
     }
 
-    /// Puts the blocks that the index lists before the first one found in front of it.
+    /// Inserts the blocks that the index lists before the first block that was found.
     pub(super) fn lost_in_front(&mut self, head_end: u64, end: End) -> Result<()> {
         if self.only_looks_like_an_index(end) {
             return Ok(());
@@ -63,7 +63,7 @@ impl Chain<'_> {
             return Ok(());
         }
         self.blocks.offsets.splice(0..0, lost.iter().copied());
-        // What was taken for junk in the padding was one of them.
+        // A defect of bytes in the padding was one of these blocks.
         self.blocks
             .defects
             .retain(|defect| defect.block.is_some() || lost.binary_search(&defect.offset).is_err());
@@ -73,7 +73,7 @@ impl Chain<'_> {
         self.judge_lost(0, &lost)
     }
 
-    /// Where a block stands somewhere behind `end`, whose own end fits: not far, since this is only told.
+    /// Returns the offset of a block not far behind `end` whose own end fits. Used for a message only.
     pub(super) fn block_behind_junk(&mut self, end: u64) -> Result<Option<u64>> {
         let mut bytes = vec![0; PIECE];
         let read = read_up_to(self.source, end, &mut bytes)?;
@@ -90,14 +90,14 @@ impl Chain<'_> {
         Ok(None)
     }
 
-    /// The offsets of the index if they ascend and lie before it, and where it is.
+    /// Returns the offsets in the index, and its own offset, if they ascend and lie before it.
     fn listed_in_order(&self) -> Option<(Vec<u64>, u64)> {
         let Index { offset, offsets: Ok(offsets), .. } = self.index.as_ref()? else { return None };
         let fit = is_ascending(offsets) && offsets.last().is_some_and(|last| last < offset);
         fit.then(|| (offsets.clone(), *offset))
     }
 
-    /// Whether there is more than padding from each offset to the next, and from the last to `until`.
+    /// True if more than padding lies between each offset and the next, and between the last and `until`.
     fn hold_something(&self, offsets: &[u64], until: u64) -> Result<bool> {
         let ends = offsets.iter().skip(1).chain([&until]);
         for (start, end) in offsets.iter().zip(ends) {
@@ -108,16 +108,17 @@ impl Chain<'_> {
         Ok(true)
     }
 
-    /// Whether there are only blanks, as far as is looked.
+    /// True if only blanks lie between, up to the longest gap searched.
     fn is_padding(&self, start: u64, end: u64) -> Result<bool> {
         let end = end.min(start.saturating_add(LONGEST_GAP)).min(self.size);
         Ok(self.blanks_end(start)? >= end)
     }
 
-    /// Where the first byte from `start` on is that is no blank, as far as is looked.
+    /// Returns the offset of the first byte from `start` on that is not blank, within the longest gap
+    /// searched.
     pub(super) fn blanks_end(&self, start: u64) -> Result<u64> {
         let end = start.saturating_add(LONGEST_GAP).min(self.size);
-        // It is mostly short.
+        // The padding is usually short.
         let mut bytes = vec![0; FIRST_PIECE];
         let mut at = start;
         while at < end {
@@ -134,7 +135,7 @@ impl Chain<'_> {
         Ok(end)
     }
 
-    /// Says of each lost block, the first of which is `n`, what is wrong with it.
+    /// Notes the defects of each lost block. The first one is block `n`.
     fn judge_lost(&mut self, n: usize, lost: &[u64]) -> Result<()> {
         for (n, offset) in (n..).zip(lost) {
             let before = self.blocks.defects.len();

@@ -1,9 +1,10 @@
-//! Blocks that do not lie where the index says, because a block before them has lost bytes, or got some.
+//! Finds shifted blocks, which are not where the index says because a block before them has lost or gained
+//! bytes.
 //!
-//! Where the chain breaks, the block that should come next is looked for near the place that the index gives it,
-//! measured from the last block that was found. A magic counts only if its block is as long as the index says, or leads
-//! to a block or to the index, and if no other place of the index is as near: so neither data of a block nor a block
-//! with another number is taken for it.
+//! If the chain breaks, the next block is searched near its place in the index, measured from the last block
+//! that was found. A magic counts only if its block has the length that the index gives, or ends at another
+//! block or the index, and if no other place in the index is as near. Data of a block or a block with another
+//! number are therefore not mistaken for it.
 
 use super::{Chain, Next, is_ascending};
 use crate::error::Result;
@@ -11,38 +12,39 @@ use crate::format::asdf::header::LONGEST_FIELDS;
 use crate::format::asdf::{self, defect::Defect};
 use crate::source::read_up_to;
 
-/// Bytes before and behind a place of the index that are searched.
+/// Bytes searched before and after a place from the index.
 const FARTHEST: u64 = 64 << 10;
-/// Blocks whose headers are damaged that a search goes on behind.
+/// The most blocks with damaged headers that a search skips.
 const MOST_LOST: usize = 8;
-/// Searches in a file, against hostile ones.
+/// The most searches in a file, as a bound against hostile files.
 const MOST_SEARCHES: usize = 1024;
-/// Magics tried in a search.
+/// The most magics tried in a search.
 const MOST_MAGICS: usize = 64;
 
-/// A block that is searched.
+/// A block to search for.
 struct Wanted {
-    /// Where it should be.
+    /// The offset at which it is expected.
     expected: u64,
-    /// Bytes before that place in which no block with a lower number can be.
+    /// The number of bytes before that offset in which no block with a lower number can begin.
     before: u64,
-    /// Its length by the index, if another one follows it.
+    /// Its length according to the index, unless it is the last block.
     len: Option<u64>,
-    /// Where the index is.
+    /// The offset of the index.
     index: u64,
 }
 
 impl Chain<'_> {
-    /// Finds where the chain goes on behind block `n` if the blocks there are shifted; notes what is wrong.
+    /// Finds where the chain continues after block `n` if the blocks there are shifted, and notes the
+    /// defects.
     ///
-    /// `end` is where that block should end.
+    /// `end` is the offset at which block `n` should end.
     pub(super) fn by_shifted_index(&mut self, n: usize, end: Option<u64>) -> Result<Option<u64>> {
         let Some((listed, index)) = self.listed_from(n) else { return Ok(None) };
         let here = self.blocks.offsets[n];
         if let Some(end) = end
             && asdf::recognises(self.window.at(end, LONGEST_FIELDS)?)
         {
-            // Of two files in one the index is that of the second.
+            // If a second file follows in this one, the index belongs to the second.
             return Ok(None);
         }
         if let ([_], Some(end)) = (&listed[..], end)
@@ -60,9 +62,9 @@ impl Chain<'_> {
                 index,
             };
             match self.nearest(&wanted)? {
-                // The index is right: this is no shift.
+                // The block is at its place in the index, so nothing is shifted.
                 Some(at) if at == listed[k] => return Ok(None),
-                // Each lost block needs a place of its own.
+                // Each lost block needs an offset of its own.
                 Some(at) if at > here.saturating_add(k as u64) => {
                     self.note_shift(n, end, at, &listed[..k], expected);
                     return Ok(Some(at));
@@ -73,7 +75,8 @@ impl Chain<'_> {
         Ok(None)
     }
 
-    /// The offsets of the index from block `n` on, and where the index is, if the blocks so far are those of the index.
+    /// Returns the offsets in the index from block `n` on, and its own offset, if the chain agrees with the
+    /// index so far.
     fn listed_from(&mut self, n: usize) -> Option<(Vec<u64>, u64)> {
         let index = self.index.as_ref()?;
         let offsets = index.offsets.as_ref().ok()?;
@@ -85,13 +88,13 @@ impl Chain<'_> {
         Some((from.to_vec(), index.offset))
     }
 
-    /// The nearest block to an expected place.
+    /// Returns the nearest block to an expected offset.
     fn nearest(&mut self, wanted: &Wanted) -> Result<Option<u64>> {
         self.searches += 1;
         let Wanted { before, len, expected, index } = *wanted;
         let behind = len.map_or(FARTHEST, |len| len / 2);
         let from = expected.saturating_sub(before.min(FARTHEST));
-        // The four bytes of a magic that begins there.
+        // The range includes the four bytes of a magic that begins at its end.
         let until = expected.saturating_add(behind.min(FARTHEST)).saturating_add(4).min(index);
         let Some(count) = until.checked_sub(from).filter(|_| self.searches <= MOST_SEARCHES) else {
             return Ok(None);
@@ -112,7 +115,7 @@ impl Chain<'_> {
         Ok(None)
     }
 
-    /// Whether a block stands at `at` that is as long as the index says, or whose end fits.
+    /// True if a block at `at` has the length that the index gives, or its end fits.
     fn proves_itself(&mut self, at: u64, len: Option<u64>, index: u64) -> Result<bool> {
         let bytes = self.window.at(at, LONGEST_FIELDS)?;
         if !self.generation.is_magic(bytes) {
@@ -122,11 +125,11 @@ impl Chain<'_> {
         let Some(end) = header.end().filter(|_| !header.streamed()) else { return Ok(false) };
         match len {
             Some(len) if end - at == len => return Ok(true),
-            // The last one may have lost bytes itself.
+            // The last block may have lost bytes itself.
             None if end.abs_diff(index) <= FARTHEST && end > index => return Ok(true),
             _ => {}
         }
-        // An index in the data of a block is none of the file's.
+        // An index in a block's data is not the file's.
         let next = if end <= self.size { self.next(end)? } else { return Ok(false) };
         Ok(match next {
             Next::Block(_) => true,
@@ -135,18 +138,19 @@ impl Chain<'_> {
         })
     }
 
-    /// Notes that blocks go on at `at` behind block `n`, not where they are `expected`. `listed` are the offsets of the
-    /// index from that block to the one before `at`: all but the first are lost.
+    /// Notes that the blocks after block `n` continue at `at` instead of at `expected`. `listed` are the
+    /// offsets in the index from block `n` to the one before `at`. All but the first of these blocks are
+    /// lost.
     fn note_shift(&mut self, n: usize, end: Option<u64>, at: u64, listed: &[u64], expected: u64) {
         if end.is_none() {
-            // Sizes that seemed to be those of a file cut short are wrong: the file goes on.
+            // The sizes looked like those of a truncated file, but the file continues, so they are wrong.
             let of_block = self.blocks.defects.iter_mut().rev().take_while(|defect| defect.block == Some(n));
             of_block.for_each(|defect| defect.severity = crate::format::Severity::Damage);
         }
         let here = self.blocks.offsets[n];
         let mut last = n;
         for (k, offset) in listed.iter().enumerate().skip(1) {
-            // Each has a place of its own before the next block.
+            // Each lost block has an offset of its own before the next block.
             let before = self.blocks.offsets[last];
             let latest = at - (listed.len() - k) as u64;
             let place = here.saturating_add(offset - listed[0]).min(latest).max(before + 1);

@@ -1,4 +1,4 @@
-//! The chain on files built byte by byte.
+//! Tests of the chain with files built byte by byte.
 
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ fn index_of(offsets: &[u64]) -> Vec<u8> {
     format!("#ASDF BLOCK INDEX\n%YAML 1.1\n--- {offsets:?}\n...\n").into_bytes()
 }
 
-/// The parts one after the other behind a head, and where each begins.
+/// Concatenates the parts after a head. Returns the file and the offset of each part.
 fn file(parts: &[Vec<u8>]) -> (Vec<u8>, Vec<u64>) {
     let mut bytes = HEAD.to_vec();
     let starts = parts
@@ -122,7 +122,7 @@ fn magic_in_padding_behind_other_bytes_is_stepped_over() {
             assert_eq!(severities(&found), [Severity::Note]);
         }
     }
-    // A leftover of a block in the padding: only an index can tell.
+    // Only an index can tell a leftover of a block in the padding from a block.
     let leftover = [&b"-"[..], &block(0, 50, 50, b"old")].concat();
     let (bytes, starts) = file(&[leftover, b"  ".to_vec(), plain(&[7; 99])]);
     let found = blocks_of([&bytes[..], &index_of(&starts[2..])].concat());
@@ -139,18 +139,18 @@ fn the_first_magic_behind_blanks_is_the_first_block_whatever_follows_it() {
             let at = starts[0] + padding.len() as u64;
             assert_eq!(found.offsets, [at], "{}", header.escape_ascii());
             assert!(severities(&found).contains(&Severity::Damage), "{:?}", found.defects);
-            // An index that knows of it says where the others are.
+            // An index that lists the damaged block gives the offsets of the others.
             let found = blocks_of([&bytes[..], &index_of(&[at, starts[1], starts[2]])].concat());
             assert_eq!(found.offsets, [at, starts[1], starts[2]], "{}", header.escape_ascii());
             assert!(severities(&found).contains(&Severity::Damage), "{:?}", found.defects);
-            // One that does not contradicts.
+            // An index without it contradicts the chain.
             let found = blocks_of([&bytes[..], &index_of(&starts[1..])].concat());
             assert_eq!(found.offsets, starts[1..], "{}", header.escape_ascii());
         }
     }
 }
 
-/// A file of three blocks, the first or second of which has bytes at `at` written over.
+/// Overwrites bytes at `at` in the first or second block of a file with three.
 fn damaged(n: usize, at: usize, damage: &[u8]) -> (Blocks, Vec<u64>) {
     let (mut bytes, starts) = file(&[b"  ".to_vec(), plain(b"one"), plain(b"two"), plain(b"three")]);
     bytes[starts[n + 1] as usize + at..][..damage.len()].copy_from_slice(damage);
@@ -165,7 +165,7 @@ fn flags_that_nobody_knows_are_noted_and_unmake_no_header() {
             assert_eq!(found.offsets, starts, "{flags:#x}");
             assert_eq!(severities(&found), [Severity::Note], "{flags:#x}: {:?}", found.defects);
         }
-        // With the flag of a stream among them it is one, which its sizes contradict.
+        // With the stream flag set the block becomes a stream, which its sizes contradict.
         for flags in [1_u32, 0x8000_0001, 0xffff_ffff] {
             let (found, starts) = damaged(n, 6, &flags.to_be_bytes());
             assert_eq!(found.offsets, starts[..=n], "{flags:#x}");
@@ -216,7 +216,7 @@ fn a_damaged_header_is_bridged_by_the_index_and_keeps_the_numbers() {
     }
 }
 
-/// Bytes removed from, or added to, blocks of a file whose index stays as it was.
+/// Bytes are removed from or added to blocks of a file with an unchanged index.
 #[test]
 fn lost_and_added_bytes_shift_the_blocks_behind_them() {
     let data: Vec<Vec<u8>> = (0..7_u8).map(|n| plain(&vec![n + 1; 100 + 40 * usize::from(n % 2)])).collect();
@@ -250,7 +250,7 @@ fn lost_and_added_bytes_shift_the_blocks_behind_them() {
     }
 }
 
-/// A byte of a header, or of a magic, is lost: only this block is.
+/// One byte of a header or a magic is lost. Only this block is lost with it.
 #[test]
 fn a_byte_lost_in_a_header_loses_one_block() {
     let data: Vec<Vec<u8>> = (0..6).map(|n| plain(&[n; 300])).collect();
@@ -266,7 +266,7 @@ fn a_byte_lost_in_a_header_loses_one_block() {
     }
 }
 
-/// Blocks of one size: a damaged header must not give its number to the next block.
+/// The blocks have one size. A damaged header must not give its number to the next block.
 #[test]
 fn a_block_with_another_number_is_not_taken_for_one_that_is_shifted() {
     let data: Vec<Vec<u8>> = (0..6).map(|n| plain(&[n; 30])).collect();
@@ -282,7 +282,7 @@ fn a_first_or_last_block_with_a_damaged_header_keeps_its_number_by_the_index() {
     let (bytes, starts) = file(&parts);
     let index = index_of(&starts);
     for lost in [vec![0], vec![2], vec![0, 1], vec![1, 2], vec![0, 2], vec![0, 1, 2]] {
-        // The magic, the header_size, all of it.
+        // Damage to the magic, the header_size, and the whole header.
         for (from, to) in [(0, 1), (1, 4), (4, 6), (0, 54)] {
             let mut bytes = [&bytes[..], &index].concat();
             for n in &lost {
@@ -311,7 +311,7 @@ fn an_index_that_lists_what_holds_nothing_adds_no_block() {
         let in_order = blocks_of([&bytes[..], &index_of(&offsets)].concat());
         assert_eq!(in_order.offsets, starts[1..], "{more:?}");
     }
-    // Of two files in one, the first without an index, the second's index is no help.
+    // The first of two files in one has no index. The index of the second must not be used.
     let (first, starts) = file(&[plain(b"one")]);
     let (second, mut others) = file(&[plain(b"one"), plain(b"another"), plain(&[7; 200]), plain(b"4")]);
     others.retain(|other| *other <= starts[0] || *other >= first.len() as u64);

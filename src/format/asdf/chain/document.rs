@@ -6,18 +6,18 @@ use crate::format::asdf::quantize::{ByteOrder, Float};
 use crate::format::asdf::tile::{MAX_DIMENSIONS, Tiling};
 use crate::yaml::Value;
 
-/// How many bytes of a block are enough to find its chain.
+/// The bytes at the start of a block in which its chain must end.
 pub const HEAD: usize = 64 << 10;
 
-/// How many encodings a chain may have.
+/// The most encodings in a chain.
 const MAX_ENCODINGS: usize = 16;
 
-/// How many nodes the chain's document may have.
+/// The most YAML nodes in the chain's document.
 const MAX_NODES: usize = 2000;
 
-/// Parses the chain at the start of a block's data, and says at which byte of them the encoded bytes begin.
+/// Parses the chain at the start of a block's data. Returns the chain and the offset of the encoded bytes.
 ///
-/// `head` are the first [`HEAD`] bytes of the data, or all of them if there are fewer.
+/// `head` is the first [`HEAD`] bytes of the data, or all data if they are shorter.
 pub fn parse(head: &[u8]) -> Result<(Chain, usize)> {
     let head = head.get(..HEAD).unwrap_or(head);
     let end = document_end(head).ok_or_else(|| {
@@ -27,7 +27,7 @@ pub fn parse(head: &[u8]) -> Result<(Chain, usize)> {
     Ok((chain.map_err(|error| error.within("the encoding chain"))?, end))
 }
 
-/// Where the first line `...` and its line break end.
+/// Returns the end of the first line `...` with its line break.
 fn document_end(head: &[u8]) -> Option<usize> {
     memchr::memmem::find_iter(head, b"\n...").find_map(|at| {
         let end = at + 4;
@@ -98,7 +98,7 @@ fn encoding(entry: &Value) -> Result<Encoding> {
     }
 }
 
-/// A name from the file, fit for a message.
+/// Quotes a name from the file for a message.
 fn shown(name: &str) -> String {
     format!("\"{}\"", name.chars().take(40).collect::<String>().escape_debug())
 }

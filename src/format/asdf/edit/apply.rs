@@ -1,4 +1,5 @@
-//! Carries out a change by one of five plans. Whatever happens, the file is the old one or the new one.
+//! Carries out a change by one of five plans. Whatever happens, the file on disk is the old one or the new
+//! one.
 //!
 //! Plans that write a new file ([`replace`]) need no journal: one rename puts the new file in place of the old
 //! one. Plans that change the file itself ([`journaled`]) write the journal first.
@@ -23,7 +24,7 @@ pub(crate) use stream::{linked, not_leased};
 /// Bytes compared and written at once.
 const PIECE: usize = 64 << 10;
 
-/// What a save works on.
+/// A save in progress.
 pub(crate) struct Job<'a, S: Storage> {
     /// The file system.
     pub(crate) storage: &'a S,
@@ -31,50 +32,50 @@ pub(crate) struct Job<'a, S: Storage> {
     pub(crate) path: &'a std::path::Path,
     /// The open source.
     pub(crate) file: &'a S::File,
-    /// Where journal and image may lie, best first.
+    /// The directories for journal and image, best first.
     pub(crate) places: &'a [SidecarPaths],
-    /// What is to be done.
+    /// The change to carry out.
     pub(crate) change: &'a Change<'a>,
     /// The identity that the source must have until a plan changes it.
     pub(crate) source: std::cell::Cell<Identity>,
-    /// What file systems can't do.
+    /// The plans that file systems are known not to support.
     pub(crate) limits: &'a DeviceLimits,
-    /// The readers of the source, who are told of what changes in it.
+    /// The readers of the source. They are notified before its bytes change.
     pub(crate) readers: std::cell::RefCell<&'a mut dyn Readers>,
-    /// How many syncs were made.
+    /// The number of syncs so far.
     pub(crate) syncs: std::cell::Cell<u32>,
-    /// Whether the source has a read lease; it is then open for reading only.
+    /// True if the source has a read lease. It is then open for reading only.
     pub(crate) leased: bool,
-    /// Whether a journal could not be removed although the save is complete. The next recovery removes it.
+    /// True if the save is complete but its journal could not be removed. The next recovery removes it.
     pub(crate) left: std::cell::Cell<bool>,
 }
 
 /// The outcome of a plan that succeeded.
 #[derive(Debug)]
 pub(crate) enum Done<F> {
-    /// The source is changed.
+    /// The source itself was changed.
     SameFile,
-    /// A new file has the source's name. With an error: the rename may not survive a crash.
+    /// A new file has the source's name. The error says that the rename may not survive a crash.
     NewFile(NewFile<F>, Option<Error>),
 }
 
 /// The file that has taken the source's place.
 #[derive(Debug)]
 pub(crate) struct NewFile<F> {
-    /// Open as the source was.
+    /// The file, opened like the source.
     pub(crate) file: F,
-    /// What it is locked by, if not by itself.
+    /// The descriptor that holds its lock, if that is another one.
     pub(crate) lock: Option<F>,
 }
 
-/// Why a plan failed. The source is the old one, unless the error says otherwise.
+/// The reason why a plan failed. The source is the old file, unless the error says otherwise.
 #[derive(Debug)]
 pub(crate) enum Stopped {
-    /// The file system does not support it, or something would be lost: try the next plan.
+    /// The file system does not support the plan, or something would be lost. The next plan is tried.
     Unsuited(Error),
     /// Another program changed the source meanwhile.
     SourceChanged,
-    /// It failed.
+    /// The plan failed.
     Failed(Error),
 }
 
@@ -92,7 +93,8 @@ impl<S: Storage> Job<'_, S> {
         }
         match plan {
             Plan::InPlace => self.in_place().map(|()| Done::SameFile),
-            // A program that opens the file meanwhile would write to a place that is another one by then.
+            // A program that opens the file during the save would write at an offset that no longer means the
+            // same.
             Plan::Insert | Plan::Rewrite if self.change.moves_a_stream() => {
                 Err(unsuited("the last block is streamed"))
             }
@@ -119,11 +121,13 @@ impl<S: Storage> Job<'_, S> {
         self.storage.sync_with_dir(file, dir)
     }
 
-    /// Takes the file system's answer to the one request that only `plan` makes.
+    /// Remembers that the file system does not support `plan`, if `error` says so. The error must come from
+    /// the one request that only this plan makes.
     fn note_limit(&self, plan: Plan, error: &std::io::Error) {
         let never = match error.raw_os_error() {
             Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOTTY) => true,
-            // A range that is not of the device's clusters. A clone may have other reasons.
+            // EINVAL from an insertion: the range does not fit the device's clusters. A clone may get EINVAL
+            // for other reasons.
             Some(libc::EINVAL) => plan == Plan::Insert,
             _ => false,
         };
@@ -132,12 +136,12 @@ impl<S: Storage> Job<'_, S> {
         }
     }
 
-    /// Whether the source is still the file that the change was planned for.
+    /// Fails unless the source is still the file that the change was planned for.
     fn check_unchanged(&self) -> Result<(), Stopped> {
         let planned = self.source.get();
         let named = self.named();
         let now = self.storage.meta(self.file)?.identity;
-        // What is appended to a stream is no concern of a head that stays within its room.
+        // A streamed file may grow: appended bytes do not affect a head that fits before the first block.
         let grown = || -> std::io::Result<bool> {
             let head = self.change.old_head;
             let may = self.change.streamed && now.same_file(&planned) && now.size >= planned.size;
@@ -149,12 +153,13 @@ impl<S: Storage> Job<'_, S> {
         }
     }
 
-    /// The identity of the file that has the name.
+    /// Returns the identity of the file at the source's path.
     fn named(&self) -> std::io::Result<Identity> {
         if !self.storage.is_remote(self.file) {
             return Ok(self.storage.meta_at(self.path)?.identity);
         }
-        // Only an opening finds a file that was replaced on the server; it may have the same number.
+        // Only opening the path finds a file that was replaced on the server. The new file may have the same
+        // inode number.
         let file = self.storage.open(self.path, false)?;
         let (head, identity) = (self.change.old_head, self.storage.meta(&file)?.identity);
         match version(self.storage, &file, head.len)? == head && identity.size >= self.source.get().size {
@@ -164,7 +169,7 @@ impl<S: Storage> Job<'_, S> {
     }
 }
 
-/// Whether an answer means that the file system can't do this at all.
+/// True if the error says that the file system can't do this at all.
 pub(super) fn cannot(error: &std::io::Error) -> bool {
     matches!(
         error.raw_os_error(),

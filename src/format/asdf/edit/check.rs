@@ -1,9 +1,9 @@
-//! Checks a text before anything is written: whether it may become the tree.
+//! Checks whether a text may become the tree, before anything is written.
 //!
-//! A text is refused if Python asdf could no longer open the file as the same data (`check/meaning.rs`), or if
-//! it would break the file's layout, whatever the tree means (`check/layout.rs`). Only what the text makes
-//! worse counts: defects that the tree had before may stay. What tools drop and users do not miss (the
-//! prologue, the last newline, `...`) is put back; everything else is taken byte for byte.
+//! A text is refused if Python asdf could no longer open the file as the same data (`check/meaning.rs`), or
+//! if it would break the file's layout (`check/layout.rs`). Only newly introduced problems are refused:
+//! defects of the old tree may stay. Parts that tools drop and users do not miss (the prologue, the last
+//! newline, `...`) are restored. Everything else is saved byte for byte.
 
 use std::borrow::Cow;
 
@@ -30,19 +30,19 @@ pub use arrays::{ArrayNode, TreeFacts};
 
 use prologue::Prologue;
 
-/// Warnings that are told.
+/// The most warnings reported.
 const MOST_WARNINGS: usize = 30;
 
-/// The blocks of the file that the text is for.
+/// The block sizes of the file that is edited.
 pub trait BlockSizes {
-    /// How many there are.
+    /// Returns the number of blocks.
     fn count(&self) -> usize;
 
-    /// Bytes of the decoded data of block `n`, as far as a reader gets them; `None` if that is not known.
+    /// Returns the decoded size of block `n` in bytes, up to the first damage; `None` if it is not known.
     fn size(&self, n: usize) -> Option<u64>;
 }
 
-/// Sizes that are all known.
+/// Block sizes that are all known.
 impl BlockSizes for Vec<u64> {
     fn count(&self) -> usize {
         Vec::len(self)
@@ -53,10 +53,10 @@ impl BlockSizes for Vec<u64> {
     }
 }
 
-/// The saved text, as far as a new one is compared with it.
+/// The saved text: the facts with which a new text is compared.
 #[derive(Debug)]
 pub struct Old {
-    /// The text up to the first document.
+    /// The text up to and including the last line of the prologue.
     head: Vec<u8>,
     has_tree: bool,
     is_utf8: bool,
@@ -67,18 +67,18 @@ pub struct Old {
 /// A text that may be saved.
 #[derive(Debug)]
 pub struct Accepted<'n> {
-    /// What is to be written.
+    /// The text to write.
     pub text: Cow<'n, [u8]>,
-    /// What was put back into it.
+    /// Messages for the parts that were restored.
     pub restored: Vec<String>,
-    /// The first warnings, and how many more there are.
+    /// The first warnings, and the number of further ones.
     pub warnings: Vec<Problem>,
-    /// This text as the saved one of the next check; `None` if it was not surveyed.
+    /// This text as [`Old`] for the next check; `None` if it was not surveyed.
     pub next: Option<Old>,
 }
 
 impl Old {
-    /// Surveys the saved text: the whole head of the file.
+    /// Surveys the saved text, which is the whole head of the file.
     pub fn of(text: &[u8]) -> Self {
         Self::with_facts(text, facts(text, None))
     }
@@ -99,7 +99,7 @@ impl Old {
         }
     }
 
-    /// What the survey found; an error if the text is not YAML.
+    /// Returns the results of the survey, or the error if the text is not YAML.
     pub fn facts(&self) -> Result<&TreeFacts, &survey::Broken> {
         self.facts.as_ref().map_err(|broken| &**broken)
     }
@@ -140,7 +140,7 @@ fn refuse(text: &[u8], faults: Vec<Fault>) -> Result<(), Box<Problems>> {
     }
 }
 
-/// The first of the warnings, and how many more there are.
+/// Returns the first warnings, and a last one with the number of further ones.
 fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
     let more = faults.len().saturating_sub(MOST_WARNINGS);
     let first = faults.into_iter().take(MOST_WARNINGS).map(|fault| fault.into_problem(text));
@@ -148,7 +148,7 @@ fn first_warnings(text: &[u8], faults: Vec<Fault>) -> Vec<Problem> {
     first.chain(more).collect()
 }
 
-/// What is in a whole text, and what was lost since the old one.
+/// Surveys a whole text, and finds what it lost compared with the text `before`.
 fn facts(text: &[u8], before: Option<&TextSample>) -> Result<TreeFacts, Box<survey::Broken>> {
     let standard = Prologue::of(text).standard.and_then(|line| {
         let words = prologue::words(&text[line]);
@@ -164,25 +164,25 @@ fn facts(text: &[u8], before: Option<&TextSample>) -> Result<TreeFacts, Box<surv
 
 /// A text that is checked.
 struct Draft<'d, 'n> {
-    /// With what was put back.
+    /// The normalized text.
     text: &'d [u8],
     normalized: &'d normalize::Normalized<'n>,
 }
 
 impl Draft<'_, '_> {
-    /// A fault at an offset of the normalized text, as a place in the text that was written.
+    /// Makes a fault from an offset in the normalized text. The fault has the offset in the text as written.
     fn fault(&self, offset: usize, what: impl Into<String>, to_do: &str) -> Fault {
         Fault::new(Some(self.normalized.original(offset)), what, to_do)
     }
 }
 
-/// A problem whose line is not counted yet: there may be as many as there are nodes, and few are told.
+/// A problem whose line is not counted yet. There may be as many as nodes, and only a few are reported.
 #[derive(Debug)]
 struct Fault {
     class: Class,
     what: String,
     to_do: String,
-    /// Where it is in the text as it was written, if it is at a place.
+    /// Its offset in the text as written; `None` if it is not at one place.
     offset: Option<usize>,
 }
 
@@ -191,12 +191,12 @@ impl Fault {
         Self { class: Class::Invalid, what: what.into(), to_do: to_do.to_owned(), offset }
     }
 
-    /// A fault of the text as a whole.
+    /// Makes a fault of the text as a whole.
     fn of_all(what: impl Into<String>, to_do: &str) -> Self {
         Self::new(None, what, to_do)
     }
 
-    /// The problem that it is in `text`.
+    /// Converts the fault to a problem with line and column in `text`.
     fn into_problem(self, text: &[u8]) -> Problem {
         let position = self.offset.map(|offset| {
             let (line, column, excerpt) = excerpt::at(text, offset);
@@ -213,12 +213,12 @@ struct Judgement {
     warnings: Vec<Fault>,
 }
 
-/// The offset of a place in the text.
+/// Returns the byte offset of a place in the text.
 fn offset(place: Mark) -> usize {
     usize::try_from(place.offset).unwrap_or(usize::MAX)
 }
 
-/// Bytes in memory that the caller holds.
+/// Bytes in memory, borrowed.
 #[derive(Debug)]
 struct Bytes<'a>(&'a [u8]);
 

@@ -1,6 +1,6 @@
-//! The block index as it is written, and what may stand where it goes.
+//! The block index: writes it, and classifies the bytes found in its place.
 //!
-//! The text is the one of the standard's examples, which all readers take:
+//! The text has the form of the standard's examples, which all readers accept:
 //!
 //! ```text
 //! #ASDF BLOCK INDEX
@@ -17,33 +17,33 @@ use memchr::memmem;
 
 use crate::format::asdf::index::{MARKER, parse};
 
-/// What a save did about the block index.
+/// The outcome of a save for the block index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexed {
-    /// It was right and is untouched.
+    /// The index was right and is unchanged.
     Kept,
-    /// It was missing, stale or moved, and is written.
+    /// The index was missing or stale, or the blocks moved. It is written.
     Written,
-    /// The standard wants none: there are no blocks, or the last one is streamed.
+    /// The standard allows no index: there are no blocks, or the last one is streamed.
     None,
-    /// None was written: bytes that are not ours to destroy follow the last block.
+    /// No index was written: bytes of unknown origin follow the last block, and are kept.
     Foreign,
-    /// None was written: the last block is damaged, so its place is unknown.
+    /// No index was written: the last block is damaged, so its end is unknown.
     Damaged,
 }
 
 /// The bytes between the last block and the end of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tail {
-    /// An index that lists what the chain of blocks shows, and nothing else.
+    /// An index that agrees with the chain of blocks, and nothing else.
     Current,
-    /// Nothing, or nothing worth keeping: zeros, an index that is wrong or has no end, several of them.
+    /// Nothing worth keeping: no bytes, zeros, a wrong or unfinished index, or several indexes.
     Free,
-    /// Something else.
+    /// Other bytes.
     Foreign,
 }
 
-/// The index of blocks at these offsets.
+/// Returns the text of the index for blocks at these offsets.
 pub(crate) fn text(offsets: &[u64]) -> Vec<u8> {
     let mut text = format!("{}\n%YAML 1.1\n---\n", String::from_utf8_lossy(MARKER));
     for offset in offsets {
@@ -54,11 +54,11 @@ pub(crate) fn text(offsets: &[u64]) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What `bytes`, all that follows the last block, are.
+/// Classifies `bytes`, which are all that follows the last block.
 pub(crate) fn judge(bytes: &[u8], offsets: &[u64]) -> Tail {
     let mut rest = skip_zeros(bytes);
     let mut judged = Tail::Free;
-    // Some writers put a new index behind the old one.
+    // Some writers append a new index after the old one.
     for n in 0.. {
         if rest.is_empty() {
             break;
@@ -81,7 +81,7 @@ fn skip_zeros(bytes: &[u8]) -> &[u8] {
     &bytes[start..]
 }
 
-/// How long an index without an end is, as far as it could be one.
+/// Returns the length of an unfinished index: up to the first byte that can't be part of one.
 pub(super) fn unfinished(list: &[u8]) -> usize {
     list.iter().position(|byte| !matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=b'~')).unwrap_or(list.len())
 }

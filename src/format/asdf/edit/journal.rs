@@ -1,9 +1,10 @@
-//! The journal: what a save is about to change in the source, both as it is and as it will be.
+//! The journal: a record of the changes that a save is about to make in the source, with the old and the new
+//! bytes.
 //!
-//! It is on disk, file and name, before the first byte of the source changes. After a crash it proves
-//! that the source is the old file, the new one or a mixture of both, and holds what is needed to make
-//! it one of them. The proof is the bytes: inode numbers, owners and modes change with a copy, a restore or
-//! a mount. All numbers are big-endian.
+//! The journal and its name are durable before the first byte of the source changes. After a crash the
+//! journal proves that the source is the old file, the new one or a mixture of both, and holds the bytes to
+//! make it one of them. The proof compares bytes, because inode numbers, owners and modes change when a file
+//! is copied or restored. All numbers are big-endian.
 //!
 //! ```text
 //!   0  8  magic "ASDFJRNL"
@@ -11,47 +12,47 @@
 //!  10  2  how the source is changed: 1 in place, 2 with an inserted range, 3 from an image
 //!  12  2  1 if the last block is streamed, so that the source may grow at any time
 //!  14  2  zeros
-//!  16  8  the source's size before the save
-//!  24  8  its modification time, seconds
-//!  32  4  and nanoseconds
-//!  36  6  its first bytes, on which the mark of a save under way is written
+//!  16  8  size of the source before the save
+//!  24  8  modification time of the source before the save, seconds
+//!  32  4  nanoseconds of that time
+//!  36  6  first bytes of the source, which the mark of an unfinished save overwrites
 //!  42  6  zeros
-//!  48  8  its size after the save
-//!  56  8  where the bytes that are kept begin before the save
-//!  64  8  where they end
-//!  72  8  by how much they are moved
-//!  80  8  where the range is inserted
-//!  88  8  the image's size
-//!  96 16  MD5 of the image's bytes that are not kept ones
+//!  48  8  size of the source after the save
+//!  56  8  start of the kept bytes before the save
+//!  64  8  end of the kept bytes before the save
+//!  72  8  distance by which the kept bytes move
+//!  80  8  offset of the inserted range
+//!  88  8  size of the image
+//!  96 16  MD5 of the image without the kept bytes
 //! 112 384 zeros
-//! 496 16  MD5 of the 496 bytes before
+//! 496 16  MD5 of the first 496 bytes
 //! 512     records, one after the other:
-//!         0  4  kind: 1 a range, 2 extents, 3 the end, 4 what the save leaves alone
+//!         0  4  kind: 1 a range, 2 extents, 3 the end, 4 unchanged bytes
 //!         4  4  old_len: bytes of the range before the save (of extents: bytes of the list)
-//!         8  4  new_len: bytes of it after the save (0 if they are in the image)
+//!         8  4  new_len: bytes of the range after the save (0 if they are in the image)
 //!        12  4  zeros
-//!        16  8  offset of the range in the source (of the end: how many records there are)
+//!        16  8  offset of the range in the source (of the end: number of records)
 //!        24     the old bytes, then the new ones (of extents: logical, physical, len, 8 bytes each;
-//!               of the end: MD5 of the header's MD5 and the XXH3 of all records; of what the save leaves
-//!               alone: MD5 of the XXH3s of the head outside of the ranges and of the first kept bytes)
-//!            16  XXH3 (128 bits) of the record up to here
+//!               of the end: MD5 of the header's MD5 and the XXH3 of all records; of unchanged bytes:
+//!               MD5 of the XXH3s of the head outside the ranges and of the first kept bytes)
+//!            16  XXH3 (128 bits) of the record before this field
 //! ```
 //!
-//! With an inserted range the offsets and the old bytes of ranges are those of the source with a hole
-//! of zeros already in it; so what remains to be done after the insertion is a change in place.
+//! If a range is inserted, the ranges' offsets and old bytes describe the source with the inserted hole of
+//! zeros. After the insertion the rest of the save is then a change in place.
 //!
-//! The checksums show what a disk lost or tore, not what was forged; so the records, which may hold as much
-//! as the tree, have one that costs next to nothing. A forged journal can describe any sound file as a
-//! mixture and have other bytes written into it. So a journal changes a file only if every user that could have
-//! written it may write the file itself. Otherwise it is evidence that a save was interrupted: the file stays as
-//! it is, unread, until the user decides (`recover.rs`).
+//! The checksums detect what a disk lost or tore, not forgery. The records may hold as much as the tree, so
+//! their checksum is a fast one. A forged journal can describe any sound file as a mixture and have other
+//! bytes written into it. A journal therefore changes a file only if every user that could have written the
+//! journal may also write the file. Otherwise it is only evidence of an interrupted save: the file stays
+//! unchanged and is not read until the user decides (`recover.rs`).
 //!
-//! A journal that was removed may be there again after a power cut, beside a file that was saved anew since.
-//! That file has other bytes where the journal says that its save left them alone. So the journal is not taken for
-//! the file's own.
+//! After a power cut a removed journal may reappear beside a file that was saved again since. That file
+//! differs in bytes that the journal records as unchanged, so the journal is recognised as not belonging to
+//! it.
 //!
-//! The records are at most a few hundred KiB each, so that a journal of any size can be written and
-//! read in little memory.
+//! A record has at most a few hundred KiB, so that a journal of any size can be written and read in little
+//! memory.
 
 use std::io;
 use std::path::Path;
@@ -69,7 +70,7 @@ pub(crate) use read::{Journal, Range, Unreadable};
 
 const MAGIC: &[u8; 8] = b"ASDFJRNL";
 const VERSION: u16 = 3;
-/// Bytes of the header: one sector, which is written whole or not at all.
+/// Bytes of the header: one sector, which the disk writes atomically.
 pub(crate) const HEADER: usize = 512;
 const RECORD: usize = 24;
 pub(crate) const DIGEST: usize = 16;
@@ -79,59 +80,59 @@ const GATHERED: usize = 256 << 10;
 const EXTENTS_AT_ONCE: usize = 4096;
 /// Bytes of one extent.
 const EXTENT: usize = 24;
-/// More old or new bytes than this no record has.
+/// The most old bytes, and the most new bytes, in a record.
 const MOST_BYTES: usize = 256 << 10;
 
 const RANGE: u32 = 1;
 const EXTENTS: u32 = 2;
 const END: u32 = 3;
 const REST: u32 = 4;
-/// Kept bytes by which the source is recognised.
+/// The number of kept bytes that identify the source.
 const RECOGNISED: u64 = 4096;
 
-/// How a source is changed.
+/// A way to change the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// Ranges of it are written over.
+    /// Ranges of the source are overwritten.
     InPlace,
-    /// A range is inserted, then ranges are written over.
+    /// A range is inserted, then ranges are overwritten.
     Insert,
-    /// All of it is written from an image of the new file.
+    /// The whole source is written from an image of the new file.
     Image,
 }
 
-/// What a journal says before its records.
+/// The header of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// How the source is changed.
+    /// The way in which the source is changed.
     pub(crate) way: Method,
     /// True if programs may append to the source at any time.
     pub(crate) grows: bool,
     /// The source's size before the save.
     pub(crate) old_size: u64,
-    /// Its modification time before the save.
+    /// The source's modification time before the save.
     pub(crate) mtime: Time,
-    /// Its first bytes before the save.
+    /// The source's first bytes before the save.
     pub(crate) start: [u8; MARK.len()],
-    /// Its size after the save.
+    /// The source's size after the save.
     pub(crate) new_size: u64,
-    /// Where the bytes that are kept begin before the save.
+    /// The start of the kept bytes before the save.
     pub(crate) kept_from: u64,
-    /// Where they end.
+    /// The end of the kept bytes before the save.
     pub(crate) kept_to: u64,
-    /// By how much they are moved.
+    /// The distance by which the kept bytes move.
     pub(crate) shift: u64,
-    /// Where the range is inserted.
+    /// The offset of the inserted range.
     pub(crate) insert_at: u64,
     /// The image's size.
     pub(crate) image_size: u64,
-    /// Digest of the image's bytes outside of the kept ones.
+    /// The MD5 of the image without the kept bytes.
     pub(crate) image_digest: [u8; DIGEST],
 }
 
 impl Header {
-    /// Digest of bytes that the save leaves alone: those of the head outside of `ranges` and of the mark, and the
-    /// first of the kept ones.
+    /// Returns a digest of bytes that the save leaves unchanged: the head without `ranges` and the mark, and
+    /// the first of the kept bytes.
     pub(crate) fn digest_rest<S: Storage>(
         &self,
         storage: &S,
@@ -141,7 +142,8 @@ impl Header {
         let end = match self.way {
             Method::Insert => self.insert_at,
             Method::InPlace => self.kept_to.min(self.kept_from.saturating_add(RECOGNISED)),
-            // The image itself proves that the journal is there in time.
+            // The image is removed only after the journal, so an image that is there proves that the journal
+            // is not stale.
             Method::Image => 0,
         };
         let mut digest = Md5::new();
@@ -163,7 +165,7 @@ impl Header {
         Ok(digest.finalize().into())
     }
 
-    /// Digest of the image's bytes outside of the kept ones, which the source itself proves.
+    /// Returns the MD5 of the image without the kept bytes. The source itself holds those.
     pub(crate) fn digest_image<S: Storage>(&self, storage: &S, image: &S::File) -> io::Result<[u8; DIGEST]> {
         let mut digest = Md5::new();
         let mut piece = vec![0; MOST_BYTES];
@@ -212,7 +214,7 @@ impl Header {
         bytes.try_into().expect("it was filled up to its length")
     }
 
-    /// Reads a header whose checksum is right; `None` for one of another version or with impossible numbers.
+    /// Parses a header whose checksum is right; `None` if it has another version or impossible numbers.
     fn from_bytes(bytes: &[u8; HEADER]) -> Option<Self> {
         let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         if bytes.get(8..10)? != VERSION.to_be_bytes() {
@@ -266,7 +268,7 @@ pub(crate) struct Writer<'a, S: Storage> {
 }
 
 impl<'a, S: Storage> Writer<'a, S> {
-    /// Begins a journal in an empty file.
+    /// Starts a journal in an empty file.
     pub(crate) fn new(storage: &'a S, file: &'a S::File, header: &Header) -> Self {
         let gathered = header.to_bytes().to_vec();
         let mut digests = Md5::new();
@@ -274,16 +276,16 @@ impl<'a, S: Storage> Writer<'a, S> {
         Self { storage, file, gathered, written: 0, records: 0, digests, ranges: Vec::new() }
     }
 
-    /// Adds a range: what it holds, and what it will hold.
+    /// Adds a range with its old and its new bytes.
     pub(crate) fn range(&mut self, offset: u64, old: &[u8], new: &[u8]) -> io::Result<()> {
-        // Changes come in pieces much smaller than this.
+        // Changes are split into pieces much smaller than this.
         debug_assert!(old.len().max(new.len()) <= MOST_BYTES);
         let at = self.written + (self.gathered.len() + RECORD) as u64;
         self.ranges.push(Range { offset, old_len: old.len(), new_len: new.len(), at });
         self.record(RANGE, offset, old, new)
     }
 
-    /// Adds where the source's bytes lie on the disk.
+    /// Adds the list of the source's extents.
     pub(crate) fn extents(&mut self, extents: &[Extent]) -> io::Result<()> {
         for some in extents.chunks(EXTENTS_AT_ONCE) {
             let mut bytes = Vec::with_capacity(some.len() * EXTENT);
@@ -297,8 +299,8 @@ impl<'a, S: Storage> Writer<'a, S> {
         Ok(())
     }
 
-    /// Ends it, and says where its ranges are; what was written is not durable yet. `rest` is the digest of the bytes
-    /// outside of the ranges.
+    /// Writes the end record, and returns the ranges. The journal is not durable yet. `rest` computes the
+    /// digest of the bytes outside the ranges.
     pub(crate) fn end(
         mut self,
         rest: impl FnOnce(&[Range]) -> io::Result<[u8; DIGEST]>,
@@ -337,19 +339,19 @@ impl<'a, S: Storage> Writer<'a, S> {
     }
 }
 
-/// The checksum of a record, or of other bytes.
+/// Returns the XXH3 (128 bits) of a record or of other bytes.
 fn digest_of(record: &[u8]) -> [u8; DIGEST] {
     xxhash3_128::Hasher::oneshot(record).to_be_bytes()
 }
 
-/// True if a file at `path` begins as a journal.
+/// True if the file at `path` starts with a journal's magic.
 pub(crate) fn begins<S: Storage>(storage: &S, path: &Path) -> bool {
     let mut magic = [0; MAGIC.len()];
     let read = storage.open(path, false).and_then(|file| storage.read_at(&file, 0, &mut magic));
     read.is_ok() && magic == *MAGIC
 }
 
-/// Whether something stands at `path`, link or not.
+/// True if a file, directory or link exists at `path`. A link is not followed.
 pub(crate) fn exists<S: Storage>(storage: &S, path: &Path) -> io::Result<bool> {
     match storage.meta_at(path) {
         Ok(_) => Ok(true),

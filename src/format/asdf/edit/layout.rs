@@ -1,4 +1,4 @@
-//! The layout of the file that is to be saved, as far as a save needs it.
+//! The layout of a file, as a save needs it.
 
 use std::path::Path;
 
@@ -12,34 +12,34 @@ use crate::format::editor::TextVersion;
 use crate::source::storage::Storage;
 use crate::source::{Identity, Source, SourceStat, read_up_to};
 
-/// A tail longer than this is taken for something foreign and kept.
+/// The longest tail that is parsed. A longer one is treated as foreign and kept.
 const LONGEST_TAIL: u64 = 16 << 20;
-/// Bytes looked at in one go.
+/// Bytes read at once.
 const PIECE: usize = 256 << 10;
 
-/// Where things lie in an ASDF file.
+/// The layout of an ASDF file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Which document the file follows.
+    /// The specification that the file follows.
     pub generation: Generation,
-    /// What the file was when this was read.
+    /// The file's identity when the layout was read.
     pub identity: Identity,
-    /// Which text the head is: its length is where the head ends.
+    /// The version of the head's text. Its length is the end of the head.
     pub head: TextVersion,
-    /// Where the bytes begin that are to be kept: the first block, or bytes before it of which it is unknown
-    /// what they are; the end of the file if there are neither.
+    /// The start of the bytes to keep: the first block, or unidentified bytes before it. It is the end of the
+    /// file if there are neither.
     pub kept_from: u64,
-    /// Where they end: at the end of the last block, or of the file.
+    /// The end of the bytes to keep: the end of the last block or of the file.
     pub kept_to: u64,
-    /// The blocks' offsets.
+    /// The offsets of the blocks.
     pub offsets: Vec<u64>,
-    /// Whether the last block reaches to the end of the file, and may grow with it.
+    /// True if the last block is streamed: it reaches to the end of the file, and may grow.
     pub streamed: bool,
-    /// Where the last block ends, if that is known.
+    /// The end of the last block, if it is known. Unknown for a streamed block.
     pub blocks_end: Option<u64>,
-    /// What follows the last block; `None` where it is not known where that one ends.
+    /// The bytes after the last block; `None` if the end of that block is not known.
     pub tail: Option<Tail>,
-    /// Whether all blocks are found by their headers alone, and none is damaged.
+    /// True if all blocks are found by their headers alone, and none is damaged.
     pub sound: bool,
 }
 
@@ -77,7 +77,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Where the last block ends, and what follows it.
+    /// Finds the end of the last block, and classifies the bytes after it.
     fn after_blocks(&mut self, source: &dyn Source, blocks: Blocks) -> Result<()> {
         let size = self.identity.size;
         let last = blocks.offsets.last().copied().unwrap_or_default();
@@ -98,7 +98,7 @@ impl Layout {
                 index::judge(&bytes[..read], &self.offsets)
             }
         };
-        // Behind damage an index may know of blocks that the chain does not reach.
+        // After damage an index may list blocks that the chain does not reach.
         if !self.sound && tail == Tail::Free && size > end {
             tail = Tail::Foreign;
         }
@@ -109,7 +109,8 @@ impl Layout {
         Ok(())
     }
 
-    /// What follows the head of a file without blocks: padding, or something foreign.
+    /// Classifies the bytes after the head of a file without blocks: padding, or foreign bytes, which are
+    /// kept.
     fn without_blocks(&mut self, source: &dyn Source) -> Result<()> {
         let mut piece = vec![0; PIECE];
         let mut at = self.head.len;
@@ -121,7 +122,7 @@ impl Layout {
                 let rest = self.identity.size.saturating_sub(from);
                 let mut bytes = vec![0; rest.min(LONGEST_TAIL) as usize];
                 let read = read_up_to(source, from, &mut bytes)?;
-                // An index without blocks is as good as nothing.
+                // An index that lists no blocks is not worth keeping.
                 if rest > LONGEST_TAIL || index::judge(&bytes[..read], &[]) == Tail::Foreign {
                     self.kept_from = from;
                 }
@@ -134,14 +135,14 @@ impl Layout {
         }
     }
 
-    /// Whether anything behind the head is to be kept.
+    /// True if any bytes after the head are to be kept.
     pub fn keeps_anything(&self) -> bool {
         self.kept_from < self.kept_to
     }
 }
 
-/// Where the padding before the first block holds other bytes than blanks, if a block's magic is among
-/// them: what a reader took for padding may be a block that is damaged.
+/// Returns the offset of the first byte that is not blank in the padding before the first block, if the
+/// padding contains a block's magic: it may hold a damaged block that the reader took for padding.
 fn doubtful_padding(source: &dyn Source, head: &Head, first: u64) -> Result<Option<u64>> {
     let mut piece = vec![0; PIECE.min(usize::try_from(first - head.end).unwrap_or(PIECE))];
     let (mut at, mut from) = (head.end, None);
@@ -157,18 +158,18 @@ fn doubtful_padding(source: &dyn Source, head: &Head, first: u64) -> Result<Opti
         if read < len || at + read as u64 == first {
             break;
         }
-        // A magic may lie across the border.
+        // A magic may span two pieces.
         at += (read - 3) as u64;
     }
     Ok(None)
 }
 
-/// Which text the first `len` bytes of a file are.
+/// Returns the version of the text that is the first `len` bytes of a file.
 pub(crate) fn version<S: Storage>(storage: &S, file: &S::File, len: u64) -> std::io::Result<TextVersion> {
     TextVersion::read(len, |at, piece| storage.read_at(file, at, piece))
 }
 
-/// An open file of a storage, for the parsers.
+/// An open file as a [`Source`], for the parsers.
 #[derive(Debug)]
 pub(super) struct Opened<'a, S: Storage> {
     pub(super) storage: &'a S,

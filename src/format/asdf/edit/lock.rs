@@ -1,12 +1,11 @@
-//! The lock of a source, and a note that names the process that holds it.
+//! The lock on a source, and a note in the state directory that names the process holding the lock.
 //!
-//! The lock is `flock`'s: it belongs to the open file, so that it goes along into the daemon when the
-//! program forks, and is gone when the last process that has the file open ends, however it ends. (A
-//! POSIX record lock is the process's, lost at the fork and at any close of the file; one of an open
-//! file description would do as well, but no program could be asked for it in `/proc/locks`.)
+//! The lock is taken with `flock`. It belongs to the open file description, so the daemon inherits it at the
+//! fork, and the kernel releases it when the last process that has the description open ends. (A POSIX record
+//! lock belongs to the process, and is lost at the fork and at any close of the file. An open file
+//! description lock would also do, but `/proc/locks` does not name its process.)
 //!
-//! The note lies in the state directory. It is believed only while the lock is held and the process it
-//! names is alive.
+//! The note is trusted only while the lock is held and the process that it names is alive.
 
 use std::ffi::OsString;
 use std::io;
@@ -20,23 +19,23 @@ use super::sidecar::SidecarPaths;
 use crate::source::Identity;
 use crate::user_dirs::{self, STATE};
 
-/// What the names of notes end with.
+/// The extension of a note's file name.
 const NOTE: &str = "holder";
-/// How often the list of locks is read for the one of a file.
+/// The number of attempts to find a file's lock in the list of locks.
 const LISTINGS: usize = 3;
-/// Bytes of a note that are read: a number, and a path.
+/// The most bytes of a note that are read. A note is a process id and a path.
 const LONGEST_NOTE: u64 = 8192;
 
 /// The holder of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
-    /// The process.
+    /// The process id.
     pub pid: Option<u32>,
-    /// Where the source is mounted.
+    /// The mount point of the source.
     pub mount_point: Option<PathBuf>,
 }
 
-/// What it does with the file.
+/// Says in a message what the holder does with the file.
 impl std::fmt::Display for Holder {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let process = |pid| format!("process {pid}");
@@ -50,7 +49,7 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Whether this answer means that the file system has no locks.
+/// True if the error says that the file system has no locks.
 pub(super) fn unsupported(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -58,7 +57,7 @@ pub(super) fn unsupported(error: &io::Error) -> bool {
     )
 }
 
-/// A note, taken away when dropped.
+/// A note, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Note {
     dir: OwnedFd,
@@ -66,9 +65,9 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// Notes which process holds the source; nothing depends on whether that succeeds.
+    /// Writes a note that this process holds the source. Failure is harmless, and only logged.
     ///
-    /// It takes the place of whatever has its name: a link is not followed.
+    /// Replaces any file that has the note's name. A link is not followed.
     pub(super) fn write(state: &Path, source: &Path, mount_point: &Path) -> Option<Self> {
         let text = format!("{}\n{}\n", std::process::id(), mount_point.display());
         let name = note_name(source);
@@ -86,7 +85,7 @@ impl Note {
 impl Drop for Note {
     fn drop(&mut self) {
         let pid = std::process::id().to_string();
-        // After a fork it is the child's.
+        // After a fork the note belongs to the child.
         let text = user_dirs::read(&self.dir, &self.name, LONGEST_NOTE);
         if text.is_some_and(|text| text.lines().next() == Some(&pid)) {
             let _ = rustix::fs::unlinkat(&self.dir, &self.name, AtFlags::empty());
@@ -94,36 +93,37 @@ impl Drop for Note {
     }
 }
 
-/// The holder of a source's lock, as far as can be found out.
+/// Returns the holder of a source's lock, as far as it can be found.
 ///
-/// The system tells the process. Where it has the source mounted stands in a note, which may be under
-/// another name of the file, or in a directory of the other user's; then the list of mounts may tell.
+/// The process id comes from `/proc/locks`. The mount point comes from the note. The note may be under
+/// another name of the file or in another user's state directory. Then the mount point is looked up in the
+/// list of mounts.
 pub(super) fn holder(identity: &Identity, source: &Path, state: Option<&Path>) -> Holder {
     let on_device = |same| {
         let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
         locks.lines().find_map(|line| locked_by(line, identity, same))
     };
-    // A long list comes in pieces: a line is missed if others go meanwhile.
+    // A long list is read in pieces, and a line can be missed if other locks are released meanwhile.
     let pid = (0..LISTINGS).find_map(|_| on_device(true)).or_else(|| on_device(false));
     let state = state.and_then(|state| STATE.open_existing(state).ok());
     let own = state.as_ref().and_then(|state| noted(state, &note_name(source)));
     let own = own.filter(|note| pid.is_none() || note.pid == pid);
     let others = || state.as_ref().zip(pid).and_then(|(state, pid)| noted_of(state, pid));
     own.or_else(others).unwrap_or_else(|| {
-        // Some paths in it may be no UTF-8.
+        // Some paths in the list may not be UTF-8.
         let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
         let mounts = String::from_utf8_lossy(&mounts);
         Holder { pid, mount_point: pid.and_then(|_| mounted(&mounts, source)) }
     })
 }
 
-/// The name of the note about a source in the state directory.
+/// Returns the file name of a source's note.
 fn note_name(source: &Path) -> String {
     let path = SidecarPaths::in_state(source, Path::new("")).journal.with_extension(NOTE);
     path.to_string_lossy().into_owned()
 }
 
-/// What a note says, if the process it names lives.
+/// Reads a note; `None` if the process that it names is not alive.
 fn noted(state: &OwnedFd, name: &str) -> Option<Holder> {
     let text = user_dirs::read(state, name, LONGEST_NOTE)?;
     let (pid, mount_point) = text.split_once('\n')?;
@@ -132,7 +132,7 @@ fn noted(state: &OwnedFd, name: &str) -> Option<Holder> {
     lives(pid).then_some(Holder { pid: Some(pid), mount_point: Some(mount_point) })
 }
 
-/// Any note of this process: it has all its files mounted in one place.
+/// Returns any note that names the process `pid`. A process has all its files mounted in one place.
 fn noted_of(state: &OwnedFd, pid: u32) -> Option<Holder> {
     let names = rustix::fs::Dir::read_from(state).ok()?;
     let names = names.filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned));
@@ -144,7 +144,8 @@ fn lives(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// The only writable mount of ours that shows `source`, by its path or with a directory above it.
+/// Returns the mount point of the only writable mount of asdf-mount that shows `source`, itself or in a
+/// mounted directory. `None` if there are several.
 fn mounted(mounts: &str, source: &Path) -> Option<PathBuf> {
     let mut found = mounts.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
@@ -163,7 +164,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one.same_file(&other))
 }
 
-/// A path of the list of mounts, where white space and backslashes are written as octal numbers.
+/// Decodes a path from the list of mounts, in which white space and backslashes are octal escapes.
 fn plain(written: &str) -> PathBuf {
     let mut parts = written.split('\\');
     let mut path = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -176,15 +177,18 @@ fn plain(written: &str) -> PathBuf {
     PathBuf::from(OsString::from_vec(path))
 }
 
-/// The process of a line of `/proc/locks`: `1: FLOCK  ADVISORY  WRITE 708 fe:00:42 0 EOF`.
+/// Returns the process that holds the source's lock according to a line of `/proc/locks`. A line has the form
+///
+/// `1: FLOCK  ADVISORY  WRITE 708 fe:00:42 0 EOF`.
 fn locked_by(line: &str, identity: &Identity, same_device: bool) -> Option<u32> {
     let mut words = line.split_whitespace().skip(1);
     let (kind, pid, place) = (words.next()?, words.nth(2)?, words.next()?);
     let (device, inode) = place.rsplit_once(':')?;
     let inode: u64 = inode.parse().ok()?;
     let (major, minor) = (rustix::fs::major(identity.device), rustix::fs::minor(identity.device));
-    // Some file systems without a device of their own (btrfs) tell another number by stat than the system
-    // has for itself; elsewhere it would be a file of the same inode number on another disk.
+    // On some file systems without a device of their own (btrfs) stat gives another device number than the
+    // kernel uses internally. For other file systems a different device means another disk, so a file there
+    // may have the same inode number by chance.
     let same = if same_device {
         device == format!("{major:02x}:{minor:02x}")
     } else {

@@ -15,8 +15,8 @@ use crate::format::editor::DeviceLimits;
 use crate::format::recovery::Recovered;
 use crate::source::storage::{Storage, System};
 
-/// A source that is locked and recovered, and not read yet: that takes the longer the more blocks there
-/// are.
+/// A source that is locked and recovered. Its layout is not read yet, because that takes longer the more
+/// blocks there are.
 #[derive(Debug)]
 pub struct Locked<S: Storage = System> {
     storage: S,
@@ -32,11 +32,11 @@ pub struct Locked<S: Storage = System> {
 }
 
 impl<S: Storage> Locked<S> {
-    /// Opens, locks and recovers a file; `path` is absolute and without links.
+    /// Opens, locks and recovers a file. `path` is absolute and without links.
     ///
     /// # Errors
-    /// [`ReadOnly`](crate::Kind::ReadOnly) if the file can't be written, [`Busy`](crate::Kind::Busy) if another program
-    /// has it, which the message names.
+    /// [`ReadOnly`](crate::Kind::ReadOnly) if the file can't be written. [`Busy`](crate::Kind::Busy) if
+    /// another program holds the lock. The message names that program.
     pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
         let places = places(path, state.as_deref());
         let Opened { file, lock, lock_trouble } = open_locked(&storage, path, state.as_deref())?;
@@ -49,34 +49,34 @@ impl<S: Storage> Locked<S> {
         Ok(Self { storage, path, state, places, file, lock, recovered, lock_trouble, note, limits })
     }
 
-    /// What a crash had left, and what was done about it.
+    /// Returns what the recovery found and did when the file was opened.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
 
-    /// Why the file could not be locked, if its file system has no locks.
+    /// Returns the reason why the file is not locked, if its file system has no locks.
     pub fn lock_trouble(&self) -> Option<&str> {
         self.lock_trouble.as_deref()
     }
 
-    /// Tells programs that ask for the file which process has it: this one, mounted on `mount_point`.
+    /// Writes a note that this process, mounted on `mount_point`, holds the file.
     ///
-    /// To be called after the last fork.
+    /// Must be called after the last fork.
     pub fn held_for(&mut self, mount_point: &Path) {
         if let Some(state) = &self.state {
             self.note = lock::Note::write(state, &self.path, mount_point);
         }
     }
 
-    /// Shares what file systems refused with other targets.
+    /// Shares the list of plans that file systems refused with other targets.
     pub fn share(&mut self, limits: &DeviceLimits) {
         self.limits = limits.clone();
     }
 
-    /// Reads where things lie in the file.
+    /// Reads the file's layout.
     ///
     /// # Errors
-    /// Why that can't be told; the file stays locked.
+    /// The reason why the layout can't be read. The file stays locked.
     pub fn read(self) -> std::result::Result<Target<S>, (Box<Self>, Error)> {
         let layout = match Layout::read(&self.storage, &self.file, &self.path) {
             Ok(layout) => layout,
@@ -111,13 +111,13 @@ impl<S: Storage> Locked<S> {
 }
 
 impl<S: Storage> Target<S> {
-    /// Opens a file of another storage; `path` is absolute and without links.
+    /// Opens, locks and recovers a file, and reads its layout. `path` is absolute and without links.
     pub fn open_in(storage: S, path: &Path, state: Option<PathBuf>) -> Result<Self> {
         Locked::open_in(storage, path, state)?.read().map_err(|(_, error)| error)
     }
 }
 
-/// Where saves of the file at `path` may keep their journal and image, best first.
+/// Returns the directories in which saves of the file at `path` may keep journal and image, best first.
 pub(super) fn places(path: &Path, state: Option<&Path>) -> Vec<SidecarPaths> {
     let state = state.map(|state| SidecarPaths::in_state(path, state));
     std::iter::once(SidecarPaths::beside(path)).chain(state).collect()

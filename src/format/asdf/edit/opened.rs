@@ -1,4 +1,4 @@
-//! Opens a source for writing, and locks it.
+//! Opens a source for writing and locks it.
 
 use std::io;
 use std::path::Path;
@@ -8,12 +8,12 @@ use super::lock;
 use crate::error::{Error, Kind, Result};
 use crate::source::storage::Storage;
 
-/// Attempts at a file that other programs replace all the time.
+/// The number of attempts to open a file that other programs keep replacing.
 const ATTEMPTS: usize = 8;
-/// How often, and after which pauses, a lock is asked for that another program has.
+/// The number of attempts to take a lock that another program holds, and the pause between them.
 const LOCK_ATTEMPTS: usize = 30;
 const PAUSE: Duration = Duration::from_millis(10);
-/// With these pauses, how often a lease is asked for while another program seems to write.
+/// The number of attempts to take a lease while another program seems to have the file open for writing.
 const LEASE_ATTEMPTS: usize = 5;
 
 /// A file that is open for writing.
@@ -21,13 +21,13 @@ const LEASE_ATTEMPTS: usize = 5;
 pub(super) struct Opened<F> {
     /// The file.
     pub(super) file: F,
-    /// What holds the lock, if that is another descriptor.
+    /// The descriptor that holds the lock, if that is not `file`.
     pub(super) lock: Option<F>,
-    /// Why it is not locked.
+    /// The reason why the file is not locked.
     pub(super) lock_trouble: Option<String>,
 }
 
-/// Opens the file and locks it, where there are locks.
+/// Opens the file, and locks it if its file system has locks.
 pub(super) fn open_locked<S: Storage>(
     storage: &S,
     path: &Path,
@@ -46,7 +46,7 @@ pub(super) fn open_locked<S: Storage>(
             Err(error) if lock::unsupported(&error) => (None, Some(error.to_string())),
             Err(error) => return Err(Error::from(error).within("locking").of(path)),
         };
-        // The process that had it may have put another file in its place.
+        // The previous holder of the lock may have replaced the file.
         if storage.meta_at(path).is_ok_and(|meta| meta.identity.same_file(&identity)) {
             return Ok(Opened { file, lock, lock_trouble });
         }
@@ -54,8 +54,9 @@ pub(super) fn open_locked<S: Storage>(
     Err(Error::new(Kind::Busy, "is replaced by other programs all the time").of(path))
 }
 
-/// Locks an open file by a descriptor of its own, which is open for reading only, so that the one that
-/// writes can be closed for a while. `None` where only one that writes can be locked (NFS): that one is.
+/// Locks an open file through a second descriptor, which is open for reading only, so that the writing
+/// descriptor can be closed for a while. Returns `None` where only a writing descriptor can be locked (NFS):
+/// `file` itself is locked then.
 pub(super) fn lock_apart<S: Storage>(
     storage: &S,
     path: &Path,
@@ -69,10 +70,10 @@ pub(super) fn lock_apart<S: Storage>(
     }
 }
 
-/// Locks the file; one that is locked is asked for again for a moment.
+/// Locks the file. While another program holds the lock, retries for a moment.
 ///
-/// A program that has just closed the file may still be seen to have it: another of its threads was
-/// about to start a program, which had all its files until it began.
+/// A program that has just closed the file may still seem to hold the lock: a child that another of its
+/// threads has forked has all its descriptors until exec.
 fn lock_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
     for _ in 0..LOCK_ATTEMPTS {
         match storage.lock(file) {
@@ -83,8 +84,8 @@ fn lock_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
     storage.lock(file)
 }
 
-/// Takes a lease on the file; one that is refused is asked for again for a moment: a program that another
-/// thread was about to start had all files of this one until it began.
+/// Takes a lease on the file. A refused lease is retried for a moment: a child that another thread of this
+/// process has forked has all its descriptors until exec.
 pub(super) fn lease_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Result<()> {
     for _ in 0..LEASE_ATTEMPTS {
         match storage.lease(file) {
@@ -95,7 +96,7 @@ pub(super) fn lease_patiently<S: Storage>(storage: &S, file: &S::File) -> io::Re
     storage.lease(file)
 }
 
-/// Why a file that can't be opened for writing is read-only.
+/// Converts an error of opening a file for writing: to [`Kind::ReadOnly`] if the file can't be written.
 pub(super) fn not_writable(error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM | libc::EROFS | libc::ETXTBSY) => {

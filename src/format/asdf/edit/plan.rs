@@ -1,9 +1,9 @@
-//! Plans a save: from an accepted text to the bytes of the new file, and the ways of getting there.
+//! Plans a save: computes the bytes of the new file from an accepted text, and lists the ways to write them.
 //!
-//! The new file is: the text, spaces up to the first block, the blocks as they are, the index. If the text fits
-//! before the first block, nothing moves. Otherwise everything from the first block on moves by a multiple of
-//! 4096, so that each block keeps its place within its page. The bytes do not depend on the way in which they
-//! get into the file.
+//! The new file consists of the text, spaces up to the first block, the unchanged blocks, and the index. If
+//! the text fits before the first block, nothing moves. Otherwise everything from the first block on moves by
+//! a multiple of 4096, so that each block keeps its place within its page. The bytes of the new file are the
+//! same for every way.
 
 use std::ops::Range;
 
@@ -19,40 +19,40 @@ use crate::format::asdf::header::Generation;
 use crate::format::editor::TextVersion;
 use crate::source::{Identity, Source, SourceStat, SourceVersion};
 
-/// What bytes move by a multiple of.
+/// The distance by which bytes move is a multiple of this.
 pub(crate) const GRAIN: u64 = 4096;
-/// Room left for the next edits, at least.
+/// The least padding left for further edits.
 const LEAST_PADDING: u64 = 4096;
-/// The most room that can be asked for.
+/// The most padding that can be asked for.
 const MOST_PADDING: u64 = 1 << 40;
-/// No more padding than that is filled with spaces when a text fits; the rest stays as it is.
+/// The most padding that is filled with spaces if a text fits. Longer padding stays as it is after the text.
 const BLANKED: u64 = 16 << 20;
 
-/// What a save makes of a file.
+/// A planned change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change<'a> {
     /// The new head.
     pub(crate) text: &'a [u8],
-    /// What the file is now.
+    /// The file's identity now.
     pub(crate) identity: Identity,
-    /// Its head now.
+    /// The version of the file's present head.
     pub(crate) old_head: TextVersion,
-    /// Whether its end may grow at any time: another program is writing a stream.
+    /// True if the last block is streamed: another program may append to the file at any time.
     pub(crate) streamed: bool,
-    /// How far text and spaces reach in the new file.
+    /// The end of text and spaces in the new file.
     pub(crate) head_to: u64,
-    /// Which bytes of the old file are kept.
+    /// The bytes of the old file that are kept.
     pub(crate) kept: Range<u64>,
-    /// By how much they move.
+    /// The distance by which the kept bytes move.
     pub(crate) shift: u64,
-    /// What follows them in the new file.
+    /// The bytes that follow the kept ones in the new file.
     pub(crate) tail: Vec<u8>,
-    /// What becomes of the index.
+    /// The outcome for the block index.
     pub(crate) indexed: Indexed,
 }
 
 impl<'a> Change<'a> {
-    /// Decides what `text` makes of the file.
+    /// Plans the change of a file to a new head `text`.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl<'a> Change<'a> {
             return Ok(change);
         }
         change.kept = layout.kept_from..layout.kept_to;
-        // Bytes that are not a block could be taken for a part of the text.
+        // Bytes that do not start a block could be read as part of the text, so a space must precede them.
         let least = len + u64::from(layout.offsets.first() != Some(&layout.kept_from));
         if least > layout.kept_from {
             change.shift = shift(least - layout.kept_from, len, options)?;
@@ -91,7 +91,7 @@ impl<'a> Change<'a> {
     fn decide_index(&mut self, layout: &Layout) {
         self.indexed = match layout.tail {
             _ if layout.streamed || layout.offsets.is_empty() => Indexed::None,
-            // The draft of 2014 knows no index.
+            // The draft specification of 2014 has no index.
             _ if layout.generation == Generation::Draft => Indexed::None,
             None => Indexed::Damaged,
             Some(Tail::Foreign) => Indexed::Foreign,
@@ -102,24 +102,24 @@ impl<'a> Change<'a> {
             let moved: Vec<u64> = layout.offsets.iter().map(|offset| offset + self.shift).collect();
             self.tail = index::text(&moved);
         } else {
-            // What follows the blocks goes with them.
+            // The bytes after the blocks move with them.
             self.kept.end = layout.identity.size;
         }
     }
 
-    /// Whether the blocks move, and what follows them stays as it is: an index there would be stale.
+    /// True if the blocks move together with the unchanged bytes after them. An index in those bytes would
+    /// become stale.
     pub(crate) fn carries_tail(&self) -> bool {
         self.shift > 0 && self.indexed != Indexed::Written
     }
 
-    /// The same with an index in what follows the blocks written anew: `tail` follows the bytes up to
-    /// `kept_to`.
+    /// Returns this change with an updated index: `tail` follows the bytes up to `kept_to`.
     pub(crate) fn with_index(mut self, kept_to: u64, tail: Vec<u8>) -> Self {
         (self.kept.end, self.tail, self.indexed) = (kept_to, tail, Indexed::Written);
         self
     }
 
-    /// Bytes of the new file.
+    /// Returns the size of the new file in bytes.
     pub(crate) fn new_size(&self) -> u64 {
         match self.keeps_anything() {
             true => self.kept.end + self.shift + self.tail.len() as u64,
@@ -127,28 +127,29 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Whether the blocks move although another program may write to the end of the last one.
+    /// True if the blocks move although another program may append to the last one.
     pub(crate) fn moves_a_stream(&self) -> bool {
         self.streamed && self.shift > 0
     }
 
-    /// Whether anything behind the head is kept.
+    /// True if any bytes after the head are kept.
     pub(crate) fn keeps_anything(&self) -> bool {
         self.kept.start < self.kept.end
     }
 
-    /// Where a range is inserted, so that the first block moves with its page.
+    /// Returns the offset at which a range is inserted: the start of the first block's page, so that the page
+    /// moves as a whole.
     pub(crate) fn insert_at(&self) -> u64 {
         self.kept.start / GRAIN * GRAIN
     }
 
-    /// Where the tail begins in the new file.
+    /// Returns the offset of the tail in the new file.
     pub(crate) fn tail_from(&self) -> u64 {
         self.kept.end + self.shift
     }
 
-    /// Fills `buf` with what the new file has from `offset` on, outside of the kept bytes; how many
-    /// bytes there are.
+    /// Fills `buf` with the bytes of the new file from `offset` on, outside the kept bytes. Returns the
+    /// number of bytes.
     pub(crate) fn new_bytes(&self, offset: u64, buf: &mut [u8]) -> usize {
         let from = if offset < self.head_to { 0 } else { self.tail_from() };
         let skip = usize::try_from(offset - from).unwrap_or(usize::MAX);
@@ -166,23 +167,24 @@ impl<'a> Change<'a> {
         len
     }
 
-    /// The ways to get there, best first; `links` are the names the file has.
+    /// Returns the plans to try, best first. `links` is the number of the file's hard links.
     pub(crate) fn plans(&self, links: u64, options: &SaveOptions) -> Vec<Plan> {
         if let Some(only) = options.only.filter(|_| self.shift > 0) {
             return vec![only];
         }
         match (self.shift, links) {
             (0, _) => vec![Plan::InPlace],
-            // In the same file the place to which another program is about to write would move.
+            // A plan that changes the same file would move the end, to which another program is about to
+            // append.
             _ if self.streamed => vec![Plan::Clone, Plan::Copy],
             (_, ..=1) => vec![Plan::Clone, Plan::Insert, Plan::Copy, Plan::Rewrite],
-            // A new file under one of the names would part it from the others.
+            // A new file would take one of the names, and the others would keep the old file.
             _ => vec![Plan::Insert, Plan::Rewrite],
         }
     }
 }
 
-/// By how much the kept bytes move, if they must move by `least`.
+/// Returns the distance by which the kept bytes move, if it must be at least `least`.
 fn shift(least: u64, len: u64, options: &SaveOptions) -> Result<u64> {
     let padding = options.padding.unwrap_or_else(|| (len / 10).max(LEAST_PADDING));
     if padding > MOST_PADDING {
@@ -191,7 +193,7 @@ fn shift(least: u64, len: u64, options: &SaveOptions) -> Result<u64> {
     Ok((least + padding).next_multiple_of(GRAIN))
 }
 
-/// Refuses a text that no reader would see as the file's head.
+/// Refuses a text that readers would not find to be the file's head.
 fn check_text(layout: &Layout, text: &[u8]) -> Result<()> {
     let refused = |why: &str| Err(Error::new(Kind::Refused, why));
     if text.is_empty() {
@@ -225,7 +227,7 @@ fn check_text(layout: &Layout, text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A text as it will stand in the file.
+/// A text followed by spaces, as in the new file.
 #[derive(Debug)]
 struct Followed<'a> {
     text: &'a [u8],

@@ -1,10 +1,11 @@
-//! After a crash: finishes or undoes the save that was in progress, and removes the files of that save.
+//! Recovers a file after a crash: finishes or undoes the interrupted save, and removes its journal and image.
 //!
-//! The bytes decide. A journal is about the file if the file is its old version, its new one, or a mixture of
-//! both. One that others could have written changes nothing, and one that can't be used is not passed over: the
-//! file may be half-saved, so it is refused until the user decides. Only what is no journal is moved away.
+//! The bytes decide. A journal belongs to the file if the file is its old version, its new version, or a
+//! mixture of both. A journal that other users could have written changes nothing. A journal that can't be
+//! used is not ignored: the file may be half-saved, so it is refused until the user decides. Only a file that
+//! is no journal is renamed out of the way.
 //!
-//! Recovery may itself be interrupted, and be repeated.
+//! An interrupted recovery can be repeated.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +21,7 @@ use crate::source::storage::{Meta, Storage};
 /// The end of messages about a file that can't be proven to be one version.
 const IF_RIGHT: &str = "restore the file from a backup; or, if it is right as it is, remove the journal";
 
-/// Recovers the open and locked source from what lies in `places`.
+/// Recovers the open and locked source with the journals and images in `places`.
 pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPaths]) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     for place in places {
@@ -38,7 +39,7 @@ pub(super) fn recover<S: Storage>(storage: &S, file: &S::File, places: &[Sidecar
     Ok(recovered)
 }
 
-/// What the source is by the journals in `places`; nothing is changed.
+/// Judges by the journals in `places` whether the source is half-saved. Changes nothing.
 pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPaths]) -> Result<Condition> {
     for place in places {
         for journal in journals(storage, place)? {
@@ -55,7 +56,7 @@ pub(super) fn judge<S: Storage>(storage: &S, file: &S::File, places: &[SidecarPa
     })
 }
 
-/// The journals of a place, those that were set aside included.
+/// Returns the journals in a place, including those that were set aside.
 fn journals<S: Storage>(storage: &S, place: &SidecarPaths) -> io::Result<Vec<PathBuf>> {
     with_asides(&place.journal, |path| exists(storage, path))
 }
@@ -87,18 +88,18 @@ fn no_journal(places: &[SidecarPaths]) -> String {
     )
 }
 
-/// The state of the source by a journal.
+/// The state of the source according to a journal.
 #[derive(Debug)]
 enum Examined<S: Storage> {
-    /// It is no journal, or one of another user that proves nothing.
+    /// The file is no journal, or another user's journal, which proves nothing.
     NoJournal(String),
-    /// The save had not begun to change the source.
+    /// The save has not changed the source yet.
     NotBegun,
-    /// The source is one version; with the image.
+    /// The source is one version. The second value is the image, if the journal names one.
     Whole(Journal<S>, Option<S::File>),
-    /// The source is a mixture of both.
+    /// The source is a mixture of both versions. The second value is the image, if the journal names one.
     Mixed(Journal<S>, Option<S::File>),
-    /// The source may be a mixture. Why the journal can't be used, and what to do.
+    /// The source may be a mixture, but the journal can't be used. The text says why and what to do.
     Unusable(String),
 }
 
@@ -127,7 +128,7 @@ impl<S: Storage> Examined<S> {
         };
         Ok(match (examined, distrusted) {
             (Self::NoJournal(_) | Self::NotBegun | Self::Whole(..), Some(why)) => Self::NoJournal(why),
-            // Anybody can make such a file, and it says nothing.
+            // Anybody can create such a file, so it proves nothing.
             (Self::Unusable(_), Some(why)) if is_strangers(&lying, &source) => Self::NoJournal(why),
             (Self::Mixed(..) | Self::Unusable(_), Some(why)) => {
                 let owner = source.uid;
@@ -163,7 +164,7 @@ impl<S: Storage> Examined<S> {
         let image = match journal.header.way {
             Method::Image => match open_image(storage, file, place, &journal)? {
                 Some(image) => Some(image),
-                // The name of the copy was lost before anything was changed.
+                // The image's name was lost before anything was changed.
                 None if Settling::new(storage, file, &journal, None).is_not_begun()? => {
                     return Ok(Self::NotBegun);
                 }
@@ -182,7 +183,7 @@ impl<S: Storage> Examined<S> {
             State::Old | State::New => Self::Whole(journal, image),
             State::Mixed if settling.has_rest()? => Self::Mixed(journal, image),
             State::Mixed => changed("it has other bytes where the save left them alone"),
-            // A power cut may bring a journal back that was removed, beside a file that was saved anew since.
+            // After a power cut a removed journal may reappear beside a file that was saved again since.
             State::Foreign(why) if !settling.has_rest()? && !mark::is_marked(storage, file)? => {
                 Self::NoJournal(format!("the file was replaced since: {why}"))
             }
@@ -191,7 +192,7 @@ impl<S: Storage> Examined<S> {
     }
 }
 
-/// Opens the image that a journal speaks of, if it is there, recognised by its bytes.
+/// Finds the image that a journal names by its digest, and opens it; `None` if it is not there.
 fn open_image<S: Storage>(
     storage: &S,
     file: &S::File,
@@ -201,7 +202,7 @@ fn open_image<S: Storage>(
     let source = storage.meta(file)?;
     for path in with_asides(&place.image, |path| exists(storage, path))? {
         let lying = storage.meta_at(&path)?;
-        // Else another user's file could have root write any file's bytes.
+        // Otherwise another user's file could make a daemon of root write arbitrary bytes into the source.
         let is_file = lying.mode & libc::S_IFMT == libc::S_IFREG;
         if !is_file || lying.identity.size != journal.header.image_size || distrust(&lying, &source).is_some()
         {
@@ -246,10 +247,10 @@ impl<S: Storage> Recovery<'_, S> {
         }
     }
 
-    /// Removes new files that did not come to take the source's place.
+    /// Removes images that were never put in the source's place.
     fn image(&mut self) -> Result<()> {
         for path in with_asides(&self.place.image, |path| exists(self.storage, path))? {
-            // A journal that speaks of it may be gone only in memory.
+            // The removal of the journal that names this image may not be durable yet.
             self.storage.sync_dir(&self.place.dir)?;
             let source = self.storage.meta(self.file)?;
             let why_not = not_ours(&self.storage.meta_at(&path)?, &source);
@@ -268,7 +269,7 @@ impl<S: Storage> Recovery<'_, S> {
         Ok(())
     }
 
-    /// Gives what is no journal another name; what can't be moved is left where it is.
+    /// Renames a file that has the journal's name but is no journal. If it can't be renamed, it stays.
     fn set_aside(&mut self, why: &str) -> Result<()> {
         match self.rename_aside(&self.place.journal) {
             Ok(name) => self.recovered.set_aside.push((name, why.to_owned())),
@@ -292,7 +293,7 @@ impl<S: Storage> Recovery<'_, S> {
     }
 }
 
-/// Fails if a journal that was just made at `path` would not be believed after a crash.
+/// Fails if a new journal at `path` would not be trusted after a crash.
 pub(super) fn check_believed<S: Storage>(storage: &S, path: &Path, source: &S::File) -> io::Result<()> {
     match not_ours(&storage.meta_at(path)?, &storage.meta(source)?) {
         None => Ok(()),
@@ -303,24 +304,24 @@ pub(super) fn check_believed<S: Storage>(storage: &S, path: &Path, source: &S::F
     }
 }
 
-/// True if something lies in `place` that a save of `source` may have left there.
+/// True if `place` holds a file that a save of `source` may have left there.
 pub(super) fn is_left_in<S: Storage>(storage: &S, place: &SidecarPaths, source: &Path) -> bool {
     let is_left = |left: &Path| match (storage.meta_at(left), storage.meta_at(source)) {
         (Ok(left), Ok(source)) => !is_strangers(&left, &source),
-        // What can't be looked at now may be there.
+        // A file that can't be examined now may still be there.
         _ => exists(storage, left).unwrap_or(true),
     };
     [&place.journal, &place.image].into_iter().any(|left| is_left(left))
-        // A file that is no journal stays there.
+        // A renamed file that is no journal stays there.
         || place.journals().skip(1).any(|aside| begins(storage, &aside))
 }
 
-/// Whether a file was made by no program of a user that may write the source anyway.
+/// True if a file's owner is neither root, nor this user, nor the owner of the source.
 fn is_strangers(lying: &Meta, source: &Meta) -> bool {
     ![0, source.uid, rustix::process::geteuid().as_raw()].contains(&lying.uid)
 }
 
-/// Why a file is none of a save's, if it is none.
+/// Returns why a file can't come from a save of the source; `None` if it can.
 fn not_ours(lying: &Meta, source: &Meta) -> Option<String> {
     match lying.mode & libc::S_IFMT == libc::S_IFREG {
         true => distrust(lying, source),
@@ -328,9 +329,10 @@ fn not_ours(lying: &Meta, source: &Meta) -> Option<String> {
     }
 }
 
-/// Why a user who may not write the source could have written a journal, if one could.
+/// Returns why a user without write permission on the source could have written a journal; `None` if none
+/// could.
 fn distrust(lying: &Meta, source: &Meta) -> Option<String> {
-    // On some file systems everybody may write every file.
+    // On some file systems every file is writable for everybody.
     let same_group = if lying.gid == source.gid { source.mode & 0o020 } else { 0 };
     let allowed = source.mode & 0o002 | same_group;
     match () {

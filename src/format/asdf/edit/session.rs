@@ -1,4 +1,4 @@
-//! The editor of one ASDF file: texts are checked and saved, one after the other.
+//! The editor of one ASDF file: checks and saves texts one after the other.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -17,7 +17,7 @@ use crate::format::{Container, Context};
 use crate::source::storage::System;
 use crate::source::{FileSource, Readers};
 
-/// A longer text is hashed on a thread of its own while it is checked.
+/// The size from which a text is hashed on another thread during the check.
 const LARGE: usize = 1 << 20;
 
 /// An ASDF file that is locked and can be saved.
@@ -26,19 +26,19 @@ pub(super) struct Session {
     held: Held,
     validation: Validation,
     options: SaveOptions,
-    /// The text in the file as the check knows it, and which text that is.
+    /// The text in the file as the check needs it, and its version.
     old: Option<(TextVersion, Old)>,
     notices: Vec<String>,
-    /// Keeps the directory open through which the file may be named.
+    /// The target. It keeps open the directory through which the file may be named.
     target: SaveTarget,
 }
 
-/// The locked file, whose layout is read when it is needed first.
+/// The locked file. Its layout is read when it is first needed.
 #[derive(Debug)]
 enum Held {
     Locked(Box<Locked>),
     Read(Box<Target>),
-    /// Between the two.
+    /// The transition between the two.
     Neither,
 }
 
@@ -65,7 +65,7 @@ impl Session {
         })
     }
 
-    /// The file with its layout, which is read at the first call.
+    /// Returns the file with its layout, which is read at the first call.
     fn file(&mut self) -> Result<&mut Target> {
         if matches!(self.held, Held::Locked(_))
             && let Held::Locked(locked) = std::mem::replace(&mut self.held, Held::Neither)
@@ -84,7 +84,7 @@ impl Session {
         }
     }
 
-    /// Refuses a text that was made from another version than the file has now.
+    /// Refuses a text that was not made from the present version of the tree.
     fn check_base(&mut self, base: &TextVersion) -> std::result::Result<(), Refusal> {
         if self.version()? == *base { Ok(()) } else { Err(Refusal::Conflict) }
     }
@@ -100,18 +100,18 @@ impl Session {
             return Err(Error::new(Kind::System(libc::EIO), "the saved text is not known").into());
         };
         let checked = check::check(text, old, &blocks, self.validation);
-        // What was found of blocks that could not be read is no fault of the text.
+        // An unreadable block is not a fault of the text.
         match blocks.trouble.into_inner() {
             Some(trouble) => Err(trouble.of(self.target.label()).into()),
             None => checked.map_err(Refusal::Text),
         }
     }
 
-    /// Opens the file for writing and closes it. The descriptor that wrote it stays open, so programs that
-    /// wait with inotify for the end of writing would never hear of the save.
+    /// Opens the file for writing and closes it again. The descriptor that wrote the save stays open, so
+    /// without this programs that wait for `IN_CLOSE_WRITE` with inotify would not hear of the save.
     fn close_again(&mut self) {
         if let Held::Read(target) = &self.held {
-            // The text is saved whatever comes of this.
+            // The text is saved, whatever happens here.
             let _ = OpenOptions::new().write(true).open(target.path());
         }
     }
@@ -122,8 +122,8 @@ impl Editor for Session {
         &self.notices
     }
 
-    /// Reads nothing of a file that has the size and time of the last reading: if its head is another one
-    /// all the same, the save finds out, because it reads the head.
+    /// Trusts the last layout if the file's size and time have not changed. If the head was changed all the
+    /// same, the save finds out, because it reads the head.
     fn version(&mut self) -> Result<TextVersion> {
         let file = self.file()?;
         if !file.is_untouched() && !file.is_current()? {
@@ -163,7 +163,7 @@ impl Editor for Session {
         let accepted = accepted?;
         let version = match &accepted.text {
             Cow::Borrowed(text) => hashed.unwrap_or_else(|| TextVersion::of_bytes(text)),
-            // Something was put back into it.
+            // A part was restored, so this is another text.
             Cow::Owned(text) => TextVersion::of_bytes(text),
         };
         let options = self.options;
@@ -186,24 +186,24 @@ impl Editor for Session {
     }
 }
 
-/// The same error about the file as the user knows it.
+/// Returns the error with the file's name as the user knows it.
 fn relabelled(error: &Error, target: &SaveTarget) -> Error {
     Error::new(error.kind(), error.message()).of(target.label())
 }
 
-/// The blocks of a file as its headers have them.
+/// The blocks of a file, with sizes from their headers.
 #[derive(Debug)]
 struct Blocks {
     file: AsdfFile,
     count: usize,
-    /// Why the system did not let one be looked at.
+    /// The system error that kept a block from being read.
     trouble: OnceCell<Error>,
 }
 
 impl Blocks {
     fn of(target: &Target) -> Result<Self> {
         let source = Arc::new(FileSource::open(target.path())?);
-        // Nothing is decoded for its size.
+        // The sizes need no decoding.
         let context = Context::new(Arc::new(Cache::with_threads(0, 1)));
         let (layout, identity) = (target.layout(), source.identity()?);
         let file = match identity == layout.identity {
@@ -211,7 +211,7 @@ impl Blocks {
                 let head = (layout.generation, layout.head.len);
                 AsdfFile::known(source, &context, identity.into(), head, layout.offsets.clone())
             }
-            // Something else about it was changed meanwhile.
+            // The file was changed outside the tree meanwhile.
             false => AsdfFile::open(source, &context)?,
         };
         let count = file.block_count()?;
@@ -232,7 +232,7 @@ impl BlockSizes for Blocks {
             let _ = self.trouble.set(error.clone());
             return None;
         }
-        // A block that can't be read here may be readable to others: its header tells how long it is.
+        // A block that can't be decoded here may be decodable for other readers. Its header gives the length.
         Some(block.content.as_ref().map_or(block.facts.data_size, |content| Content::len(&**content)))
     }
 }

@@ -1,8 +1,8 @@
-//! Makes a half-saved source the old file or the new one, with the help of its journal.
+//! Makes a half-saved source the old file or the new one with the help of its journal.
 //!
-//! Each save with a journal ends here. A failed save is undone here, and recovery after a crash uses it too. Before
-//! it writes, [`Settling::judge`] proves that each byte of the journal's ranges is the old one, the new one, or a
-//! zero of space that the save adds or removes.
+//! Saves with a journal write the source through this module, and undo a failed save through it. Recovery
+//! after a crash does both. Before recovery writes, [`Settling::judge`] proves that each byte of the
+//! journal's ranges is the old one, the new one, or a zero of space that the save adds or removes.
 
 use std::cell::Cell;
 use std::io;
@@ -21,19 +21,19 @@ use inserted::{Inserted, by_extents};
 
 /// Bytes compared at once.
 const PIECE: usize = 64 << 10;
-/// Granularity of writes: pages that are right already are not written.
+/// The granularity of writes. Pages that are already right are not written.
 const PAGE: usize = 4096;
 
 /// The state of a source, compared with its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// The file before the save.
+    /// The old file.
     Old,
-    /// The file after it.
+    /// The new file.
     New,
-    /// A mixture of both.
+    /// A mixture of the old file and the new one.
     Mixed,
-    /// Neither, or not to be told, and why.
+    /// Another file, or the state can't be determined. The text says why.
     Foreign(String),
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Settling<'a, S: Storage> {
 }
 
 impl<'a, S: Storage> Settling<'a, S> {
-    /// `image` is given if the journal names one.
+    /// Pairs a source with its journal. `image` is the image that the journal names, if any.
     pub(crate) fn new(
         storage: &'a S,
         file: &'a S::File,
@@ -58,21 +58,22 @@ impl<'a, S: Storage> Settling<'a, S> {
         Self { storage, file, journal, image, syncs: Cell::new(0) }
     }
 
-    /// How many times the source was synced.
+    /// Returns the number of syncs of the source.
     pub(crate) fn syncs(&self) -> u32 {
         self.syncs.get()
     }
 
-    /// Makes the source the new file if any new byte is in it, and otherwise the old one. Returns which of the two.
+    /// Makes the source the new file if any new byte is in it, and otherwise the old one. Returns the
+    /// resulting state.
     ///
-    /// The result is durable. A source that is neither is not changed.
+    /// The result is durable. A source that is neither version nor a mixture is not changed.
     pub(crate) fn settle(&self) -> Result<State> {
         if self.journal.header.way == Method::Insert {
             match self.insertion()? {
-                // It may be so only in memory.
+                // The insertion may not be durable yet.
                 Inserted::Whole => self.sync()?,
                 Inserted::Not | Inserted::Partly(_) => {
-                    // Nothing is written before the insertion is durable.
+                    // The save writes nothing before the insertion is durable, so the old file is complete.
                     self.take_out()?;
                     let state = match self.judge_not_inserted()? {
                         State::Foreign(why) => State::Foreign(why),
@@ -88,7 +89,7 @@ impl<'a, S: Storage> Settling<'a, S> {
             State::Old if self.inserted() > 0 => {}
             State::Mixed => {}
             settled => {
-                // It may be so only in memory.
+                // The state may not be durable yet.
                 self.sync()?;
                 return Ok(settled);
             }
@@ -102,7 +103,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
     }
 
-    /// The state of the source; changes nothing.
+    /// Returns the state of the source. Changes nothing.
     pub(crate) fn look(&self) -> Result<State> {
         if self.journal.header.way == Method::Insert {
             match self.insertion()? {
@@ -137,8 +138,8 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(self.sync()?)
     }
 
-    /// How far the range is inserted: by the places of the bytes on the disk; in a copy, where those are
-    /// others, by the bytes.
+    /// Determines how far the range is inserted from the source's extents. A copy has other extents, so there
+    /// its bytes are compared.
     fn insertion(&self) -> Result<Inserted> {
         if let Some(told) = by_extents(self.storage, self.file, self.journal)? {
             return Ok(told);
@@ -148,7 +149,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         if size == header.old_size {
             return Ok(Inserted::Not);
         }
-        // The first block is moved last. Where it was is a hole then, or new text.
+        // The first block is moved last. Its old place is then a hole or holds new text.
         Ok(match self.judge()? {
             State::Foreign(_) if size == longer => Inserted::Foreign(
                 "the blocks were moved only partly, and in a copy of the file it can't be told how far; the                  file that was copied can be recovered, if it is still where the save was made"
@@ -159,7 +160,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         })
     }
 
-    /// Undoes an insertion that was made only partly: what was moved moves back.
+    /// Undoes an insertion that was made only partly: moves the moved bytes back.
     fn take_out(&self) -> Result<()> {
         let header = &self.journal.header;
         match self.insertion()? {
@@ -175,12 +176,12 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
     }
 
-    /// How many bytes are inserted before anything else is written.
+    /// Returns the number of bytes that the save inserts before it writes anything; 0 for other ways.
     fn inserted(&self) -> u64 {
         if self.journal.header.way == Method::Insert { self.journal.header.shift } else { 0 }
     }
 
-    /// The file's size on `side`, after the insertion.
+    /// Returns the size of the file on `side`. That of the old file includes the inserted range.
     fn size(&self, side: Side) -> u64 {
         match side {
             Side::Old => self.journal.header.old_size + self.inserted(),
@@ -188,7 +189,8 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
     }
 
-    /// The state of the source.
+    /// Compares the source with the old and the new bytes of the journal, for a source in which the range is
+    /// already inserted.
     pub(crate) fn judge(&self) -> Result<State> {
         let (old, new) = (self.size(Side::Old), self.size(Side::New));
         let size = self.storage.meta(self.file)?.identity.size;
@@ -226,15 +228,15 @@ impl<'a, S: Storage> Settling<'a, S> {
         })
     }
 
-    /// True if the source has the bytes that the save left alone. Else it is another file, or another program has changed
-    /// it since.
+    /// True if the source has the bytes that the save left unchanged. Otherwise it is another file, or
+    /// another program has changed it since.
     pub(crate) fn has_rest(&self) -> Result<bool> {
         let Some(rest) = self.journal.rest else { return Ok(true) };
         Ok(self.journal.header.digest_rest(self.storage, self.file, &self.journal.ranges)? == rest)
     }
 
-    /// True if nothing was changed by a save whose journal is not whole: the source has the size and, as far
-    /// as the journal can be read, the bytes that it had.
+    /// True if a save with an incomplete journal has changed nothing yet: the source has its old size and, as
+    /// far as the journal can be read, its old bytes.
     pub(crate) fn is_not_begun(&self) -> Result<bool> {
         let header = &self.journal.header;
         let now = self.storage.meta(self.file)?.identity;
@@ -246,12 +248,12 @@ impl<'a, S: Storage> Settling<'a, S> {
         if self.changed_before(if inserts { header.insert_at } else { u64::MAX })?.is_some() {
             return Ok(false);
         }
-        // An insertion changes the size first; else the first range is what is written first.
+        // An insertion changes the size first. Otherwise the first range is written first.
         let known = inserts || !self.journal.ranges.is_empty();
         Ok(known || (now.size, now.mtime) == (header.old_size, header.mtime))
     }
 
-    /// The first range before `place` in which the source does not have the old bytes.
+    /// Returns the offset of the first range before `place` in which the source does not have the old bytes.
     fn changed_before(&self, place: u64) -> io::Result<Option<u64>> {
         for range in self.journal.ranges.iter().take_while(|range| range.offset < place) {
             let (mut old, _) = self.journal.bytes(self.storage, range)?;
@@ -265,8 +267,8 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(None)
     }
 
-    /// Says whether a source into which nothing is inserted has the size that it had, and the bytes before the
-    /// place of the insertion.
+    /// Judges a source without the inserted range: it is old if it has the old size and, before the place of
+    /// the insertion, the old bytes.
     fn judge_not_inserted(&self) -> Result<State> {
         let (now, header) = (self.storage.meta(self.file)?.identity.size, &self.journal.header);
         Ok(match self.changed_before(header.insert_at)? {
@@ -276,14 +278,14 @@ impl<'a, S: Storage> Settling<'a, S> {
         })
     }
 
-    /// Writes the bytes that differ from `side`, and syncs.
+    /// Writes the bytes in which the source differs from `side`, and syncs.
     pub(crate) fn write(&self, side: Side) -> io::Result<()> {
         if side == Side::New && self.share_image()? {
             self.storage.touch(self.file);
             return self.sync();
         }
         let header = &self.journal.header;
-        // A hole there is to be taken out again, also where no room is left to write into it.
+        // A hole at the start is removed again after this, and the disk may have no room to write into it.
         let is_hole = side == Side::Old && header.way == Method::Insert && header.insert_at == 0;
         let marks = self.writes_apart() && !is_hole;
         if marks {
@@ -317,7 +319,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         self.sync()
     }
 
-    /// True if a kill can leave a part of what is written: more than one page changes.
+    /// True if a killed save can leave a mixture, because more than one page changes.
     fn writes_apart(&self) -> bool {
         let sized = self.size(Side::Old) != self.size(Side::New);
         let in_a_page = |range: &super::journal::Range| {
@@ -330,7 +332,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         }
     }
 
-    /// Writes those pages of `wanted` that the source does not have at `offset`.
+    /// Writes the pages of `wanted` in which the source differs at `offset`.
     fn write_piece(&self, offset: u64, wanted: &[u8]) -> io::Result<()> {
         let mut now = vec![0; wanted.len()];
         let read = self.storage.read_at(self.file, offset, &mut now)?;
@@ -355,11 +357,11 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(())
     }
 
-    /// Lets the source share all of the image's bytes; whether the file system can. On a file system that
-    /// writes nothing over what it has this takes no room that the image has not taken already.
+    /// Makes the source share all of the image's extents; false if the file system can't. On a copy-on-write
+    /// file system this takes no room beyond the image's.
     fn share_image(&self) -> io::Result<bool> {
         let (Some(image), len) = (self.image, self.journal.header.new_size) else { return Ok(false) };
-        // A clone cuts nothing. A stream that has grown meanwhile is not cut, either.
+        // A clone does not truncate. A stream that has grown meanwhile is not truncated, either.
         let sized = self.size(Side::Old) != len;
         let cut = sized && self.storage.meta(self.file)?.identity.size > len;
         if cut && self.storage.room_to_write_over(self.file).is_none() {
@@ -389,7 +391,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         self.storage.sync(self.file)
     }
 
-    /// Calls `piece` with offset, old bytes and new bytes of each range that the save changes.
+    /// Calls `piece` with the offset, the old bytes and the new bytes of each range that the save changes.
     fn each_piece(&self, mut piece: impl FnMut(u64, &[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
         for range in &self.journal.ranges {
             let (old, mut new) = self.journal.bytes(self.storage, range)?;
@@ -417,7 +419,7 @@ impl<'a, S: Storage> Settling<'a, S> {
         Ok(())
     }
 
-    /// Up to `len` bytes of the image from `offset` on.
+    /// Reads up to `len` bytes of the image from `offset` on.
     fn of_image(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
         let read = match self.image {
@@ -433,13 +435,14 @@ fn is_zero(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// The part of a piece at `offset` that lies in the page of its byte `from`.
+/// Returns the part of a piece at `offset` that begins at its byte `from` and ends with the page.
 fn page_at(offset: u64, from: usize, len: usize) -> Range<usize> {
     let rest = PAGE - ((offset % PAGE as u64) as usize + from) % PAGE;
     from..len.min(from + rest)
 }
 
-/// The first byte that is neither old nor new, nor a zero where only one of the two files has a byte.
+/// Returns the first byte that is neither old nor new. A zero is accepted where only one of the two files has
+/// a byte.
 fn strange(now: &[u8], old: &[u8], new: &[u8]) -> Option<usize> {
     (0..now.len().max(old.len()).max(new.len())).find(|at| {
         let (old, new) = (old.get(*at), new.get(*at));

@@ -1,7 +1,8 @@
-//! Where a save puts its files: the journal, and a new file that is to take the source's place.
+//! The files of a save: the journal, and the image, a new file that takes the source's place or is copied
+//! into it.
 //!
-//! Both lie beside the source or, where nothing can be created there, in the user's state directory under a
-//! name made from the source's path.
+//! Both lie beside the source. If no file can be created there, they lie in the user's state directory under
+//! a name derived from the source's path.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -16,26 +17,26 @@ use crate::source::storage::Storage;
 const JOURNAL: &str = ".asdf-mount-journal";
 const IMAGE: &str = ".asdf-mount-new";
 
-/// The longest file name that any usual file system takes.
+/// The longest file name that common file systems allow.
 const LONGEST_NAME: usize = 255;
-/// Journals that were set aside before one more is.
+/// The most journals that are set aside.
 const MOST_ASIDE: usize = 1000;
 
-/// The files of one source in one directory.
+/// The paths of journal and image of one source in one directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SidecarPaths {
     /// The directory.
     pub(crate) dir: PathBuf,
     /// The journal.
     pub(crate) journal: PathBuf,
-    /// The file that is to take the source's place, or from which the source is written anew.
+    /// The image: a new file that takes the source's place, or from which the source is rewritten.
     pub(crate) image: PathBuf,
-    /// Whether this is the state directory, which may have to be made.
+    /// True for the state directory, which may not exist yet.
     pub(crate) is_state: bool,
 }
 
 impl SidecarPaths {
-    /// Beside `source`, an absolute path without links.
+    /// Returns the paths beside `source`, which is absolute and without links.
     pub(crate) fn beside(source: &Path) -> Self {
         let name = source.file_name().unwrap_or(OsStr::new("source"));
         let dir = source.parent().unwrap_or(Path::new("/")).to_owned();
@@ -47,12 +48,13 @@ impl SidecarPaths {
         Self::of(dir, &stem, false)
     }
 
-    /// In the state directory `state`.
+    /// Returns the paths in the state directory `state`.
     pub(crate) fn in_state(source: &Path, state: &Path) -> Self {
         Self::of(state.to_owned(), &hash(source.as_os_str()), true)
     }
 
-    /// Names that tell whether there is a journal: the journal's, and that of the first one set aside.
+    /// Returns the paths to look at for a journal: its own, and the first one for a journal that was set
+    /// aside.
     pub(crate) fn journals(&self) -> impl Iterator<Item = PathBuf> {
         std::iter::once(self.journal.clone()).chain(aside(&self.journal).take(1))
     }
@@ -67,11 +69,11 @@ impl SidecarPaths {
     }
 }
 
-/// Why a save of this source has no place for its journal, if there is none.
+/// Returns an error if no directory can hold a journal of this source, with the reason for each.
 pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[SidecarPaths]) -> Option<Error> {
     let mut reasons = Vec::new();
     for place in places {
-        // The state directory may have to be made, and those above it.
+        // The state directory and its parents may have to be created.
         let dirs = place.dir.ancestors().take(if place.is_state { usize::MAX } else { 1 });
         let looked = dirs.map(|dir| (dir, storage.may_change(dir)));
         let found = looked
@@ -97,14 +99,14 @@ pub(crate) fn none_usable<S: Storage>(storage: &S, places: &[SidecarPaths]) -> O
 /// Room for the longest suffix: `.asdf-mount-journal.aside-1000`.
 const SUFFIX_SPACE: usize = 40;
 
-/// Whether a file beside a source is one of its [`SidecarPaths`], or was set aside from there, judged by its name.
+/// True if the name is that of a file of a save, or of one that was set aside.
 pub(crate) fn is_sidecar(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let stem = name.rsplit_once(".aside").map_or(&*name, |(stem, _)| stem);
     name.starts_with('.') && (stem.ends_with(JOURNAL) || stem.ends_with(IMAGE))
 }
 
-/// Free names beside `path` for something that is set aside, best first.
+/// Returns names for setting aside the file at `path`, best first.
 pub(crate) fn aside(path: &Path) -> impl Iterator<Item = PathBuf> {
     let path = path.as_os_str().to_owned();
     (1..=MOST_ASIDE).map(move |n| {
@@ -114,7 +116,8 @@ pub(crate) fn aside(path: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// `path`, and the names under which something from there was set aside, as long as `is_there`.
+/// Returns `path` if a file is there, and the names under which files from there were set aside, up to the
+/// first that is free.
 pub(crate) fn with_asides<E>(
     path: &Path,
     mut is_there: impl FnMut(&Path) -> Result<bool, E>,
@@ -132,15 +135,15 @@ pub(crate) fn with_asides<E>(
     Ok(found)
 }
 
-/// Whether a file that can't be made for this reason might be made elsewhere.
+/// True if a file that can't be created for this reason might be created in another directory.
 pub(crate) fn elsewhere(error: &io::Error) -> bool {
-    // Without a number it is ours: the state directory may not be used.
+    // An error without an errno is our own: the state directory may not be used.
     error.kind() == io::ErrorKind::PermissionDenied
         || matches!(
             error.raw_os_error(),
             Some(
                 libc::EACCES | libc::EPERM
-                // Something else has the name, and can't be taken away.
+                // Another file has the name and can't be removed.
                 | libc::EEXIST
                 | libc::EISDIR
                 | libc::EROFS
@@ -152,11 +155,11 @@ pub(crate) fn elsewhere(error: &io::Error) -> bool {
         )
 }
 
-/// Why none of these files could be made.
+/// Returns an error that gives the reason for each path that was tried.
 pub(crate) fn nowhere(what: &str, tried: &[(&Path, io::Error)]) -> Error {
     let kind = match tried.last().map(|(_, error)| error.raw_os_error()) {
         None => Kind::ReadOnly,
-        // No other program is to be waited for.
+        // EACCES rather than a busy error: waiting for another program does not help.
         Some(None | Some(libc::EEXIST | libc::EISDIR)) => Kind::System(libc::EACCES),
         Some(Some(errno)) => Kind::System(errno),
     };

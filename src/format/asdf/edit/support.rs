@@ -18,11 +18,12 @@ use crate::format::editor::{EditContext, EditSupport, Editor, SaveTarget};
 use crate::format::recovery::{Condition, Recovered};
 use crate::source::storage::{Storage, System};
 
-/// How often, and after which pauses, a file is looked at again that another program seems to be saving.
+/// The number of times that a half-saved file is looked at again while another program seems to be saving it,
+/// and the pause between them.
 const SAVE_ATTEMPTS: usize = 100;
 const SAVE_PAUSE: Duration = Duration::from_millis(10);
 
-/// What can be done to ASDF files.
+/// Editing and recovery of ASDF files.
 #[derive(Clone, Copy, Debug)]
 pub struct Support;
 
@@ -53,29 +54,30 @@ impl EditSupport for Support {
     }
 }
 
-/// Whether something tells that a save of the file at `path`, absolute and without links, was interrupted,
-/// or is being made.
+/// True if a save of the file at `path` seems interrupted or in progress. `path` is absolute and without
+/// links.
 fn is_interrupted(path: &Path, state: Option<&Path>) -> bool {
     places(path, state).iter().any(|place| is_left_in(&System, place, path)) || is_marked(path)
 }
 
-/// True if the file has the mark of a save. A file that can't be read is not shown, either.
+/// True if the file has the mark of an unfinished save. False if the file can't be read, as it is not shown
+/// then, either.
 fn is_marked(path: &Path) -> bool {
     System.open(path, false).is_ok_and(|file| mark::is_marked(&System, &file).unwrap_or(false))
 }
 
-/// Whether the file is one version; a save that another program is making is waited for a while.
+/// Returns whether the file is one version or half-saved. Waits a while for a save by another program.
 fn condition(path: &Path, state: Option<&Path>) -> Result<Condition> {
     let places = places(path, state);
     let lies = |path: &Path| exists(&System, path).unwrap_or(true);
     let mut attempts = 0..SAVE_ATTEMPTS;
     loop {
-        // Any user's journal may be evidence.
+        // A journal of any user may be evidence of an interrupted save.
         if !places.iter().any(|place| place.journals().any(|journal| lies(&journal))) && !is_marked(path) {
             return Ok(Condition::Whole);
         }
         let file = System.open(path, false).map_err(|error| Error::from(error).of(path))?;
-        // A program that holds the lock may be saving just now, or will recover the file.
+        // A program that holds the lock may be saving, or will recover the file.
         let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
         let is_written = shared == Err(rustix::io::Errno::WOULDBLOCK);
         match judge(&System, &file, &places) {

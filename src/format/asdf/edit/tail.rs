@@ -1,8 +1,8 @@
-//! The block index of a file whose blocks move, where other bytes that are not ours stand beside it.
+//! Updates the block index of a file whose blocks move, if other bytes that are not ours surround it.
 //!
-//! Those bytes stay. An index among them would name the old places of the blocks, and readers would believe it.
-//! So it is written anew where it stands. Where blocks are damaged, or the index lists more blocks than are
-//! found, the index is the better list: it stays, and its offsets move with the blocks.
+//! The other bytes stay. An index among them would list the old offsets of the blocks, and readers would
+//! trust it. The index is therefore rewritten in its place. If blocks are damaged, or the index lists more
+//! blocks than are found, the index is the better list: its offsets are kept and shifted with the blocks.
 
 use std::ops::Range;
 use std::path::Path;
@@ -16,27 +16,28 @@ use crate::format::asdf::index::{self, MARKER};
 use crate::source::storage::Storage;
 use crate::source::{Source, read_up_to};
 
-/// Bytes from the first index on that are held in memory.
+/// The most bytes held in memory, from the first index to the end of the file.
 const MOST_BYTES: u64 = 64 << 20;
-/// Bytes looked at in one go.
+/// Bytes read at once.
 const PIECE: usize = 256 << 10;
-/// What another ASDF file begins with, but for its version.
+/// The start of another ASDF file, without the version.
 const ANOTHER: [&[u8]; 2] = [b"#ASDF ", b"%ASDF "];
 
-/// What follows the blocks, with an index that is right where they will be.
+/// The bytes after the blocks from the first index on, with an index for the moved blocks.
 #[derive(Debug)]
 pub(super) struct Moved {
-    /// Where the first index begins now; the bytes before it stay.
+    /// The present offset of the first index. The bytes before it stay.
     pub(super) from: u64,
-    /// What stands from there on.
+    /// The new bytes from there on.
     pub(super) bytes: Vec<u8>,
 }
 
-/// What follows the blocks once they are moved by `shift`, if there is an index in it.
+/// Returns the bytes that follow the blocks once these are moved by `shift`; `None` if there is no index
+/// among them.
 ///
 /// # Errors
 ///
-/// [`Kind::TooLarge`] if more follows the index than can be moved together with it.
+/// [`Kind::TooLarge`] if more bytes follow the first index than can be moved with it.
 pub(super) fn moved<S: Storage>(
     storage: &S,
     file: &S::File,
@@ -78,7 +79,8 @@ fn too_long(layout: &Layout, len: u64) -> Error {
     )
 }
 
-/// From the first index in `range` up to where another ASDF file begins, or to the end.
+/// Returns the range from the first index in `range` to the start of another ASDF file, or to the end of
+/// `range`.
 fn find(source: &dyn Source, range: Range<u64>) -> Result<Option<Range<u64>>> {
     let mut bytes = vec![0; PIECE];
     let (mut at, mut first) = (range.start, None);
@@ -94,13 +96,13 @@ fn find(source: &dyn Source, range: Range<u64>) -> Result<Option<Range<u64>>> {
         if read < PIECE {
             break;
         }
-        // A marker may lie across the border.
+        // A marker may span two pieces.
         at += (read - MARKER.len()) as u64;
     }
     Ok(first.map(|first| first..range.end))
 }
 
-/// Where another ASDF file begins: its first line, which is no part of another line.
+/// Returns the offset of another ASDF file: of its first line, which must start a line.
 fn another_file(bytes: &[u8]) -> Option<usize> {
     let is_line = |at: usize, word: &[u8]| {
         let before = at.checked_sub(1).and_then(|before| bytes.get(before));
@@ -111,18 +113,18 @@ fn another_file(bytes: &[u8]) -> Option<usize> {
     ANOTHER.into_iter().filter_map(begins).min()
 }
 
-/// An index of this file behind a last block whose end is unknown.
+/// Finds an index of this file after a damaged last block whose end is unknown.
 fn behind_damage(source: &dyn Source, layout: &Layout) -> Result<Option<Range<u64>>> {
     let last = layout.offsets.last().copied().unwrap_or_default();
     let found = index::find(source, layout.identity.size, last)?;
-    // Other bytes may be data of the block.
+    // Bytes that are no index of this file may be data of the block.
     let ours = |found: &index::Index| {
         found.offsets.as_ref().is_ok_and(|listed| listed.first() == layout.offsets.first())
     };
     Ok(found.filter(ours).map(|found| found.offset..found.end))
 }
 
-/// `bytes` with the last index in them as it must be, and without the others.
+/// Returns `bytes` with the last index updated and all others removed.
 fn renewed(bytes: &[u8], layout: &Layout, shift: u64) -> Vec<u8> {
     let mut renewed = Vec::with_capacity(bytes.len());
     let mut last: Option<(usize, Vec<u64>)> = None;
@@ -137,7 +139,7 @@ fn renewed(bytes: &[u8], layout: &Layout, shift: u64) -> Vec<u8> {
         match index::parse(&listed[..len]) {
             Ok(offsets) => last = Some((renewed.len(), offsets)),
             Err(_) if end.is_some() && layout.sound => last = Some((renewed.len(), Vec::new())),
-            // No reader takes it for an index.
+            // Readers do not recognise these bytes as an index, so they stay.
             Err(_) => renewed.extend([MARKER, &listed[..len]].concat()),
         }
     }

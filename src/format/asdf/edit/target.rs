@@ -1,4 +1,4 @@
-//! A source that may be written.
+//! A source that can be saved to.
 
 use std::cell::RefCell;
 use std::io;
@@ -23,10 +23,10 @@ use crate::source::{NoReaders, Readers};
 mod leased;
 mod named;
 
-/// Attempts at a file that other programs replace or change all the time.
+/// The number of attempts to save a file that other programs keep replacing or changing.
 const ATTEMPTS: usize = 8;
 
-/// A source that may be written: locked, recovered, and its layout known.
+/// A source that can be saved to: locked, recovered, and with its layout read.
 #[derive(Debug)]
 pub struct Target<S: Storage = System> {
     pub(super) storage: S,
@@ -34,57 +34,57 @@ pub struct Target<S: Storage = System> {
     pub(super) state: Option<PathBuf>,
     pub(super) places: Vec<SidecarPaths>,
     pub(super) file: S::File,
-    /// What holds the lock, open for reading only; `None` where that is `file`.
+    /// The descriptor that holds the lock, open for reading only; `None` if that is `file`.
     pub(super) lock: Option<S::File>,
-    /// Whether `file` is what holds the lock: no descriptor writes for a while.
+    /// True while `file` is the descriptor that holds the lock, and none is open for writing.
     pub(super) reads_only: bool,
     pub(super) layout: Layout,
     pub(super) recovered: Recovered,
     pub(super) lock_trouble: Option<String>,
-    /// Names the process that has the file, for as long as it is kept.
+    /// The note that names this process as the holder of the file.
     pub(super) _note: Option<lock::Note>,
-    /// What file systems can't do: it is not tried again.
+    /// The plans that file systems refused. They are not tried again.
     pub(super) limits: DeviceLimits,
-    /// Whether the name of the file that was put in place last may not survive a crash.
+    /// True if the rename of the file that was put in place last may not be durable.
     pub(super) unsure: bool,
 }
 
 impl<S: Storage> Target<S> {
-    /// The file's name, absolute and without links.
+    /// Returns the file's path, absolute and without links.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where things lie in the file, as of the last reading or saving.
+    /// Returns the file's layout as of the last reading or saving.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// What a crash, or a save that could not be undone, had left, and what was done about it last.
+    /// Returns what the last recovery found and did. It follows a crash, or a save that could not be undone.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
 
-    /// Why the file could not be locked, if its file system has no locks.
+    /// Returns the reason why the file is not locked, if its file system has no locks.
     pub fn lock_trouble(&self) -> Option<&str> {
         self.lock_trouble.as_deref()
     }
 
-    /// True if size and time prove that the file is as it was when it was read or saved last. On a server they
-    /// prove nothing.
+    /// True if size and time show that the file has not changed since it was read or saved last. On a server
+    /// they show nothing, so the answer is false.
     pub fn is_untouched(&self) -> bool {
         !self.storage.is_remote(&self.file)
             && self.storage.meta_at(&self.path).is_ok_and(|meta| meta.identity == self.layout.identity)
     }
 
-    /// Whether the tree on disk is still the one that was read or saved last; reads it.
+    /// True if the tree on disk is still the one that was read or saved last. Reads the tree.
     pub fn is_current(&mut self) -> Result<bool> {
         let known = self.layout.head;
         let layout = self.read_again().map_err(|error| error.of(&self.path))?;
         Ok(layout.is_none_or(|layout| layout.head == known))
     }
 
-    /// Whether the bytes are still where the layout says, and what the tree's text is: the whole head.
+    /// Reads the whole head, which is the tree's text.
     pub fn head(&self) -> Result<Vec<u8>> {
         let len = usize::try_from(self.layout.head.len).unwrap_or(usize::MAX);
         let mut text = vec![0; len];
@@ -93,7 +93,7 @@ impl<S: Storage> Target<S> {
         Ok(text)
     }
 
-    /// Takes the file as it is now, whatever changed: the next save is measured against that.
+    /// Accepts the file as it is now: the next save replaces this tree.
     pub fn reload(&mut self) -> Result<&Layout> {
         if let Some(layout) = self.read_again().map_err(|error| error.of(&self.path))? {
             self.layout = layout;
@@ -101,20 +101,20 @@ impl<S: Storage> Target<S> {
         Ok(&self.layout)
     }
 
-    /// Makes `text` the file's head, durably; the rest of the file stays as it is.
+    /// Makes `text` the file's head, durably. The rest of the file stays as it is.
     ///
     /// # Errors
     ///
-    /// [`Kind::Conflict`] if another program changed the tree meanwhile, [`Kind::Refused`] if the text would
-    /// not be read as the head or can't get into the file safely, [`Kind::System`] if the system
-    /// refuses. The file is then the old one. [`Kind::Unfinished`] if not even that could be had: the
-    /// journal is kept, and a recovery settles it.
+    /// [`Kind::Conflict`] if another program changed the tree meanwhile. [`Kind::Refused`] if the text would
+    /// not be read as the head or can't get into the file safely. [`Kind::System`] if the system fails a
+    /// call. The file is then the old one. [`Kind::Unfinished`] if the old file could not be restored: the
+    /// journal is kept for a recovery.
     pub fn save(&mut self, text: &[u8], options: &SaveOptions) -> Result<Applied> {
         self.save_among_readers(text, TextVersion::of_bytes(text), options, &mut NoReaders)
     }
 
-    /// Saves while other threads read the file: `readers` are told of all bytes that change in the same file, before they
-    /// do. `version` is the text's.
+    /// Saves while other threads read the file: `readers` are notified of all bytes that change in the same
+    /// file before they change. `version` is the text's.
     pub fn save_among_readers(
         &mut self,
         text: &[u8],
@@ -139,7 +139,7 @@ impl<S: Storage> Target<S> {
             let saved = self.attempt(known, text, version, options, readers);
             let writes = self.write_again();
             if let Some(saved) = saved? {
-                // Should it not be open for writing, the next save tells.
+                // If the file could not be opened for writing again, the next save reports it.
                 return Ok(saved);
             }
             writes?;
@@ -147,7 +147,7 @@ impl<S: Storage> Target<S> {
         Err(Error::new(Kind::Busy, "another program keeps changing the file: save again when it is done"))
     }
 
-    /// Saves the text into the file as it is now; `None` if that is changed meanwhile.
+    /// Saves the text into the file as it is now; `None` if another program changes the file meanwhile.
     fn attempt(
         &mut self,
         known: TextVersion,
@@ -164,7 +164,7 @@ impl<S: Storage> Target<S> {
         let mut change = Change::new(&self.layout, text, options)?;
         if change.moves_a_stream() {
             self.hold_stream(&change)?;
-            // It may have grown until just now.
+            // The stream may have grown until just now.
             self.see_again(known)?;
             change = Change::new(&self.layout, text, options)?;
             if !self.reads_only || !change.moves_a_stream() {
@@ -179,7 +179,7 @@ impl<S: Storage> Target<S> {
         self.try_plans(&change, version, options, readers)
     }
 
-    /// Reads the layout if the file was changed; an error if the tree was.
+    /// Reads the layout anew if the file was changed. Fails if the tree was changed.
     fn see_again(&mut self, known: TextVersion) -> Result<()> {
         if let Some(layout) = self.read_again()? {
             if layout.head != known {
@@ -190,16 +190,16 @@ impl<S: Storage> Target<S> {
         Ok(())
     }
 
-    /// Finishes or undoes a save that failed and could be neither.
+    /// Finishes or undoes an earlier save that could be neither finished nor undone.
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from being settled still; the file stays as it is.
+    /// The reason why the file still can't be settled. The file stays as it is.
     pub fn settle(&mut self) -> Result<()> {
         self.recover_again().map_err(|error| error.of(&self.path))
     }
 
-    /// Makes the name of the file that was put in place durable, if that failed before.
+    /// Makes the last rename durable, if that failed before.
     fn make_sure(&mut self) -> Result<()> {
         if let (true, Some(dir)) = (self.unsure, self.path.parent()) {
             self.storage.sync_dir(dir)?;
@@ -208,12 +208,11 @@ impl<S: Storage> Target<S> {
         Ok(())
     }
 
-    /// Settles a save of this process that could be neither finished nor undone, and removes what could
-    /// not be removed before.
+    /// Settles a save of this process that could be neither finished nor undone, and removes its files.
     fn recover_again(&mut self) -> Result<()> {
         if self.places.iter().any(|place| is_left_in(&self.storage, place, &self.path)) {
             self.recovered = recover(&self.storage, &self.file, &self.places)?;
-            // Whichever of the two it became, it is what this process made of it.
+            // The file is now the old or the new one. Both are known to this process, so this is no conflict.
             self.layout = Layout::read(&self.storage, &self.file, &self.path)?;
         }
         Ok(())
@@ -226,7 +225,7 @@ impl<S: Storage> Target<S> {
         Ok(())
     }
 
-    /// Carries out the first plan that can be; `None` if the file was changed meanwhile.
+    /// Carries out the first plan that works; `None` if another program changed the file meanwhile.
     fn try_plans(
         &mut self,
         change: &Change<'_>,
@@ -278,7 +277,8 @@ impl<S: Storage> Target<S> {
                 }
                 Err(Stopped::SourceChanged) => return Ok(None),
                 Err(Stopped::Failed(error)) => {
-                    // What was undone has changed the time, if nothing else: the next save looks anew.
+                    // Undoing the save has changed the file's time at least. The next save must read the
+                    // layout anew.
                     self.layout.identity.mtime = (0, 0);
                     return Err(error);
                 }
@@ -289,7 +289,7 @@ impl<S: Storage> Target<S> {
         Err(Error::new(kind, format!("the text can't get into the file safely ({reasons})")))
     }
 
-    /// The layout after a change, which need not be read.
+    /// Updates the layout after a change without reading it.
     fn saved(&mut self, change: &Change<'_>, version: TextVersion) -> Result<()> {
         let layout = &mut self.layout;
         layout.identity = self.storage.meta(&self.file)?.identity;
@@ -316,14 +316,14 @@ impl<S: Storage> Target<S> {
         Ok(())
     }
 
-    /// The file as it is now, if it is not the one that is known.
+    /// Reads the layout of the file as it is now; `None` if the known layout is still right.
     fn read_again(&mut self) -> Result<Option<Layout>> {
         if self.storage.is_remote(&self.file) && !self.reads_only {
             self.open_by_name()?;
         }
         let named = self.storage.meta_at(&self.path).map_err(gone)?;
         if !named.identity.same_file(&self.storage.meta(&self.file)?.identity) {
-            // Another file has the name: that one is to be written, and to be locked.
+            // Another file has the name. It has to be locked and written instead.
             self.open_anew()?;
         }
         if self.storage.meta(&self.file)?.identity == self.layout.identity
@@ -339,7 +339,7 @@ fn conflict() -> Error {
     Error::new(Kind::Conflict, CONFLICT)
 }
 
-/// Why the file can't be found at its name.
+/// Converts an error of looking up the file's name.
 fn gone(error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::new(Kind::Busy, "the file was removed or moved by another program"),

@@ -7,7 +7,7 @@ use super::super::ndarray;
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Mark, Style, What};
-use crate::yaml::parser::Events;
+use crate::yaml::read::each_event;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::Commented;
 
@@ -55,13 +55,10 @@ pub(in super::super) struct Sources {
 pub(in super::super) fn find(tree: &dyn Content) -> Result<Sources> {
     let mut finder = Finder::default();
     let commented = Commented(tree);
-    let mut events = Events::of(&commented);
-    while let Some(event) = events.next_event()? {
+    each_event(&commented, |event| {
         finder.take(&event)?;
-        if matches!(event.what, What::DocumentEnd { .. }) {
-            break;
-        }
-    }
+        Ok::<_, Error>(!matches!(event.what, What::DocumentEnd { .. }))
+    })?;
     let front = finder.root.front(tree)?;
     Ok(Sources { mentions: finder.mentions, front })
 }

@@ -9,7 +9,7 @@ use super::MOST_HELD;
 use crate::content::{Content, read_exact_at};
 use crate::error::{Error, Result};
 use crate::yaml::event::{Event, Style, What};
-use crate::yaml::parser::Events;
+use crate::yaml::read::each_event;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::Commented;
 
@@ -31,10 +31,7 @@ impl Merges {
             return Ok(finder.merges);
         }
         let commented = Commented(tree);
-        let mut events = Events::of(&commented);
-        while let Some(event) = events.next_event()? {
-            finder.take(&event)?;
-        }
+        each_event(&commented, |event| finder.take(&event).map(|()| true))?;
         Ok(finder.merges)
     }
 

@@ -1,38 +1,40 @@
 //! Converts a scalar to JSON, with the type that Python asdf gives it by YAML 1.1.
 
+use std::borrow::Cow;
+
 use crate::error::in_json;
 use crate::yaml::event::Style;
 use crate::yaml::scalar::{self, TAG_PREFIX, Type};
 
 /// The JSON form of a scalar.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Json {
+pub(super) enum Json<'t> {
     /// `null`, a boolean or a number, in JSON notation.
-    Bare(String),
+    Bare(Cow<'t, str>),
     /// A string.
-    Text(String),
+    Text(Cow<'t, str>),
     /// A string for a type that JSON does not have, and the name of its YAML type.
     Typed(String, &'static str),
     /// NaN or infinity, for which JSON has no notation, as written in the tree.
-    NotFinite(String),
+    NotFinite(&'t str),
 }
 
 /// Converts a scalar with this text, style and resolved tag.
-pub(super) fn of(text: &str, style: Style, tag: Option<&str>) -> Json {
+pub(super) fn of<'t>(text: &'t str, style: Style, tag: Option<&str>) -> Json<'t> {
     // PyYAML ignores the tag `!`.
     let tag = tag.filter(|tag| *tag != "!");
     let looks = scalar::type_of(text, style == Style::Plain, tag);
-    let as_text = || Json::Text(text.to_owned());
+    let as_text = || Json::Text(Cow::Borrowed(text));
     match looks {
-        Type::Null => Json::Bare("null".to_owned()),
+        Type::Null => Json::Bare(Cow::Borrowed("null")),
         Type::Bool => match scalar::boolean(&text.to_ascii_lowercase()) {
-            Some(truth) => Json::Bare(truth.to_string()),
+            Some(truth) => Json::Bare(Cow::Borrowed(if truth { "true" } else { "false" })),
             None => as_text(),
         },
         Type::Int => integer(text).map_or_else(|| Json::Typed(text.to_owned(), "int"), Json::Bare),
         Type::Float => match scalar::float(text) {
-            Some(value) if value.is_finite() => Json::Bare(format!("{value:?}")),
-            Some(_) => Json::NotFinite(text.to_owned()),
+            Some(value) if value.is_finite() => Json::Bare(format!("{value:?}").into()),
+            Some(_) => Json::NotFinite(text),
             None => as_text(),
         },
         Type::Timestamp => {
@@ -44,9 +46,13 @@ pub(super) fn of(text: &str, style: Style, tag: Option<&str>) -> Json {
 }
 
 /// Converts an integer to decimal. Beyond 128 bits, only decimal integers are converted.
-fn integer(text: &str) -> Option<String> {
+fn integer(text: &str) -> Option<Cow<'_, str>> {
+    let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
+    if matches!(digits, [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit)) {
+        return Some(Cow::Borrowed(text));
+    }
     if let Some(value) = scalar::integer(text) {
-        return Some(value.to_string());
+        return Some(value.to_string().into());
     }
     let digits: String = text.chars().filter(|char| *char != '_').collect();
     let (sign, digits) = match digits.strip_prefix('-') {
@@ -55,15 +61,16 @@ fn integer(text: &str) -> Option<String> {
     };
     let is_decimal =
         !digits.starts_with('0') && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_decimal.then(|| format!("{sign}{digits}"))
+    is_decimal.then(|| format!("{sign}{digits}").into())
 }
 
-impl Json {
+impl Json<'_> {
     /// Writes the JSON without its type.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Bare(text) => out.extend_from_slice(text.as_bytes()),
-            Self::Text(text) | Self::Typed(text, _) => string(text, out),
+            Self::Text(text) => string(text, out),
+            Self::Typed(text, _) => string(text, out),
             Self::NotFinite(_) => out.extend_from_slice(b"null"),
         }
     }
@@ -88,7 +95,9 @@ impl Json {
     /// Returns the text as the name of a member.
     pub(super) fn name(&self) -> &str {
         match self {
-            Self::Bare(text) | Self::Text(text) | Self::Typed(text, _) | Self::NotFinite(text) => text,
+            Self::Bare(text) | Self::Text(text) => text,
+            Self::Typed(text, _) => text,
+            Self::NotFinite(text) => text,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! their JSON, all others with their path.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use super::merges::{Members, Merges, is_merge};
@@ -218,8 +219,7 @@ impl Writer {
                 self.out.extend_from_slice(b", ");
             }
             level.written = true;
-            self.path.push('/');
-            self.path.push_str(&level.count.to_string());
+            let _ = write!(self.path, "/{}", level.count);
         }
     }
 
@@ -230,7 +230,13 @@ impl Writer {
         }
     }
 
-    fn scalar(&mut self, json: &Json, tag: Option<&str>, anchor: Option<&str>, place: Mark) -> Result<()> {
+    fn scalar(
+        &mut self,
+        json: &Json<'_>,
+        tag: Option<&str>,
+        anchor: Option<&str>,
+        place: Mark,
+    ) -> Result<()> {
         let name = json.name();
         if self.expects_key() {
             let mut bytes = Vec::new();
@@ -261,7 +267,7 @@ impl Writer {
         Ok(())
     }
 
-    fn scalar_value(&mut self, json: &Json, tag: Option<&str>) {
+    fn scalar_value(&mut self, json: &Json<'_>, tag: Option<&str>) {
         let implied = json.implied_tag();
         let tag = tag.filter(|tag| *tag != "!").or(implied.as_deref()).filter(|_| self.tags == Tags::Kept);
         match tag {

@@ -1,6 +1,6 @@
-//! Complex numbers as Python reads them.
+//! Complex numbers, read as Python does.
 
-/// A complex number of the tree with Python's `j` for `i`.
+/// Converts a complex number of the tree to Python's notation, with `j` for `i`.
 pub fn with_j(text: &str) -> String {
     let mut replaced = String::with_capacity(text.len());
     let mut rest = text;
@@ -17,7 +17,7 @@ pub fn with_j(text: &str) -> String {
     replaced
 }
 
-/// What Python's `complex` makes of a text.
+/// Parses a text as Python's `complex` does.
 pub fn complex(text: &str) -> Option<(f64, f64)> {
     let text = text.trim();
     let text = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).map_or(text, str::trim);

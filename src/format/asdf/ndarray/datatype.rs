@@ -1,4 +1,4 @@
-//! The types of an ndarray's elements, in the standard's names.
+//! The datatypes of an ndarray's elements, with the standard's names.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,21 +6,21 @@ use std::collections::HashSet;
 use super::{Result, trouble};
 use crate::yaml::survey::{Node, Value};
 
-/// Datatypes within datatypes that are followed.
+/// The deepest nesting of datatypes that is read.
 const DEEPEST: usize = 64;
 
 /// The type of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Datatype {
-    /// A number or a text.
+    /// A number or a string.
     Scalar(Scalar),
-    /// Fields, one after the other without gaps.
+    /// Fields, packed without gaps.
     Structured(Vec<Field>),
-    /// It has more fields than were looked at.
+    /// A datatype with too many fields to be read.
     Unknown,
 }
 
-/// A number or a text.
+/// A number or a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the standard's names
 pub enum Scalar {
@@ -38,31 +38,31 @@ pub enum Scalar {
     Complex64,
     Complex128,
     Bool8,
-    /// So many bytes.
+    /// A string of this many bytes.
     Ascii(u64),
-    /// So many characters of four bytes each.
+    /// A string of this many characters of four bytes.
     Ucs4(u64),
 }
 
 /// A field of a structured datatype.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name; empty if it has none.
+    /// The name; empty if the field has none.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub datatype: Datatype,
-    /// The order of its bytes, if it is not that of the array.
+    /// The byte order, if it differs from the array's.
     pub byteorder: Option<Byteorder>,
-    /// How long its dimensions are; empty for a single element.
+    /// The lengths of its dimensions; empty for a single element.
     pub shape: Vec<u64>,
 }
 
-/// The order of the bytes of a number.
+/// The byte order of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Byteorder {
-    /// The most significant byte first.
+    /// Big-endian.
     Big,
-    /// The least significant byte first.
+    /// Little-endian.
     Little,
 }
 
@@ -77,7 +77,7 @@ impl Byteorder {
 }
 
 impl Scalar {
-    /// The type with this name.
+    /// Returns the type with this name.
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "int8" => Self::Int8,
@@ -98,7 +98,7 @@ impl Scalar {
         })
     }
 
-    /// Bytes of an element; `None` if they can't be counted.
+    /// Returns the size of an element in bytes; `None` on overflow.
     pub fn size(self) -> Option<u64> {
         Some(match self {
             Self::Int8 | Self::Uint8 | Self::Bool8 => 1,
@@ -113,7 +113,7 @@ impl Scalar {
 }
 
 impl Datatype {
-    /// Bytes of an element; `None` if they can't be counted, or the fields are not known.
+    /// Returns the size of an element in bytes; `None` on overflow, or if the fields are not known.
     pub fn size(&self) -> Option<u64> {
         match self {
             Self::Scalar(scalar) => scalar.size(),
@@ -126,7 +126,7 @@ impl Datatype {
         }
     }
 
-    /// Reads a `datatype`; in `old` trees its fields may have a `dtype`.
+    /// Reads a `datatype`. In `old` trees its fields may have a `dtype` instead.
     pub(super) fn read(value: &Value, old: bool) -> Result<Self> {
         Self::read_within(value, old, DEEPEST)
     }
@@ -168,7 +168,7 @@ impl Datatype {
     }
 }
 
-/// `[ascii, 5]` or `[ucs4, 5]`, if it is one of them.
+/// Reads `[ascii, 5]` or `[ucs4, 5]`; `None` for other lists.
 fn text_of_length(items: &[Value]) -> Result<Option<Scalar>> {
     let [kind, len] = items else { return Ok(None) };
     let make: fn(u64) -> Scalar = match kind.text() {
@@ -176,7 +176,7 @@ fn text_of_length(items: &[Value]) -> Result<Option<Scalar>> {
         Some("ucs4") => Scalar::Ucs4,
         _ => return Ok(None),
     };
-    // numpy counts the bytes of an element with 32 bits.
+    // numpy stores the size of an element in 32 bits.
     match len.integer().map(u32::try_from) {
         Some(Ok(n)) if n < 1 << 29 => Ok(Some(make(u64::from(n)))),
         _ => trouble(len, "the length of a text datatype is not a number from 0 on"),
@@ -184,7 +184,7 @@ fn text_of_length(items: &[Value]) -> Result<Option<Scalar>> {
 }
 
 impl Field {
-    /// The name that the field with this number has: numpy's, if it has none of its own.
+    /// Returns the name of the field, which has number `n`. A field without a name gets numpy's, `fN`.
     pub fn name_at(&self, n: usize) -> Cow<'_, str> {
         match self.name.is_empty() {
             true => Cow::Owned(format!("f{n}")),

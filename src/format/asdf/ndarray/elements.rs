@@ -1,11 +1,11 @@
-//! Whether the elements of an array in the tree are what its datatype can hold, as numpy has it.
+//! Checks whether the datatype of an array in the tree can hold its elements, by numpy's rules.
 
 use super::{Datatype, Result, Scalar, Trouble};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::Leaves;
 
 impl Scalar {
-    /// The least and the greatest integer, of a type of integers.
+    /// Returns the range of an integer type; `None` for other types.
     pub fn range(self) -> Option<(i128, i128)> {
         Some(match self {
             Self::Int8 => (i8::MIN.into(), i8::MAX.into()),

@@ -1,36 +1,35 @@
-//! Which bytes of its block's data an ndarray takes.
+//! Computes the bytes of a block's data that an ndarray takes.
 
 use super::{Ndarray, Shape};
 
-/// The bytes that an array's elements lie in, counted from the begin of the block's decoded data.
+/// The bytes of an array's elements, counted from the start of the block's decoded data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The first byte.
     pub start: u64,
-    /// The first byte after them; `start` if there are no elements.
+    /// The end of the bytes; `start` if there are no elements.
     pub end: u64,
-    /// The lengths of all dimensions, `*` resolved.
+    /// The lengths of all dimensions, with `*` resolved.
     pub dimensions: Vec<u64>,
 }
 
-/// Why an array does not fit in its block.
+/// The reason why an array does not fit in its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLarge {
-    /// It takes this many bytes.
+    /// The array takes this many bytes.
     Needs(u64),
-    /// Its strides lead before the first byte of the block.
+    /// The strides lead before the first byte of the block.
     BeforeBlock,
-    /// Its size is beyond 64 bits.
+    /// The size overflows 64 bits.
     Uncountable,
-    /// The stride of `*` is not a number from 1 on, so that nothing says how often it comes.
+    /// The stride of `*` is 0 or negative, so its length is not determined.
     Endless,
 }
 
 impl Ndarray {
-    /// Which bytes the array takes of a block whose decoded data are `size` bytes.
+    /// Returns the bytes that the array takes of a block with `size` bytes of decoded data.
     ///
-    /// `None` if that is not known: it is no array in a block, or its datatype was too large to be
-    /// looked at.
+    /// `None` if they are not known: the array is not in a block, or its datatype was too large to be read.
     pub fn extent(&self, size: u64) -> Option<Result<Extent, TooLarge>> {
         let (shape, datatype) = (self.shape.as_ref()?, self.datatype.as_ref()?);
         let item = match datatype.size() {
@@ -72,8 +71,8 @@ impl Ndarray {
         }
     }
 
-    /// The dimensions, `*` being as long as the block has data for. The offset does not count there:
-    /// so do the other readers.
+    /// Returns the dimensions with `*` resolved to as many rows as the block has data for. The array's offset
+    /// is ignored there, as by other readers.
     fn dimensions(&self, shape: &Shape, item: i128, size: u64) -> Result<Vec<u64>, TooLarge> {
         if !shape.streamed {
             return Ok(shape.dimensions.clone());

@@ -1,43 +1,43 @@
-//! An array that is written in the tree: its type and shape, where they are not given.
+//! Infers the type and the shape of an array in the tree.
 //!
-//! The rules are those of the standard, as numpy goes by them: a text makes all of them texts, then come complex
-//! numbers, floats, integers, truth values.
+//! The rules are those of the standard, as numpy applies them. If any element is a string, all become
+//! strings. Otherwise the type is the first present of complex, float, integer, boolean.
 
 use super::{Byteorder, Datatype, Ndarray, Scalar, Shape, Source};
 use crate::yaml::event::Mark;
-use crate::yaml::survey::{self, Leaves};
+use crate::yaml::survey::{self, Seen};
 
-/// The characters that numpy takes for numbers among texts.
+/// The widths that numpy gives numbers in an array of strings, in characters.
 const TRUTH_VALUE: u64 = 5;
 const UNSIGNED: u64 = 20;
 const INTEGER: u64 = 21;
 const FLOAT: u64 = 32;
 const COMPLEX: u64 = 64;
 
-/// An array that is written in the tree.
+/// An array in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inline {
-    /// How long its sequences are.
+    /// The lengths of its nested sequences.
     pub shape: survey::Shape,
-    /// Where the outermost one begins.
+    /// The place of the outermost sequence.
     pub place: Mark,
-    /// What its elements are, if that was looked at.
-    pub leaves: Option<Box<Leaves>>,
+    /// The kinds of its elements, if they were read.
+    pub seen: Option<Box<Seen>>,
 }
 
 impl Inline {
-    /// Whether nodes in it are mentioned by an anchor, so that the survey does not know all of it.
+    /// True if the array contains aliases, so that the survey does not know all of it.
     pub fn has_aliases(&self) -> bool {
-        self.shape == survey::Shape::Unknown
-            || self.leaves.as_deref().is_some_and(|leaves| leaves.seen.aliases)
+        self.shape == survey::Shape::Unknown || self.seen.as_deref().is_some_and(|seen| seen.aliases)
     }
 }
 
 impl Ndarray {
-    /// Gives an array in the tree the type and the shape that its elements have. The error says why it has none.
+    /// Sets type and shape of an array in the tree from its elements. Fails with the reason if its elements
+    /// have no common type or shape.
     pub fn settle_inline(&mut self) -> Result<(), String> {
         let Source::Inline(inline) = &self.source else { return Ok(()) };
-        let leaves = inline.leaves.as_deref().ok_or("its elements are not known")?;
+        let seen = inline.seen.as_deref().ok_or("its elements are not known")?;
         let lengths = match &inline.shape {
             survey::Shape::Array(lengths) => Some(lengths),
             _ => None,
@@ -55,9 +55,7 @@ impl Ndarray {
                 }
                 let records = self.shape.as_ref().map_or(Some(0), |shape| product(&shape.dimensions));
                 let expected = self.datatype.as_ref().and_then(Datatype::leaves).zip(records);
-                if expected.and_then(|(leaves, records)| leaves.checked_mul(records))
-                    != Some(leaves.seen.count)
-                {
+                if expected.and_then(|(leaves, records)| leaves.checked_mul(records)) != Some(seen.count) {
                     return Err("its records have not one value for each field".to_owned());
                 }
             }
@@ -66,9 +64,9 @@ impl Ndarray {
                 let lengths = lengths.ok_or("its rows are not of the same length")?;
                 let inferred = match datatype {
                     Some(datatype) => datatype.clone(),
-                    None => Datatype::Scalar(inferred(leaves)?),
+                    None => Datatype::Scalar(inferred(seen)?),
                 };
-                // An empty one may have its shape written, as its sequences can't tell it.
+                // An empty array may state its shape, as its sequences do not determine it.
                 let dimensions = match &self.shape {
                     Some(shape) => shape.dimensions.clone(),
                     None => lengths.clone(),
@@ -83,7 +81,7 @@ impl Ndarray {
 }
 
 impl Datatype {
-    /// How many values an element has.
+    /// Returns the number of values in an element.
     fn leaves(&self) -> Option<u64> {
         match self {
             Self::Scalar(_) => Some(1),
@@ -100,9 +98,8 @@ fn product(lengths: &[u64]) -> Option<u64> {
     lengths.iter().try_fold(1_u64, |product, len| product.checked_mul(*len))
 }
 
-/// The type of elements that have none written.
-fn inferred(leaves: &Leaves) -> Result<Scalar, String> {
-    let seen = &leaves.seen;
+/// Infers the type of elements without a stated one.
+fn inferred(seen: &Seen) -> Result<Scalar, String> {
     if let Some(place) = seen.beyond {
         return Err(format!("the integer on line {} is beyond 64 bits", place.line));
     }

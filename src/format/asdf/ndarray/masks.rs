@@ -1,9 +1,9 @@
-//! Whether a mask fits its array, as numpy has it.
+//! Checks whether a mask fits its array, by numpy's rules.
 
 use super::{Datatype, INLINE_KEY, Inline, Mask, Ndarray, Result, Scalar, Source, is_tag, trouble};
 use crate::yaml::survey::{self, Value};
 
-/// Checks the mask that `array` has, which is this node.
+/// Checks the mask of `array`; `mask` is its node.
 pub(super) fn fits(array: &Ndarray, mask: &Value) -> Result<()> {
     let target = mask.target();
     match (array.mask, target.tag.as_deref().filter(|tag| is_tag(tag))) {
@@ -58,7 +58,7 @@ fn value_fits(datatype: Option<&Datatype>, mask: &Value) -> Result<()> {
 }
 
 impl Ndarray {
-    /// How many elements it has, if that can be told without its block.
+    /// Returns the number of elements, if it is known without the block.
     fn elements(&self) -> Option<u64> {
         let lengths = match (&self.shape, &self.source) {
             (Some(shape), _) if shape.streamed => return None,

@@ -1,14 +1,17 @@
-//! Whether the records of a structured array in the tree are what its fields can hold, as Python reads them.
+//! Checks whether the fields of a structured array in the tree can hold its records, read as Python reads
+//! them.
 //!
-//! Python takes for a record the first sequence with as many items as there are fields, going down the first
-//! items, that numpy does not refuse. So it can't read some arrays with as many rows as fields.
+//! To find the records, Python descends into the first item of each sequence. It stops at the first sequence
+//! that has as many items as there are fields and that numpy accepts as a record. It therefore can't read
+//! some arrays with as many rows as fields.
 
 use super::{Datatype, Field, Result, Scalar, Shape, elements, trouble};
 use crate::yaml::scalar::Type;
 use crate::yaml::survey::{Leaves, Node, Value};
 
-/// Whether an array is whole, and every value fits its field; how long its dimensions are then. Of one that is too
-/// large, and of an empty one, nothing is known. If `strict`, what Python can't read is wrong, however clear it is.
+/// Checks that the rows have equal lengths and that every value fits its field. Returns the lengths of the
+/// array's dimensions; `None` if it is empty or too large to be read. If `strict`, fails for arrays that
+/// Python can't read, however clear they are.
 pub(super) fn fit(
     data: &Value,
     shape: Option<&Shape>,
@@ -53,14 +56,16 @@ pub(super) fn fit(
     }
 }
 
-/// Whether values can't be those of fields, as they are sequences.
+/// True if values are rows rather than the values of fields: they are sequences, and the fields are single
+/// values.
 fn are_rows(values: &[Value], fields: &[Field]) -> bool {
     let is_row = |(value, field): (&Value, &Field)| value.items().is_some() && is_plain(field);
     !values.is_empty() && values.iter().zip(fields).all(is_row)
 }
 
-/// Whether Python looks for records within a sequence of as many sequences as there are fields. numpy takes any
-/// sequence for a truth value; then floats and texts are refused, and Python goes on, but not after other numbers.
+/// True if Python descends into a sequence that has as many sequences as there are fields. numpy takes any
+/// sequence for a boolean. It then refuses a sequence for a float or a string, and Python descends. For other
+/// numbers Python does not.
 fn python_looks_below(fields: &[Field]) -> bool {
     use Scalar::{Ascii, Bool8, Float16, Float32, Float64, Ucs4};
     let first = fields.iter().find(|field| field.datatype != Datatype::Scalar(Bool8));
@@ -70,12 +75,12 @@ fn python_looks_below(fields: &[Field]) -> bool {
     first.is_some_and(is_refused)
 }
 
-/// Whether a field is a single number or text.
+/// True if a field is a single number or string.
 fn is_plain(field: &Field) -> bool {
     field.shape.is_empty() && matches!(field.datatype, Datatype::Scalar(_))
 }
 
-/// Whether what is below `value` has these lengths, and then records.
+/// Checks that the sequences in `value` have these lengths, with records inside.
 fn rows_fit(value: &Value, lengths: &[usize], fields: &[Field]) -> Result<()> {
     let expected = lengths.first().copied().unwrap_or(fields.len());
     let items = match value.items() {

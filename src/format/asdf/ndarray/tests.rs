@@ -2,7 +2,7 @@ use super::*;
 use crate::yaml::parser::Events;
 use crate::yaml::survey::survey;
 
-/// What the last ndarray in a text says.
+/// Reads the last ndarray in a text.
 fn read(text: &str) -> Result<Ndarray> {
     let text = format!("%TAG ! tag:stsci.edu:asdf/\n%TAG !o! tag:stsci.edu:asdf/0.1.0/\n---\n{text}\n");
     let mut last = None;

@@ -1,13 +1,13 @@
-//! Grey levels for numbers: an inverse hyperbolic sine between robust percentiles.
+//! Grey levels for numbers, by an inverse hyperbolic sine between robust percentiles.
 
-/// The part of the numbers that lies below the darkest level, and above the brightest one.
+/// The fraction of the numbers below the darkest level, and above the brightest one.
 const OUTSIDE: f64 = 0.005;
-/// Where the scale turns from linear to logarithmic, as a part of the range; astropy's default.
+/// The fraction of the range where the scale changes from linear to logarithmic; astropy's default.
 const BEND: f64 = 0.1;
-/// What a picture without any range shows.
+/// The grey level of a picture without a range.
 const MIDDLE: u8 = 127;
 
-/// The numbers of the darkest and of the brightest level.
+/// The numbers shown as the darkest and the brightest level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
     low: f64,
@@ -15,7 +15,8 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// The scale for these numbers. Where nearly all are equal it reaches from the least to the greatest.
+    /// Returns the scale for these numbers. If nearly all are equal, it reaches from the least to the
+    /// greatest.
     pub(super) fn of(numbers: &[f64]) -> Self {
         let mut finite: Vec<f64> = numbers.iter().copied().filter(|number| number.is_finite()).collect();
         let Some(last) = finite.len().checked_sub(1) else { return Self { low: 0.0, high: 0.0 } };
@@ -30,19 +31,19 @@ impl Scale {
         }
     }
 
-    /// The grey level and the alpha of a number. What is no number is transparent.
+    /// Returns the grey level and the alpha of a number. NaN is transparent.
     pub(super) fn pixel(self, number: f64) -> [u8; 2] {
         if number.is_nan() {
             return [0, 0];
         }
-        // Halves, as the range itself may be beyond any number.
+        // Halves, as the range itself may overflow.
         let range = self.high / 2.0 - self.low / 2.0;
         let level = match range > 0.0 {
             true => {
                 let part = ((number / 2.0 - self.low / 2.0) / range).clamp(0.0, 1.0);
                 (f64::asinh(part / BEND) / f64::asinh(1.0 / BEND) * 255.0).round() as u8
             }
-            // Of an infinite number beside equal ones it is still known which is greater.
+            // Without a range, a number can still be greater or less than the others.
             false if number > self.high => 255,
             false if number < self.low => 0,
             false => MIDDLE,
@@ -77,7 +78,7 @@ mod tests {
         }
         let none = Scale::of(&[f64::NAN, f64::INFINITY]);
         assert_eq!((none.pixel(f64::NAN), none.pixel(f64::INFINITY)), ([0, 0], [255, 255]));
-        // One flag among many zeros is still seen.
+        // A single flag among many zeros is visible.
         let mut flags = vec![0.0; 1000];
         flags[7] = 4.0;
         assert_eq!((Scale::of(&flags).pixel(4.0)[0], Scale::of(&flags).pixel(0.0)[0]), (255, 0));

@@ -1,4 +1,4 @@
-//! The file of a picture. It is made when it is first read, and held by the cache.
+//! The file of a picture. It is made at the first read, and kept in the cache.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -16,20 +16,21 @@ pub(super) struct Picture {
     plane: Plane,
     cache: Arc<Cache>,
     id: ContentId,
-    /// Held while it is made, so that it is not made twice at a time.
+    /// Locked while the picture is made, so that it is made only once at a time.
     making: Mutex<()>,
-    /// What came of it.
+    /// The outcome of making it; unset before, or if the error does not last.
     made: OnceLock<std::result::Result<(), Error>>,
 }
 
 impl Picture {
-    /// The picture of the first plane; `turned` if rows and columns of the elements are exchanged.
+    /// Returns the picture of the first plane. `turned` says that rows and columns of the elements are
+    /// exchanged.
     pub(super) fn new(elements: &Elements, turned: bool, cache: &Arc<Cache>) -> Result<Self> {
         let (plane, id) = (Plane::first(elements, turned)?, cache.id());
         Ok(Self { plane, cache: cache.clone(), id, making: Mutex::default(), made: OnceLock::new() })
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     fn bytes(&self) -> Result<Bytes> {
         if let Some(bytes) = self.cache.get(self.id, 0) {
             return Ok(bytes);
@@ -39,7 +40,7 @@ impl Picture {
             return Ok(bytes);
         }
         let (width, height) = self.plane.size();
-        // The averages, a copy that is sorted, and the file.
+        // The averages, their sorted copy, and the file.
         let needed = u64::from(width) * u64::from(height) * 2 * 8 + png::len(width, height);
         let _reservation = self.cache.demand(needed);
         let made = self.make();
@@ -68,7 +69,7 @@ impl Picture {
     }
 
     fn range(&self, offset: u64, len: usize) -> Range<usize> {
-        // A picture has some megabytes at most.
+        // A picture has a few megabytes at most.
         let start = offset.min(self.len()) as usize;
         start..start.saturating_add(len).min(self.len() as usize)
     }

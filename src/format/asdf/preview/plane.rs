@@ -1,4 +1,4 @@
-//! The first plane of an array, averaged to so few numbers that they make a picture.
+//! The first plane of an array, averaged to the size of a picture.
 
 use std::sync::Arc;
 
@@ -10,12 +10,13 @@ use crate::error::{Error, Result};
 
 /// The most pixels in each direction.
 const LARGEST: u64 = 1024;
-/// So many elements are read at most, about: all of an image of 4096 by 4096. Of a larger one as many of each block.
+/// The number of elements read, about: all of an image of 4096 by 4096. Of a larger image as many are
+/// sampled, equally from each block.
 const MOST_READ: u64 = 16 << 20;
-/// Bytes that are read at once.
+/// Bytes read at once.
 const BUFFER: usize = 256 << 10;
 
-/// A plane of numbers as it is read, line by line.
+/// A plane of numbers, read line by line in storage order.
 #[derive(Debug)]
 pub(super) struct Plane {
     pub content: Arc<dyn Content>,
@@ -25,14 +26,15 @@ pub(super) struct Plane {
     lines: u64,
     /// Elements of a line.
     elements: u64,
-    /// Whether lines are the columns of the array.
+    /// True if lines are the columns of the array.
     transposed: bool,
-    /// So many elements in each direction make a pixel.
+    /// The width and the height of the block of elements that makes a pixel.
     block: u64,
 }
 
 impl Plane {
-    /// The first plane of an array; `turned` if rows and columns of the elements are exchanged.
+    /// Returns the first plane of an array. `turned` says that rows and columns of the elements are
+    /// exchanged.
     pub(super) fn first(of: &Elements, turned: bool) -> Result<Self> {
         let none = || Error::unsupported("the array is not an image");
         let Datatype::Scalar(scalar) = of.datatype else { return Err(none()) };
@@ -63,31 +65,32 @@ impl Plane {
         Ok(Self { content, to_number, item, lines, elements, transposed: by_columns != turned, block })
     }
 
-    /// How many numbers there are in a line of the averages, and how many lines.
+    /// Returns the number of averages in a line, and the number of lines.
     fn averaged(&self) -> (usize, usize) {
         // Both are at most LARGEST.
         (self.elements.div_ceil(self.block) as usize, self.lines.div_ceil(self.block) as usize)
     }
 
-    /// Width and height of the picture.
+    /// Returns the width and the height of the picture.
     pub(super) fn size(&self) -> (u32, u32) {
         let (across, along) = self.averaged();
         let (width, height) = if self.transposed { (along, across) } else { (across, along) };
         (width as u32, height as u32)
     }
 
-    /// Where the number for a pixel stands among the averages; the lowest line of the picture shows the first row.
+    /// Returns the position of a pixel's number among the averages. The lowest line of the picture shows the
+    /// first row.
     pub(super) fn place(&self, x: usize, y: u32) -> usize {
         let (across, _) = self.averaged();
         let row = (self.size().1 - 1 - y) as usize;
         if self.transposed { x * across + row } else { row * across + x }
     }
 
-    /// The mean of each block: NaN if no element of it is a number.
+    /// Computes the mean of each block; NaN if no element of it is a number.
     pub(super) fn averages(&self) -> Result<Vec<f64>> {
         let (across, along) = self.averaged();
         let of_line = (MOST_READ / along as u64).max(1);
-        // All elements of a line, or so many of each block.
+        // All elements of a line, or an equal number of each block.
         let run = match self.elements <= of_line {
             true => self.block,
             false => (of_line / across as u64).clamp(1, self.block),
@@ -103,7 +106,7 @@ impl Plane {
             let taken = lines.min(there);
             match run == self.block && taken == there {
                 true => self.add_lines(first, there, &mut sums, &mut buffer)?,
-                // Lines at equal distances.
+                // The lines that are read are equally spaced.
                 false => (0..taken).try_for_each(|n| {
                     let line = first + (u128::from(n) * u128::from(there) / u128::from(taken)) as u64;
                     self.add_line(line, run, &mut sums, &mut buffer)
@@ -114,7 +117,7 @@ impl Plane {
         Ok(means)
     }
 
-    /// Adds to the sum of each block the first `run` elements that it has in a line.
+    /// Adds the first `run` elements of each block in a line to that block's sum.
     fn add_line(&self, line: u64, run: u64, sums: &mut [Sum], buffer: &mut [u8]) -> Result<()> {
         if run == self.block {
             return self.add_lines(line, 1, sums, buffer);
@@ -127,7 +130,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Adds whole lines, which lie one after the other, to the sum of each block.
+    /// Adds consecutive whole lines to the sums of their blocks.
     fn add_lines(&self, line: u64, count: u64, sums: &mut [Sum], buffer: &mut [u8]) -> Result<()> {
         let (mut number, mut of_block, mut of_line) = (0, 0, 0);
         self.each(line * self.elements, count * self.elements, buffer, |value| {
@@ -143,7 +146,7 @@ impl Plane {
         })
     }
 
-    /// Hands over `count` numbers from element `from` on.
+    /// Calls `take` with `count` numbers from element `from` on.
     fn each(&self, from: u64, count: u64, buffer: &mut [u8], mut take: impl FnMut(f64)) -> Result<()> {
         let at_once = BUFFER as u64 / self.item;
         let mut done = 0;
@@ -163,7 +166,7 @@ impl Plane {
 struct Sum {
     sum: f64,
     count: u64,
-    /// An infinite element.
+    /// An infinite element, if there is one.
     infinite: Option<f64>,
 }
 
@@ -177,11 +180,11 @@ impl Sum {
         }
     }
 
-    /// The mean of the finite elements; without any an infinite one.
+    /// Returns the mean of the finite elements; without any, an infinite element or NaN.
     fn mean(self) -> f64 {
         match self.count {
             0 => self.infinite.unwrap_or(f64::NAN),
-            // A sum may be beyond the numbers that their mean is one of.
+            // The sum may overflow although the mean does not.
             count => (self.sum / count as f64).clamp(f64::MIN, f64::MAX),
         }
     }
@@ -204,7 +207,7 @@ mod tests {
         Plane::first(&elements, false).unwrap()
     }
 
-    /// The lines of the picture, the upper one first.
+    /// Returns the lines of the picture, the top one first.
     fn shown(plane: &Plane) -> Vec<Vec<f64>> {
         let averages = plane.averages().unwrap();
         let (width, height) = plane.size();
@@ -239,11 +242,11 @@ mod tests {
         assert_eq!(long.size(), (684, 2));
         let lines = shown(&long);
         assert_eq!(lines[0][..3], [0.0, 1.0, 2.0]);
-        // The last block has one column, the upper one row.
+        // The last block of a line has one column, and the blocks of the upper line have one row.
         assert_eq!((lines[0][683], lines[1][683]), (83.0, 83.0));
     }
 
-    /// Zeros without end.
+    /// An endless content.
     #[derive(Debug)]
     struct Endless(std::sync::atomic::AtomicU64);
 

@@ -1,7 +1,7 @@
-//! The chain of chunks: which of them holds a value.
+//! The chain of chunks: finds the chunk that holds a value.
 //!
-//! The headers have to be walked from the first chunk on to find a value; a bounded number of places on the
-//! way is kept, so that the next walk starts near.
+//! To find a value the headers are walked from the first chunk on. A bounded number of chunk starts is kept,
+//! so that the next walk begins nearby.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,22 +11,22 @@ use crate::error::{Error, Result};
 /// Bytes of a chunk's header.
 const HEADER: u64 = 25;
 
-/// How many places of the chain of chunks are kept, by values and again by bytes.
+/// The number of chunk starts kept: this many by values, and again by bytes.
 const MARKS: u64 = 4096;
 
-/// How many chunks without values may follow each other: no writer has a use for one.
+/// The most consecutive chunks without values. Writers have no use for them.
 const EMPTY_CHUNKS: u32 = 1000;
 
-/// One chunk's header, and where it stands.
+/// A chunk's header and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
-    /// Which value of the array its first one is.
+    /// The number of its first value in the array.
     pub(super) first: u64,
-    /// How many values it has.
+    /// The number of its values.
     nvalues: u64,
-    /// Where its packed values begin, in bytes of the stream.
+    /// The offset of its packed values in the stream.
     pub(super) data: u64,
-    /// Where the next chunk begins.
+    /// The offset of the next chunk.
     next: u64,
     pub(super) encoded_bits: u8,
     pub(super) offset: f64,
@@ -39,21 +39,21 @@ impl Chunk {
     }
 }
 
-/// A place where a chunk begins.
+/// The start of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ChunkStart {
-    /// Which value its first one is.
+    /// The number of its first value.
     first: u64,
-    /// Where its header stands.
+    /// The offset of its header.
     at: u64,
 }
 
-/// What is known of the chain of chunks.
+/// The known part of the chain of chunks.
 #[derive(Debug, Default)]
 struct Walked {
-    /// Places far enough from each other, in order.
+    /// Chunk starts, far enough from each other, in order.
     marks: Vec<ChunkStart>,
-    /// Where the chunk that holds the last value ends.
+    /// The end of the chunk that holds the last value.
     end: Option<u64>,
 }
 
@@ -61,20 +61,20 @@ struct Walked {
 #[derive(Debug)]
 pub(super) struct Chunks {
     pub(super) packed: Arc<dyn Content>,
-    /// Whether the length of `packed` is right, or only more than enough.
+    /// True if the length of `packed` is exact, false if it is an upper bound.
     pub(super) ends_known: bool,
-    /// Values of the array.
+    /// The number of values in the array.
     values: u64,
     walked: Mutex<Walked>,
 }
 
 impl Chunks {
-    /// Those of `values` values, which are `packed`.
+    /// Returns the chunks of `values` values in the stream `packed`.
     pub(super) fn new(packed: Arc<dyn Content>, ends_known: bool, values: u64) -> Self {
         Self { packed, ends_known, values, walked: Mutex::default() }
     }
 
-    /// Reads the header at `at`, of the chunk whose first value is `first`.
+    /// Reads the header at `at`. The chunk's first value has the number `first`.
     fn header(&self, ChunkStart { first, at }: ChunkStart) -> Result<Chunk> {
         let mut head = [0; HEADER as usize];
         read_exact_at(&*self.packed, at, &mut head)
@@ -100,11 +100,11 @@ impl Chunks {
     }
 
     fn walked(&self) -> std::sync::MutexGuard<'_, Walked> {
-        // Every change is complete in itself, so a panic elsewhere leaves nothing half done.
+        // Every change is complete in itself, so a panic leaves no inconsistent state.
         self.walked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the place where the chunk after `chunk` begins, if it is far enough from the last one kept.
+    /// Keeps the start of the chunk after `chunk`, if it is far enough from the last one kept.
     fn keep(&self, chunk: &Chunk) {
         let mut walked = self.walked();
         if chunk.end() == self.values {
@@ -118,7 +118,7 @@ impl Chunks {
         }
     }
 
-    /// The chunk that holds `value`, looked for from `chunk` on, or from the nearest place kept.
+    /// Finds the chunk that holds `value`. Starts from `chunk`, or from the nearest start kept.
     pub(super) fn find(&self, value: u64, chunk: Option<Chunk>) -> Result<Chunk> {
         let mut place = match chunk {
             Some(chunk) if chunk.end() <= value => ChunkStart { first: chunk.end(), at: chunk.next },
@@ -143,7 +143,7 @@ impl Chunks {
         }
     }
 
-    /// After the last value was met: whether nothing but empty chunks follows it.
+    /// Fails if anything but empty chunks follows the last value. Succeeds if the end was not reached yet.
     pub(super) fn check_end(&self) -> Result<()> {
         let Some(mut at) = self.walked().end else { return Ok(()) };
         for _ in 0..EMPTY_CHUNKS {

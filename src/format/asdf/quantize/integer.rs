@@ -1,11 +1,11 @@
-//! Packed integers: two's complement of any number of bits, as doubles.
+//! Packed integers: converts two's complement numbers of any width to doubles.
 
-/// Zero bytes after the packed ones, so that a value can be taken out of 16 bytes wherever it begins.
+/// The zero bytes after the packed ones, so that 16 bytes can be read at any value.
 pub(super) const SPARE: usize = 16;
 
-/// The signed integer of `width` bits that begins at bit `bit`, as the nearest double.
+/// Returns the signed integer of `width` bits at bit `bit` as the nearest double.
 ///
-/// `packed` ends in [`SPARE`] bytes that belong to no value.
+/// `packed` ends with [`SPARE`] zero bytes.
 #[inline]
 pub(super) fn unpack(packed: &[u8], bit: usize, width: u8) -> f64 {
     if width > 64 {
@@ -14,24 +14,25 @@ pub(super) fn unpack(packed: &[u8], bit: usize, width: u8) -> f64 {
     if width == 0 {
         return 0.0;
     }
-    // Sixteen bytes hold any 64 bits, wherever in a byte they begin.
+    // 16 bytes hold any 64 bits, at whichever bit of a byte they begin.
     let bytes: [u8; 16] = packed[bit / 8..].first_chunk().copied().unwrap_or_default();
     let word = i128::from_be_bytes(bytes) << (bit % 8) >> (128 - u32::from(width));
-    // No more than 64 bits are left.
+    // At most 64 bits remain.
     word as i64 as f64
 }
 
-/// The same for more than 64 bits.
+/// Converts a number of more than 64 bits.
 fn unpack_wide(packed: &[u8], bit: usize, width: u8) -> f64 {
     let take = |n: usize| packed[(bit + n) / 8] >> (7 - (bit + n) % 8) & 1 == 1;
     let width = usize::from(width);
     let negative = take(0);
-    // The magnitude of a negative number is its bits turned round, plus one: the bits above its last
-    // one are turned round, that one and the zeros below it stay.
+    // The magnitude of a negative number is its complement plus one: the bits above its last 1 are inverted,
+    // that bit and the zeros below it stay.
     let last = (0..width).rev().find(|&n| take(n)).unwrap_or(0);
     let bit_of = |n: usize| if negative && n < last { !take(n) } else { take(n) };
     let Some(first) = (0..width).find(|&n| bit_of(n)) else { return 0.0 };
-    // The first 64 bits of the magnitude; whether any follow goes into the last, which is enough to round.
+    // The first 64 bits of the magnitude. The last of them is also set if any lower bit is, which suffices
+    // for correct rounding.
     let kept = 64.min(width - first);
     let mut word = (first..first + kept).fold(0u64, |word, n| word << 1 | u64::from(bit_of(n)));
     let below = width - first - kept;

@@ -10,7 +10,6 @@ use crate::content::names::Names;
 use crate::content::path_folder::{Item, Items};
 use crate::format::{Defect, Severity};
 use crate::yaml::event::Mark;
-use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Commented, PathId, Paths, Step, Value, Wanted, WantedNode};
 
 /// A tree that is longer is not looked through.
@@ -83,7 +82,7 @@ pub(in super::super) fn find(tree: &dyn Content, unfit_in_block: UnfitInBlock<'_
     }
     let tree = Commented(tree);
     let wanted = Wanted { tag: &is_wanted, array: INLINE_KEY, ..Wanted::NOTHING };
-    let surveyed = survey::survey(Events::of(&tree), wanted, &mut |paths, node| finder.take(paths, &node));
+    let surveyed = survey::survey_text(&tree, wanted, &mut |paths, node| finder.take(paths, &node));
     finder.found(surveyed.ok())
 }
 

@@ -9,15 +9,15 @@ use super::Found;
 use crate::content::{Content, Slice, Text, npy, read_exact_at};
 use crate::error::{Error, Result};
 
-/// Bytes of the names of types, all together: they are put together in memory.
+/// Maximum bytes of all names of types together: they are assembled in memory.
 const MOST_BYTES: u64 = 1 << 20;
-/// How many types there may be.
+/// Maximum number of types.
 const MOST_TYPES: u64 = 1 << 16;
 
-/// The content of a file.
+/// Returns the content of a quantity's file.
 ///
 /// # Errors
-/// The chunk is not what the schema says.
+/// The chunk does not match the schema.
 pub(super) fn content(
     file: &GsdFile,
     quantity: &Quantity,
@@ -57,7 +57,7 @@ pub(super) fn content(
     }
 }
 
-/// The number that a chunk `…/N` begins with.
+/// Returns the first number of a chunk `…/N`.
 pub(super) fn count(file: &GsdFile, entry: &Entry) -> Result<u64> {
     let name = entry.element().map_or("?", |element| element.name);
     let row = first_row(file, entry)?;
@@ -82,7 +82,7 @@ fn descr(entry: &Entry) -> Result<String> {
     }
 }
 
-/// The data of the first row of a chunk.
+/// Returns the data of the first row of a chunk.
 fn first_row(file: &GsdFile, entry: &Entry) -> Result<Slice> {
     if entry.n == 0 || entry.m == 0 {
         return Err(Error::damaged("the chunk has no element"));
@@ -90,7 +90,7 @@ fn first_row(file: &GsdFile, entry: &Entry) -> Result<Slice> {
     file.data(&Entry { n: 1, ..*entry })
 }
 
-/// The rows of a chunk of characters, each without the zeros at its end.
+/// Returns the rows of a chunk of characters, each without trailing NULs.
 fn words(file: &GsdFile, entry: &Entry) -> Result<Vec<Vec<u8>>> {
     let data = file.data(entry)?;
     if entry.element().is_none_or(|element| element.size != 1) || entry.m == 0 {
@@ -117,8 +117,8 @@ fn json(texts: &[Vec<u8>]) -> Vec<u8> {
     [&b"["[..], &texts.join(&b", "[..]), b"]\n"].concat()
 }
 
-/// The names as numpy saves a list of strings: UTF-32, as many characters each as the longest has. Of an empty list
-/// numpy makes an array of numbers.
+/// Returns the names as NumPy saves a list of strings: UTF-32, padded to the length of the longest. NumPy
+/// saves an empty list as an array of float64.
 fn strings(words: &[Vec<u8>]) -> Result<Arc<dyn Content>> {
     let wrong = |_| Error::damaged("a name is not UTF-8: types.txt has its bytes");
     let words: Vec<&str> =
@@ -138,7 +138,7 @@ fn strings(words: &[Vec<u8>]) -> Result<Arc<dyn Content>> {
     npy::array(&format!("'<U{longest}'"), false, &[words.len() as u64], Arc::new(Text::new(data)))
 }
 
-/// One row again and again.
+/// One row, repeated.
 #[derive(Debug)]
 struct Repeated {
     row: &'static [u8],

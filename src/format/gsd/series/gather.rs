@@ -1,4 +1,4 @@
-//! The chunks of one name in a row, gathered as they are read.
+//! The concatenated chunks of one name, gathered on read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,38 +12,39 @@ use crate::source::{Source, read_up_to};
 /// Chunks that are looked up at once.
 pub(super) const BATCH: u64 = 4096;
 
-/// Data with gaps up to this are read with one call, gaps included: a call costs as much as copying some kilobytes.
+/// Maximum gap between data that are read with one call, gap included: a call costs as much as copying some
+/// kilobytes.
 const GAP: u64 = 4 << 10;
 
-/// Bytes that are read so at once.
+/// Maximum bytes of one read across gaps.
 const SPAN: u64 = 256 << 10;
 
-/// A chunk of this size is lent, not copied.
+/// Minimum size of a chunk that is lent from the mapping instead of copied.
 pub(super) const LENT: u64 = 64 << 10;
 
-/// Bytes of the number of a frame.
+/// Bytes of a frame number.
 const NUMBER: u64 = 8;
 
-/// What is gathered of each chunk.
+/// The part of each chunk that is gathered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
-    /// Its data, of so many bytes.
+    /// Its data, of this number of bytes.
     Data(u64),
     /// The number of its frame.
     Frames,
 }
 
-/// Where the search for a chunk begins: its count, and a slot before or at it.
+/// A place where the search for a chunk starts: the chunk's number, and a slot at or before it.
 type Place = (u64, u64);
 
-/// All chunks of a name, or the frames that have one.
+/// All chunks of a name, or the numbers of the frames that have one.
 #[derive(Debug)]
 pub(crate) struct Gather {
     file: Arc<GsdFile>,
     chunks: Arc<Chunks>,
     spacing: u64,
     of: Of,
-    /// Where the last search ended: a reader goes on there.
+    /// Where the last search ended: a sequential reader continues there.
     last: Mutex<Place>,
 }
 
@@ -55,13 +56,13 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) type Part = (u64, u64);
 
 impl Gather {
-    /// Those of `chunks`, which have a checkpoint every `spacing`.
+    /// Gathers `chunks`, which have a checkpoint every `spacing`.
     pub(crate) fn new(file: Arc<GsdFile>, chunks: Arc<Chunks>, spacing: u64, of: Of) -> Self {
         let last = Mutex::new((0, chunks.first.slot));
         Self { file, chunks, spacing, of, last }
     }
 
-    /// Bytes of each chunk here.
+    /// Returns the bytes per chunk.
     fn unit(&self) -> u64 {
         match self.of {
             Of::Data(bytes) => bytes,
@@ -69,7 +70,7 @@ impl Gather {
         }
     }
 
-    /// The entries of `count` chunks from chunk `from` on; as many as there are, at least one.
+    /// Returns the entries of up to `count` chunks from chunk `from` on, at least one.
     fn entries(&self, from: u64, count: u64) -> Result<Vec<Entry>> {
         let count = count.min(self.chunks.count.saturating_sub(from));
         let last = *locked(&self.last);
@@ -78,7 +79,7 @@ impl Gather {
         let index = self.file.index();
         let (order, used) = (index.order()?, index.used()?);
         let mut found: Vec<Entry> = Vec::with_capacity(count.min(BATCH) as usize);
-        // The last one of the frame at hand.
+        // The last written entry of the current frame.
         let mut newest: Option<Entry> = None;
         let mut end = used;
         index.scan(slot..used, &mut |entry| {
@@ -116,7 +117,7 @@ impl Gather {
         }
     }
 
-    /// The data of a chunk from byte `within` on, at most `len` bytes.
+    /// Returns the location of a chunk's data from byte `within` on, at most `len` bytes.
     fn part(&self, entry: &Entry, within: u64, len: u64) -> Result<Part> {
         let (offset, bytes) =
             self.file.range(entry).map_err(|error| error.within(format!("frame {}", entry.frame)))?;
@@ -154,7 +155,7 @@ impl Gather {
     }
 }
 
-/// Reads parts one after the other into `buf`; how many bytes could be read.
+/// Reads the parts one after the other into `buf`; returns the number of bytes read.
 pub(super) fn copy(source: &dyn Source, parts: &[Part], buf: &mut [u8]) -> Result<usize> {
     let (mut done, mut rest) = (0, parts);
     let mut span = Vec::new();
@@ -189,7 +190,7 @@ pub(super) fn copy(source: &dyn Source, parts: &[Part], buf: &mut [u8]) -> Resul
     Ok(done)
 }
 
-/// How many of the first parts lie so near to each other that they are read at once.
+/// Returns how many of the first parts are close enough to be read at once.
 fn near(parts: &[Part]) -> usize {
     let Some((first, len)) = parts.first() else { return 0 };
     let mut end = first + len;
@@ -224,7 +225,7 @@ impl Content for Gather {
         Some(Stored { source: self.file.source(), offset, len })
     }
 
-    /// Many small reads make one large one.
+    /// Slow: a large read consists of many small ones.
     fn is_slow(&self) -> bool {
         true
     }

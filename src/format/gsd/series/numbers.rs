@@ -1,9 +1,9 @@
-//! Numbers of one type as those of another, as numpy assigns them: floats lose their fraction where they become
-//! integers. A number that the other type can't hold is an error.
+//! Conversion between number types, as in NumPy assignment: floats are truncated to integers. A number out of
+//! the range of the new type is an error.
 
 use crate::error::{Error, Result};
 
-/// Types of elements, by the numbers that entries have: unsigned integers come first, then signed ones, then floats.
+/// Element types by their number in entries: unsigned integers come first, then signed ones, then floats.
 mod kind {
     pub(super) const INT8: u8 = 5;
     pub(super) const FLOAT32: u8 = 9;
@@ -18,7 +18,7 @@ enum Number {
     Float(f64),
 }
 
-/// Bytes of a number of a type.
+/// Returns the bytes of a number of a type.
 fn size(kind: u8) -> usize {
     match kind {
         kind::FLOAT32 => 4,
@@ -27,10 +27,11 @@ fn size(kind: u8) -> usize {
     }
 }
 
-/// Appends the numbers in `bytes`, of type `from`, as numbers of type `to`. No type is that of characters.
+/// Appends the numbers in `bytes`, of type `from`, to `out` as numbers of type `to`. Neither type is
+/// `character`.
 ///
 /// # Errors
-/// A number can't be one of type `to`.
+/// A number is out of range of type `to`.
 pub(super) fn convert(bytes: &[u8], from: u8, to: u8, out: &mut Vec<u8>) -> Result<()> {
     for element in bytes.chunks_exact(size(from)) {
         let number = read(element, from);
@@ -59,7 +60,7 @@ fn read(element: &[u8], kind: u8) -> Number {
         kind::FLOAT32 => Number::Float(f32::from_bits(u64::from_le_bytes(bytes) as u32).into()),
         kind::FLOAT64 => Number::Float(f64::from_le_bytes(bytes)),
         kind::INT8.. => {
-            // The sign fills the bytes behind it.
+            // Sign extension.
             let unused = 64 - 8 * size(kind) as u32;
             Number::Signed(i64::from_le_bytes(bytes) << unused >> unused)
         }
@@ -92,7 +93,7 @@ fn float64(number: Number) -> f64 {
     }
 }
 
-/// Rounds once: not by way of a float64.
+/// Converts with one rounding, not by way of float64.
 fn float32(number: Number) -> f32 {
     match number {
         Number::Unsigned(number) => number as f32,
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(converted(&(-3_i16).to_le_bytes(), 6, 8).unwrap(), (-3_i64).to_le_bytes());
         assert_eq!(converted(&[200, 7], 1, 10).unwrap(), [200_f64, 7.0].map(f64::to_le_bytes).concat());
         assert_eq!(converted(&u64::MAX.to_le_bytes(), 4, 4).unwrap(), u64::MAX.to_le_bytes());
-        // By way of a float64 it would be rounded twice.
+        // By way of float64 it would be rounded twice.
         let odd = (1_u64 << 60) + (1 << 36) + 1;
         assert_eq!(converted(&odd.to_le_bytes(), 4, 9).unwrap(), (odd as f32).to_le_bytes());
         assert_eq!(converted(&f64::NAN.to_le_bytes(), 10, 9).map(|nan| nan[3] & 0x7f), Some(0x7f));

@@ -1,20 +1,20 @@
-//! One pass over the index: which names have chunks of one type and shape in all frames that have them.
+//! One pass over the index. It finds the names for which all chunks have the same type and shape.
 //!
-//! Of each name it keeps the first chunk, how many frames have one, and checkpoints: the slots of every so-many-th of
-//! its chunks. All checkpoints together take at most a megabyte: where there are more, every other one is dropped.
-//! A file that has grown is passed from where the pass over the older version ended.
+//! For each name it keeps the first chunk, the number of frames that have one, and checkpoints: the slot of
+//! every n-th chunk. All checkpoints together take at most 1 MiB; beyond that, every other one is dropped. If
+//! the file has grown, a pass continues where the pass over the older version ended.
 
 use super::super::entry::Entry;
 use super::super::file::GsdFile;
 use crate::error::Result;
 
-/// Checkpoints of all names together.
+/// Maximum checkpoints of all names together.
 const MOST_CHECKPOINTS: usize = 1 << 17;
 
-/// Chunks from one checkpoint to the next, at first.
+/// Initial number of chunks between checkpoints.
 const SPACING: u64 = 256;
 
-/// What keeps a name from having a series.
+/// The reason why a name has no series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Differs {
     /// The first chunk of the name.
@@ -23,43 +23,44 @@ pub(crate) struct Differs {
     pub(crate) other: Entry,
 }
 
-/// The chunks of one name, one a frame.
+/// The chunks of one name, one per frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunks {
-    /// The first one.
+    /// The first chunk.
     pub(crate) first: Entry,
-    /// How many frames have one.
+    /// Number of frames that have a chunk.
     pub(crate) count: u64,
-    /// The first one whose data do not lie within the file, counted from 0.
+    /// The first chunk, counted from 0, with data outside of the file.
     pub(crate) cut: Option<u64>,
     /// Slots of chunks 0, `spacing`, 2·`spacing` and so on.
     checkpoints: Vec<u64>,
 }
 
-/// The chunks of one name as rows, one a frame. Frames may lack one, and a chunk may have another type than the first.
+/// The chunks of one name as rows, one per frame. Frames may lack a chunk, and a chunk may have another
+/// number type than the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rows {
     /// The first chunk.
     pub(crate) first: Entry,
-    /// Characters of the longest text, in bytes.
+    /// Length of the longest text in bytes.
     pub(crate) longest: u64,
-    /// The first chunk of another type of numbers.
+    /// The first chunk with another number type.
     pub(crate) converted: Option<Entry>,
-    /// The first chunk that is no row beside the first one.
+    /// The first chunk that can't be a row like the first one.
     pub(crate) misfit: Option<Entry>,
-    /// The first frame whose data do not lie within the file.
+    /// The first frame with data outside of the file.
     pub(crate) cut: Option<u64>,
 }
 
-/// What was found of a name so far.
+/// The findings for a name so far.
 #[derive(Clone, Debug)]
 struct Found {
     rows: Option<Rows>,
-    /// Those of the frames that are done with.
+    /// The chunks of completed frames.
     chunks: Option<Chunks>,
-    /// That of the frame at hand. If a frame has several, the last one counts.
+    /// The last written chunk of the current frame.
     newest: Entry,
-    /// The slot of the first one of that frame.
+    /// The slot of the current frame's first chunk.
     slot: u64,
     differs: Option<Differs>,
 }
@@ -67,15 +68,15 @@ struct Found {
 /// A pass over the index of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
-    /// By number.
+    /// The findings for each name, by its number.
     names: Vec<Option<Box<Found>>>,
-    /// The slot that comes next.
+    /// The next slot to scan.
     next: u64,
     spacing: u64,
     checkpoints: usize,
 }
 
-/// What came of a pass for one name.
+/// The result of a pass for one name.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Series(Chunks),
@@ -109,8 +110,8 @@ impl Rows {
         }
     }
 
-    /// True if a chunk is a row as the first one is. One number takes the first number of any list, as
-    /// `gsd.hoomd.read_log` does.
+    /// True if a chunk can be a row like the first one. A single number takes the first number of a longer
+    /// chunk, as `gsd.hoomd.read_log` does.
     fn takes(&self, entry: &Entry) -> bool {
         let first = &self.first;
         if first.is_text() || entry.is_text() {
@@ -124,12 +125,12 @@ impl Rows {
 }
 
 impl Chunks {
-    /// Whether a chunk has the type and shape of the others.
+    /// True if a chunk has the type and shape of the others.
     pub(crate) fn fits(&self, entry: &Entry) -> bool {
         is_same(&self.first, entry)
     }
 
-    /// The checkpoint before chunk `k`: a chunk, and its slot.
+    /// Returns the checkpoint before chunk `k`: the chunk's number, and its slot.
     pub(crate) fn checkpoint(&self, k: u64, spacing: u64) -> (u64, u64) {
         let last = (self.checkpoints.len() as u64).saturating_sub(1);
         let at = (k / spacing).min(last);
@@ -143,7 +144,7 @@ impl Found {
         Self { rows: None, chunks: None, newest: *entry, slot: entry.slot, differs: None }
     }
 
-    /// Takes the chunk of the frame at hand as one of the series; says whether that made a checkpoint.
+    /// Adds the current frame's chunk to the series; true if that made a checkpoint.
     fn settle(&mut self, spacing: u64, size: u64) -> bool {
         let newest = self.newest;
         let is_cut = newest.range(size).is_err();
@@ -173,18 +174,18 @@ impl Found {
 }
 
 impl Pass {
-    /// Chunks from one checkpoint to the next.
+    /// Returns the number of chunks between checkpoints.
     pub(crate) fn spacing(&self) -> u64 {
         self.spacing
     }
 
-    /// Whether all data lay within the file: a pass over one that has grown can go on from here.
+    /// True if all data were within the file. Only such a pass can be continued after the file has grown.
     pub(crate) fn is_sound(&self) -> bool {
         let mut found = self.names.iter().flatten();
         found.all(|found| found.rows.is_none_or(|rows| rows.cut.is_none()))
     }
 
-    /// Goes on to the end of the finished frames.
+    /// Continues to the end of the finished frames.
     pub(crate) fn run(&mut self, file: &GsdFile) -> Result<()> {
         let (index, frames) = (file.index(), file.frames()?);
         let order = index.order()?;
@@ -243,7 +244,7 @@ impl Pass {
         }
     }
 
-    /// What it found of each name, by number.
+    /// Returns the results for each name, with its number.
     pub(crate) fn outcomes(&self, file: &GsdFile) -> impl Iterator<Item = (u16, Outcome, Rows)> {
         let size = file.stat().size;
         self.names.iter().enumerate().filter_map(move |(id, found)| {

@@ -1,5 +1,5 @@
-//! One row a frame of a quantity that is logged, as `gsd.hoomd.read_log` fills them: the frame's own chunk, else frame
-//! 0's. The step is 0 where frame 0 has none.
+//! Logged quantities with one row per frame, as `gsd.hoomd.read_log` fills them: the frame's own chunk, or
+//! else that of frame 0. Without a chunk in frame 0 the step is 0.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -14,54 +14,54 @@ use crate::content::{Content, Soundness, Stored, fill, npy};
 use crate::error::{Error, Kind, Result};
 use crate::source::read_up_to;
 
-/// Characters of the longest text that is a row.
+/// Maximum length of a text that is a row.
 const LONGEST_TEXT: u64 = 1 << 16;
 
 /// Frames with more chunks than this, on average, are searched one by one: their entries are sorted by name.
 const MANY_CHUNKS: u64 = 256;
 
-/// One unsigned number of 64 bits: the step.
+/// The entry of a step: one uint64.
 const STEP: Entry = Entry { slot: 0, frame: 0, n: 1, m: 1, location: 0, id: 0, kind: 4, flags: 0 };
 
-/// A row of a frame that has no chunk of the name.
+/// The row of a frame that has no chunk of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Base {
     /// The chunk of frame 0.
     Chunk(Entry),
     /// Zero.
     Zero,
-    /// No value. `gsd.hoomd.read_log` leaves the name out.
+    /// No value. `gsd.hoomd.read_log` omits the name.
     Missing,
 }
 
-/// The form of a row.
+/// The type of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Numbers of the type and shape of this entry.
     Numbers(Entry),
-    /// A text of at most so many characters.
+    /// A text of at most this many characters.
     Text(u64),
 }
 
-/// The rows of a name, as far as the index tells.
+/// The rows of a name, as the index describes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Quantity {
-    /// The number of the name; `None` if the file has no chunk of it.
+    /// Number of the name; `None` if the file has no chunk of it.
     id: Option<u16>,
     base: Base,
     form: Form,
     cut: Option<u64>,
-    /// How many rows there are.
+    /// Number of rows.
     frames: u64,
 }
 
 impl Quantity {
-    /// The step, of a file in which no frame has one.
+    /// Returns the step of a file in which no frame has one.
     pub(super) fn no_step(frames: u64) -> Self {
         Self { id: None, base: Base::Zero, form: Form::Numbers(STEP), cut: None, frames }
     }
 
-    /// The rows that the chunks of a name make; `None` if a chunk is no row.
+    /// Returns the rows that the chunks of a name make; `None` if a chunk can't be a row.
     pub(super) fn new(id: u16, rows: &Rows, is_step: bool, frames: u64) -> Option<Self> {
         let first = rows.first;
         let form = match first.is_text() {
@@ -89,7 +89,7 @@ impl Quantity {
         self.base != Base::Missing
     }
 
-    /// Tells the rows from those of another version of the file.
+    /// Identifies the rows: differs if another version of the file has other rows.
     pub(super) fn signature(&self) -> String {
         let row = match self.form {
             Form::Numbers(of) => of.array(),
@@ -98,7 +98,7 @@ impl Quantity {
         format!("rows {row} {}", self.frames)
     }
 
-    /// The rows as an array of numpy.
+    /// Returns the rows as a `.npy` array.
     pub(super) fn array(&self, file: &Arc<GsdFile>) -> Result<Arc<dyn Content>> {
         let mut shape = vec![self.frames];
         let descr = match self.form {
@@ -111,7 +111,7 @@ impl Quantity {
         npy::array(&descr, false, &shape, Arc::new(Filled::new(file.clone(), self.clone())?))
     }
 
-    /// The rows as a column of a table; `None` if a row is not one number or one text.
+    /// Returns the rows as a column of a table; `None` if a row is neither a single number nor a text.
     pub(super) fn column(&self, file: &Arc<GsdFile>) -> Result<Option<Column>> {
         let element = match self.form {
             Form::Text(longest) => Element::Ucs4(longest),
@@ -128,15 +128,15 @@ impl Quantity {
     }
 }
 
-/// The rows of a name, one after the other, found as they are read.
+/// The concatenated rows of a name, gathered on read.
 #[derive(Debug)]
 struct Filled {
     file: Arc<GsdFile>,
     quantity: Quantity,
-    /// Bytes of a row.
+    /// Bytes per row.
     unit: u64,
     len: u64,
-    /// The row of frames without a chunk, once it was read. A long one is not kept.
+    /// The row of frames without a chunk, kept after the first read unless it is long.
     base: OnceLock<Vec<u8>>,
 }
 
@@ -153,7 +153,7 @@ impl Filled {
         }
     }
 
-    /// The chunks that frames have of their own. Of several of one frame the last one counts.
+    /// Returns the chunks that frames have of their own; the last written one if a frame has several.
     fn own(&self, frames: Range<u64>) -> Result<Vec<Option<Entry>>> {
         let count = frames.end.saturating_sub(frames.start);
         let mut found: Vec<Option<Entry>> = vec![None; count as usize];
@@ -180,7 +180,7 @@ impl Filled {
         }
     }
 
-    /// True if a chunk is a row, as the pass over the index found.
+    /// True if a chunk can be a row, as the pass over the index found.
     fn takes(&self, entry: &Entry) -> bool {
         match self.quantity.form {
             Form::Text(longest) => entry.is_text() && entry.m == 1 && entry.n <= longest,
@@ -190,12 +190,12 @@ impl Filled {
         }
     }
 
-    /// True if the data of a chunk are its row.
+    /// True if the row is the chunk's data without conversion.
     fn is_plain(&self, entry: &Entry) -> bool {
         matches!(self.quantity.form, Form::Numbers(of) if of.kind == entry.kind)
     }
 
-    /// Where the row of a chunk lies in the source, from byte `within` on, at most `len` bytes.
+    /// Returns the location of a chunk's row in the source from byte `within` on, at most `len` bytes.
     fn part(&self, entry: &Entry, within: u64, len: u64) -> Result<Part> {
         let (offset, bytes) = self.range(entry)?;
         Ok((offset + within, len.min(bytes.min(self.unit).saturating_sub(within))))
@@ -205,7 +205,7 @@ impl Filled {
         self.file.range(entry).map_err(|error| error.within(format!("frame {}", entry.frame)))
     }
 
-    /// Reads the row of a chunk from byte `within` on; fills `buf`.
+    /// Fills `buf` with the row of a chunk from byte `within` on.
     fn read_row(&self, entry: &Entry, within: u64, buf: &mut [u8]) -> Result<()> {
         let (offset, bytes) = self.range(entry)?;
         let (mut row, start) = match self.quantity.form {
@@ -228,7 +228,7 @@ impl Filled {
         Ok(())
     }
 
-    /// A text in UTF-32, as numpy has it.
+    /// Reads a text as UTF-32, padded to the row's length as NumPy has it.
     fn text(&self, offset: u64, bytes: u64, longest: u64, entry: &Entry) -> Result<Vec<u8>> {
         let mut text = vec![0; bytes.min(longest) as usize];
         self.read(offset, &mut text)?;
@@ -292,13 +292,13 @@ impl Filled {
         })
     }
 
-    /// Where the first rows lie that are as they are stored, up to `room` bytes.
+    /// Returns the locations of the leading rows that need no conversion, up to `room` bytes.
     fn parts(&self, rows: &[Option<Entry>], mut within: u64, room: u64) -> Vec<Part> {
         let (mut parts, mut len) = (Vec::new(), 0);
         for entry in rows {
             let plain = entry.filter(|entry| len < room && self.is_plain(entry));
             let part = plain.map(|entry| self.part(&entry, within, room - len));
-            // Reading a row that is not within the file tells what is wrong.
+            // Reading a row outside of the file reports the error.
             let Some(Ok(part)) = part else { break };
             len += part.1;
             parts.push(part);
@@ -329,7 +329,7 @@ impl Content for Filled {
         Some(Stored { source: self.file.source(), offset, len })
     }
 
-    /// Many small reads make one large one.
+    /// Slow: a large read consists of many small ones.
     fn is_slow(&self) -> bool {
         true
     }
@@ -337,13 +337,13 @@ impl Content for Filled {
     fn soundness(&self) -> Soundness {
         match (self.quantity.cut, self.quantity.form) {
             (Some(frame), _) => Soundness::Broken(frame.saturating_mul(self.unit)),
-            // Reading tells if texts are texts, and if numbers can be converted.
+            // Only a read finds out if texts are valid and numbers convertible.
             _ => Soundness::Unknown,
         }
     }
 }
 
-/// A byte for each frame: 1 if it has no chunk of its own.
+/// One byte per frame: 1 if the frame has no chunk of its own.
 #[derive(Debug)]
 struct Lacking(Arc<Filled>);
 

@@ -1,4 +1,4 @@
-//! `--edit`: what is saved, and what is refused, interrupted or in conflict.
+//! `--edit`: texts that are saved, refused, interrupted or in conflict.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,14 +14,14 @@ fn an_edit_is_saved_or_left_alone() {
         let bench = Bench::new(user);
         let longer = bench.place.named(&"longer ".repeat(3000));
         bench.write("longer", &longer);
-        // The editor's variable may hold arguments, and VISUAL is asked first.
+        // The editor's variable may contain arguments, and VISUAL takes precedence.
         let editor =
             bench.write("editor with a space", "#!/bin/sh\ntest \"$1\" = -x && cp ../home/longer \"$2\"\n");
         let mut command = bench.command([OsStr::new("--edit"), bench.place.source.as_os_str()]);
         command.env("VISUAL", format!("'{}' -x", editor.display())).env("EDITOR", "false");
         succeeded(&command.output().unwrap(), "");
         bench.place.holds(&longer);
-        // Replaced by renaming, as editors do.
+        // The editor replaces the file by rename.
         succeeded(&bench.edit("sed -i 's/a comment/B comment/' \"$1\""), "");
         let longer = longer.replace("a comment", "B comment");
         bench.place.holds(&longer);
@@ -32,7 +32,7 @@ fn an_edit_is_saved_or_left_alone() {
         }
         let after = fs::metadata(&bench.place.source).unwrap();
         assert_eq!((before.mtime(), before.mtime_nsec()), (after.mtime(), after.mtime_nsec()));
-        // What a tool dropped is put back, and told.
+        // Parts that a tool dropped are restored and reported.
         let output = bench.edit("sed -i '/^%TAG/d; s/B comment/C comment/' \"$1\"");
         assert!(output.status.success() && said(&output).lines().count() == 1, "{output:?}");
         bench.place.holds(&longer.replace("B comment", "C comment"));
@@ -48,7 +48,7 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
         let bench = Bench::new(user);
         let bad = bench.place.named(BAD);
         let breaks = "sed -i 's/first light/a: b: c/' \"$1\"";
-        // Without a terminal there is no user to ask.
+        // Without a terminal nobody can be asked.
         let output = bench.edit(breaks);
         failed(&output, &["a.asdf: not saved", "line 7", "name: a: b: c", "^", "the text is kept in"]);
         assert_eq!(bench.copies(), [bad.as_str()]);
@@ -56,7 +56,7 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
         assert_eq!(fs::read_to_string(&kept).unwrap(), bad);
         bench.is_untouched();
         fs::remove_dir_all(Path::new(&kept).parent().unwrap()).unwrap();
-        // Asked, and given up.
+        // The user is asked and gives up.
         let (shown, status) = bench.edit_on_terminal(breaks, "what\nq\n");
         assert_eq!(status, Some(1), "{shown}");
         assert!(
@@ -66,7 +66,7 @@ fn an_edit_that_is_refused_is_kept_or_mended() {
         assert_eq!(bench.copies(), [bad.as_str()]);
         bench.is_untouched();
         fs::remove_dir_all(bench.state()).unwrap();
-        // Asked, and mended: the refused text is there again.
+        // The user is asked and corrects the text: the editor gets the refused text again.
         let mends = "if grep -q 'a: b: c' \"$1\"; then sed -i 's/a: b: c/mended/' \"$1\"; else sed -i 's/first light/a: b: c/' \"$1\"; fi";
         let (shown, status) = bench.edit_on_terminal(mends, "e\n");
         assert_eq!(status, Some(0), "{shown}");
@@ -101,7 +101,7 @@ fn an_editor_that_fails_saves_nothing() {
 #[test]
 fn what_interrupts_the_editor_does_not_end_the_edit() {
     let bench = Bench::new(false);
-    // The shell that runs the editor, and its parent.
+    // The editor's shell, and the parent of that shell.
     let script = "shell=$PPID; over=$(sed -n 's/^PPid://p' /proc/$shell/status)
         kill -INT $shell $over; kill -QUIT $shell $over
         sed -i 's/first/second/' \"$1\"";

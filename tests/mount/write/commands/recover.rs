@@ -1,4 +1,4 @@
-//! `--recover`: what a crash left halfway, and journals of other files.
+//! `--recover`: files that a crash left half-saved, and journals of other files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use super::{Bench, failed, succeeded};
 use crate::common::disk::run;
 use crate::faults::{Fault, Faults, calls};
 
-/// Has the program killed in the midst of `--set-tree`; `false` if it came to its end before.
+/// Kills the program during `--set-tree`; returns false if the program finished before.
 fn interrupt(bench: &Bench, text: &str, at: i32) -> bool {
     let faults = Faults::new(&bench.home(), &bench.place.disk.path());
     faults.after(at, Fault::KilledBefore);
@@ -24,7 +24,7 @@ fn interrupt(bench: &Bench, text: &str, at: i32) -> bool {
     !status.success()
 }
 
-/// Has `--set-tree` killed when it had begun to change the file.
+/// Kills `--set-tree` after it has begun to modify the file.
 fn leave_halfway(bench: &Bench, text: &str) {
     let before = fs::read(&bench.place.source).unwrap();
     for at in calls() {
@@ -93,7 +93,7 @@ fn what_is_no_journal_is_set_aside_and_a_foreign_journal_is_reported() {
     let journal = bench.place.disk.path().join(".a.asdf.asdf-mount-journal");
     let bytes = fs::read(&journal).unwrap();
     assert!(bench.recover().status.success());
-    // What is no file is no journal.
+    // A journal that is not a regular file is set aside.
     for command in ["mkdir \"$1\"", "mkfifo \"$1\"", "ln -s nowhere \"$1\""] {
         run("sh", &["-c", command, "sh", journal.to_str().unwrap()]);
         let output = bench.recover();
@@ -110,7 +110,7 @@ fn what_is_no_journal_is_set_aside_and_a_foreign_journal_is_reported() {
     assert!(String::from_utf8_lossy(&output.stdout).contains(&told), "{output:?}");
     assert_eq!(fs::read(&aside).unwrap(), b"a diary");
     bench.has_nothing_to_recover();
-    // Of this file as it was once; one that is cut.
+    // A journal of an earlier version of this file, and a damaged journal.
     let mut changed = fs::read(&bench.place.source).unwrap();
     changed[300..304].copy_from_slice(b"more");
     fs::write(&bench.place.source, &changed).unwrap();

@@ -1,4 +1,4 @@
-//! Tells the readers of the source what a plan changes in it, before it does.
+//! Notifies the readers of the source of a plan's changes before they are made.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::source::Moved;
 use crate::source::storage::Storage;
 
 impl<S: Storage> Job<'_, S> {
-    /// Has the bytes kept that the plan overwrites.
+    /// Has readers keep the bytes that the plan overwrites.
     pub(super) fn announce(&self, journal: &Journal<S>, image: Option<&S::File>) {
         let (header, file) = (&journal.header, self.change.identity);
         let mut readers = self.readers.borrow_mut();
@@ -27,7 +27,8 @@ impl<S: Storage> Job<'_, S> {
         }
     }
 
-    /// Inserts the range while no thread reads. If that fails halfway it is undone before a thread reads again.
+    /// Inserts the range while no thread reads. An insertion that fails halfway is undone before threads read
+    /// again.
     pub(super) fn insert_announced(
         &self,
         header: &Header,
@@ -47,7 +48,7 @@ impl<S: Storage> Job<'_, S> {
         done
     }
 
-    /// Makes the source the old file again; `inserted` says that its bytes have moved.
+    /// Makes the source the old file again. `inserted` is true if its bytes have moved.
     pub(super) fn undo_announced(
         &self,
         settling: &Settling<'_, S>,
@@ -73,7 +74,8 @@ impl<S: Storage> Job<'_, S> {
     }
 }
 
-/// The ranges of the old file that are overwritten. Those of an insertion are noted where they are after it.
+/// Returns the ranges of the old file that are overwritten. The journal of an insertion has offsets after the
+/// insertion; they are converted.
 fn overwritten<S: Storage>(journal: &Journal<S>) -> Vec<Range<u64>> {
     let header = &journal.header;
     let (at, shift) = match header.way {

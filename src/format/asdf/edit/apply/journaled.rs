@@ -1,4 +1,4 @@
-//! Changes the source itself, after the journal is on disk.
+//! Changes the source itself after the journal is durable.
 
 use super::ranges::{View, differing};
 use super::{Job, PIECE, Stopped, unsuited, unsuited_or_failed};
@@ -14,15 +14,15 @@ use crate::format::recovery::Side;
 use crate::source::storage::{Extent, Extents, Storage};
 use crate::source::{Identity, Moved};
 
-/// With less free than this a file system that writes nothing over what it has may run out of room for
+/// The least free space for overwriting on a copy-on-write file system: with less it may run out of room for
 /// its own tables.
 const LEAST_ROOM: u64 = 16 << 20;
 
-/// The ranges of a journal that was written, and the digest of what the save leaves alone.
+/// The ranges of a written journal, and the digest of the bytes that the save leaves unchanged.
 type Written = (Vec<Range>, [u8; DIGEST]);
 
 impl<S: Storage> Job<'_, S> {
-    /// Writes over what differs; nothing moves.
+    /// Overwrites the bytes that differ. Nothing moves.
     pub(super) fn in_place(&self) -> Result<(), Stopped> {
         if self.change.shift > 0 {
             return Err(unsuited("the text does not fit before the first block"));
@@ -35,13 +35,13 @@ impl<S: Storage> Job<'_, S> {
         self.carry_out(place, journal)
     }
 
-    /// Whether writing over so many bytes of the source, and undoing it, may fail for want of room.
+    /// True if overwriting this many bytes of the source, or undoing that, may fail for lack of space.
     fn is_short_of_room(&self, bytes: u64) -> bool {
         let room = self.storage.room_to_write_over(self.file);
         room.is_some_and(|room| room < bytes.saturating_add(LEAST_ROOM))
     }
 
-    /// Inserts a range before the first block's page, then writes over what differs.
+    /// Inserts a range before the first block's page, then overwrites the bytes that differ.
     pub(super) fn insert(&self) -> Result<(), Stopped> {
         if self.change.shift == 0 {
             return Err(unsuited("nothing moves"));
@@ -52,7 +52,7 @@ impl<S: Storage> Job<'_, S> {
         let Extents::Known(extents) = self.storage.extents(self.file)? else {
             return Err(unsuited("the file system does not say where the file's bytes are"));
         };
-        // By this extent a whole insertion is told from none.
+        // This extent shows whether the insertion is complete.
         let at = self.change.insert_at();
         if !extents.iter().any(|extent| (extent.logical..extent.logical + extent.len).contains(&at)) {
             return Err(unsuited("the first block has no place on the disk"));
@@ -71,7 +71,7 @@ impl<S: Storage> Job<'_, S> {
                     let unfinished =
                         matches!(&done, Err(Stopped::Failed(error)) if error.kind() == Kind::Unfinished);
                     if !unfinished && !self.left.get() {
-                        // Else both are kept for the recovery.
+                        // Otherwise journal and image are kept for the recovery.
                         let _ = self.storage.unlink(&place.image);
                     }
                     return done;
@@ -89,7 +89,7 @@ impl<S: Storage> Job<'_, S> {
     fn make_image(&self, place: &SidecarPaths) -> std::io::Result<S::File> {
         self.prepare(place)?;
         let file = self.create_image(place)?;
-        // What is not shared has to be written over the source.
+        // Bytes that are not shared have to be overwritten in the source.
         let is_short = self.is_short_of_room(self.change.new_size().saturating_mul(2));
         let device = self.change.identity.device;
         let ways = [Plan::Clone, Plan::Copy].into_iter();
@@ -130,7 +130,7 @@ impl<S: Storage> Job<'_, S> {
     ) -> Result<(&SidecarPaths, Journal<S>), Stopped> {
         let change = self.change;
         let inserts = way == Method::Insert;
-        // A refused insertion may have changed the time since the change was planned.
+        // A refused insertion may have changed the file's time since the change was planned.
         let source = self.source.get();
         let mut header = Header {
             way,
@@ -151,7 +151,7 @@ impl<S: Storage> Job<'_, S> {
             header.image_digest = header.digest_image(self.storage, image)?;
         }
         let mut tried = Vec::new();
-        // The journal lies beside the image that it speaks of.
+        // The journal lies in the same directory as its image.
         for place in self.places.iter().filter(|place| image.is_none_or(|(beside, _)| *place == beside)) {
             match self.write_journal_in(place, &header, extents) {
                 Ok((file, (ranges, rest))) => {
@@ -175,14 +175,14 @@ impl<S: Storage> Job<'_, S> {
         let file = self.storage.create(&place.journal)?;
         let written = self
             .write_records(Writer::new(self.storage, &file, header), header, extents)
-            // Which of the two comes first is of no concern: nothing is changed before both are durable.
+            // The order of file and name does not matter: the source is not changed before both are durable.
             .and_then(|ranges| self.sync_with_dir(&file, &place.dir).map(|()| ranges))
             .and_then(|ranges| check_believed(self.storage, &place.journal, self.file).map(|()| ranges));
         match written {
             Ok(ranges) => Ok((file, ranges)),
             Err(error) => {
-                // The source is untouched, so that an unfinished journal does no harm; but should the
-                // next place do, its name must not come back at a crash.
+                // The source is unchanged, so an unfinished journal is harmless. But if the next place
+                // succeeds, this journal's name must not reappear after a crash.
                 if self.storage.unlink(&place.journal).is_ok() {
                     let _ = self.storage.sync_dir(&place.dir);
                 }
@@ -222,11 +222,12 @@ impl<S: Storage> Job<'_, S> {
         writer.end(|ranges| header.digest_rest(self.storage, self.file, ranges))
     }
 
-    /// Inserts the range, or takes note that the file system can't.
+    /// Inserts the range, or remembers that the file system can't.
     pub(super) fn insert_range(&self, at: u64, len: u64) -> Result<(), Stopped> {
         let Err(error) = self.storage.insert(self.file, at, len) else { return Ok(()) };
         self.note_limit(Plan::Insert, &error);
-        // Some change the file's time also when they refuse: that was no other program.
+        // Some file systems change the file's time also when they refuse. That is no change by another
+        // program.
         let (now, head) = (self.storage.meta(self.file)?.identity, self.change.old_head);
         let same = Identity { mtime: now.mtime, ..self.source.get() } == now;
         if same && version(self.storage, self.file, head.len)? == head {
@@ -235,7 +236,7 @@ impl<S: Storage> Job<'_, S> {
         Err(unsuited_or_failed(error))
     }
 
-    /// Makes sure that what is put in a place can be removed again.
+    /// Makes sure that files in a place can be created and removed again.
     pub(super) fn prepare(&self, place: &SidecarPaths) -> std::io::Result<()> {
         if place.is_state {
             let is_new = self.storage.meta_at(&place.dir).is_err();
@@ -251,7 +252,7 @@ impl<S: Storage> Job<'_, S> {
         self.carry_out_with(place, journal, None)
     }
 
-    /// Does what the journal says, and undoes it if that fails.
+    /// Carries out the change in the journal, and undoes it if that fails.
     fn carry_out_with(
         &self,
         place: &SidecarPaths,
@@ -267,8 +268,8 @@ impl<S: Storage> Job<'_, S> {
             if journal.header.way == Method::Insert {
                 self.insert_announced(&journal.header, &settling)?;
                 inserted = true;
-                // So that a crash finds either an insertion under way and nothing written, or a
-                // whole insertion.
+                // After a crash, either the insertion is incomplete and nothing is written, or it is
+                // complete.
                 self.sync(self.file)?;
             }
             settling.write(Side::New)?;
@@ -276,7 +277,7 @@ impl<S: Storage> Job<'_, S> {
             Ok(())
         });
         let stopped = match done {
-            // Whatever another program did, it is not ours to undo.
+            // A change by another program is not ours to undo.
             Ok(()) | Err(Stopped::SourceChanged) => done,
             Err(_) if nothing_done => done,
             Err(stopped) => match self.undo_announced(&settling, &journal.header, inserted) {
@@ -285,9 +286,9 @@ impl<S: Storage> Job<'_, S> {
             },
         };
         self.syncs.set(self.syncs.get() + settling.syncs());
-        // If its name stays, or comes back at a crash, it will be found to have been carried out.
+        // If the journal's name stays or reappears after a crash, recovery finds that the save is complete.
         let removed = self.storage.unlink(&place.journal).and_then(|()| match image {
-            // The image must not be gone while the journal is there.
+            // The image must not be removed before the removal of the journal is durable.
             Some(_) => self.sync_dir(&place.dir),
             None => Ok(()),
         });

@@ -1,4 +1,4 @@
-//! What a change writes over, found by comparing the old bytes with the new.
+//! The ranges that a change overwrites, found by comparing the old bytes with the new.
 
 use std::io;
 use std::ops::Range;
@@ -7,23 +7,23 @@ use super::PIECE;
 use crate::format::asdf::edit::plan::{Change, GRAIN};
 use crate::source::storage::Storage;
 
-/// The source as it is when a range has been inserted at `insert_at`, read before that was done.
+/// The source as it will be after the insertion of a range, read before the insertion.
 #[derive(Debug)]
 pub(crate) struct View<'a, S: Storage> {
     /// The file system.
     pub(crate) storage: &'a S,
     /// The source.
     pub(crate) file: &'a S::File,
-    /// Its size.
+    /// The size of the source before the insertion.
     pub(crate) size: u64,
-    /// Where the range will be.
+    /// The offset of the range.
     pub(crate) insert_at: u64,
-    /// Its length, 0 if there is none.
+    /// The length of the range, 0 if none is inserted.
     pub(crate) inserted: u64,
 }
 
 impl<S: Storage> View<'_, S> {
-    /// Reads at `offset`; how many bytes there are.
+    /// Reads at `offset`. Returns the number of bytes.
     pub(crate) fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let size = self.size + self.inserted;
         let len = buf.len().min(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX));
@@ -44,7 +44,7 @@ impl<S: Storage> View<'_, S> {
                 Some(real) => {
                     let read = self.storage.read_at(self.file, real, part)?;
                     if read < part.len() {
-                        // Cut by another program; what was planned is void.
+                        // Another program truncated the source, so the plan is no longer valid.
                         return Err(io::Error::from_raw_os_error(libc::ESTALE));
                     }
                 }
@@ -55,7 +55,8 @@ impl<S: Storage> View<'_, S> {
     }
 }
 
-/// Calls `found` with offset, old and new bytes of each range in which they differ, in ascending order.
+/// Calls `found` with the offset, the old bytes and the new bytes of each range that differs, in ascending
+/// order.
 pub(super) fn differing<S: Storage>(
     change: &Change<'_>,
     view: &View<'_, S>,
@@ -88,7 +89,7 @@ pub(super) fn differing<S: Storage>(
     Ok(())
 }
 
-/// The runs of pages in which `old` and `new`, both from `at` on, differ.
+/// Returns the runs of pages in which `old` and `new` differ. Both begin at offset `at`.
 fn differing_parts(at: u64, old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
     let len = old.len().max(new.len());
     let mut parts: Vec<Range<usize>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Writes the new file beside the source and renames it over: the blocks are cloned or copied.
+//! Writes the new file beside the source and renames it over the source. The blocks are cloned or copied.
 
 use std::ops::Range;
 
@@ -26,21 +26,21 @@ impl<S: Storage> Job<'_, S> {
         let file = self.prepare(place).and_then(|()| self.create_image(place)).map_err(unsuited_or_failed)?;
         match self.write_and_rename(place, file, clone) {
             Ok(file) => {
-                // The new file is in place and whole; only whether it stays there at a crash is open.
+                // The new file is in place and complete, but its name may not survive a crash.
                 let trouble = self.sync_dir(&place.dir).err().map(|error| {
                     crate::Error::from(error).within("the new file is in place, but may not survive a crash")
                 });
                 Ok(Done::NewFile(file, trouble))
             }
             Err(stopped) => {
-                // The save failed already; what stays behind, the next recovery removes.
+                // The save has already failed. The next recovery removes a file that stays.
                 let _ = self.storage.unlink(&place.image);
                 Err(stopped)
             }
         }
     }
 
-    /// Makes the new file; one that an earlier plan could not remove is not in use.
+    /// Creates the new file. One that an earlier plan could not remove is no longer in use, and is replaced.
     pub(super) fn create_image(&self, place: &SidecarPaths) -> std::io::Result<S::File> {
         match self.storage.create(&place.image) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -57,8 +57,8 @@ impl<S: Storage> Job<'_, S> {
         file: S::File,
         clone: bool,
     ) -> Result<NewFile<S::File>, Stopped> {
-        // First, as it is what most often can't be done, and so that no user who may not read the
-        // source can open the copy.
+        // The attributes come first. They are the most frequent failure, and without them a user without read
+        // permission on the source could open the copy.
         self.storage.keep_attributes(self.file, &file).map_err(unsuited_or_failed)?;
         self.fill(&file, clone)?;
         let lock = lock_apart(self.storage, &place.image, &file, |file| self.storage.lock(file));
@@ -66,7 +66,7 @@ impl<S: Storage> Job<'_, S> {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 return Err(Stopped::SourceChanged);
             }
-            // Where there are no locks the source has none either.
+            // On a file system without locks the source has none either.
             lock => lock.ok().flatten(),
         };
         self.storage.touch(&file);
@@ -85,7 +85,8 @@ impl<S: Storage> Job<'_, S> {
         if change.keeps_anything() {
             let from = change.insert_at();
             match clone {
-                // The page of the first block goes along; its odd part is written over.
+                // The first block's page is cloned as a whole. The part of it before the block is overwritten
+                // below.
                 true => {
                     let end = change.identity.size;
                     let cloned = self.storage.clone_range(self.file, from..end, file, from + change.shift);
@@ -119,14 +120,14 @@ impl<S: Storage> Job<'_, S> {
         Ok(())
     }
 
-    /// Copies what is not a hole.
+    /// Copies the data between holes.
     fn copy_data(&self, range: Range<u64>, file: &S::File) -> Result<(), Stopped> {
         let mut at = range.start;
         while at < range.end {
             let Some(data) = self.storage.next_data(self.file, at..range.end)? else { break };
-            // Whole pages, so that a file system that can share them does.
+            // Whole pages can be shared by file systems that support it.
             let start = (data.start / GRAIN * GRAIN).max(at);
-            // In between it is seen whether a program waits to write to a stream.
+            // Between the pieces the lease is checked: a program may be waiting to write to the stream.
             let end = data.end.min(start.saturating_add(COPIED_AT_ONCE));
             self.check_lease()?;
             self.storage.copy_range(self.file, start..end, file, start + self.change.shift)?;

@@ -1,16 +1,16 @@
-//! Moves the blocks of a file whose last block is streamed: another program may come to write to its end.
+//! Moves the blocks of a file whose last block is streamed, to which another program may append.
 //!
-//! The job has a read lease on the source. The system grants it only while no program has the file open
-//! for writing, and one that opens it for writing waits until the lease is given up. A new file takes the place
-//! while the lease is there, so that a program that waits gets the file that has the name, whole.
+//! The job has a read lease on the source. The system grants it only while no program has the file open for
+//! writing. A program that opens the file for writing waits until the lease ends. The new file takes the
+//! source's name before that, so a waiting program opens the complete new file.
 //!
-//! A range that is inserted into the same file takes a descriptor that writes, which can't be had beside the
-//! lease. A program could ask for the end of the file before the insertion, and write there after it: over what
-//! has moved there. So a stream gets no plan that changes the file itself.
+//! Inserting a range into the same file takes a writing descriptor, which can't exist beside the lease. A
+//! program could get the offset of the file's end before the insertion and write there after it, over bytes
+//! that have moved there. A stream therefore gets no plan that changes the file itself.
 //!
-//! A program may have looked up the old file and not have opened it yet. It would write to a file without a name.
-//! So the two swap their names, and both have leases for a moment: if a program comes for the old file, the names
-//! are swapped back.
+//! A program may have looked up the old file without opening it yet. It would then write to a file without a
+//! name. To prevent this, the two files swap names, and both are leased for a moment. If a program comes for
+//! the old file, the names are swapped back.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use crate::format::asdf::edit::plan::Change;
 use crate::format::asdf::edit::sidecar::SidecarPaths;
 use crate::source::storage::Storage;
 
-/// How often, after which pauses, it is seen whether a program still comes for the old file.
+/// The number of checks for a program that still opens the old file, and the pause between them.
 const LOOKS: u32 = 100;
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 impl<S: Storage> Job<'_, S> {
-    /// Stops if a program waits to write to the stream.
+    /// Fails if a program is waiting to write to the stream.
     pub(super) fn check_lease(&self) -> Result<(), Stopped> {
         match self.leased && !self.storage.has_lease(self.file) {
             true => Err(Stopped::Failed(written_by_another(self.change))),
@@ -44,10 +44,10 @@ impl<S: Storage> Job<'_, S> {
         let Some(lock) = lock else {
             return Err(unsuited("the new file can't be locked"));
         };
-        // No lease is granted while it is open.
+        // The kernel grants no lease while the file is open for writing.
         drop(file);
         lease_patiently(self.storage, &lock).map_err(unsuited_or_failed)?;
-        // What was appended between two leases is not in the new file.
+        // Bytes that were appended between two leases are not in the new file.
         if self.storage.meta(self.file)?.identity != self.source.get() {
             return Err(Stopped::SourceChanged);
         }
@@ -62,23 +62,23 @@ impl<S: Storage> Job<'_, S> {
             false => Stopped::Failed(error.into()),
         })?;
         if self.is_awaited(&lock) && self.storage.exchange(&place.image, self.path).is_ok() {
-            // After a crash, when the program has gone on, the names must not be found swapped.
+            // The program goes on now. After a crash the names must not be found swapped.
             self.sync_dir(&place.dir)?;
             return Err(Stopped::Failed(written_by_another(self.change)));
         }
         self.storage.end_lease(&lock)?;
-        // It is the old file by now; what stays behind, the next recovery removes.
+        // The image's name is the old file's now. If it stays, the next recovery removes it.
         let _ = self.storage.unlink(&place.image);
         Ok(NewFile { file: lock, lock: None })
     }
 
-    /// Whether a program waits for the old file, which it looked up before the names were swapped.
+    /// True if a program waits for the old file, which it looked up before the names were swapped.
     fn is_awaited(&self, new: &S::File) -> bool {
         for _ in 0..LOOKS {
             if !self.storage.has_lease(self.file) {
                 return true;
             }
-            // The program that writes the stream has found the new file.
+            // The program that writes the stream has opened the new file.
             if !self.storage.has_lease(new) {
                 return false;
             }
@@ -88,12 +88,13 @@ impl<S: Storage> Job<'_, S> {
     }
 }
 
-/// Why the blocks of a stream can't be moved: a program writes to it.
+/// Returns the error for a stream that can't be moved because another program has it open for writing.
 pub(crate) fn written_by_another(change: &Change<'_>) -> Error {
     refusal(change, "another program has it open for writing", "save when that program has closed the file")
 }
 
-/// Why the blocks of a stream can't be moved: the file has several names, and a new file would have one.
+/// Returns the error for a stream that can't be moved because of its hard links: a new file would have only
+/// one name.
 pub(crate) fn linked(change: &Change<'_>) -> Error {
     refusal(
         change,
@@ -102,7 +103,7 @@ pub(crate) fn linked(change: &Change<'_>) -> Error {
     )
 }
 
-/// Why no lease was granted.
+/// Converts an error of taking a lease.
 pub(crate) fn not_leased(change: &Change<'_>, error: &std::io::Error) -> Error {
     match error.raw_os_error() {
         _ if error.kind() == std::io::ErrorKind::WouldBlock => written_by_another(change),

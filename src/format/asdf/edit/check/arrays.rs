@@ -1,4 +1,4 @@
-//! What a save must know of a tree: its arrays, and all that its checks need.
+//! The facts about a tree that a check needs: its arrays, and the faults found by one survey.
 
 use super::{core_schemas, standard};
 use crate::format::asdf::ndarray::{self, Ndarray, Trouble};
@@ -6,30 +6,30 @@ use crate::yaml::event::Mark;
 use crate::yaml::parser::Events;
 use crate::yaml::survey::{self, Broken, PathId, Paths, Survey, TextSample, Wanted, WantedNode};
 
-/// What a survey of a tree finds.
+/// The results of a survey.
 #[derive(Debug)]
 pub struct TreeFacts {
     /// The survey of its YAML.
     pub survey: Survey,
-    /// Its ndarrays, in the order in which they end.
+    /// The tree's ndarrays, in the order in which their nodes end.
     pub arrays: Vec<ArrayNode>,
-    /// What is wrong with nodes of the standard's other types: where they are, and what.
+    /// The faults in nodes of the standard's other types, with their paths.
     pub(super) unfit: Vec<(Option<PathId>, Trouble)>,
 }
 
 /// An ndarray of a tree.
 #[derive(Clone, Debug)]
 pub struct ArrayNode {
-    /// Where it is in the tree.
+    /// Its path in the tree.
     pub path: Option<PathId>,
-    /// Where it is in the text.
+    /// Its place in the text.
     pub place: Mark,
-    /// The array, or what is wrong with it.
+    /// The array, or the fault in it.
     pub array: Result<Ndarray, Trouble>,
 }
 
 impl TreeFacts {
-    /// Surveys a text in memory, if it is one that the fast parser reads.
+    /// Surveys a text in memory; `None` if the fast parser can't read it.
     pub(super) fn fast_of(text: &[u8], standard: Option<&str>, before: Option<&TextSample>) -> Option<Self> {
         Self::by(standard, before, |wanted, found| survey::survey_fast(text, wanted, found)).ok()
     }

@@ -1,5 +1,5 @@
-//! The standard's own types beside ndarrays, and the two keys of the root, as far as a node can violate their
-//! schemas. Python asdf up to version 5 opens no file with such a node, and later versions fail on some.
+//! Checks the standard's types other than ndarray, and two keys of the root, against their schemas. Python
+//! asdf up to version 5 opens no file with a node that violates them, and later versions fail on some.
 
 use crate::format::asdf::ndarray::Trouble;
 use crate::yaml::scalar::Type;
@@ -9,12 +9,12 @@ use super::version::is_version;
 
 const TAG: &str = "tag:stsci.edu:asdf/core/";
 
-/// Keys of the root whose values have a schema.
+/// The keys of the root whose values have a schema.
 pub(super) const ROOT_KEYS: [&str; 2] = ["asdf_library", "history"];
 
 type Checked = Result<(), Trouble>;
 
-/// Whether nodes with this tag are looked at.
+/// True if nodes with this tag are checked.
 pub(super) fn is_tag(tag: &str) -> bool {
     kind(tag).is_some()
 }
@@ -30,7 +30,7 @@ fn kind(tag: &str) -> Option<&str> {
     known.then_some(name)
 }
 
-/// Checks a node with this tag.
+/// Checks a node with the given tag.
 pub(super) fn check(tag: &str, node: &Value) -> Checked {
     kind(tag).map_or(Ok(()), |kind| check_kind(kind, node))
 }
@@ -65,7 +65,7 @@ fn items<'v>(key: &str, value: &'v Value) -> Result<&'v [Value], Trouble> {
     }
 }
 
-/// Python asdf looks into these whatever they are tagged as.
+/// Checks an extension in the history. Python asdf reads these nodes whatever their tags are.
 fn extension(value: &Value) -> Checked {
     let tag = value.target().tag.as_deref();
     if tag.and_then(kind) != Some("extension_metadata") {
@@ -140,7 +140,7 @@ fn fields(kind: &str, node: &Value) -> Checked {
     }
 }
 
-/// Whether a node is a text for a schema: scalars with tags of their own are.
+/// True if a schema takes the node as a string. Scalars with tags of their own are strings, too.
 fn is_text(value: &Value) -> bool {
     match &value.target().node {
         Node::Unknown => true,
@@ -148,8 +148,8 @@ fn is_text(value: &Value) -> bool {
     }
 }
 
-/// Whether a text is a complex number: a real part, an imaginary part that ends in `i` or `j`, or
-/// both, perhaps in brackets.
+/// True if a text is a complex number: a real part, an imaginary part that ends in `i` or `j`, or both,
+/// optionally in parentheses.
 fn is_complex(text: &str) -> bool {
     let text = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(text);
     let Some(rest) = text.strip_suffix(['i', 'I', 'j', 'J']) else { return is_number(text) };
@@ -160,7 +160,7 @@ fn is_complex(text: &str) -> bool {
             .any(|(at, _)| is_number(&rest[..at]) && is_number(&rest[at..]))
 }
 
-/// Whether a text is a number as complex numbers are made of.
+/// True if a text is a number that can be part of a complex number.
 fn is_number(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let text = text.strip_prefix(['+', '-']).unwrap_or(text);

@@ -1,26 +1,26 @@
-//! The line around a place, to be shown with a caret below.
+//! Cuts out the line around a place, to be shown with a caret below.
 
 use crate::error::is_unsafe;
 use crate::format::refusal::Excerpt;
 
 /// Characters of a line that are shown.
 const WIDTH: usize = 76;
-/// Characters shown before the place in a line that is cut.
+/// Characters shown before the place if the line is cut.
 const BEFORE: usize = 40;
-/// What stands for text that is left out.
+/// The character that stands for omitted text.
 const CUT: char = '…';
 /// Columns from one tab stop to the next.
 const TAB: usize = 8;
-/// Bytes looked at on either side of the place: enough for the characters shown.
+/// Bytes read on either side of the place: enough for the characters shown.
 const REACH: usize = 4 * WIDTH;
 
 #[cfg(test)]
 thread_local! {
-    /// How often this thread called [`at`], which counts lines from the start of the text.
+    /// The number of calls of [`at`] by this thread. Each counts lines from the start of the text.
     pub(super) static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Line and column of a byte, from 1, and the excerpt there; columns are characters.
+/// Returns line and column of a byte, both from 1, and the excerpt there. Columns count characters.
 pub(super) fn at(text: &[u8], offset: usize) -> (u64, u64, Excerpt) {
     #[cfg(test)]
     ASKED.with(|asked| asked.set(asked.get() + 1));
@@ -35,7 +35,7 @@ pub(super) fn at(text: &[u8], offset: usize) -> (u64, u64, Excerpt) {
     (line, column, excerpt(text, start, offset))
 }
 
-/// Where the line begins that `before` is the begin of. A line ends with `\n`, `\r\n` or `\r`.
+/// Returns the start of the last line in `before`. A line ends with `\n`, `\r\n` or `\r`.
 fn line_start(before: &[u8]) -> usize {
     memchr::memrchr2(b'\n', b'\r', before).map_or(0, |at| at + 1)
 }
@@ -51,7 +51,7 @@ fn characters(text: &[u8]) -> usize {
 }
 
 fn excerpt(text: &[u8], start: usize, offset: usize) -> Excerpt {
-    // Far from the place nothing is shown: the line may be as long as the text.
+    // Only bytes near the place are read: the line may be as long as the text.
     let mut from = start.max(offset.saturating_sub(REACH));
     while from > start && from < offset && matches!(text[from], 0x80..=0xbf) {
         from += 1;
@@ -77,7 +77,7 @@ fn excerpt(text: &[u8], start: usize, offset: usize) -> Excerpt {
     Excerpt { line: line.trim_end().to_owned(), caret }
 }
 
-/// Adds text as it can be shown.
+/// Adds text with tabs expanded and unsafe characters replaced.
 fn push(shown: &mut Vec<char>, text: &[u8]) {
     for character in String::from_utf8_lossy(text).chars() {
         match character {

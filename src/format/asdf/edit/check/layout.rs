@@ -1,4 +1,5 @@
-//! What would break the layout of the file, whatever the tree means: refused at every level.
+//! Checks for faults that would break the layout of the file, whatever the tree means. They are refused at
+//! every level.
 
 use memchr::memmem;
 
@@ -10,7 +11,7 @@ use crate::format::asdf::index;
 /// The longest header line that is accepted; a usual one has a dozen bytes.
 const LONGEST_HEADER_LINE: usize = 200;
 
-/// What is wrong with the start of a text, so that it can't be normalized.
+/// Returns the faults in the start of a text that prevent normalizing it.
 pub(super) fn before_normalizing(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let save_as = "save it as UTF-8 without a byte order mark";
     let at_start = |what: &str, to_do: &str| vec![Fault::new(Some(0), what, to_do)];
@@ -27,7 +28,7 @@ pub(super) fn before_normalizing(new: &[u8], old: &[u8]) -> Vec<Fault> {
     header_line(new, old)
 }
 
-/// A missing header line is put back; a different one is a fault.
+/// Compares the header lines. A missing one will be restored, a different one is a fault.
 fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
     let (is, was) = (Prologue::of(new).header, Prologue::of(old).header);
     let first = &new[..memchr::memchr(b'\n', new).map_or(new.len(), |end| end + 1)];
@@ -36,7 +37,7 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
         Some(line) => {
             words(&new[line.clone()]) != words(said) || line.len() > LONGEST_HEADER_LINE.max(said.len())
         }
-        // Spelt wrong, rather than dropped.
+        // The header line is misspelt rather than missing.
         None => {
             let begins =
                 |word: &[u8]| first.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
@@ -58,7 +59,7 @@ fn header_line(new: &[u8], old: &[u8]) -> Vec<Fault> {
     }
 }
 
-/// What is wrong with the normalized text.
+/// Returns the faults in the normalized text.
 pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Fault> {
     let text = draft.text;
     let prologue = Prologue::of(text);
@@ -76,7 +77,7 @@ pub(super) fn problems(draft: &Draft<'_, '_>) -> Vec<Fault> {
         let what = "the text has the bytes in it with which a block begins";
         problems.push(draft.fault(at, what, "take them out"));
     }
-    // Only a comment before the tree can hide what follows it.
+    // Only a comment before the tree can contain the marker in a way that hides what follows it.
     let marker = memmem::find_iter(&text[..line_end(text, prologue.comments_end)], index::MARKER)
         .find(|at| *at == 0 || text[at - 1] == b'\n');
     if let Some(at) = marker {
@@ -95,10 +96,10 @@ fn line_end(text: &[u8], start: usize) -> usize {
     memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |end| start + end + 1)
 }
 
-/// A line `...` that is not the last one.
+/// Returns a fault if a line `...` is not the last one.
 fn early_end(draft: &Draft<'_, '_>, tree: usize) -> Option<Fault> {
     let text = draft.text;
-    // The line may be the first of the tree.
+    // The line may be the first one of the tree.
     let from = tree.saturating_sub(1);
     for found in memmem::find_iter(&text[from..], b"\n...") {
         let at = from + found + 1;

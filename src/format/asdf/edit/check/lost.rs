@@ -1,4 +1,5 @@
-//! What tools drop or change by habit: tags, and scalars that another version of YAML reads differently.
+//! Finds what tools habitually drop or change: tags, and scalars that another version of YAML reads
+//! differently.
 
 use super::{Draft, Fault, Judgement, offset};
 use crate::yaml::survey::Survey;
@@ -10,14 +11,15 @@ const PUT_BACK: &str = "put the tags back, or use a tool that keeps them: withou
 /// Advice for scalars whose meaning changed.
 const QUOTE: &str = "write the scalar as it was, or in quotes if it is judgement as text";
 
-/// Lost tags of nodes that still exist. If at least half of the tags are gone, a tool drops them.
+/// Reports lost tags of nodes that still exist. If at least half of the tags are gone, a tool dropped them,
+/// and the text is refused.
 pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judgement) {
     let (gone, stayed) = (&survey.changes.untagged, survey.changes.stayed);
     if gone.count == 0 {
         return;
     }
     let refused = gone.count.saturating_mul(2) >= stayed;
-    // The root and arrays may have been told of already.
+    // Faults of the root and of arrays may have been reported already.
     let told: Vec<_> = judgement.problems.iter().filter_map(|fault| fault.offset).collect();
     let mut faults = Vec::new();
     for (n, (path, place, tag)) in gone.first.iter().enumerate() {
@@ -36,7 +38,7 @@ pub(super) fn tags(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judge
     told.append(&mut faults);
 }
 
-/// Plain scalars that changed exactly as YAML 1.1 and 1.2 differ.
+/// Warns about plain scalars that changed exactly as YAML 1.1 and 1.2 differ.
 pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut Judgement) {
     let reread = &survey.changes.reread;
     for (path, place, text) in &reread.first {
@@ -50,7 +52,7 @@ pub(super) fn readings(draft: &Draft<'_, '_>, survey: &Survey, judgement: &mut J
     judgement.warnings.extend(more(reread.count, reread.first.len(), "scalars are read otherwise", QUOTE));
 }
 
-/// How many more there are than are listed.
+/// Returns a fault with the number of changes that are not listed, if any.
 fn more(count: u64, listed: usize, what: &str, to_do: &str) -> Option<Fault> {
     let more = count.saturating_sub(listed as u64);
     (more > 0).then(|| Fault::of_all(format!("{more} more {what}"), to_do))

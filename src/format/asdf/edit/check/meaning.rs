@@ -1,4 +1,4 @@
-//! What would keep Python asdf from opening the file, or from finding the same data in it.
+//! Finds faults that would keep Python asdf from opening the file, or from finding the same data in it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,12 +10,12 @@ use crate::format::asdf::ndarray::{Ndarray, Source};
 use crate::yaml::event::Mark;
 use crate::yaml::survey::{Broken, Paths, Root, Wrong};
 
-/// The nesting depth that Python asdf can read (4 calls a level, of 1000).
+/// The nesting depth that Python asdf can read: 4 calls a level, of 1000.
 const DEEPEST: usize = 247;
-/// The prefix of a root's tag, in all editions of the standard.
+/// The prefixes of a root's tag, in all editions of the standard.
 const ROOT_TAGS: [&str; 2] = ["tag:stsci.edu:asdf/core/asdf-", "tag:stsci.edu:asdf/0.1.0/core/asdf"];
 
-/// Compares a text with the one that it replaces.
+/// Compares a text with the one that it replaces, and returns what got worse.
 pub(super) fn problems(
     draft: &Draft<'_, '_>,
     facts: &Result<TreeFacts, Box<Broken>>,
@@ -34,7 +34,7 @@ pub(super) fn problems(
             let problem = broken_yaml(draft, broken);
             match was {
                 Ok(_) => judgement.problems.push(problem),
-                // It is not worse than before.
+                // The old text was not valid YAML, either.
                 Err(_) => judgement.warnings.push(problem),
             }
         }
@@ -60,7 +60,7 @@ fn broken_yaml(draft: &Draft<'_, '_>, broken: &Broken) -> Fault {
     Fault { class, ..draft.fault(offset(failure.place), what, to_do) }
 }
 
-/// The lines before the document: their versions must stay, and Python asdf must be able to read them.
+/// Checks the lines before the document. Their versions must stay, and Python asdf must be able to read them.
 fn prologue(draft: &Draft<'_, '_>, old: &Old, judgement: &mut Judgement) {
     let (is, was) = (Prologue::of(draft.text), Prologue::of(&old.head));
     for (now, before, name) in
@@ -112,7 +112,7 @@ impl Comparison<'_> {
         self.other_types(judgement);
     }
 
-    /// The root must stay what it is.
+    /// Checks that the root is still a mapping with its tag.
     fn root(&self) -> Option<Fault> {
         let was = self.was?.survey.root.as_ref()?;
         let to_do = "put it back: without it the file is not known for what it is";
@@ -146,7 +146,7 @@ impl Comparison<'_> {
         })
     }
 
-    /// What is valid YAML, but refused by readers.
+    /// Reports nodes that are valid YAML but refused by readers.
     fn findings(&self, judgement: &mut Judgement) {
         let mut known = OldFaults::default();
         for finding in self.was.iter().flat_map(|was| &was.survey.findings) {
@@ -162,7 +162,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Arrays that are still there, but no longer recognised as arrays.
+    /// Finds arrays that are still there, but no longer recognised as arrays.
     fn lost_tags(&self) -> Vec<Fault> {
         let to_do =
             "put the tag back, as in '!core/ndarray-1.1.0'; a tool that drops tags can't be used here";
@@ -194,7 +194,7 @@ impl Comparison<'_> {
         lost
     }
 
-    /// What is wrong with ndarrays.
+    /// Reports faults in ndarrays that the old text did not have.
     fn arrays(&self, judgement: &mut Judgement) {
         self.moved_out(judgement);
         let mut troubles: Vec<_> =
@@ -217,8 +217,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Arrays that were in a block and are to be in another file: hardly ever meant, as their data are
-    /// not there.
+    /// Reports arrays that were in a block and now have another file as their source. This is hardly ever
+    /// intended, as the data are not there.
     fn moved_out(&self, judgement: &mut Judgement) {
         let external =
             |node: &&ArrayNode| matches!(&node.array, Ok(Ndarray { source: Source::External(_), .. }));
@@ -239,7 +239,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Where and what is wrong with one ndarray, and what to do.
+    /// Returns the fault in an ndarray: its place, a message, and the advice.
     fn trouble(&self, node: &ArrayNode) -> Option<(Mark, String, &'static str)> {
         let array = match &node.array {
             Ok(array) => array,
@@ -261,7 +261,7 @@ impl Comparison<'_> {
         Some((node.place, what, "correct its shape, datatype, offset or strides"))
     }
 
-    /// What is wrong with nodes of the standard's other types.
+    /// Reports faults in nodes of the standard's other types that the old text did not have.
     fn other_types(&self, judgement: &mut Judgement) {
         let mut known = OldFaults::default();
         for (was, (path, trouble)) in
@@ -287,7 +287,7 @@ fn identities(paths: &Paths, arrays: &[ArrayNode]) -> HashSet<u64> {
     arrays.iter().map(|node| paths.identity(node.path, true)).collect()
 }
 
-/// Faults that the old text has already, and how often.
+/// The faults of the old text, each with its count.
 #[derive(Debug)]
 struct OldFaults<T>(HashMap<T, usize>);
 
@@ -302,7 +302,7 @@ impl<T: std::hash::Hash + Eq> OldFaults<T> {
         *self.0.entry(thing).or_default() += 1;
     }
 
-    /// Takes away one of these; whether there was one.
+    /// Removes one of these faults; true if there was one.
     fn take(&mut self, thing: T) -> bool {
         match self.0.get_mut(&thing) {
             Some(count) if *count > 0 => {

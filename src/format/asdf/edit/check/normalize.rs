@@ -1,23 +1,23 @@
-//! What a tool dropped and a save puts back without a message: the prologue, the last newline, `...`.
+//! Restores the parts of a text that tools drop, without refusing it: the prologue, the last newline, `...`.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::prologue::Prologue;
 
-/// A normalized text, and where something was put back.
+/// A normalized text, and the places of its restored parts.
 #[derive(Debug)]
 pub(super) struct Normalized<'n> {
     pub(super) text: Cow<'n, [u8]>,
-    /// In the order of the text: where in the original something was put in, how much of the original it
-    /// takes the place of, and how much it is.
+    /// The changes in the order of the text: the offset in the original, the number of original bytes
+    /// replaced, and the number of bytes put there.
     changes: Vec<(usize, usize, usize)>,
-    /// What was put back, in words.
+    /// Messages for the restored parts.
     pub(super) restored: Vec<String>,
 }
 
 impl Normalized<'_> {
-    /// The place in the original text that a place in the normalized one comes from.
+    /// Returns the offset in the original text of an offset in the normalized one.
     pub(super) fn original(&self, offset: usize) -> usize {
         let (mut added, mut taken) = (0, 0);
         for (at, removed, len) in &self.changes {
@@ -33,10 +33,10 @@ impl Normalized<'_> {
     }
 }
 
-/// Insertions into a text.
+/// Pieces to insert into a text.
 #[derive(Default)]
 struct Pieces {
-    /// Where, how many bytes each takes the place of, and the piece.
+    /// The offset, the number of bytes replaced, and the piece.
     pieces: Vec<(usize, usize, Vec<u8>)>,
     restored: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl Pieces {
     }
 }
 
-/// Puts back what `new` lacks of the prologue `old`, the start of a text.
+/// Restores the parts of the prologue `old`, the start of a text, that `new` lacks.
 pub(super) fn normalize<'n>(new: &'n [u8], old: &[u8]) -> Normalized<'n> {
     let (is, was) = (Prologue::of(new), Prologue::of(old));
     let eol = Prologue::end_of_line(if old.contains(&b'\n') { old } else { new });
@@ -119,7 +119,7 @@ fn directives(
     }
     let at = is.yaml.as_ref().map_or(at, |yaml| yaml.end);
     let mut any = was.yaml.is_some();
-    // Without a document after them, directives that are there are broken, and stay so.
+    // Existing directives without a document after them are broken. They stay so, as nothing is added.
     let may_follow = had_none || is.document.is_some();
     for (handle, tag) in &was.tags {
         if !is.tags.iter().any(|(other, _)| other == handle) && may_follow {
@@ -132,7 +132,7 @@ fn directives(
     }
 }
 
-/// Puts back the last newline and the line `...`.
+/// Restores the last newline and the line `...`.
 fn end(pieces: &mut Pieces, new: &[u8], eol: &[u8]) {
     let what = "the last line '...' was missing and was";
     let newline = "the last newline was missing and was";
@@ -158,7 +158,8 @@ fn end(pieces: &mut Pieces, new: &[u8], eol: &[u8]) {
     }
 }
 
-/// Where a line `...` begins behind which only blank lines, comments and more such lines follow.
+/// Returns the start of the first line `...` after which only blank lines, comments and more such lines
+/// follow; `None` if nothing follows it.
 fn behind_end(text: &[u8]) -> Option<usize> {
     let (mut from, mut found) = (text.len(), None);
     while from > 0 {
@@ -178,12 +179,12 @@ fn behind_end(text: &[u8]) -> Option<usize> {
     found.filter(goes_on)
 }
 
-/// Makes the line `...` that begins at `from` the last one: comments behind it move before it, and blank
-/// lines go.
+/// Makes the line `...` at `from` the last one. Comments after it move before it, and blank lines are
+/// removed.
 fn only_end(pieces: &mut Pieces, new: &[u8], from: usize, eol: &[u8]) {
     let comments = new[from..].split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let mut tail = Vec::new();
-    // In front of the line without blanks: it could be taken for a part of the text before it.
+    // The comments are not indented: otherwise they could become part of a block scalar before them.
     for comment in comments.filter(|line| line.starts_with(b"#")) {
         tail.extend_from_slice(comment);
         tail.extend_from_slice(eol);

@@ -1,31 +1,30 @@
-//! What stands before the first document of a text: header line, comments, directives.
+//! The prologue, which precedes the first document of a text: header line, comments, directives.
 
 use std::ops::Range;
 
 use crate::format::asdf::header::Generation;
 
-/// The comment that says by which edition of the standard the tree was written.
+/// The comment that names the edition of the standard that the tree follows.
 const STANDARD: &str = "#ASDF_STANDARD";
 
-/// Where the parts of a prologue are, in bytes from the start of the text. A line's range has its end
-/// of line.
+/// The parts of a prologue as byte ranges of the text. The range of a line includes its end of line.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Prologue {
     /// The line `#ASDF 1.0.0`.
     pub(super) header: Option<Range<usize>>,
-    /// The end of the lines with `#` that follow it, or that the text begins with.
+    /// The end of the lines with `#` that follow the header line, or begin the text.
     pub(super) comments_end: usize,
-    /// The line `#ASDF_STANDARD 1.6.0` among them.
+    /// The line `#ASDF_STANDARD 1.6.0` in the comments.
     pub(super) standard: Option<Range<usize>>,
     /// The line `%YAML 1.1`.
     pub(super) yaml: Option<Range<usize>>,
-    /// The lines `%TAG ! tag:stsci.edu:asdf/`, by their handle.
+    /// The lines `%TAG ! tag:stsci.edu:asdf/`, with their handles.
     pub(super) tags: Vec<(Vec<u8>, Range<usize>)>,
-    /// Where the line `---` begins.
+    /// The start of the line `---`.
     pub(super) document: Option<usize>,
 }
 
-/// The lines of a text from `start` on, with their ends.
+/// Iterates over the lines of a text from `start` on, with their line ends.
 fn lines(text: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
     let mut at = start;
     std::iter::from_fn(move || {
@@ -36,7 +35,7 @@ fn lines(text: &[u8], start: usize) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The words of a line.
+/// Returns the words of a line.
 pub(super) fn words(line: &[u8]) -> Vec<&[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect()
 }
@@ -76,12 +75,12 @@ impl Prologue {
         prologue
     }
 
-    /// Whether a tree follows the comments.
+    /// True if a tree follows the comments.
     pub(super) fn has_tree(&self, text: &[u8]) -> bool {
         self.comments_end < text.len()
     }
 
-    /// Which of the three documents the text follows, as far as a block's magic goes.
+    /// Returns the specification that the text follows, as far as it determines a block's magic.
     pub(super) fn generation(&self, text: &[u8]) -> Generation {
         match text.first() {
             Some(b'%') if self.header.is_some() => Generation::Draft,
@@ -89,7 +88,7 @@ impl Prologue {
         }
     }
 
-    /// The end of line that the first line has; `\n` if there is none.
+    /// Returns the line end of the first line; `\n` if there is none.
     pub(super) fn end_of_line(text: &[u8]) -> &'static [u8] {
         match memchr::memchr(b'\n', text) {
             Some(at) if at > 0 && text[at - 1] == b'\r' => b"\r\n",
@@ -97,9 +96,10 @@ impl Prologue {
         }
     }
 
-    /// The first thing between header line and tree that Python asdf can't read: where, and what.
+    /// Returns the first fault between header line and tree that Python asdf can't read, with its offset.
     ///
-    /// Python asdf takes the first `%YAML` as the start of the tree, and all lines before it as comments.
+    /// Python asdf takes the first `%YAML` as the start of the tree, and requires all lines before it to be
+    /// comments.
     pub(super) fn foreign(&self, text: &[u8]) -> Option<(usize, &'static str)> {
         let start = self.header.as_ref().map_or(0, |header| header.end);
         let rest = text.get(start..)?;

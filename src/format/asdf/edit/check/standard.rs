@@ -1,15 +1,15 @@
-//! Which versions of the core's types each version of the standard has. Readers take a node with another
-//! version of a tag for a plain dict.
+//! The versions of the core types in each version of the standard. Readers take a node with another version
+//! of a tag for a plain dict.
 
-/// Types whose version differs between editions.
+/// The types whose version differs between editions.
 const VERSIONED: [&str; 2] = ["ndarray", "integer"];
-/// A type that has one version in all editions.
+/// The type that has one version in all editions.
 const COMPLEX: &str = "complex";
 const TAG: &str = "tag:stsci.edu:asdf/core/";
 
-/// The version that the edition `standard` has of the type that `tag` names, if it is not the tag's own.
+/// Returns the version of a tag's type in the edition `standard`, if the tag has another version.
 ///
-/// Without a line `#ASDF_STANDARD` readers take the first edition.
+/// Without a line `#ASDF_STANDARD` readers assume the first edition.
 pub(super) fn expected(standard: Option<&str>, tag: &str) -> Option<&'static str> {
     let (name, version) = parts(tag)?;
     let expected = match standard {
@@ -22,12 +22,12 @@ pub(super) fn expected(standard: Option<&str>, tag: &str) -> Option<&'static str
     (version != expected).then_some(expected)
 }
 
-/// Whether readers know only the edition's version of a tag's type.
+/// True if readers know only the edition's version of a tag's type.
 pub(super) fn is_versioned(tag: &str) -> bool {
     parts(tag).is_some()
 }
 
-/// The name and the version of such a type.
+/// Returns the name and the version in a tag of one of these types.
 fn parts(tag: &str) -> Option<(&str, &str)> {
     let rest = tag.strip_prefix(TAG)?;
     let (name, version) = rest.rsplit_once('-').unwrap_or((rest, ""));

@@ -16,7 +16,7 @@ fn blocks() -> Vec<u64> {
     vec![10, 16]
 }
 
-/// The base text with `from` replaced by `to`.
+/// Returns the base text with `from` replaced by `to`.
 fn edited(from: &str, to: &str) -> String {
     let base = base();
     assert_eq!(base.matches(from).count(), 1, "{from}");
@@ -27,7 +27,7 @@ fn checked<'n>(new: &'n [u8], old: &str, level: Validation) -> Result<Accepted<'
     check(new, &Old::of(old.as_bytes()), &blocks(), level)
 }
 
-/// What a text is refused for, with line and column.
+/// Returns the problems for which a text is refused, with line and column.
 fn refused(new: impl AsRef<[u8]>) -> (String, Option<(u64, u64)>) {
     match checked(new.as_ref(), &base(), Validation::Strict) {
         Ok(accepted) => panic!("accepted: {}", accepted.text.escape_ascii()),
@@ -190,11 +190,11 @@ fn what_a_tool_dropped_is_put_back() {
     ] {
         assert_eq!(accepted(&new, &base), (base.clone(), restored), "{new}");
     }
-    // Also the line ---, whose tag has come to stand alone.
+    // The line --- is restored, too, although its tag stands alone now.
     let new = TREE.replace("--- !core", "!core").replace("...\n", "");
     let whole = edited("--- !core", "---\n!core");
     assert_eq!(accepted(&new, &base), (whole, 6));
-    // The file's own line ends.
+    // Restored lines have the file's own line ends.
     let dos = base.replace('\n', "\r\n");
     assert_eq!(accepted(dos.strip_suffix("...\r\n").unwrap(), &dos), (dos.clone(), 1));
     assert_eq!(accepted(dos.strip_suffix("\n").unwrap(), &dos), (dos.clone(), 1));
@@ -214,12 +214,13 @@ fn blanks_and_comments_behind_the_end_are_taken() {
     with("# a\n", "# a\n");
     with("\n  # a\n\n#b", "# a\n#b\n");
     with("# a\n...\n# b\n", "# a\n# b\n");
-    // What is put before the end does not become a part of a text there.
+    // A comment that is moved before the end does not become part of a block scalar there.
     let text = edited("meta: {name: x} # kept", "meta: |\n  text");
     assert_eq!(accepted(&format!("{text}  # a\n"), &base).0, text.replace("...\n", "# a\n...\n"));
     let dos = base.replace('\n', "\r\n");
     assert_eq!(accepted(&format!("{dos}\r\n# a\r\n"), &dos).0, dos.replace("...", "# a\r\n..."));
-    // A tool that dropped the prologue may have left them, too; places are those of the text as written.
+    // A tool that dropped the prologue may have added such lines, too. Positions are those of the text as
+    // written.
     assert_eq!(accepted(&format!("{TREE}\n"), &base), (base.clone(), 5));
     let (_, place) = refused(format!("{}\n\n", TREE.replace("[10]", "[11]")));
     assert_eq!(place, Some((2, 4)));
@@ -315,7 +316,7 @@ fn only_what_gets_worse_is_refused() {
         let refusal = checked(new.as_bytes(), odd, Validation::Strict).unwrap_err();
         assert!(refusal.first.what.contains(expected), "{}", refusal.report());
     }
-    // A tree that is no YAML may stay none, or become one.
+    // A tree that was not valid YAML may stay so, or become valid.
     let broken = "#ASDF 1.0.0\n%YAML 1.1\n---\na: [\n...\n";
     let still = broken.replace("a: [", "a: [[");
     assert_eq!(checked(still.as_bytes(), broken, Validation::Strict).unwrap().warnings.len(), 1);
@@ -366,10 +367,10 @@ fn the_levels_ask_for_less() {
     assert_eq!(checked(large.as_bytes(), &base(), Validation::Strict).unwrap().warnings.len(), 1);
 }
 
-/// What must hold of any accepted text, whatever the level.
+/// Checks the invariants of any accepted text, at every level.
 fn assert_sound(new: &[u8], accepted: &Accepted<'_>, level: Validation) {
     let text = accepted.text.as_ref();
-    // All that was written is there, in order, but for what followed the end.
+    // All written bytes are there, in order, except those after the end.
     let mut rest = text.iter();
     let whole = accepted.restored.iter().all(|line| line.ends_with("put back"));
     assert!(!whole || new.iter().all(|byte| rest.any(|other| other == byte)), "{}", new.escape_ascii());

@@ -1,6 +1,6 @@
-//! Versions of Python packages (PEP 440), which Python asdf compares.
+//! Recognises versions of Python packages (PEP 440), which Python asdf compares.
 
-/// Whether Python's `packaging` reads `text` as a version.
+/// True if Python's `packaging` reads `text` as a version.
 pub(super) fn is_version(text: &str) -> bool {
     let text = text.trim().to_ascii_lowercase();
     let text = text.strip_prefix('v').unwrap_or(&text);
@@ -39,7 +39,7 @@ pub(super) fn is_version(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Removes leading digits; returns how many.
+/// Removes leading digits. Returns their number.
 fn digits(text: &mut &[u8]) -> usize {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     *text = &text[len..];
@@ -53,8 +53,8 @@ fn separator(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Takes one of these words, with a separator before it and a number after it, off the front, if it
-/// is there.
+/// Removes one of these words from the start, with an optional separator before it and a number after it.
+/// Does nothing if none is there.
 fn part(text: &mut &[u8], words: &[&str]) {
     let begin = separator(text);
     let Some(rest) = words.iter().find_map(|word| begin.strip_prefix(word.as_bytes())) else { return };

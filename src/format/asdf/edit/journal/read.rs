@@ -1,4 +1,4 @@
-//! Reads a journal, believing nothing that its checksums do not confirm.
+//! Reads a journal, and trusts only what its checksums confirm.
 
 use std::io;
 
@@ -10,56 +10,56 @@ use super::{
 };
 use crate::source::storage::{Extent, Storage};
 
-/// Where a range's bytes are in a journal.
+/// A range of the source, and the place of its bytes in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// Offset in the source.
+    /// The offset in the source.
     pub(crate) offset: u64,
-    /// Bytes before the save.
+    /// The length in bytes before the save.
     pub(crate) old_len: usize,
-    /// Bytes after it.
+    /// The length in bytes after the save.
     pub(crate) new_len: usize,
-    /// Where the old bytes begin in the journal.
+    /// The offset of the old bytes in the journal. The new bytes follow them.
     pub(crate) at: u64,
 }
 
 impl Range {
-    /// The bytes of the source that it covers before or after the save.
+    /// Returns the bytes of the source that the range covers before or after the save.
     pub(crate) fn span(&self) -> std::ops::Range<u64> {
         self.offset..self.offset.saturating_add(self.old_len.max(self.new_len) as u64)
     }
 }
 
-/// A whole journal.
+/// A journal that was read.
 #[derive(Debug)]
 pub(crate) struct Journal<S: Storage> {
     /// The open file.
     pub(crate) file: S::File,
-    /// What it says of the source.
+    /// The header.
     pub(crate) header: Header,
-    /// Where the source's bytes were on the disk.
+    /// The extents of the source before the save.
     pub(crate) extents: Vec<Extent>,
     /// The ranges, in the order of the source.
     pub(crate) ranges: Vec<Range>,
-    /// Digest of what the save leaves alone; see [`Header::digest_rest`].
+    /// The digest of bytes that the save leaves unchanged; see [`Header::digest_rest`].
     pub(crate) rest: Option<[u8; DIGEST]>,
 }
 
-/// Why a journal can't be read.
+/// The reason why a journal can't be read.
 #[derive(Debug)]
 pub(crate) enum Unreadable<S: Storage> {
-    /// Nothing of it was written.
+    /// The file is empty, or its header is all zeros: the journal was not written yet.
     Blank,
-    /// It was begun and not ended, so that nothing was changed yet; or it was cut or damaged later. The
-    /// ranges are those that can be read.
+    /// The journal has no valid end. Either it was not finished and nothing was changed yet, or it was
+    /// truncated or damaged later. The ranges are the readable ones.
     Unfinished(Box<Journal<S>>),
-    /// It begins as a journal, and its header is cut or damaged.
+    /// The file starts with a journal's magic, and its header is truncated or damaged.
     Damaged,
-    /// Another version of this program made it.
+    /// Another version of asdf-mount wrote the journal.
     OtherVersion,
-    /// It is something else.
+    /// The file is no journal.
     NoJournal,
-    /// The system refused.
+    /// A system call failed.
     System(io::Error),
 }
 
@@ -70,7 +70,7 @@ impl<S: Storage> From<io::Error> for Unreadable<S> {
 }
 
 impl<S: Storage> Journal<S> {
-    /// Reads all of it once.
+    /// Reads and checks the whole journal.
     pub(crate) fn read(storage: &S, file: S::File) -> Result<Self, Unreadable<S>> {
         let mut first = [0; HEADER];
         let read = storage.read_at(&file, 0, &mut first)?;
@@ -94,7 +94,7 @@ impl<S: Storage> Journal<S> {
         }
     }
 
-    /// Reads the records; `None` if they are not whole.
+    /// Reads the records; `None` if they are incomplete or damaged.
     fn records(&mut self, storage: &S, header_digest: &[u8]) -> io::Result<Option<()>> {
         let mut digests = Md5::new();
         digests.update(header_digest);
@@ -143,7 +143,7 @@ impl<S: Storage> Journal<S> {
         Ok(None)
     }
 
-    /// The old and the new bytes of a range.
+    /// Reads the old and the new bytes of a range.
     pub(crate) fn bytes(&self, storage: &S, range: &Range) -> io::Result<(Vec<u8>, Vec<u8>)> {
         let mut old = vec![0; range.old_len + range.new_len];
         if storage.read_at(&self.file, range.at, &mut old)? < old.len() {

@@ -1,11 +1,11 @@
-//! How far a range was inserted when a crash came.
+//! Determines how far the insertion of a range got before a crash.
 //!
-//! ext4 and XFS first make the file longer, and then move its extents, the last one first, in transactions of
-//! their own (`ext4_ext_shift_extents`, `xfs_insert_file_space`). Removing a range works the other way round,
-//! from the first extent on, and shortens the file at the end. So a crash leaves a file whose extents before
-//! some place are where they were and whose extents behind it are moved, with a hole between: the range is
-//! inserted, only further back than it should be. Moving does not change where the extents lie on the disk. By
-//! that each extent is recognised, without reading its bytes.
+//! ext4 and XFS first extend the file and then move its extents, the last one first, each in its own
+//! transaction (`ext4_ext_shift_extents`, `xfs_insert_file_space`). Removing a range works the other way
+//! round: from the first extent on, and the file is shortened last. After a crash the extents before some
+//! place are therefore at their old offsets, the extents after it are moved, and a hole lies between: the
+//! range is inserted, but further back than it should be. Moving an extent does not change its place on the
+//! disk. That place identifies each extent without reading its bytes.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,20 @@ use crate::format::asdf::edit::apply::cannot;
 use crate::format::asdf::edit::journal::Journal;
 use crate::source::storage::{Extent, Extents, Storage};
 
-/// How far a range was inserted.
+/// The progress of an insertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
-    /// Nothing has moved, and the size is the old one.
+    /// Nothing has moved, and the file has its old size.
     Not,
-    /// It is here, behind the place where it was to be.
+    /// The range is at this offset, after its intended place.
     Partly(u64),
-    /// It is where it was to be.
+    /// The range is in its intended place.
     Whole,
-    /// The file is not one that a crash leaves.
+    /// No crash leaves such a file. The text says why.
     Foreign(String),
 }
 
-/// Compares where the source's bytes are on the disk with where they were before; `None` if that tells
-/// nothing, as in a copy.
+/// Compares the source's extents with those in the journal; `None` if that shows nothing, as in a copy.
 pub(super) fn by_extents<S: Storage>(
     storage: &S,
     file: &S::File,
@@ -64,16 +63,16 @@ pub(super) fn by_extents<S: Storage>(
     }))
 }
 
-/// Which of the extents that were to move have moved.
+/// The extents after the place of the insertion that have moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Moved {
-    /// Where the first one that has moved was before.
+    /// The old offset of the first extent that has moved.
     first: Option<u64>,
-    /// Where the last one ends that has not.
+    /// The end of the last extent that has not moved.
     still: Option<u64>,
 }
 
-/// `None` if the extents are not those of before, or are moved otherwise.
+/// Finds the extents that have moved; `None` if the extents are others, or have moved differently.
 fn moved(before: &[Extent], now: &[Extent], from: u64, by: u64, new_size: u64) -> Option<Moved> {
     let now: BTreeMap<u64, Extent> = now.iter().map(|extent| (extent.physical, *extent)).collect();
     let mut moved = Moved::default();
@@ -102,7 +101,7 @@ fn moved(before: &[Extent], now: &[Extent], from: u64, by: u64, new_size: u64) -
                     return None;
                 }
             } else {
-                // Only what lies behind the end of the new file may be gone.
+                // Only extents past the end of the new file may be missing.
                 let next = now.range(place..).next().map(|(_, next)| next.physical - place);
                 len = len.min(next.unwrap_or(len)).max(1);
                 if was.checked_add(by)? < new_size {
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!(judge(&last_moved), Some(Moved { first: Some(32), still: Some(16) }));
         let all = [extent(0, 1000, 4), extent(20, 1004, 4), extent(24, 500, 8), extent(48, 2000, 8)];
         assert_eq!(judge(&all), Some(Moved { first: Some(4), still: None }));
-        // The order of moving is the file system's: the last one first.
+        // The file system moves the last extent first, so no crash leaves this.
         let first_moved = [extent(0, 1000, 8), extent(24, 500, 8), extent(32, 2000, 8)];
         assert_eq!(judge(&first_moved), None);
         let elsewhere = [extent(0, 1000, 8), extent(9, 500, 8), extent(48, 2000, 8)];

@@ -1,4 +1,4 @@
-//! Writes a source to whose end other programs may write, while none of them has it open.
+//! Leases a source to which other programs may append, so that none has it open for writing during a save.
 
 use crate::error::Result;
 use crate::format::asdf::edit::apply::{linked, not_leased};
@@ -9,34 +9,34 @@ use crate::source::storage::Storage;
 use super::Target;
 
 impl<S: Storage> Target<S> {
-    /// Takes a lease on the file, which is open for reading only then: no other program writes to it until
-    /// [`write_again`](Self::write_again).
+    /// Takes a lease on the file. The file is open for reading only until [`write_again`](Self::write_again),
+    /// and no other program can write to it.
     pub(super) fn hold_stream(&mut self, change: &Change<'_>) -> Result<()> {
         if self.storage.meta(&self.file)?.links > 1 {
             return Err(linked(change));
         }
-        // A lease says nothing of programs on other machines.
+        // A lease does not cover programs on other machines.
         let lock = if self.storage.is_remote(&self.file) { None } else { self.lock.take() };
         let Some(lock) = lock else {
             return Err(not_leased(change, &std::io::ErrorKind::Unsupported.into()));
         };
-        // No lease is granted while it is open.
+        // The kernel grants no lease while the file is open for writing.
         drop(std::mem::replace(&mut self.file, lock));
         self.reads_only = true;
         lease_patiently(&self.storage, &self.file).map_err(|error| not_leased(change, &error))
     }
 
-    /// Gives a lease up, and opens the file for writing again.
+    /// Ends the lease, and opens the file for writing again.
     pub(super) fn write_again(&mut self) -> Result<()> {
         if !self.reads_only {
             return Ok(());
         }
-        // No writer has to wait any longer; where there is no lease this does no harm.
+        // Waiting writers may go on. Without a lease this is harmless.
         let _ = self.storage.end_lease(&self.file);
         let file = self.storage.open(&self.path, true).map_err(not_writable)?;
         let (named, known) = (self.storage.meta(&file)?.identity, self.storage.meta(&self.file)?.identity);
         if !named.same_file(&known) {
-            // Another file has the name: that one is to be written, and to be locked.
+            // Another file has the name. It has to be locked and written instead.
             return self.open_anew();
         }
         self.lock = Some(std::mem::replace(&mut self.file, file));

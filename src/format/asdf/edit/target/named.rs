@@ -1,7 +1,7 @@
-//! Finds the file that has the name, where another machine or program may have put it there unseen.
+//! Finds the file at the source's path where another machine or program may have replaced it unseen.
 //!
-//! On a server a descriptor may lead to a file that was replaced, while name and descriptor seem to be one file:
-//! the kernel goes on with what it knows. Only opening the file by its name leads to the one that others see.
+//! On a server a descriptor may refer to a replaced file while path and descriptor seem to be the same file,
+//! because the kernel uses cached attributes. Only opening the path leads to the file that others see.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::source::storage::Storage;
 const PIECE: usize = 256 << 10;
 
 impl<S: Storage> Target<S> {
-    /// Opens the file that has the name now, and keeps or takes its lock.
+    /// Opens the file at the path anew, and keeps or takes its lock.
     pub(super) fn open_by_name(&mut self) -> Result<()> {
         let file = self.storage.open(&self.path, true).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => gone(error),
@@ -23,29 +23,30 @@ impl<S: Storage> Target<S> {
         })?;
         let (new, old) = (self.storage.meta(&file)?.identity, self.storage.meta(&self.file)?.identity);
         if !new.same_file(&old) {
-            // To the kernel both may be one inode, which this lock would keep from being locked.
+            // The kernel may take both files for one inode. Then the old lock would keep the new file from
+            // being locked.
             self.lock = None;
             return self.open_anew();
         }
         let old = std::mem::replace(&mut self.file, file);
-        // Where only a descriptor that writes can be locked, the old one was.
+        // Where only a writing descriptor can be locked, the old one holds the lock.
         self.lock.get_or_insert(old);
         Ok(())
     }
 
-    /// Reads the file that has the name, and compares it with what the change made of it; does nothing on a local
+    /// Reads the file at the path, and compares it with the change that was saved. Does nothing on a local
     /// file system.
     ///
     /// # Errors
     ///
-    /// A conflict if it is not the same: another machine or program has replaced or changed the file.
+    /// A conflict if the file differs: another machine or program has replaced or changed it.
     pub(super) fn read_back(&mut self, change: &Change<'_>) -> Result<()> {
         if !self.storage.is_remote(&self.file) {
             return Ok(());
         }
         let same = self.is_at_name(change);
         if !matches!(same, Ok(true)) {
-            // The next save looks anew.
+            // The next save must read the layout anew.
             self.layout.identity.mtime = (0, 0);
         }
         match same {
@@ -55,7 +56,7 @@ impl<S: Storage> Target<S> {
         }
     }
 
-    /// True if the file that has the name is the new file, as far as the change wrote it.
+    /// True if the file at the path has the bytes that the change wrote.
     fn is_at_name(&self, change: &Change<'_>) -> io::Result<bool> {
         let file = self.storage.open(&self.path, false)?;
         let size = self.storage.meta(&file)?.identity.size;

@@ -11,7 +11,7 @@ fn checked<'n>(old: &str, new: &'n str, level: Validation) -> Result<Accepted<'n
     check(new.as_bytes(), &Old::of(text(old).as_bytes()), &vec![10, 10], level)
 }
 
-/// The warnings with which a tree is saved.
+/// Returns the warnings with which a tree is saved.
 fn warnings(old: &str, new: &str) -> Vec<String> {
     match checked(old, &text(new), Validation::Strict) {
         Ok(accepted) => accepted.warnings.iter().map(ToString::to_string).collect(),
@@ -33,7 +33,7 @@ fn half_of_the_tags_are_not_dropped_without_being_meant() {
                 .replace("!<tag:stsci.edu:gwcs/step-1.1.0> ", ""),
             2,
         ),
-        // The tags of collections that say nothing are none.
+        // A standard tag such as !!map does not replace a lost tag.
         (
             old.replace("!<tag:stsci.edu:gwcs/wcs-1.2.0>", "!!map")
                 .replace("!time/time-1.2.0", "!!timestamp"),
@@ -58,10 +58,10 @@ fn fewer_tags_may_go_with_a_warning() {
         warnings(&old, &old.replace("!time/time-1.2.0 ", "")),
         ["line 9, column 7: time has lost its tag tag:stsci.edu:asdf/time/time-1.2.0"]
     );
-    // They are told once.
+    // A lost tag is reported only when it is lost.
     let without = old.replace("!time/time-1.2.0 ", "");
     assert_eq!(warnings(&without, &without), [""; 0]);
-    // Of many only the first are listed.
+    // If many tags are lost, only the first are listed.
     let many: String = (0..40).map(|n| format!("k{n}: !t {n}\n")).collect();
     let told = warnings(&many, &many.replacen("!t ", "", 15));
     assert_eq!(told.len(), 10, "{told:#?}");

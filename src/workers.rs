@@ -1,8 +1,8 @@
 //! A few threads for long work, so that other requests are answered meanwhile.
 //!
-//! They start with the first job: a daemon forks between making its file system and serving it, and threads do
-//! not survive that. While a job waits for another one ([`while_waiting`]), a further thread takes its place, so that
-//! as many threads work as there are cores.
+//! The threads start with the first job: a daemon forks between creating its file system and serving it, and
+//! threads do not survive a fork. While a job waits for another one ([`while_waiting`]), an extra thread
+//! takes its place, so that as many threads work as there are cores.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,14 +12,17 @@ use std::time::Duration;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A bounded number of threads, and the jobs that wait for one.
+/// The limit on extra threads that replace waiting ones. Beyond it, jobs wait too.
+const REPLACEMENTS: usize = 512;
+
+/// A bounded number of threads, and their job queue.
 #[derive(Debug)]
 pub(crate) struct Workers {
     shared: Arc<Shared>,
 }
 
 thread_local! {
-    /// The workers that this thread is one of.
+    /// The workers to which this thread belongs.
     static WORKS_FOR: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
 }
 
@@ -28,7 +31,7 @@ struct Shared {
     bound: usize,
     state: Mutex<State>,
     more: Condvar,
-    /// No job waits or runs.
+    /// Signalled when no job is queued or running.
     quiet: Condvar,
 }
 
@@ -37,7 +40,7 @@ struct State {
     waiting: VecDeque<Job>,
     threads: usize,
     idle: usize,
-    /// Threads with a job that waits for another one.
+    /// Threads whose job waits for another one.
     resting: usize,
     closed: bool,
 }
@@ -47,9 +50,9 @@ impl State {
         !self.waiting.is_empty() || self.idle < self.threads
     }
 
-    /// Threads that do not wait for another job.
+    /// Returns the number of threads that do not wait for another job.
     fn at_work(&self) -> usize {
-        self.threads - self.resting
+        self.threads - self.resting.min(REPLACEMENTS)
     }
 }
 
@@ -66,7 +69,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread if a job waits for one. Returns false if the system refuses.
+    /// Starts a thread if a job is queued for one. Returns false if the system refuses.
     fn start_thread(self: &Arc<Self>, state: &mut State) -> bool {
         if state.idle >= state.waiting.len() || state.at_work() >= self.bound {
             return true;
@@ -77,13 +80,13 @@ impl Shared {
         started
     }
 
-    /// What each thread does.
+    /// Runs jobs until the workers are closed: the main loop of a thread.
     fn work(self: Arc<Self>) {
         WORKS_FOR.set(Some(self.clone()));
         let mut state = self.lock();
         loop {
             if state.at_work() > self.bound {
-                // It took the place of a thread that is at work again.
+                // This was the extra thread for a job that works again now.
                 state.threads -= 1;
                 if !state.is_busy() {
                     self.quiet.notify_all();
@@ -112,17 +115,17 @@ impl Shared {
 }
 
 impl Workers {
-    /// At most `bound` threads, called `name`.
+    /// Creates workers with at most `bound` threads, called `name`.
     pub(crate) fn new(name: &'static str, bound: usize) -> Self {
         let (state, more, quiet) = Default::default();
         Self { shared: Arc::new(Shared { name, bound: bound.max(1), state, more, quiet }) }
     }
 
-    /// Has a job done as soon as a thread is free. If none can be started the job is done here.
+    /// Schedules a job. If no thread can be started, the job runs on this thread.
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.lock();
         state.waiting.push_back(Box::new(job));
-        // If there are threads, one of them will take it.
+        // An existing thread will take the job.
         if !self.shared.start_thread(&mut state) && state.threads == 0 {
             if let Some(job) = state.waiting.pop_back() {
                 drop(state);
@@ -134,32 +137,43 @@ impl Workers {
         self.shared.more.notify_one();
     }
 
-    /// Whether a job waits or runs.
+    /// True if a job is queued or running.
     pub(crate) fn is_busy(&self) -> bool {
         self.shared.lock().is_busy()
     }
 
-    /// Waits until all jobs are done, but no longer than that.
+    /// Waits until all jobs are done, at most `patience`.
     pub(crate) fn wait(&self, patience: Duration) {
         let state = self.shared.lock();
         let _ = self.shared.quiet.wait_timeout_while(state, patience, |state| state.is_busy());
     }
 }
 
-/// Waits for another job. If this thread is one of some workers, another one works in its place meanwhile.
-pub(super) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
-    let Some(shared) = WORKS_FOR.with_borrow(Clone::clone) else { return wait() };
+/// Waits for another job or for a server. If this is a worker thread, an extra thread works in its place
+/// meanwhile.
+pub(crate) fn while_waiting<T>(wait: impl FnOnce() -> T) -> T {
+    // A thread that already waits has been replaced.
+    let Some(shared) = WORKS_FOR.take() else { return wait() };
     let mut state = shared.lock();
     state.resting += 1;
     shared.start_thread(&mut state);
     drop(state);
-    let waited = wait();
-    shared.lock().resting -= 1;
-    waited
+    let _resting = Resting(shared);
+    wait()
+}
+
+/// Exists while a thread waits in [`while_waiting`]; also a panic ends it.
+struct Resting(Arc<Shared>);
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        self.0.lock().resting -= 1;
+        WORKS_FOR.set(Some(self.0.clone()));
+    }
 }
 
 impl Drop for Workers {
-    /// Lets the threads end once nothing waits; a job that runs is not waited for.
+    /// Ends the threads once the queue is empty; does not wait for running jobs.
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.more.notify_all();
@@ -211,6 +225,11 @@ mod tests {
         workers.wait(Duration::from_secs(60));
         let state = workers.shared.lock();
         assert_eq!((state.at_work(), state.resting), (1, 0));
+        drop(state);
+        let (done, end) = mpsc::channel();
+        workers.run(move || while_waiting(|| while_waiting(|| done.send(()).unwrap())));
+        end.recv().unwrap();
+        assert!(workers.shared.lock().resting <= 1, "a wait within a wait counts once");
     }
 
     #[test]

@@ -1,0 +1,222 @@
+//! For which files it is remembered whether a format recognises them.
+//!
+//! A file is known by device and inode, for as long as its size and both times stay as they were. A file whose times are
+//! younger than [`GRANULARITY`] is not remembered: a further change could leave its times as they are.
+//!
+//! A file system on a server may tell times that do not change with the file. What was read of a file there is forgotten
+//! within [`REMOTE`].
+//!
+//! One table of hashes, and not an allocation for each file: those would lie between the allocations of files that are
+//! forgotten, and keep their pages.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::major;
+
+use crate::host::at::stat_of;
+use crate::host::stat::{Stat, Time};
+use crate::source::storage;
+use crate::sync::locked;
+
+/// The coarsest time stamps of a file system, in seconds: those of FAT.
+const GRANULARITY: i64 = 2;
+/// A file on a server is recognised anew after this time at the latest.
+const REMOTE: Duration = Duration::from_secs(60);
+/// Devices of which it is remembered whether they are remote.
+const DEVICES: usize = 64;
+/// Files whose hashes lie side by side: as many as fit in a line of the processor's cache.
+const WAYS: usize = 8;
+/// Buckets of a table that is new.
+const FIRST: usize = 1 << 9;
+/// Words of the bits for inode numbers: 1 MiB.
+const INODES: usize = 1 << 17;
+/// Buckets of the largest table, which takes 16 MiB.
+const MOST: usize = 1 << 18;
+
+/// Which files were recognised or not, in the state in which they were.
+#[derive(Debug)]
+pub(super) struct Remembered {
+    hasher: RandomState,
+    table: Mutex<Table>,
+    /// Whether a device is remote, and when that was asked.
+    devices: Mutex<HashMap<u64, (bool, Instant)>>,
+    made: Instant,
+}
+
+impl Default for Remembered {
+    fn default() -> Self {
+        let (hasher, made) = (RandomState::new(), Instant::now());
+        Self { hasher, table: Mutex::default(), devices: Mutex::default(), made }
+    }
+}
+
+impl Remembered {
+    /// Returns whether a file with this stat is recognised, if that is known. The file lies in `dir`.
+    pub(super) fn get(&self, dir: BorrowedFd<'_>, stat: &Stat) -> Option<bool> {
+        if stat.source.size == 0 {
+            return Some(false);
+        }
+        let hash = self.hash(dir, stat);
+        locked(&self.table).get(hash)
+    }
+
+    /// True if a file with this inode number may be remembered, on whatever device. Spares the stat of one that is not.
+    pub(super) fn may_have(&self, inode: u64) -> bool {
+        locked(&self.table).may_have(inode)
+    }
+
+    /// Remembers whether a file is recognised. `begun` is from before it was read, the stat from after: a change between
+    /// them would show in a time that is not settled.
+    pub(super) fn put(&self, dir: BorrowedFd<'_>, stat: &Stat, known: bool, begun: SystemTime) {
+        if is_settled(stat.source.mtime, begun) && is_settled(stat.ctime, begun) {
+            let hash = self.hash(dir, stat);
+            let mut table = locked(&self.table);
+            table.note(stat.key.1);
+            table.put(hash, known);
+        }
+    }
+
+    fn hash(&self, dir: BorrowedFd<'_>, stat: &Stat) -> u64 {
+        let period = match self.is_remote(dir, stat.key.0) {
+            true => self.made.elapsed().as_secs() / REMOTE.as_secs() + 1,
+            false => 0,
+        };
+        self.hasher.hash_one((stat.key, stat.source.size, stat.source.mtime, stat.ctime, period))
+    }
+
+    fn is_remote(&self, dir: BorrowedFd<'_>, device: u64) -> bool {
+        if major(device) != 0 {
+            return false; // a disk of this machine
+        }
+        if let Some((remote, asked)) = locked(&self.devices).get(&device)
+            && asked.elapsed() < REMOTE
+        {
+            return *remote;
+        }
+        let is_same = stat_of(dir).is_ok_and(|stat| stat.key.0 == device);
+        let remote = !is_same || storage::is_remote(dir);
+        let mut devices = locked(&self.devices);
+        if devices.len() >= DEVICES {
+            devices.clear();
+        }
+        devices.insert(device, (remote, Instant::now()));
+        remote
+    }
+}
+
+/// True if a change from now on gets another time than this one.
+fn is_settled(time: Time, now: SystemTime) -> bool {
+    let now = now.duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    // Seconds are whole on both sides.
+    i64::try_from(now).is_ok_and(|now| time.0.saturating_add(GRANULARITY) < now)
+}
+
+/// The word and the bit in [`Table::inodes`] on which an inode number falls. Neighbours fall on one page.
+fn place(inode: u64) -> (usize, u64) {
+    ((inode >> 6) as usize % INODES, 1 << (inode & 63))
+}
+
+/// A set of hashes in buckets. Where a bucket is full, a new hash takes the place of another.
+#[derive(Debug, Default)]
+struct Table {
+    /// In each slot a hash, whose lowest bit says whether the file was recognised; 0 in an empty one. No buckets before
+    /// the first file.
+    buckets: Vec<[u64; WAYS]>,
+    used: usize,
+    /// A bit is set if a file was remembered whose inode number falls on it.
+    inodes: Vec<u64>,
+}
+
+impl Table {
+    fn may_have(&self, inode: u64) -> bool {
+        let (word, bit) = place(inode);
+        self.inodes.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    fn note(&mut self, inode: u64) {
+        if self.inodes.is_empty() {
+            self.inodes = vec![0; INODES];
+        }
+        let (word, bit) = place(inode);
+        if let Some(word) = self.inodes.get_mut(word) {
+            *word |= bit;
+        }
+    }
+
+    fn bucket(&self, hash: u64) -> usize {
+        (hash >> 32) as usize & self.buckets.len().wrapping_sub(1)
+    }
+
+    fn get(&self, hash: u64) -> Option<bool> {
+        let slots = self.buckets.get(self.bucket(hash))?;
+        slots.iter().find(|slot| **slot != 0 && **slot | 1 == hash | 1).map(|slot| slot & 1 == 1)
+    }
+
+    fn put(&mut self, hash: u64, known: bool) {
+        if self.used >= self.buckets.len() * WAYS / 2 && self.buckets.len() < MOST {
+            let new = vec![[0; WAYS]; (self.buckets.len() * 2).max(FIRST)];
+            let old = std::mem::replace(&mut self.buckets, new);
+            self.used = 0;
+            old.iter().flatten().filter(|slot| **slot != 0).for_each(|slot| self.insert(*slot));
+        }
+        self.insert(hash & !1 | u64::from(known));
+    }
+
+    fn insert(&mut self, slot: u64) {
+        let bucket = self.bucket(slot);
+        let Some(slots) = self.buckets.get_mut(bucket) else { return };
+        let own = slots.iter().position(|other| other | 1 == slot | 1);
+        let place = own.or_else(|| slots.iter().position(|other| *other == 0));
+        let place = place.unwrap_or((slot >> 1) as usize % WAYS);
+        if let Some(place) = slots.get_mut(place) {
+            self.used += usize::from(*place == 0);
+            *place = slot;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_million_files_take_little_memory_and_most_are_known() {
+        let (mut table, hasher) = (Table::default(), RandomState::new());
+        let all = || (0..1_000_000_u64).map(|n| (hasher.hash_one(n), n % 3 == 0));
+        all().for_each(|(hash, known)| table.put(hash, known));
+        let right = all().filter(|(hash, known)| table.get(*hash) == Some(*known)).count();
+        assert!(right > 980_000, "{right}");
+        assert!(all().all(|(hash, known)| table.get(hash).is_none_or(|found| found == known)));
+        (0..3_000_000_u64).for_each(|n| table.put(hasher.hash_one(n), false));
+        assert_eq!(size_of_val(&*table.buckets), 16 << 20);
+        assert_eq!(table.get(hasher.hash_one("none")), None);
+    }
+
+    #[test]
+    fn a_file_that_may_change_within_its_time_is_not_remembered() {
+        let file = std::fs::File::open("Cargo.toml").unwrap();
+        let (remembered, stat) = (Remembered::default(), stat_of(&file).unwrap());
+        let dir = file.as_fd();
+        let at = |seconds: i64| UNIX_EPOCH + Duration::from_secs(seconds as u64);
+        let last = stat.source.mtime.0.max(stat.ctime.0);
+        remembered.put(dir, &stat, true, at(last + 2));
+        assert_eq!(remembered.get(dir, &stat), None);
+        assert!(!remembered.may_have(stat.key.1));
+        remembered.put(dir, &stat, true, at(last + 3));
+        assert!(remembered.may_have(stat.key.1));
+        assert_eq!(remembered.get(dir, &stat), Some(true));
+        let grown = crate::source::SourceStat { size: stat.source.size + 1, ..stat.source };
+        let others = [
+            Stat { ctime: (stat.ctime.0, stat.ctime.1 ^ 1), ..stat },
+            Stat { key: (stat.key.0, stat.key.1 + 1), ..stat },
+            Stat { source: grown, ..stat },
+        ];
+        assert!(others.iter().all(|other| remembered.get(dir, other).is_none()));
+    }
+}

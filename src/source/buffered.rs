@@ -1,0 +1,130 @@
+//! A source that is read once from its start to its end, with short reads beside.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Provenance, Source, SourceStat, Surroundings, read_up_to};
+use crate::error::Result;
+
+/// Bytes read at once where the last read lay near. Longer reads go past the buffer.
+const PIECE: usize = 64 << 10;
+/// Bytes read at once after a jump.
+const JUMP: usize = 4 << 10;
+
+/// Keeps the bytes that were read last, so that headers and data of small blocks cost no system call each.
+#[derive(Debug)]
+pub struct BufferedSource {
+    source: Arc<dyn Source>,
+    /// Where the bytes begin, and the bytes.
+    kept: Mutex<(u64, Vec<u8>)>,
+}
+
+impl BufferedSource {
+    /// Reads `source`, which does not change meanwhile.
+    pub fn new(source: Arc<dyn Source>) -> Self {
+        Self { source, kept: Mutex::default() }
+    }
+}
+
+impl Source for BufferedSource {
+    fn path(&self) -> &Path {
+        self.source.path()
+    }
+
+    fn stat(&self) -> Result<SourceStat> {
+        self.source.stat()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        if buf.len() >= PIECE {
+            return self.source.read_at(offset, buf);
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let (start, bytes) = &mut *kept;
+        let skip = offset.checked_sub(*start).and_then(|skip| usize::try_from(skip).ok());
+        let held = skip.and_then(|skip| bytes.get(skip..)).filter(|held| held.len() >= buf.len());
+        let held = match held {
+            Some(held) => held,
+            None => {
+                let is_near = skip.is_some_and(|skip| !bytes.is_empty() && skip <= 2 * PIECE);
+                bytes.resize(buf.len().max(if is_near { PIECE } else { JUMP }), 0);
+                let read = read_up_to(&*self.source, offset, bytes);
+                bytes.truncate(*read.as_ref().unwrap_or(&0));
+                read?;
+                *start = offset;
+                bytes.as_slice()
+            }
+        };
+        let len = held.len().min(buf.len());
+        buf[..len].copy_from_slice(&held[..len]);
+        Ok(len)
+    }
+
+    fn is_slow(&self) -> bool {
+        self.source.is_slow()
+    }
+
+    fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
+        self.source.surroundings()
+    }
+
+    fn provenance(&self) -> Provenance {
+        self.source.provenance()
+    }
+
+    fn will_need(&self, offset: u64, len: u64) {
+        self.source.will_need(offset, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::source::MemorySource;
+
+    /// Counts the reads of a source.
+    #[derive(Debug)]
+    struct Counting(MemorySource, Arc<AtomicUsize>);
+
+    impl Source for Counting {
+        fn path(&self) -> &Path {
+            self.0.path()
+        }
+
+        fn stat(&self) -> Result<SourceStat> {
+            self.0.stat()
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.read_at(offset, buf)
+        }
+    }
+
+    #[test]
+    fn short_reads_give_the_bytes_of_few_reads() {
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
+        let count = Arc::new(AtomicUsize::new(0));
+        let counting = Counting(MemorySource(bytes.clone()), count.clone());
+        let source = BufferedSource::new(Arc::new(counting));
+        let mut at = 0;
+        while at < bytes.len() {
+            let mut buf = [0; 62];
+            let read = source.read_at(at as u64, &mut buf).unwrap();
+            assert_eq!(buf[..read], bytes[at..bytes.len().min(at + 62)]);
+            at += read;
+        }
+        assert!(count.load(Ordering::Relaxed) < 40, "{count:?}");
+        // A few bytes back, beyond the end, a long read.
+        let mut buf = vec![0; 200_000];
+        for (at, len) in
+            [(500_000, 62), (499_990, 62), (999_990, 62), (1_000_000, 1), (1_000_001, 9), (7, 200_000)]
+        {
+            let read = source.read_at(at, &mut buf[..len]).unwrap();
+            let end = bytes.len().min(at as usize + len);
+            assert_eq!(buf[..read], *bytes.get(at as usize..end).unwrap_or_default(), "{at}");
+        }
+    }
+}

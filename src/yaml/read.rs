@@ -1,0 +1,120 @@
+//! Reads the events of a text as fast as its length allows.
+
+use super::event::{Event, Failure};
+use super::fast::FastParser;
+use super::parser::Events;
+use crate::content::{Content, read_exact_at};
+use crate::error::Error;
+
+/// A longer text is not held in memory, and libyaml reads it piece by piece.
+const LONGEST_HELD: u64 = 16 << 20;
+
+/// Why the events of a text end early.
+#[derive(Debug)]
+pub struct Unread {
+    /// The error as any other.
+    pub error: Error,
+    /// Where the text is at fault, and for what; `None` if it could not be read.
+    pub failure: Option<Failure>,
+}
+
+impl From<Unread> for Error {
+    fn from(unread: Unread) -> Self {
+        unread.error
+    }
+}
+
+/// Hands the events of a text to `take`, in order, until it answers false.
+///
+/// # Errors
+///
+/// The text can't be read, or is no YAML; or an error of `take`.
+pub fn each_event<E: From<Unread>>(
+    text: &dyn Content,
+    mut take: impl FnMut(Event<'_>) -> Result<bool, E>,
+) -> Result<(), E> {
+    let mut taken = 0_u64;
+    if let Some(held) = held(text)
+        && let Some(mut events) = FastParser::new(&held)
+    {
+        while let Ok(event) = events.next_event() {
+            let Some(event) = event else { return Ok(()) };
+            taken += 1;
+            if !take(event)? {
+                return Ok(());
+            }
+        }
+    }
+    // What follows is libyaml's, which gives the same events up to here.
+    let mut events = Events::of(text);
+    loop {
+        match events.next_event() {
+            Ok(None) => return Ok(()),
+            Ok(Some(_)) if taken > 0 => taken -= 1,
+            Ok(Some(event)) => {
+                if !take(event)? {
+                    return Ok(());
+                }
+            }
+            Err(error) => return Err(Unread { error, failure: events.failure().cloned() }.into()),
+        }
+    }
+}
+
+/// All of a text, if it is short and can be read.
+fn held(text: &dyn Content) -> Option<Vec<u8>> {
+    let len = usize::try_from(text.len()).ok().filter(|_| text.len() <= LONGEST_HELD)?;
+    let mut held = vec![0; len];
+    read_exact_at(text, 0, &mut held).ok()?;
+    Some(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Text;
+
+    /// Where the events of a text begin, and the error that they end with.
+    fn starts(text: &str) -> (Vec<u64>, Option<String>) {
+        let mut starts = Vec::new();
+        let read = each_event(&Text::new(text.as_bytes()), |event| -> Result<bool, Error> {
+            starts.push(event.start.offset);
+            Ok(true)
+        });
+        (starts, read.err().map(|error| error.message()))
+    }
+
+    fn starts_by_libyaml(text: &str) -> (Vec<u64>, Option<String>) {
+        let (mut starts, mut events) = (Vec::new(), Events::new(text.as_bytes()));
+        loop {
+            match events.next_event() {
+                Ok(Some(event)) => starts.push(event.start.offset),
+                Ok(None) => return (starts, None),
+                Err(error) => return (starts, Some(error.message())),
+            }
+        }
+    }
+
+    #[test]
+    fn each_event_comes_once_whoever_reads_it() {
+        let deep = ["[".repeat(1000), "]".repeat(1000)].concat();
+        let too_deep = "[".repeat(1001);
+        for text in
+            ["a: 1\nb: [2, {c: d}]\n", "a: 1\n? b\n: c\n", "a: 1\nb: [\n", "a: \"\\x\"\n", &deep, &too_deep]
+        {
+            assert_eq!(starts(text), starts_by_libyaml(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_event_comes_after_the_last_wanted() {
+        for text in ["[a, b, c, d]", "? a\n: b\n"] {
+            let mut count = 0;
+            let read = each_event(&Text::new(text.as_bytes()), |_| -> Result<bool, Error> {
+                count += 1;
+                Ok(count < 4)
+            });
+            assert!(read.is_ok() && count == 4, "{text}");
+        }
+    }
+}
