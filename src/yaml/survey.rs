@@ -1,11 +1,11 @@
-//! One pass over the text of a tree: what is in it, and what is wrong with it.
+//! Surveys the text of a tree in one pass: its content and its errors.
 //!
-//! The survey goes by events and never makes a tree of the tree, so its memory does not grow with
-//! the text but with what was asked for: nodes with certain tags, each with what is below it (up to
-//! a bound: an array written in the tree is kept as its shape); aliases; and the [`Finding`]s,
-//! things that YAML's grammar lets pass and that still keep a reader from getting the data.
+//! The survey works on events and does not build a tree, so its memory grows not with the text but with what
+//! is requested: nodes with certain tags, each with its content (up to a limit; of an array written in the
+//! tree only the shape is kept), aliases, and [`Finding`]s: problems that YAML's grammar permits but that
+//! prevent readers from getting the data.
 //!
-//! A text that breaks the grammar is an error, [`Broken`].
+//! A syntax error ends the survey with [`Broken`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,26 +32,26 @@ pub use rectangle::{Rectangle, Shape};
 pub use sample::{Changes, TextSample};
 pub use value::{Node, Value};
 
-/// Findings that are kept; there may be as many as there are nodes.
+/// Maximal number of findings that are kept. There may be as many findings as nodes.
 pub const MOST_FINDINGS: usize = 1000;
 
-/// What to look for.
+/// A selection of nodes.
 #[derive(Clone, Copy)]
 pub struct Wanted<'w> {
-    /// Whether nodes with this tag are to be kept and handed out.
+    /// True for the tags of nodes that are kept and passed to the caller.
     pub tag: &'w dyn Fn(&str) -> bool,
-    /// Whether nodes with this tag are to be kept and handed out too, although they are no arrays.
+    /// True for the tags of further nodes to keep and pass, which are not arrays.
     pub whole: &'w dyn Fn(&str) -> bool,
-    /// Keys (up to eight) by which a mapping is known that has lost its tag.
+    /// Keys (up to eight) that identify a mapping without its tag.
     pub telling: &'w [&'w str],
-    /// The key, in a node with such a tag, below which only the shape of an array is to be kept. The
-    /// same goes for a sequence that has the tag itself.
+    /// The key, in a node with a selected tag, under which only the shape of an array is kept. Of a sequence
+    /// with the tag itself, also only the shape is kept.
     pub array: &'w str,
-    /// Keys of the root whose values are to be handed out too.
+    /// Keys of the root with values that are also passed to the caller.
     pub root_keys: &'w [&'w str],
-    /// The key by which a mapping stands for another node (`$ref`); empty for none.
+    /// The key of a mapping that stands for another node (`$ref`); empty for none.
     pub reference: &'w str,
-    /// What stood in an earlier text, to be compared with.
+    /// A sample of an earlier text, for comparison.
     pub before: Option<&'w TextSample>,
 }
 
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Wanted<'_> {
 }
 
 impl Wanted<'_> {
-    /// Nothing.
+    /// An empty selection.
     pub const NOTHING: Wanted<'static> = Wanted {
         tag: &|_| false,
         whole: &|_| false,
@@ -74,99 +74,99 @@ impl Wanted<'_> {
     };
 }
 
-/// A node with a tag, or below a key, that was wanted.
+/// A selected node.
 #[derive(Debug)]
 pub struct WantedNode<'f> {
-    /// Its resolved tag, if one is written.
+    /// The resolved tag, if one is written.
     pub tag: Option<&'f str>,
-    /// The key of the root that it is the value of, if that was wanted.
+    /// The selected key of the root, if the node is its value.
     pub root_key: Option<&'f str>,
-    /// Where it is in the tree.
+    /// The path in the tree.
     pub path: Option<PathId>,
-    /// Whether it is the value of a key of the root, or of a mapping without a tag.
+    /// True if the node is the value of a key of the root, or of a mapping without a tag.
     pub plain: bool,
-    /// It and what is below it; its place.
+    /// The node with its content and its place.
     pub value: &'f Value,
 }
 
-/// What is in a text.
+/// The results of a survey.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// How many documents there are; what follows the first is not looked at.
+    /// Number of documents. The survey ends at the second one.
     pub documents: usize,
     /// The root of the first document.
     pub root: Option<Root>,
-    /// How many times each tag is written, resolved. Of more than a bound the rest is left out.
+    /// Number of nodes by resolved tag. Tags beyond a limit are left out.
     pub tags: BTreeMap<String, u64>,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: u64,
-    /// How deep collections nest, and where they first do.
+    /// The greatest nesting of collections, and its first place.
     pub depth: (usize, Mark),
-    /// Places where a node is mentioned by its anchor, and where the node itself is.
+    /// Aliases, with the places of the nodes that they stand for.
     pub aliases: Vec<Alias>,
-    /// Mappings that stand for another node.
+    /// Mappings that stand for other nodes.
     pub references: Vec<Reference>,
-    /// Mappings with all telling keys, but without a tag that was wanted.
+    /// Mappings that have all telling keys but no selected tag.
     pub untagged: Vec<(Option<PathId>, Mark)>,
-    /// What is wrong, in the order of the text; not more than [`MOST_FINDINGS`].
+    /// Problems in the order of the text, at most [`MOST_FINDINGS`].
     pub findings: Vec<Finding>,
-    /// Its nodes, to compare a later text with.
+    /// A sample of the nodes, with which a later text can be compared.
     pub sample: TextSample,
-    /// What of the earlier text is not as it was.
+    /// Differences from the earlier text.
     pub changes: Changes,
-    /// The paths of all that was kept.
+    /// The paths of everything that was kept.
     pub paths: Paths,
 }
 
 /// The root of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Its resolved tag, if one is written.
+    /// The resolved tag, if one is written.
     pub tag: Option<String>,
-    /// Whether it is a mapping.
+    /// True if it is a mapping.
     pub mapping: bool,
-    /// Where it begins.
+    /// The start in the text.
     pub place: Mark,
 }
 
-/// A node that is mentioned by its anchor.
+/// An alias and its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// Where the mention is in the text.
+    /// The place of the alias in the text.
     pub place: Mark,
-    /// Where the mention is in the tree.
+    /// The path of the alias in the tree.
     pub path: Option<PathId>,
-    /// Where the node is in the tree.
+    /// The path of the node in the tree.
     pub target: Option<PathId>,
-    /// Where the node is in the text, and whether it stands in brackets or braces there.
+    /// The place of the node in the text; true if it stands in brackets or braces.
     pub origin: (Mark, bool),
 }
 
-/// A mapping that stands for another node, by a key for that.
+/// A mapping that stands for another node, by a certain key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where the value of the key is in the text.
+    /// The place of the key's value in the text.
     pub place: Mark,
-    /// Where the mapping is in the tree.
+    /// The path of the mapping in the tree.
     pub path: Option<PathId>,
-    /// The value of the key. References in a row with the same value share it.
+    /// The value of the key. Consecutive references with the same value share it.
     pub uri: Arc<str>,
 }
 
-/// What kind of thing is wrong.
+/// The type of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wrong {
-    /// A key comes twice in one mapping; readers take the last.
+    /// A repeated key in a mapping. Readers take the last value.
     DuplicateKey,
-    /// An alias without its anchor.
+    /// An alias without an anchor.
     UndefinedAlias,
-    /// An anchor that is defined twice.
+    /// A repeated anchor.
     RepeatedAnchor,
-    /// A key that is a collection, or has a tag of its own.
+    /// A key that is a collection or has a tag of its own.
     UnhashableKey,
-    /// A node that can't be what its tag or its look says.
+    /// A node that is invalid for its tag or implicit type.
     Unfit,
-    /// A key `<<` whose value is no mapping.
+    /// A key `<<` with a value that is not a mapping.
     Merge,
     /// A second document.
     SecondDocument,
@@ -175,33 +175,34 @@ pub enum Wrong {
 }
 
 impl Wrong {
-    /// Whether Python asdf can't open the file because of it.
+    /// True if Python asdf can't open the file because of the problem.
     pub fn is_fatal(self) -> bool {
         !matches!(self, Self::DuplicateKey | Self::LargeInteger)
     }
 }
 
-/// Something wrong.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What kind.
+    /// The type of the problem.
     pub wrong: Wrong,
-    /// Where in the text.
+    /// The place in the text.
     pub place: Mark,
-    /// What, in words, without the place.
+    /// The message, without the place.
     pub what: String,
-    /// The same for the same thing at the same path of another text, wherever it stands there.
+    /// A number that is equal for the same problem at the same path of another text, wherever it stands
+    /// there.
     pub identity: u64,
 }
 
-/// Why a text could not be surveyed.
+/// The reason why a text could not be surveyed.
 #[derive(Clone, Debug)]
 pub struct Broken {
-    /// The error as any other.
+    /// The error.
     pub error: Error,
-    /// Where the text is at fault, and for what; `None` if it could not be read.
+    /// The syntax error and its place; `None` if the text could not be read.
     pub failure: Option<Failure>,
-    /// Whether it is only too much of something.
+    /// True if the text only exceeds a limit.
     pub too_large: bool,
 }
 
@@ -219,7 +220,8 @@ impl From<Box<Broken>> for Error {
     }
 }
 
-/// Surveys `events`, handing out each node that is wanted when it ends, those within it before it.
+/// Surveys `events`. Each selected node is passed to `found` when it ends, after the selected nodes within
+/// it.
 pub fn survey(
     mut events: Events<'_>,
     wanted: Wanted<'_>,
@@ -235,7 +237,7 @@ pub fn survey(
     }
 }
 
-/// Surveys a text, with the fast parser where it is short.
+/// Surveys a text, with the fast parser if it is short.
 pub fn survey_text(
     text: &dyn Content,
     wanted: Wanted<'_>,
@@ -246,11 +248,11 @@ pub fn survey_text(
     Ok(std::mem::take(&mut surveyor.survey))
 }
 
-/// The same for a text in memory, with the fast parser.
+/// Surveys a text in memory with the fast parser.
 ///
 /// # Errors
 ///
-/// The fast parser does not know part of the text. Call [`survey`], and forget what was handed out so far.
+/// The fast parser can't read the text. The caller must discard the nodes found so far and call [`survey`].
 pub fn survey_fast(
     text: &[u8],
     wanted: Wanted<'_>,
@@ -268,8 +270,8 @@ pub fn survey_fast(
 
 /// Checks that the text of a whole head, header line and tree, can be parsed.
 ///
-/// What keeps a reader from making anything of it is an error too: an alias without its anchor, a
-/// second document. The error says line and column. Nodes that are `wanted` are handed out.
+/// Fatal findings are errors, too: an alias without its anchor, a second document. The error states line and
+/// column. Nodes selected by `wanted` are passed to `found`.
 pub fn check_tree(
     content: &dyn Content,
     wanted: Wanted<'_>,
@@ -285,8 +287,8 @@ pub fn check_tree(
     }
 }
 
-/// A head in which the `%ASDF` of 2014, which YAML takes for a directive it doesn't know, is the
-/// comment that `#ASDF` is.
+/// A head in which the `%ASDF` of 2014 is replaced with the comment `#ASDF`. YAML would take it for an
+/// unknown directive.
 #[derive(Debug)]
 pub struct Commented<'a>(pub &'a dyn Content);
 

@@ -1,16 +1,16 @@
 //! `tree.json` and `tree.tagged.json`: the tree for programs that read JSON.
 //!
-//! A pass over the events of the tree measures both. Texts of up to [`SMALL`] bytes are kept from that pass; a longer
-//! one is made again from the start of the tree while it is read, and its units are cached as those of a compressed
-//! block are. `docs/views.md` has the rules.
+//! One pass over the events of the tree measures both texts. Texts of up to [`SMALL`] bytes are kept from
+//! that pass. A longer text is generated again from the start of the tree while it is read, and is cached in
+//! units like a compressed block. `docs/views.md` has the rules.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`writer`] | events to JSON, in memory that does not grow with the tree |
-//! | [`scalar`] | one scalar as JSON |
-//! | [`numbers`] | keys that are one to Python |
-//! | [`pointers`] | which references still lead to their node |
-//! | [`merges`] | the members that merge keys bring |
+//! | [`writer`] | converts events to JSON, in memory that does not grow with the tree |
+//! | [`scalar`] | converts a scalar to JSON |
+//! | [`numbers`] | number keys that are equal in Python |
+//! | [`pointers`] | JSON pointers that are still valid |
+//! | [`merges`] | members added by merge keys |
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -39,17 +39,17 @@ mod writer;
 /// The names of the files.
 pub(super) const FILES: [&str; 2] = ["tree.json", "tree.tagged.json"];
 
-/// A text of up to so many bytes is kept as long as the file is.
+/// Maximal length of a text that is kept as long as the file is open, in bytes.
 const SMALL: usize = 256 << 10;
-/// What anchors and merge keys make the daemon remember, and what they add to the text, is at most so long.
+/// Maximal number of bytes remembered for anchors and merge keys, and of bytes that these add to the text.
 const MOST_HELD: usize = 16 << 20;
 
-/// Whether tags are kept.
+/// The treatment of tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tags {
-    /// They are left out: `tree.json`.
+    /// Tags are dropped: `tree.json`.
     Dropped,
-    /// `{"$tag": …, "$value": …}`: `tree.tagged.json`.
+    /// Tags are kept as `{"$tag": …, "$value": …}`: `tree.tagged.json`.
     Kept,
 }
 
@@ -62,16 +62,16 @@ impl Tags {
     }
 }
 
-/// What a pass over the tree tells of a text.
+/// The results of measuring a text.
 #[derive(Clone, Debug)]
 struct Measured {
     len: u64,
     hash: u64,
-    /// All of it, if it is small.
+    /// The whole text, if it is small.
     text: Option<Text>,
 }
 
-/// What a pass over the tree tells of both texts: without tags, and with them.
+/// The results of measuring both texts: without and with tags.
 #[derive(Debug)]
 pub(super) struct BothMeasured {
     texts: [Measured; 2],
@@ -79,7 +79,7 @@ pub(super) struct BothMeasured {
 }
 
 impl AsdfFile {
-    /// The file with this name, if it is one of [`FILES`].
+    /// Returns the file with this name, if it is one of [`FILES`].
     pub(super) fn json_file(&self, name: &str) -> Option<File> {
         let tags = Tags::of(name)?;
         let (measured, merges) = match self.measured_json() {
@@ -95,7 +95,7 @@ impl AsdfFile {
         Some(File { renewal, ..File::new(Arc::new(content), Keeping::All) })
     }
 
-    /// Whether the tree was not measured yet.
+    /// True if the tree has not been measured yet.
     pub(super) fn measures_json_slowly(&self) -> bool {
         self.views.json.get().is_none()
     }
@@ -104,7 +104,7 @@ impl AsdfFile {
         self.views.json.get_or_init(|| measure(self.tree()))
     }
 
-    /// Why there is no JSON, if that was found.
+    /// Returns the defect that prevents JSON, if it has been found.
     pub(super) fn json_defect(&self) -> Option<Defect> {
         let error = self.views.json.get()?.as_ref().err()?;
         let what = format!("{} and {} can't be read: {}", FILES[0], FILES[1], error.message());
@@ -128,7 +128,7 @@ fn measure(tree: Arc<dyn Content>) -> Result<BothMeasured> {
     Ok(BothMeasured { texts: texts.map(Measuring::end), merges })
 }
 
-/// A text that is measured.
+/// A text that is being measured.
 struct Measuring {
     writer: Writer,
     hasher: XxHash64,
@@ -162,7 +162,7 @@ impl Measuring {
     }
 }
 
-/// The JSON of a tree, made from its start.
+/// The JSON of a tree, as a stream that begins at the start of the tree.
 #[derive(Debug)]
 struct JsonStream {
     tree: Arc<dyn Content>,
@@ -184,7 +184,7 @@ impl Sequential for JsonStream {
     }
 }
 
-/// The head of a file, for a parser that keeps it.
+/// The head of a file, owned, for a parser that keeps its input.
 #[derive(Debug)]
 struct Head(Arc<dyn Content>);
 
@@ -201,13 +201,13 @@ impl Content for Head {
 struct JsonDecoder {
     events: Events<'static>,
     writer: Writer,
-    /// Bytes of the writer's that were given.
+    /// Number of bytes of the writer's output that have been read.
     given: usize,
     ended: bool,
 }
 
 impl JsonDecoder {
-    /// Adds what the next event gives.
+    /// Converts the next event.
     fn more(&mut self) -> Result<()> {
         match self.events.next_event()? {
             Some(event) => self.writer.take(event),
@@ -246,11 +246,11 @@ impl Decoder for JsonDecoder {
     }
 }
 
-/// The JSON of a text, for tests and fuzzing.
+/// Returns the JSON of a text, for tests and fuzzing.
 ///
 /// # Errors
 ///
-/// The text is no tree.
+/// The text is not a valid tree.
 #[doc(hidden)]
 pub fn of_text(text: &[u8], tagged: bool) -> Result<Vec<u8>> {
     let tags = if tagged { Tags::Kept } else { Tags::Dropped };

@@ -1,14 +1,14 @@
-//! Where nodes are in the tree: paths that share their beginnings.
+//! Paths of nodes in the tree, which share their prefixes.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// One step down from a node.
+/// A step from a collection to one of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// To the value of this key of a mapping.
+    /// The value of this key of a mapping.
     Key(Box<str>),
-    /// To this item of a sequence, from 0.
+    /// This item of a sequence, from 0.
     Item(u64),
 }
 
@@ -17,40 +17,40 @@ pub enum Step {
 pub struct PathId(u32);
 
 impl PathId {
-    /// Returns its number: paths are counted as they are made.
+    /// Returns the number of the path. Paths are numbered as they are made.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Paths from the root of a tree; those that were asked for, and what they begin with.
+/// Paths from the root of a tree: all requested paths and their prefixes.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
-    /// The last step of each path, and the path before it.
+    /// The last step of each path, and the path without that step.
     steps: Vec<(Option<PathId>, Step)>,
 }
 
-/// Bytes of a path that are shown, roughly.
+/// Approximate maximal length of a path in messages, in bytes.
 const LONGEST_SHOWN: usize = 3000;
 
 /// The path of the root, which has no steps.
 pub const ROOT: Option<PathId> = None;
 
 impl Paths {
-    /// Makes the path that goes one step on from `parent`; `None` if there are too many.
+    /// Adds a step to a path; `None` if there are too many paths.
     pub(super) fn add(&mut self, parent: Option<PathId>, step: Step) -> Option<PathId> {
         let id = PathId(u32::try_from(self.steps.len()).ok()?);
         self.steps.push((parent, step));
         Some(id)
     }
 
-    /// The path without its last step, and that step; `None` for the root.
+    /// Returns the path without its last step, and that step; `None` for the root.
     pub fn last(&self, path: Option<PathId>) -> Option<(Option<PathId>, &Step)> {
         let (parent, step) = self.steps.get(path?.0 as usize)?;
         Some((*parent, step))
     }
 
-    /// The steps of a path, from the root on.
+    /// Returns the steps of a path, from the root on.
     pub fn steps(&self, path: Option<PathId>) -> Vec<&Step> {
         let mut steps = Vec::new();
         let mut at = path;
@@ -62,8 +62,8 @@ impl Paths {
         steps
     }
 
-    /// The same number for the same path of another text. `exactly`, or else taking all items of a
-    /// sequence for the same: another item before it does not make it another then.
+    /// Returns a number that is equal for the same path of another text. Unless `exactly` is true, all items
+    /// of a sequence are equal, so that an inserted item does not change the numbers of later ones.
     pub fn identity(&self, path: Option<PathId>, exactly: bool) -> u64 {
         let mut hasher = DefaultHasher::new();
         for step in self.steps(path) {
@@ -75,7 +75,8 @@ impl Paths {
         hasher.finish()
     }
 
-    /// The path in words: `meta/items/3`; `the root` for no steps. Of a long one the end.
+    /// Formats a path for messages, such as `meta/items/3`; `the root` if it has no steps. Of a long path
+    /// only the end is shown.
     pub fn show(&self, path: Option<PathId>) -> String {
         let (mut steps, mut len, mut at) = (Vec::new(), 0, path);
         while let Some((parent, step)) = self.last(at) {

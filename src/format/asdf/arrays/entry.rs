@@ -1,45 +1,46 @@
-//! What is shown at a path of `arrays/`.
+//! Entries of `arrays/`.
 
 use std::sync::Arc;
 
 use super::super::ndarray::{Ndarray, Number};
 use crate::yaml::event::Mark;
 
-/// What lies at a path.
+/// An entry at a path.
 #[derive(Clone, Debug)]
 pub(in super::super) enum Entry {
-    /// An array in a block, in the tree, or in another file. Its type and its shape are known.
+    /// An array in a block, in the tree, or in another file. Type and shape are known.
     Array(Arc<Ndarray>),
-    /// Which elements of an array are masked, where that is no array of the same shape.
+    /// The mask of an array, if it is not itself an array of the same shape.
     Mask(Masked),
-    /// A reference into another file that can't be followed, and where it is in the tree. Its file can't be opened.
+    /// A reference into another file that can't be resolved, with its place in the tree. Its file can't be
+    /// opened.
     Reference(Mark, Arc<str>),
-    /// A symbolic link with this text: a node that is mentioned by its anchor, or by a reference.
+    /// A symbolic link with this target, for an alias or a reference.
     Link(Box<str>),
 }
 
-/// An array, and what says which of its elements are masked.
+/// An array and the rule for its masked elements.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Masked {
     /// The array.
     pub of: Arc<Ndarray>,
-    /// What masks it.
+    /// The rule for the masked elements.
     pub by: MaskedBy,
 }
 
-/// What says which elements of an array are masked.
+/// The rule that determines which elements of an array are masked.
 #[derive(Clone, Debug)]
 pub(in super::super) enum MaskedBy {
-    /// Those that are equal to a number.
+    /// Elements equal to a number are masked.
     Number(Number),
-    /// Those that are null in the tree.
+    /// Elements that are null in the tree are masked.
     Null,
-    /// Those where another array is not zero. It may be broadcast.
+    /// Elements are masked where another array is not zero. That array may be broadcast.
     Array(Arc<Ndarray>),
 }
 
 impl MaskedBy {
-    /// The number, if it is one.
+    /// Returns the number of the rule.
     pub(super) fn number(&self) -> Option<Number> {
         match self {
             Self::Number(number) => Some(*number),

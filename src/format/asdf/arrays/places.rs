@@ -1,4 +1,4 @@
-//! Where in `arrays/` the nodes of a tree are shown, and what links lead to.
+//! Paths of nodes in `arrays/`, and targets of links.
 
 use std::cell::Cell;
 use std::collections::hash_map::Entry as MapEntry;
@@ -12,53 +12,53 @@ use crate::content::path_tree::{Id, PathTree};
 use crate::yaml::parser::MAX_DEPTH;
 use crate::yaml::survey::{PathId, Paths, Step};
 
-/// The longest path that is shown, in bytes: Linux takes no path of 4096.
+/// Maximal length of a path, in bytes. Linux refuses paths of 4096 bytes.
 const LONGEST_PATH: usize = 3000;
-/// Mentions of mentions that are followed, as many as the system follows of links.
+/// Maximal length of a chain of aliases and references, equal to the system's limit for links.
 const LONGEST_CHAIN: usize = 40;
-/// Components that are looked at in all to follow mentions.
+/// Maximal number of components visited in all to resolve aliases and references.
 const MOST_LOOKED_AT: usize = 1 << 26;
 
-/// The ending of the files, and the one of masks.
+/// Endings of the files of arrays and masks.
 const ENDING: &str = ".npy";
 const MASK_ENDING: &str = ".mask.npy";
 const NAMES: Names = Names { endings: &[ENDING, ".mask"] };
 
-/// Bytes that the paths of all files and links take at most.
+/// Maximal size of the paths of all files and links, in bytes.
 const MOST_PATHS: usize = 64 << 20;
-/// Bytes that a component takes beside its text.
+/// Size of a component without its text, in bytes.
 const COMPONENT: usize = 48;
-/// Links that are shown.
+/// Maximal number of links.
 const MOST_LINKS: usize = 1 << 17;
 
-/// What is shown for a node.
+/// The entry for a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     /// The file of an array.
     Array,
-    /// The file of an array's mask, which lies beside that of the array.
+    /// The file of an array's mask, beside the file of the array.
     Mask,
-    /// The folder of the arrays below it.
+    /// A directory with arrays.
     Folder,
 }
 
-/// Where things are shown.
+/// Paths in `arrays/`.
 pub(super) struct Places {
     tree: PathTree,
-    /// The places of nodes that were asked for, by the numbers of their paths; `Some(None)` for those that are too long.
+    /// The places of requested nodes, by the number of their path; `Some(None)` if the path is too long.
     known: Vec<Option<Option<Id>>>,
-    /// What is shown for the node at a path.
+    /// The entry for the node at a place.
     nodes: HashMap<Id, Shown>,
-    /// By the number of a place: the path of the node that is mentioned there.
+    /// The target of the alias or reference at each place, by the number of the place.
     mentions: Vec<Option<Id>>,
-    /// Folders and names of files.
+    /// Used file names, with their directories.
     taken: HashSet<(Option<Id>, Box<str>)>,
-    /// Components that were looked at to follow mentions.
+    /// Number of components visited to resolve aliases and references.
     looked_at: Cell<usize>,
-    /// Bytes that the paths so far take, and links so far.
+    /// Size of all paths so far, in bytes, and number of links so far.
     used: usize,
     links: usize,
-    /// Whether files or links were left out because there are too many.
+    /// True if files or links were left out because there are too many.
     pub(super) is_full: bool,
 }
 
@@ -77,7 +77,7 @@ impl Places {
         }
     }
 
-    /// The place of a node; `None` if its path is too long to be shown.
+    /// Returns the place of a node; `None` if its path is too long.
     pub(super) fn place(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
         match path {
             None => NAMES.component(b"").iter().try_fold(PathTree::ROOT, |id, name| self.tree.join(id, name)),
@@ -85,7 +85,7 @@ impl Places {
         }
     }
 
-    /// The place of a node that others lie in.
+    /// Returns the place of a node that contains others.
     fn folder(&mut self, paths: &Paths, path: Option<PathId>) -> Option<Id> {
         let mut steps = Vec::new();
         let mut at = path;
@@ -112,18 +112,19 @@ impl Places {
         place
     }
 
-    /// The place that a fragment (a JSON Pointer) leads to; `None` for the whole tree, or if it is too long.
+    /// Returns the place that a fragment (a JSON Pointer) leads to; `None` for the whole tree, or if the path
+    /// is too long.
     pub(super) fn place_of_pointer(&mut self, fragment: &str) -> Option<Id> {
         let components = components_of_pointer(fragment)?;
         components.iter().try_fold(PathTree::ROOT, |place, name| self.tree.join(place, name))
     }
 
-    /// Notes that an array is shown at a place.
+    /// Records that an array is shown at a place.
     pub(super) fn announce(&mut self, place: Id) {
         let mut above = self.tree.parent(place);
         while let Some(folder) = above.filter(|folder| *folder != PathTree::ROOT) {
             match self.nodes.entry(folder) {
-                // So are the folders above it.
+                // The directories above it are already recorded.
                 MapEntry::Occupied(_) => break,
                 MapEntry::Vacant(entry) => drop(entry.insert(Shown::Folder)),
             }
@@ -132,23 +133,23 @@ impl Places {
         self.nodes.insert(place, Shown::Array);
     }
 
-    /// Notes that the mask of an array is at a place.
+    /// Records that the mask of an array is at a place.
     pub(super) fn announce_mask(&mut self, place: Id) {
         self.nodes.insert(place, Shown::Mask);
     }
 
-    /// The file of the array, or the array's mask, at a place; `None` if there are too many.
+    /// Returns the file of an array, or of the array's mask, at a place; `None` if there are too many.
     pub(super) fn file(&mut self, place: Id, is_mask: bool, what: Entry) -> Option<Item<Entry>> {
         self.item(place, if is_mask { MASK_ENDING } else { ENDING }, what)
     }
 
-    /// Notes that the node at `to` is mentioned at `from`.
+    /// Records an alias or reference at `from` to the node at `to`.
     pub(super) fn mention(&mut self, from: Id, to: Id) {
         set(&mut self.mentions, from.index(), to);
     }
 
-    /// The place at which the node is shown that a path leads to, mentions followed; `None` if nothing is shown, or the
-    /// mentions go round in a circle.
+    /// Returns the place of the entry that a path leads to after aliases and references are followed; `None`
+    /// if there is no entry, or if the references are circular.
     pub(super) fn resolve(&self, place: Id) -> Option<Id> {
         if self.nodes.contains_key(&place) {
             return Some(place);
@@ -159,7 +160,7 @@ impl Places {
             if path.len() > MAX_DEPTH || self.looked_at.get() >= MOST_LOOKED_AT {
                 return None;
             }
-            // The shortest part of the path that is a mention.
+            // The shortest prefix of the path that is an alias or a reference.
             let (mut at, mut mention) = (Some(PathTree::ROOT), None);
             for (depth, name) in path.iter().enumerate() {
                 at = at.and_then(|at| self.tree.child(at, *name));
@@ -175,7 +176,7 @@ impl Places {
         None
     }
 
-    /// A link from the place where a node is mentioned to the one where it is, if something is shown there.
+    /// Returns a link from an alias or reference to its node, if the node has an entry.
     pub(super) fn link(&mut self, from: Id, to: Id, is_mask: bool) -> Option<Item<Entry>> {
         let to = self.resolve(to)?;
         let shown = *self.nodes.get(&to)?;
@@ -193,7 +194,7 @@ impl Places {
             Shown::Mask => MASK_ENDING,
             Shown::Folder => "",
         });
-        // Nothing lies below both but what they share.
+        // The last component of each path is not a shared directory.
         let shared = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
         let shared = shared.min(from.len() - 1).min(to.len() - 1);
         let up = std::iter::repeat_n("..", from.len() - 1 - shared);
@@ -208,7 +209,7 @@ impl Places {
         self.item(place, ending, Entry::Link(text.into()))
     }
 
-    /// An item whose file name is that of no other.
+    /// Returns an item with a unique file name.
     fn item(&mut self, place: Id, ending: &str, what: Entry) -> Option<Item<Entry>> {
         if self.used > MOST_PATHS {
             return None;
@@ -230,12 +231,12 @@ impl Places {
     }
 }
 
-/// Returns what a table has at an index, if anything.
+/// Returns the value of a table at an index, if there is one.
 fn at_index<T: Copy>(table: &[Option<T>], index: usize) -> Option<T> {
     table.get(index).copied().flatten()
 }
 
-/// Puts something into a table at an index.
+/// Sets the value of a table at an index.
 fn set<T: Copy>(table: &mut Vec<Option<T>>, index: usize, what: T) {
     if table.len() <= index {
         table.resize(index + 1, None);
@@ -243,7 +244,7 @@ fn set<T: Copy>(table: &mut Vec<Option<T>>, index: usize, what: T) {
     table[index] = Some(what);
 }
 
-/// The components of a node's path: keys and numbers of items.
+/// Returns the components of a node's path: escaped keys, and numbers of items.
 pub(super) fn components(steps: &[&Step]) -> Vec<String> {
     let mut components = Vec::with_capacity(steps.len());
     for step in steps {
@@ -258,7 +259,8 @@ pub(super) fn components(steps: &[&Step]) -> Vec<String> {
     components
 }
 
-/// The components of the path that a fragment (a JSON Pointer, `/a/0`) leads to; `None` for the whole tree.
+/// Returns the components of the path of a fragment (a JSON Pointer such as `/a/0`); `None` for the whole
+/// tree.
 pub(super) fn components_of_pointer(fragment: &str) -> Option<Vec<String>> {
     let pointer = String::from_utf8_lossy(&unescaped(fragment)).into_owned();
     let pointer = pointer.trim_start_matches('/');

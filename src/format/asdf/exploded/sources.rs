@@ -1,4 +1,4 @@
-//! Where in the text of a tree its arrays name their blocks; and what of the text the files of single blocks share.
+//! Finds the block references of a tree's arrays, and the part of the text that is copied into block files.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,47 +11,48 @@ use crate::yaml::read::each_event;
 use crate::yaml::scalar::{self, Type};
 use crate::yaml::survey::Commented;
 
-/// After so many arrays the looking ends.
+/// Maximal number of arrays.
 const MOST_SOURCES: usize = 1 << 17;
-/// So many scalars are remembered for their aliases.
+/// Maximal number of scalars remembered for aliases.
 const MOST_ANCHORS: usize = 1 << 16;
-/// A longer text than this is not copied into the files of single blocks.
+/// Maximal length of text that is copied into block files, in bytes.
 const LONGEST_COPY: u64 = 64 << 10;
-/// The key of an array that names its block.
+/// The key of an array's block reference.
 const KEY: &str = "source";
-/// The key of the root that says which library wrote the file: readers go by it when they check checksums.
+/// The key of the root that names the library that wrote the file. Readers use it to decide how checksums are
+/// verified.
 const LIBRARY: &str = "asdf_library";
 
-/// A place where an array says where its elements are.
+/// A reference of an array to its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Mention {
-    /// The scalar or alias in the text.
+    /// The range of the scalar or alias in the text.
     pub(in super::super) range: Range<u64>,
-    /// The anchor that it defines.
+    /// The anchor of the scalar.
     pub(in super::super) anchor: Option<Box<str>>,
-    /// What it says.
+    /// The block or file that holds the elements.
     pub(in super::super) target: Target,
 }
 
-/// Where an array says that its elements are.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Target {
-    /// In this block; -1 is the last one.
+    /// A block of this file. Negative numbers count from the end: -1 is the last block.
     Block(i64),
-    /// In the first block of another file.
+    /// The first block of another file.
     External(Box<str>),
 }
 
-/// What was found in the text of a tree.
+/// The results of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Sources {
-    /// In the order of the text.
+    /// The references, in the order of the text.
     pub(in super::super) mentions: Vec<Mention>,
-    /// What a file of a single block begins with: header and tree.
+    /// The start of each block file: header and tree.
     pub(in super::super) front: Vec<u8>,
 }
 
-/// Looks through a tree.
+/// Searches a tree.
 pub(in super::super) fn find(tree: &dyn Content) -> Result<Sources> {
     let mut finder = Finder::default();
     let commented = Commented(tree);
@@ -71,16 +72,16 @@ struct Finder {
     root: Root,
 }
 
-/// A collection that has begun.
+/// An open collection.
 #[derive(Default)]
 struct Frame {
-    /// Whether it is a mapping.
+    /// True for a mapping.
     mapping: bool,
-    /// Whether it is an ndarray.
+    /// True for an ndarray.
     array: bool,
-    /// Whether the next node is the value of a key.
+    /// True if the next node is the value of a key.
     value: bool,
-    /// Whether that key is [`KEY`].
+    /// True if that key is [`KEY`].
     source: bool,
 }
 
@@ -117,7 +118,7 @@ impl Finder {
         Ok(())
     }
 
-    /// A node has ended in the collection around it.
+    /// Records that a node has ended in the enclosing collection.
     fn node(&mut self, is_key: bool) {
         if let Some(frame) = self.frames.last_mut().filter(|frame| frame.mapping) {
             frame.source = !frame.value && is_key;
@@ -145,22 +146,22 @@ fn target_of(text: &str, style: Style, tag: Option<&str>) -> Option<Target> {
     }
 }
 
-/// What the tree's beginning says about the file.
+/// The parts of the tree's start that are copied into block files.
 #[derive(Default)]
 struct Root {
-    /// Where `---` ends.
+    /// The end of `---`.
     start: Option<u64>,
-    /// The root's place and tag.
+    /// The place and tag of the root.
     root: Option<(Mark, String)>,
     key: Option<Mark>,
-    /// The text of the key [`LIBRARY`] and its value.
+    /// The range of the key [`LIBRARY`] and its value.
     library: Option<Range<u64>>,
-    /// Whether it can't be understood without the rest of the tree.
+    /// True if that range can't be parsed without the rest of the tree.
     entangled: bool,
 }
 
 impl Root {
-    /// Takes an event in so many collections.
+    /// Takes an event that is nested in `depth` collections.
     fn take(&mut self, event: &Event<'_>, depth: usize) {
         match event.what {
             What::DocumentStart { explicit: true } => self.start = Some(event.end.offset),
@@ -186,7 +187,7 @@ impl Root {
         }
     }
 
-    /// What a file of a single block begins with.
+    /// Returns the start of each block file.
     fn front(&self, tree: &dyn Content) -> Result<Vec<u8>> {
         let end = self.start.unwrap_or(tree.len()).min(LONGEST_COPY);
         let head = text(tree, 0..end)?;
@@ -196,7 +197,7 @@ impl Root {
             .filter(is_kept)
             .for_each(|line| front.extend_from_slice(line));
         let (Some(start), Some((root, tag))) = (self.start, &self.root) else {
-            // Without a tree the block follows the header.
+            // Without a tree, the block directly follows the header.
             let line = memchr::memchr(b'\n', &front).map_or(front.len(), |at| at + 1);
             front.truncate(line);
             return Ok(front);

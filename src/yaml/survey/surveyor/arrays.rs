@@ -1,4 +1,4 @@
-//! The shapes of arrays that are written in the text.
+//! Shapes of arrays that are written in the text.
 
 use super::Surveyor;
 use crate::yaml::survey::frame::Frame;
@@ -6,7 +6,7 @@ use crate::yaml::survey::rectangle::Rectangle;
 use crate::yaml::survey::{Leaves, Shape};
 
 impl Surveyor<'_, '_> {
-    /// Takes a collection that begins; the array that it is a part of, and its depth in it.
+    /// Begins a collection. Returns the index of the array that it is part of, and its depth in that array.
     pub(super) fn open_rectangle(&mut self, mapping: bool, inside: bool) -> (Option<usize>, usize) {
         let parent = self.frames.last().and_then(|frame| Some((frame.rectangle?, frame.depth)));
         match (mapping, parent) {
@@ -28,7 +28,7 @@ impl Surveyor<'_, '_> {
         }
     }
 
-    /// The shape as an array, where the sequence that ends is the outermost of one.
+    /// Ends a sequence. Returns the shape of the array if the sequence is its outermost one.
     pub(super) fn close_rectangle(&mut self, frame: &Frame) -> Option<(Shape, Option<Box<Leaves>>)> {
         let rectangle = self.rectangles.get_mut(frame.rectangle?)?;
         rectangle.close(frame.depth, frame.count);

@@ -12,7 +12,7 @@ fn found(nodes: &str) -> Found {
     find(&Text::new(text.into_bytes()), &|_| None)
 }
 
-/// Tables with the names of their columns, and links.
+/// Lists tables with the names of their columns, and links.
 fn shown(nodes: &str) -> Vec<String> {
     let found = found(nodes);
     let shown = found.items.iter().map(|item| {
