@@ -1,8 +1,8 @@
 //! A sample of a text with which a later text is compared: nodes with tags, and plain scalars to which
 //! readers of different YAML versions give different values.
 //!
-//! A node is identified by a hash of its path. If there are too many nodes, only those are kept whose hashes
-//! end in enough zero bits. These are the same nodes in both texts.
+//! A node is identified by a hash of its path. If there are too many nodes, only those are kept that have a
+//! hash ending in enough zero bits. These are the same nodes in both texts.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher, RandomState};

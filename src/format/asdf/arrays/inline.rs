@@ -232,7 +232,7 @@ pub(super) fn measure(text: &Arc<TreeText>, inline: &mut Inline, left: &mut u64)
 pub(super) struct Elements {
     text: Arc<TreeText>,
     place: Mark,
-    /// The values of which each element consists.
+    /// The values that make up each element.
     values: Arc<[(Scalar, Byteorder)]>,
     /// True for a stream of booleans: true for each null element.
     nulls: bool,

@@ -85,7 +85,7 @@ impl Document {
         self.units.iter().flat_map(|unit| unit.data.arrays()).collect()
     }
 
-    /// Returns the arrays whose `data` is only a tag, each with the place of that tag.
+    /// Returns the arrays with a `data` that is only a tag, each with the place of that tag.
     pub(super) fn bare(&self) -> Vec<(Mark, Ndarray)> {
         let bare = self.units.iter().filter_map(|unit| Some((unit.bare?, unit.data.arrays())));
         bare.filter_map(|(place, arrays)| Some((place, (*arrays.first()?).clone()))).collect()

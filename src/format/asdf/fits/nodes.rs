@@ -50,7 +50,7 @@ pub(in super::super) struct Finder {
 
 impl Finder {
     /// Takes a node, or returns the reason why it is left out. `unfit` returns the reason why an array can't
-    /// be served. Returns the arrays whose `data` is only a tag, each with the place of that tag.
+    /// be served. Returns the arrays with a `data` that is only a tag, each with the place of that tag.
     pub(in super::super) fn take(
         &mut self,
         tag: &str,

@@ -2,7 +2,7 @@
 
 use super::card;
 
-/// A result whose error is the reason, as text, why the node can't be read.
+/// A result with a message as its error: the reason why the node can't be read.
 pub(super) type Reading<T> = std::result::Result<T, String>;
 
 /// The value that a card must have.
